@@ -1,0 +1,43 @@
+"""The registry: each theme's module declares its arrays with `@case`; `make.py` builds and reads them."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Case:
+    """One golden array. `proves` is the line in INDEX.md; `windows` are time-travel reads in ms, inclusive.
+
+    `refused`: libtiledb reads the array, but the project's type mapping must refuse a value in it (no expected file);
+    `durations`: an additional expected file for the option `tiledb.time_as = duration`.
+    """
+
+    name: str
+    build: object
+    proves: str
+    features: list
+    windows: list = field(default_factory=list)
+    refused: str = None
+    durations: bool = False
+    layouts: bool = True
+    rows: int = None
+
+
+CASES = []
+
+
+def case(name, proves, *features, **more):
+    def register(build):
+        CASES.append(Case(name, build, proves, list(features), **more))
+        return build
+
+    return register
+
+
+def load_all():
+    from cases import (commits, dense, enumerations, datatypes, filters, orders, showcase, sparse, time_travel)  # noqa: F401
+
+    names = [c.name for c in CASES]
+    doubled = {n for n in names if names.count(n) > 1}
+    if doubled:
+        raise SystemExit(f"array names used twice: {doubled}")
+    return sorted(CASES, key=lambda c: c.name)

@@ -1,0 +1,178 @@
+"""A thin door to the C API of the libtiledb that ships inside the `tiledb` wheel.
+
+The Python classes of tiledb-py hide what a differential test needs: every datatype, raw validity bytes, exact float bits, embedded NULs.
+So arrays are made and read through the C API, with raw buffers both ways. Every call is checked; a refusal raises `TileDBError`.
+The library is loaded here but no context is created at import: callers fork one process per array, and libtiledb's threads do not survive a fork.
+"""
+
+import ctypes as ct
+import glob
+import importlib.util
+import os
+
+import numpy as np
+
+U64_MAX = 2**64 - 1
+READ, WRITE, DELETE = 0, 1, 2
+ROW_MAJOR, COL_MAJOR, GLOBAL_ORDER, UNORDERED, HILBERT = 0, 1, 2, 3, 4
+VAR = 2**32 - 1
+COMPLETED = 1
+
+FILTER_OPTIONS = {"level": (0, ct.c_int32), "bwr_window": (1, ct.c_uint32), "pd_window": (2, ct.c_uint32), "bytewidth": (3, ct.c_uint64),
+                  "factor": (4, ct.c_double), "offset": (5, ct.c_double), "reinterpret": (9, ct.c_uint8)}
+
+
+class TileDBError(Exception):
+    """libtiledb refused a call."""
+
+
+def _load():
+    package = os.path.dirname(importlib.util.find_spec("tiledb").origin)
+    found = glob.glob(os.path.join(package + ".libs", "libtiledb*")) + glob.glob(os.path.join(package, "libtiledb.so*"))
+    if not found:
+        raise RuntimeError("no libtiledb shared library beside the tiledb package in " + package)
+    return ct.CDLL(found[0])
+
+
+_lib = _load()
+
+
+class Context:
+    """A libtiledb context with its own configuration; `call` checks every return code."""
+
+    def __init__(self, **settings):
+        self.ptr = ct.c_void_p()
+        config = make_config({"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **settings})
+        if _lib.tiledb_ctx_alloc(config, ct.byref(self.ptr)) != 0:
+            raise TileDBError("cannot make a context")
+
+    def call(self, name, *args):
+        if getattr(_lib, "tiledb_" + name)(self.ptr, *args) != 0:
+            error, message = ct.c_void_p(), ct.c_char_p()
+            _lib.tiledb_ctx_get_last_error(self.ptr, ct.byref(error))
+            _lib.tiledb_error_message(error, ct.byref(message))
+            raise TileDBError(f"{name}: {(message.value or b'?').decode(errors='replace')}")
+
+    def new(self, name, *args):
+        """Calls an allocating function whose last argument is the handle to fill."""
+        handle = ct.c_void_p()
+        self.call(name, *args, ct.byref(handle))
+        return handle
+
+    def filter_list(self, pipeline, chunk_size=None):
+        handle = self.new("filter_list_alloc")
+        for filter_id, options in pipeline:
+            item = self.new("filter_alloc", ct.c_int(filter_id))
+            for key, value in options.items():
+                number, kind = FILTER_OPTIONS[key]
+                self.call("filter_set_option", item, ct.c_int(number), ct.byref(kind(value)))
+            self.call("filter_list_add_filter", handle, item)
+        if chunk_size:
+            self.call("filter_list_set_max_chunk_size", handle, ct.c_uint32(chunk_size))
+        return handle
+
+
+def make_config(settings):
+    config, error = ct.c_void_p(), ct.c_void_p()
+    _lib.tiledb_config_alloc(ct.byref(config), ct.byref(error))
+    for key, value in settings.items():
+        if _lib.tiledb_config_set(config, key.encode(), str(value).encode(), ct.byref(error)) != 0:
+            raise TileDBError("bad setting " + key)
+    return config
+
+
+class OpenArray:
+    """An array opened for one kind of query in one time window (context manager)."""
+
+    def __init__(self, ctx, uri, kind, start=0, end=None):
+        self.ctx = ctx
+        self.ptr = ctx.new("array_alloc", uri.encode())
+        ctx.call("array_set_open_timestamp_start", self.ptr, ct.c_uint64(start))
+        if end is not None:
+            ctx.call("array_set_open_timestamp_end", self.ptr, ct.c_uint64(end))
+        ctx.call("array_open", self.ptr, ct.c_int(kind))
+        self.kind = kind
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ctx.call("array_close", self.ptr)
+
+    def non_empty_domain(self, dim_index, dtype):
+        """(lo, hi) of a fixed-size dimension as numpy scalars, or None for an empty array."""
+        bounds, empty = np.zeros(2, dtype), ct.c_int32()
+        self.ctx.call("array_get_non_empty_domain_from_index", self.ptr, ct.c_uint32(dim_index), _address(bounds), ct.byref(empty))
+        return None if empty.value else (bounds[0], bounds[1])
+
+    def is_empty(self, dim_index, is_string, dtype=None):
+        if not is_string:
+            return self.non_empty_domain(dim_index, dtype) is None
+        lo, hi, empty = ct.c_uint64(), ct.c_uint64(), ct.c_int32()
+        self.ctx.call("array_get_non_empty_domain_var_size_from_index", self.ptr, ct.c_uint32(dim_index), ct.byref(lo), ct.byref(hi), ct.byref(empty))
+        return bool(empty.value)
+
+    def query(self, layout, ranges, buffers):
+        """Runs one query. `ranges`: (dimension, lo, hi) numpy scalars; `buffers`: {name: Buffer}. True when the query completed."""
+        query = self.ctx.new("query_alloc", self.ptr, ct.c_int(self.kind))
+        self.ctx.call("query_set_layout", query, ct.c_int(layout))
+        if ranges:
+            subarray = self.ctx.new("subarray_alloc", self.ptr)
+            for dim_index, lo, hi in ranges:
+                lo, hi = np.array([lo]), np.array([hi])
+                self.ctx.call("subarray_add_range", subarray, ct.c_uint32(dim_index), _address(lo), _address(hi), None)
+            self.ctx.call("query_set_subarray_t", query, subarray)
+        for name, buffer in buffers.items():
+            buffer.attach(self.ctx, query, name)
+        self.ctx.call("query_submit", query)
+        status = ct.c_int()
+        self.ctx.call("query_get_status", query, ct.byref(status))
+        if self.kind == WRITE:
+            self.ctx.call("query_finalize", query)
+        return status.value == COMPLETED
+
+    def delete_where(self, field, op, value):
+        """Writes a delete condition `field op value` (raw bytes)."""
+        condition = self.ctx.new("query_condition_alloc")
+        self.ctx.call("query_condition_init", condition, field.encode(), ct.c_char_p(value), ct.c_uint64(len(value)), ct.c_int(op))
+        query = self.ctx.new("query_alloc", self.ptr, ct.c_int(DELETE))
+        self.ctx.call("query_set_condition", query, condition)
+        self.ctx.call("query_submit", query)
+
+
+class Buffer:
+    """The up to three buffers of one field: data bytes, u64 offsets, validity bytes. After a read the sizes say how much was filled."""
+
+    def __init__(self, data, offsets=None, validity=None):
+        self.data, self.offsets, self.validity = data, offsets, validity
+        self.sizes = [ct.c_uint64(b.nbytes if b is not None else 0) for b in (data, offsets, validity)]
+
+    def attach(self, ctx, query, name):
+        name = name.encode()
+        ctx.call("query_set_data_buffer", query, name, _address(self.data), ct.byref(self.sizes[0]))
+        if self.offsets is not None:
+            ctx.call("query_set_offsets_buffer", query, name, _address(self.offsets), ct.byref(self.sizes[1]))
+        if self.validity is not None:
+            ctx.call("query_set_validity_buffer", query, name, _address(self.validity), ct.byref(self.sizes[2]))
+
+    def filled(self):
+        """(data bytes, offsets or None, validity or None) as far as they were filled."""
+        cut = [None if b is None else b.view(np.uint8)[: s.value] for b, s in zip((self.data, self.offsets, self.validity), self.sizes)]
+        return cut[0].tobytes(), None if cut[1] is None else cut[1].view(np.uint64), cut[2]
+
+
+def _address(array):
+    return ct.c_void_p(array.ctypes.data)
+
+
+def consolidate(ctx, uri, settings, fragments=None):
+    config = make_config({"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **settings})
+    if fragments:
+        names = (ct.c_char_p * len(fragments))(*[f.encode() for f in fragments])
+        ctx.call("array_consolidate_fragments", uri.encode(), names, ct.c_uint64(len(fragments)), config)
+    else:
+        ctx.call("array_consolidate", uri.encode(), config)
+
+
+def vacuum(ctx, uri, mode):
+    ctx.call("array_vacuum", uri.encode(), make_config({"sm.vacuum.mode": mode}))

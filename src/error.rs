@@ -1,0 +1,212 @@
+//! The one public error.
+//!
+//! An [`Error`] is a kind a caller can match on, a sentence that says what was found and what was
+//! expected, context pairs that say where (`array`, `fragment`, `file`, `attribute`, `tile`, …), and the
+//! error underneath, if any. Lower layers build one with the constructors named after the kinds and each
+//! layer above adds the context it knows with [`Error::with`].
+
+use std::fmt;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong: few kinds, each one a caller can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The path or object does not exist.
+    NotFound,
+    /// Something is there, but it is not a TileDB array.
+    NotAnArray,
+    /// Bytes on storage contradict the format or each other.
+    Corrupt,
+    /// The array uses a version or feature that this release does not handle.
+    Unsupported,
+    /// An option, argument or value given by the user is not valid.
+    InvalidInput,
+    /// The storage failed.
+    Storage,
+    /// The memory granted to the query does not suffice.
+    OutOfMemory,
+    /// A broken assumption inside this crate; please report it.
+    Internal,
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "not found",
+            Self::NotAnArray => "not a TileDB array",
+            Self::Corrupt => "corrupt data",
+            Self::Unsupported => "not supported",
+            Self::InvalidInput => "invalid input",
+            Self::Storage => "storage error",
+            Self::OutOfMemory => "out of memory",
+            Self::Internal => "internal error",
+        })
+    }
+}
+
+/// An error of this crate. See the [module documentation](self).
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    context: Vec<(&'static str, String)>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` whose message says what was found and what was expected.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            context: Vec::new(),
+            source: None,
+        }))
+    }
+
+    /// An [`ErrorKind::NotFound`] error.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// An [`ErrorKind::NotAnArray`] error.
+    pub fn not_an_array(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotAnArray, message)
+    }
+
+    /// An [`ErrorKind::Corrupt`] error.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, message)
+    }
+
+    /// An [`ErrorKind::Unsupported`] error.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// An [`ErrorKind::InvalidInput`] error.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    /// An [`ErrorKind::Storage`] error.
+    pub fn storage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Storage, message)
+    }
+
+    /// An [`ErrorKind::OutOfMemory`] error.
+    pub fn out_of_memory(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::OutOfMemory, message)
+    }
+
+    /// An [`ErrorKind::Internal`] error.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Adds where it happened. A key that is already there keeps its first, most precise value.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        if self.0.context.iter().all(|(k, _)| *k != key) {
+            self.0.context.push((key, value.to_string()));
+        }
+        self
+    }
+
+    /// Attaches the error underneath.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The kind, for matching.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence, without kind and context.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The context pairs, innermost first.
+    pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.context.iter().map(|(k, v)| (*k, v.as_str()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind, self.0.message)?;
+        for (i, (key, value)) in self.0.context.iter().enumerate() {
+            let separator = if i == 0 { " (" } else { ", " };
+            write!(f, "{separator}{key} {value}")?;
+        }
+        if !self.0.context.is_empty() {
+            f.write_str(")")?;
+        }
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0
+            .source
+            .as_deref()
+            .map(|e| e as &(dyn std::error::Error + 'static))
+    }
+}
+
+impl From<std::num::TryFromIntError> for Error {
+    fn from(source: std::num::TryFromIntError) -> Self {
+        Self::corrupt("a length does not fit this machine's address space").with_source(source)
+    }
+}
+
+/// Adds context to the error of a result.
+pub trait ResultExt<T> {
+    /// See [`Error::with`]; `value` is computed only for an error.
+    fn context<D: fmt::Display>(self, key: &'static str, value: impl FnOnce() -> D) -> Result<T>;
+}
+
+impl<T> ResultExt<T> for Result<T> {
+    fn context<D: fmt::Display>(self, key: &'static str, value: impl FnOnce() -> D) -> Result<T> {
+        self.map_err(|e| e.with(key, value()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_kind_message_and_context_once_each() {
+        let error = Error::corrupt("tile offsets end at 8192 but the file has 8000 bytes")
+            .with("file", "a0.tdb")
+            .with("fragment", "__1_1_x_22")
+            .with("file", "outer.tdb");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!(
+            error.to_string(),
+            "corrupt data: tile offsets end at 8192 but the file has 8000 bytes (file a0.tdb, fragment __1_1_x_22)"
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! The filter pipeline as stored in schemas and generic-tile headers (specification: "Filter Pipeline").
+//!
+//! `u32 max chunk size, u32 count`, then per filter `u8 type, u32 option bytes, options`. The compressor byte
+//! inside compression options is a *different* enumeration (dictionary 7, delta 8) and wins over the type.
+
+use std::fmt;
+
+use super::cursor::Cursor;
+use super::datatype::Datatype;
+use super::version::FormatVersion;
+use crate::error::Result;
+
+/// One stage of a pipeline, with its options.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Filter {
+    /// Passes everything.
+    None,
+    /// zlib streams (RFC 1950).
+    Gzip,
+    /// Zstandard frames.
+    Zstd,
+    /// LZ4 raw blocks.
+    Lz4,
+    /// bzip2 streams.
+    Bzip2,
+    /// Run lengths; strings have a form of their own.
+    Rle,
+    /// A dictionary of strings.
+    Dictionary,
+    /// Differences, in the field's type or the one given.
+    Delta(Option<Datatype>),
+    /// Differences of differences, in the field's type or the one given.
+    DoubleDelta(Option<Datatype>),
+    /// Differences to the first value of a window of non-decreasing values.
+    PositiveDelta,
+    /// The fewest bytes per value of a window.
+    BitWidthReduction,
+    /// Bits transposed.
+    BitShuffle,
+    /// Bytes transposed.
+    ByteShuffle,
+    /// Each value XOR the one before.
+    Xor,
+    /// Floats as scaled integers of `byte_width` bytes: `value = scale * integer + offset`.
+    ScaleFloat {
+        /// Multiplier.
+        scale: f64,
+        /// Added after scaling.
+        offset: f64,
+        /// Bytes of the stored integer: 1, 2, 4 or 8.
+        byte_width: u64,
+    },
+    /// MD5 digests.
+    Md5,
+    /// SHA-256 digests.
+    Sha256,
+    /// AES-256-GCM (only in generic-tile headers; appended at run time for encrypted arrays).
+    Aes256Gcm,
+    /// A WebP image per tile.
+    WebP,
+}
+
+impl Filter {
+    /// The name used in options and messages, as `bit_width_reduction`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+            Self::Bzip2 => "bzip2",
+            Self::Rle => "rle",
+            Self::Dictionary => "dictionary",
+            Self::Delta(_) => "delta",
+            Self::DoubleDelta(_) => "double_delta",
+            Self::PositiveDelta => "positive_delta",
+            Self::BitWidthReduction => "bit_width_reduction",
+            Self::BitShuffle => "bitshuffle",
+            Self::ByteShuffle => "byteshuffle",
+            Self::Xor => "xor",
+            Self::ScaleFloat { .. } => "float_scale",
+            Self::Md5 => "checksum_md5",
+            Self::Sha256 => "checksum_sha256",
+            Self::Aes256Gcm => "aes_256_gcm",
+            Self::WebP => "webp",
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+        let code = cursor.u8("filter type")?;
+        let option_bytes = cursor.u32("filter option bytes")?;
+        let options = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
+        let mut options = Cursor::new(options, "filter options");
+        Ok(match code {
+            0 => Self::None,
+            1..=6 | 14 | 19 => Self::decode_compressor(&mut options, version)?,
+            7 => Self::BitWidthReduction,
+            8 => Self::BitShuffle,
+            9 => Self::ByteShuffle,
+            10 => Self::PositiveDelta,
+            11 => Self::Aes256Gcm,
+            12 => Self::Md5,
+            13 => Self::Sha256,
+            15 => Self::ScaleFloat {
+                scale: options.f64("scale")?,
+                offset: options.f64("offset")?,
+                byte_width: options.u64("byte width")?,
+            },
+            16 => Self::Xor,
+            18 => Self::WebP,
+            other => return Err(cursor.invalid("filter type", other, "0 to 16, 18 or 19")),
+        })
+    }
+
+    fn decode_compressor(options: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+        let compressor = options.u8("compressor")?;
+        let _level = options.i32("compression level")?;
+        Ok(match compressor {
+            0 => Self::None,
+            1 => Self::Gzip,
+            2 => Self::Zstd,
+            3 => Self::Lz4,
+            4 => Self::Rle,
+            5 => Self::Bzip2,
+            6 => Self::DoubleDelta(reinterpret(options, version.since(20))?),
+            7 => Self::Dictionary,
+            8 => Self::Delta(reinterpret(options, version.since(19))?),
+            other => return Err(options.invalid("compressor", other, "0 to 8")),
+        })
+    }
+}
+
+/// The type the input is read as; `ANY` (17) says: the field's own.
+fn reinterpret(options: &mut Cursor<'_>, present: bool) -> Result<Option<Datatype>> {
+    if !present {
+        return Ok(None);
+    }
+    let datatype = Datatype::from_code(options.u8("reinterpret datatype")?)?;
+    Ok((datatype != Datatype::Any).then_some(datatype))
+}
+
+/// The filters a tile went through when it was written, first to last.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FilterList {
+    /// The writer's limit for chunks; readers take the chunks they find.
+    pub max_chunk_bytes: u32,
+    /// The stages in the order of writing.
+    pub filters: Vec<Filter>,
+}
+
+impl FilterList {
+    /// Reads a pipeline; `version` is that of the schema or generic-tile header around it.
+    pub fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+        let max_chunk_bytes = cursor.u32("max chunk size")?;
+        let count = cursor.count_u32(5, "number of filters")?;
+        let filters = (0..count)
+            .map(|_| Filter::decode(cursor, version))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            max_chunk_bytes,
+            filters,
+        })
+    }
+
+    /// No filters at all (an explicit `none` counts as a filter).
+    pub fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
+    /// Whether `wanted` is one of the stages.
+    pub fn contains(&self, wanted: impl Fn(&Filter) -> bool) -> bool {
+        self.filters.iter().any(wanted)
+    }
+}
+
+impl fmt::Display for FilterList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, filter) in self.filters.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(filter.name())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_coords_pipeline_is_zstd() {
+        let bytes = [
+            0x00, 0x00, 0x01, 0x00, 1, 0, 0, 0, 2, 5, 0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff,
+        ];
+        let mut cursor = Cursor::new(&bytes, "pipeline");
+        let list = FilterList::decode(&mut cursor, FormatVersion::known(22)).unwrap();
+        assert_eq!(list.max_chunk_bytes, 65536);
+        assert_eq!(list.filters, [Filter::Zstd]);
+        assert_eq!(cursor.remaining(), 0);
+    }
+
+    #[test]
+    fn retired_filter_17_is_refused() {
+        let bytes = [0, 0, 1, 0, 1, 0, 0, 0, 17, 0, 0, 0, 0];
+        assert!(
+            FilterList::decode(&mut Cursor::new(&bytes, "p"), FormatVersion::known(22)).is_err()
+        );
+    }
+}
