@@ -166,7 +166,8 @@ def _address(array):
 
 
 def consolidate(ctx, uri, settings, fragments=None):
-    config = make_config({"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **settings})
+    small = {"sm.consolidation.total_buffer_size": 2**25, "sm.consolidation.buffer_size": 2**20, "sm.mem.total_budget": 2**28}
+    config = make_config({"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **small, **settings})
     if fragments:
         names = (ct.c_char_p * len(fragments))(*[f.encode() for f in fragments])
         ctx.call("array_consolidate_fragments", uri.encode(), names, ct.c_uint64(len(fragments)), config)

@@ -94,6 +94,7 @@ class Field:
     tame: bool = False  # values must stay small (double delta, scale float)
     sorted_values: bool = False
     max_length: int = 12
+    window: int = 1  # dense dimensions: how many cells of it the data may touch
 
     @property
     def column(self):

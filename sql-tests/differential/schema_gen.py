@@ -5,6 +5,7 @@ memory; xor after bit-width reduction and float scale before it cannot be read b
 """
 
 import ctypes as ct
+import math
 import struct
 from dataclasses import dataclass, field as dc_field
 
@@ -52,6 +53,7 @@ def random_schema(rng):
         datatype = rng.choice(INTEGERS + INTEGERS + DATETIMES + TIMES)
         sizes = dense_sizes(rng, ndim)
         dims = [dense_dim(rng, n, datatype, s) for n, s in zip(names, sizes)]
+        shrink_tiles(dims)
     count = rng.choice([0, 1, 1, 2, 3, 4, 5] if sparse else [1, 1, 2, 3, 4, 5])
     attrs = [random_attr(rng, n) for n in rng.sample(NAMES, count)]
     if attrs and rng.random() < 0.08:
@@ -100,7 +102,7 @@ def sparse_dim(rng, name, hilbert):
         dim.extent = None if hilbert or rng.random() < 0.3 else rng.choice([(hi - lo) / 3.0, (hi - lo) / 10.0, hi - lo])
         return dim
     low, high = legal_bounds(datatype)
-    width = rng.choice([1, 2, 5, 20, 100, 1000, 10**6, high - low])
+    width = rng.choice([1, 2, 5, 20, 100, 1000, 10**6, high - low - 1])
     lo, hi = place(rng, low, high, width)
     dim.domain = (lo, hi)
     dim.extent = None if hilbert or (rng.random() < 0.2 and hi - lo < int_range_of(datatype)[1]) else integer_extent(rng, lo, hi, datatype)
@@ -124,7 +126,7 @@ def dense_dim(rng, name, datatype, size):
     slack = rng.choice([0, 0, 3, 50, 10**5])
     size = min(size, high - low - 1)
     lo, hi = place(rng, low, high - 1, max(size - 1 + slack, 0))
-    dim = Field(name, datatype, is_dim=True, domain=(lo, hi))
+    dim = Field(name, datatype, is_dim=True, domain=(lo, hi), window=size)
     limit = int_range_of(datatype)[1]
     for _ in range(20):
         extent = rng.choice([1, 2, 3, 5, size, max(1, size // 2), rng.randint(1, size + 3)])
@@ -135,6 +137,12 @@ def dense_dim(rng, name, datatype, size):
         extent = 1
     dim.extent = extent
     return dim
+
+
+def shrink_tiles(dims):
+    """A dense tile is stored whole, so the product of the extents is kept small."""
+    while math.prod(d.extent for d in dims) > 4000:
+        max(dims, key=lambda d: d.extent).extent = 1
 
 
 def int_range_of(datatype):
@@ -149,7 +157,7 @@ def legal_bounds(datatype):
 
 
 def place(rng, low, high, width):
-    width = min(width, high - low)
+    width = min(width, high - low - 1)
     lo = rng.choice([low, high - width, max(low, min(high - width, -(width // 2))), max(low, min(high - width, 0)), rng.randint(low, high - width)])
     return lo, lo + width
 

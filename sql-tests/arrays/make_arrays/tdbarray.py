@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from capi import FILTERS, LAYOUTS, LIB, OPTIONS, READ, TYPE_NAMES, TYPES, VAR, WRITE, Ctx, Range, make_config, ptr, raw
+from capi import DELETE, FILTERS, LAYOUTS, LIB, OPTIONS, READ, TYPE_NAMES, TYPES, VAR, WRITE, Ctx, Range, make_config, ptr, raw
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Array:
     """An array on disk. Timestamps are given by the caller, always: nothing here depends on the clock."""
 
     def __init__(self, path, **config):
-        self.uri, self.ctx, self.spec = str(path).encode(), Ctx(**config), None
+        self.uri, self.config, self.ctx, self.spec = str(path).encode(), config, Ctx(**config), None
 
     # --- schema -----------------------------------------------------------------------------------------------------
 
@@ -305,6 +305,28 @@ class Array:
         kept.append(buf)
         return kept
 
+    def delete(self, ts, condition):
+        """DELETE WHERE: `(field, op, value)` or `("and" | "or", condition, condition)`."""
+        arr = self.open(DELETE, end=ts)
+        query, keep = self.ctx.new("query_alloc", arr, C.c_int(DELETE)), []
+        self.ctx("query_set_condition", query, self._condition(condition, keep))
+        self.ctx("query_submit", query)
+        self.ctx("query_finalize", query)
+        self.close(arr)
+
+    def _condition(self, condition, keep):
+        name, *rest = condition
+        if name in ("and", "or"):
+            parts = [self._condition(c, keep) for c in rest]
+            return self.ctx.new("query_condition_combine", *parts, C.c_int(["and", "or"].index(name)))
+        op, value = rest
+        tdb_type = next(f.type for f in [*self.spec.dims, *self.spec.attrs] if f.name == name)
+        buf = raw(to_bytes(tdb_type, value if isinstance(value, str) else [value]))
+        keep.append(buf)
+        leaf = self.ctx.new("query_condition_alloc")
+        self.ctx("query_condition_init", leaf, name.encode(), ptr(buf), C.c_uint64(len(buf)), C.c_int(["<", "<=", ">", ">=", "==", "!="].index(op)))
+        return leaf
+
     def put_metadata(self, ts, **items):
         """Array metadata: text becomes STRING_UTF8, int INT64, float FLOAT64."""
         arr = self.open(WRITE, end=ts)
@@ -316,11 +338,11 @@ class Array:
         self.close(arr)
 
     def consolidate(self, mode="fragments", **config):
-        cfg = make_config({"sm.consolidation.mode": mode, **{f"sm.consolidation.{k}": v for k, v in config.items()}})
+        cfg = make_config({**self.config, "sm.consolidation.mode": mode, **{f"sm.consolidation.{k}": v for k, v in config.items()}})
         self.ctx("array_consolidate", self.uri, cfg)
 
     def vacuum(self, mode="fragments"):
-        self.ctx("array_vacuum", self.uri, make_config({"sm.vacuum.mode": mode}))
+        self.ctx("array_vacuum", self.uri, make_config({**self.config, "sm.vacuum.mode": mode}))
 
     # --- read back --------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ class Case:
     """One golden array. `proves` is the line in INDEX.md; `windows` are time-travel reads in ms, inclusive.
 
     `refused`: libtiledb reads the array, but the project's type mapping must refuse a value in it (no expected file);
-    `durations`: an additional expected file for the option `tiledb.time_as = duration`.
+    `config`: settings of libtiledb for reading back (a key; another reader where the default one fails);
+    `options`: table options every read needs; `rows`: how many there must be;
+    `layouts`: whether the reading is repeated in another order and compared; `durations`: an additional expected file for the option `tiledb.time_as = duration`.
     """
 
     name: str
@@ -20,6 +22,8 @@ class Case:
     durations: bool = False
     layouts: bool = True
     rows: int = None
+    config: dict = field(default_factory=dict)
+    options: dict = field(default_factory=dict)
 
 
 CASES = []
@@ -34,7 +38,7 @@ def case(name, proves, *features, **more):
 
 
 def load_all():
-    from cases import (commits, dense, enumerations, datatypes, filters, orders, showcase, sparse, time_travel)  # noqa: F401
+    from cases import (commits, dense, deletes, encrypted, enumerations, datatypes, filters, orders, showcase, sparse, time_travel)  # noqa: F401
 
     names = [c.name for c in CASES]
     doubled = {n for n in names if names.count(n) > 1}

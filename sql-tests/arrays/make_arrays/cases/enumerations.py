@@ -1,1 +1,119 @@
-"""…"""
+"""Enumerations, current domains, dimension labels."""
+
+import numpy as np
+
+from cases import case
+from capi import VAR
+from tdbarray import Array, Attr, Dim, Enum, Label, Spec
+
+
+def line(hi=99):
+    return [Dim("d", "INT32", 0, hi, 10)]
+
+
+COLOURS = ["red", "grün", "", "blue", "日本"]
+
+
+@case("enum_strings", "string enumerations behind every integer type, codes out of range and negative, ordered and not", "sparse", "enumeration", rows=20)
+def enum_strings(path):
+    types = ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64"]
+    attrs = [Attr("e_" + t.lower(), t, enum="ordered" if i % 2 else "colours") for i, t in enumerate(types)]
+    spec = Spec(line(), attrs, sparse=True, capacity=7, enums=[Enum("colours", "STRING_UTF8", COLOURS), Enum("ordered", "STRING_ASCII", ["low", "mid", "high"], True)])
+    codes = [0, 1, 2, 3, 4, 5, 100, 127, 1, 0] * 2
+    a = Array(path).create(spec, 1000)
+    a.write({"d": np.arange(20), **{"e_" + t.lower(): [-1 if t.startswith("I") and i == 9 else c for i, c in enumerate(codes)] for t in types}}, 1000)
+
+
+@case("enum_values", "enumerations of integers, floats, dates, bytes and fixed-size text", "sparse", "enumeration", rows=12)
+def enum_values(path):
+    enums = [Enum("years", "INT64", [[1999], [-5], [2**62]], n=1), Enum("shares", "FLOAT64", [[0.25], [-0.0], [1e300]], n=1), Enum("small", "UINT8", [[3], [200]], n=1),
+             Enum("days", "DATETIME_DAY", [[0], [-1], [19000]], n=1), Enum("codes", "STRING_ASCII", ["abc", "xyz"], n=3), Enum("blobs", "BLOB", [b"\0\xff", b"", b"x"])]
+    attrs = [Attr(e.name, "INT8", enum=e.name) for e in enums] + [Attr("again", "UINT16", nullable=True, enum="years")]
+    a = Array(path).create(Spec(line(), attrs, sparse=True, enums=enums), 1000)
+    a.write({"d": np.arange(12), **{e.name: [i % (len(e.values) + 1) for i in range(12)] for e in enums}, "again": [None if i % 3 == 0 else i % 4 for i in range(12)]}, 1000)
+
+
+@case("enum_nullable", "a nullable enumerated attribute; null cells carry code -1", "sparse", "enumeration", "nullable", rows=30)
+def enum_nullable(path):
+    spec = Spec(line(), [Attr("c", "INT32", nullable=True, enum="colours"), Attr("same", "UINT8", enum="colours")], sparse=True, capacity=8, enums=[Enum("colours", "STRING_UTF8", COLOURS)])
+    Array(path).create(spec, 1000).write({"d": np.arange(30), "c": [None if i % 4 == 1 else i % 5 for i in range(30)], "same": [i % 5 for i in range(30)]}, 1000)
+
+
+@case("enum_dense", "enumerated attribute in a dense array: the fill value is no member", "dense", "enumeration", "fill")
+def enum_dense(path):
+    a = Array(path).create(Spec(line(29), [Attr("c", "UINT8", enum="colours"), Attr("n", "INT16", nullable=True, enum="colours")], enums=[Enum("colours", "STRING_UTF8", COLOURS)]), 1000)
+    a.write({"c": [i % 5 for i in range(6)], "n": [None if i % 2 else i % 5 for i in range(6)]}, 1000, [(2, 7)])
+    a.write({"c": [i % 5 for i in range(6)], "n": [None if i % 2 else i % 5 for i in range(6)]}, 2000, [(15, 20)])
+
+
+@case("enum_empty", "an enumeration without values", "sparse", "enumeration", rows=3)
+def enum_empty(path):
+    a = Array(path).create(Spec(line(), [Attr("c", "INT32", enum="none")], sparse=True, enums=[Enum("none", "STRING_ASCII", [])]), 1000)
+    a.write({"d": [1, 2, 3], "c": [0, 1, -1]}, 1000)
+
+
+@case("enum_extended", "an enumeration extended by schema evolution; older fragments keep their codes", "sparse", "enumeration", "evolution", windows=[(0, 1000), (0, 3000)])
+def enum_extended(path):
+    spec = Spec(line(), [Attr("c", "UINT8", enum="colours")], sparse=True, enums=[Enum("colours", "STRING_UTF8", ["red", "green"])])
+    a = Array(path).create(spec, 1000)
+    a.write({"d": [0, 1, 2], "c": [0, 1, 2]}, 1000)
+    a.evolve(2000, extend=[Enum("colours", "STRING_UTF8", ["blue", "violet"])])
+    a.write({"d": [2, 3, 4], "c": [3, 2, 9]}, 3000)
+    a.evolve(4000, extend=[Enum("colours", "STRING_UTF8", ["white"])])
+
+
+@case("enum_added", "an enumerated attribute added by schema evolution", "sparse", "enumeration", "evolution", windows=[(0, 1000)])
+def enum_added(path):
+    a = Array(path).create(Spec(line(), [Attr("a", "INT32")], sparse=True), 1000)
+    a.write({"d": [0, 1], "a": [5, 6]}, 1000)
+    a.evolve(2000, add_enums=[Enum("kind", "STRING_ASCII", ["x", "y"])], add=[Attr("k", "UINT16", nullable=True, enum="kind"), Attr("k2", "INT8", enum="kind")])
+    a.write({"d": [1, 2, 3], "a": [7, 8, 9], "k": [0, None, 1], "k2": [1, 0, 1]}, 3000)
+
+
+# --- current domain -----------------------------------------------------------------------------------------------------
+
+
+@case("current_domain_dense", "a current domain smaller than the domain", "dense", "current_domain", rows=16)
+def current_domain_dense(path):
+    dims = [Dim("y", "INT32", -1000, 1000, 4), Dim("x", "INT32", -1000, 1000, 4)]
+    a = Array(path).create(Spec(dims, [Attr("a", "INT32")], current={"y": ([-5], [5]), "x": ([0], [9])}), 1000)
+    a.write({"a": range(16)}, 1000, [(-2, 1), (3, 6)])
+
+
+@case("current_domain_expanded", "the current domain expanded by schema evolution, then written into the new part", "dense", "current_domain", "evolution", windows=[(0, 1000)])
+def current_domain_expanded(path):
+    a = Array(path).create(Spec([Dim("d", "UINT64", 0, 10**9, 10)], [Attr("a", "INT32")], current={"d": ([0], [9])}), 1000)
+    a.write({"a": range(10)}, 1000, [(0, 9)])
+    a.evolve(2000, current={"d": ([0], [29])})
+    a.write({"a": range(100, 110)}, 3000, [(15, 24)])
+
+
+@case("current_domain_sparse", "current domains on integer, float, date and string dimensions", "sparse", "current_domain", rows=5)
+def current_domain_sparse(path):
+    dims = [Dim("i", "INT16", -100, 100, 10), Dim("f", "FLOAT64", -1e3, 1e3, 10.0), Dim("t", "DATETIME_DAY", -10**6, 10**6, 30), Dim("s", "STRING_ASCII")]
+    a = Array(path).create(Spec(dims, [Attr("a", "INT32")], sparse=True, current={"i": ([0], [9]), "f": ([-0.5], [99.5]), "t": ([-7], [7]), "s": ("a", "m")}), 1000)
+    a.write({"i": [0, 9, 3, 4, 5], "f": [-0.5, 99.5, 0, 1, 2], "t": [-7, 7, 0, 1, 2], "s": ["a", "m", "abc", "lzz", "b"], "a": range(5)}, 1000)
+
+
+@case("current_domain_hilbert", "a current domain in a Hilbert array: the order is by the domain, not by it", "sparse", "current_domain", "hilbert", rows=60)
+def current_domain_hilbert(path):
+    rng = np.random.default_rng(70)
+    dims = [Dim("x", "INT32", -10_000, 10_000), Dim("y", "INT32", 0, 50_000)]
+    a = Array(path).create(Spec(dims, [Attr("a", "INT32")], sparse=True, capacity=8, cell_order="hilbert", current={"x": ([-50], [50]), "y": ([0], [99])}), 1000)
+    a.write({"x": rng.choice(np.arange(-50, 51), 60, replace=False), "y": rng.integers(0, 100, 60), "a": np.arange(60)}, 1000)
+
+
+# --- dimension labels ---------------------------------------------------------------------------------------------------
+
+
+@case("dimension_labels", "increasing float and decreasing int labels on a dense array; the array reads as if they were not there", "dense", "dimension_labels", rows=10)
+def dimension_labels(path):
+    labels = [Label("depth", 0, "FLOAT64"), Label("rank", 0, "INT32", "decreasing")]
+    a = Array(path).create(Spec([Dim("d", "INT32", 1, 10, 4)], [Attr("a", "INT32")], labels=labels), 1000)
+    a.write({"a": range(10), "depth": np.arange(10) * 0.5, "rank": np.arange(10, 0, -1).astype("i4")}, 1000, [(1, 10)])
+
+
+@case("dimension_labels_sparse", "a label declared on a sparse array and never written", "sparse", "dimension_labels", rows=2)
+def dimension_labels_sparse(path):
+    a = Array(path).create(Spec([Dim("x", "INT32", 0, 99, 10), Dim("y", "INT32", 0, 99, 10)], [Attr("a", "INT32")], sparse=True, labels=[Label("name", 1, "STRING_ASCII")]), 1000)
+    a.write({"x": [1, 2], "y": [3, 4], "a": [5, 6]}, 1000)

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Differential test: random TileDB arrays and random SQL, `tiledb-sql` against libtiledb. See README.md."""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pickle
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+import compare
+import oracle
+import queries
+from shell import Ask, Shell
+
+PARTITIONS, BATCH_SIZES = [1, 4, 16], [1, 7, 8192]
+
+
+class Result:
+    """What one case came to."""
+
+    def __init__(self, seed):
+        self.seed, self.dropped, self.features, self.asked, self.failures, self.refused = seed, None, set(), collections.Counter(), [], 0
+
+
+class Planned:
+    """A question with everything needed to check and report it."""
+
+    def __init__(self, question, ask, window):
+        self.question, self.ask, self.window = question, ask, window
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--seed", default="1", help="first part of every case's seed")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--case", action="append", help="run exactly this case, e.g. 1:17 (repeatable)")
+    parser.add_argument("--binary", default=os.environ.get("TILEDB_SQL", "tiledb-sql"), help="the shell under test (or TILEDB_SQL)")
+    parser.add_argument("--keep", default=None, help="where failures are saved")
+    parser.add_argument("--keep-all", action="store_true", help="save passing cases too")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--queries", type=int, default=12, help="random questions per time window")
+    parser.add_argument("--batch", type=int, default=8, help="cases per process of the shell")
+    parser.add_argument("--feature", action="append", default=[], help="only cases having this feature (repeatable), e.g. dense, hilbert")
+    parser.add_argument("--write-models", action="store_true", help="write the oracle's rows as Arrow files beside each array")
+    return parser.parse_args()
+
+
+def plan_case(seed, case, folder, count):
+    """The questions of a case, window by window."""
+    rng = random.Random(seed + ":queries")
+    fields, plans = case["schema"].fields, []
+    uri = os.path.join(folder, "array")
+    for number, (start, end, columns) in enumerate(case["windows"]):
+        table, create = table_for(rng, uri, number, start, end)
+        asked = queries.whole_table(fields, columns) + queries.random_questions(rng, fields, columns, count)
+        for index, question in enumerate(asked):
+            prelude = [f"SET datafusion.execution.target_partitions = {rng.choice(PARTITIONS)}", f"SET datafusion.execution.batch_size = {rng.choice(BATCH_SIZES)}", *create]
+            plans.append(Planned(question, Ask(prelude, question.select.replace("{T}", table), os.path.join(folder, f"w{number}_q{index}.arrow")), number))
+    return plans
+
+
+def table_for(rng, uri, number, start, end):
+    """(the table's name in SQL, the statements that make it): the path itself, or an external table with a time window."""
+    if start == 0 and end is None and rng.random() < 0.7:
+        return f"'{uri}'", []
+    options = [f"'tiledb.timestamp_start' '{start}'"] if start else []
+    options += [f"'tiledb.timestamp_end' '{end}'"] if end is not None else []
+    with_options = f" OPTIONS ({', '.join(options)})" if options else ""
+    return "t", ["DROP TABLE IF EXISTS t", f"CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{uri}'{with_options}"]
+
+
+def run_batch(seeds, options, work):
+    """Makes the arrays of some seeds, asks all their questions in one process, checks the answers."""
+    shell, results, cases, everything = Shell(options.binary.split()), [], {}, []
+    for seed in seeds:
+        result, folder = Result(seed), os.path.join(work, seed.replace(":", "_"))
+        results.append(result)
+        case = oracle.case_in_child(seed, folder)
+        if "schema" in case:
+            result.features = case["schema"].features | case["life"].features
+        wanted = set(options.feature)
+        if "schema" not in case or not wanted <= result.features:
+            result.dropped = case.get("broken") or case.get("dropped") or "feature not wanted"
+            result.failures = [("tool", case["broken"])] if "broken" in case else []
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        if options.write_models:
+            for number in range(len(case["windows"])):
+                model_file(case, folder, number)
+        cases[seed] = (case, folder, plan_case(seed, case, folder, options.queries))
+        everything += cases[seed][2]
+    answers = shell.run([p.ask for p in everything], os.path.join(work, f"script_{seeds[0].replace(':', '_')}.sql")) if everything else {}
+    for result in results:
+        if result.seed in cases:
+            judge(result, *cases[result.seed], answers, shell, options)
+    return results
+
+
+def model_file(case, folder, number):
+    path = os.path.join(folder, f"model_{number}.arrow")
+    if not os.path.exists(path):
+        compare.write_model(path, case["schema"].fields, case["windows"][number][2])
+    return path
+
+
+def judge(result, case, folder, plans, answers, shell, options):
+    for plan in plans:
+        result.asked[plan.question.kind] += 1
+        verdict, text = judge_one(plan, answers.get(plan.ask.out), case, folder, shell)
+        if verdict == "refused":
+            result.refused += 1
+        elif verdict:
+            result.failures.append((verdict, report(plan, text)))
+    if (result.failures or options.keep_all) and options.keep:
+        save(result, case, folder, options.keep)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def judge_one(plan, answer, case, folder, shell):
+    """(None, "") when right; ("refused", …) when DataFusion itself cannot do it; otherwise the class of failure and its text."""
+    if answer.failure is None:
+        wrong = check(plan, answer)
+        if wrong is None:
+            return None, ""
+        verdict = "wrong " + plan.question.kind
+    else:
+        verdict, wrong = f"{answer.failure} in {plan.question.kind}", answer.message
+    if plan.question.kind == "whole table":
+        return verdict, wrong
+    return referee(plan, verdict, wrong, case, folder, shell)
+
+
+def check(plan, answer):
+    table = answer.table
+    if table is None:
+        table = NoRows()
+    try:
+        return plan.question.check(table)
+    except UnicodeDecodeError as fault:
+        return f"the answer holds text that is not UTF-8: {fault}"
+
+
+class NoRows:
+    """Stands in for an answer that left no file."""
+
+    columns, schema = [], None
+
+
+def referee(plan, verdict, wrong, case, folder, shell):
+    """Asks DataFusion the same question over the oracle's own rows: tells a wrong scan from a wrong expectation."""
+    model = model_file(case, folder, plan.window)
+    table = plan.ask.sql
+    for name in (f"'{os.path.join(folder, 'array')}'", "FROM t"):
+        table = table.replace(f"FROM {name}" if name[0] == "'" else name, "FROM m", 1)
+    ask = Ask([f"CREATE EXTERNAL TABLE m STORED AS ARROW LOCATION '{model}'"], table, plan.ask.out + ".referee.arrow")
+    answer = shell.run([ask], plan.ask.out + ".referee.sql")[ask.out]
+    if answer.failure:
+        if "error" in verdict:
+            return "refused", ""
+        return verdict, wrong + f"\n(the referee failed: {answer.message[:500]})"
+    doubt = check(plan, answer)
+    if doubt is None:
+        return verdict, wrong + "\n(DataFusion over the oracle's rows gives the expected answer)"
+    return "doubtful: " + verdict, wrong + f"\n(DataFusion over the oracle's rows disagrees with the expectation, too: {doubt})"
+
+
+def report(plan, text):
+    return "\n".join([";\n".join(plan.ask.prelude + [plan.ask.sql]) + ";", text, ""])
+
+
+def save(result, case, folder, keep):
+    target = os.path.join(keep, result.seed.replace(":", "_"))
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target)
+    schema = case["schema"]
+    lines = [f"seed {result.seed}: run.py --case {result.seed}", "", *[repr(f) for f in schema.fields],
+             f"cell order {schema.cell_order}, tile order {schema.tile_order}, capacity {schema.capacity}, duplicates {schema.allows_dups}",
+             f"coords {schema.coords}, offsets {schema.offsets}, validity {schema.validity}", "", *case["life"].notes,
+             f"windows {[(s, e, len(c[0])) for s, e, c in case['windows']]}", ""]
+    for verdict, text in result.failures:
+        lines += [f"=== {verdict}", text.replace(folder, target)]
+    with open(os.path.join(target, "report.txt"), "w", encoding="utf-8", errors="backslashreplace") as out:
+        out.write("\n".join(lines))
+
+
+def summary(results, seconds):
+    kept = [r for r in results if not r.dropped]
+    dropped = collections.Counter(r.dropped for r in results if r.dropped)
+    failed = [r for r in results if r.failures]
+    by_feature = collections.defaultdict(lambda: [0, 0])
+    for result in kept:
+        for feature in result.features:
+            by_feature[feature][bool(result.failures)] += 1
+    print("\nfeature: cases passed / failed")
+    for feature, (good, bad) in sorted(by_feature.items(), key=lambda item: (-item[1][1], item[0])):
+        print(f"  {feature:40} {good:6} / {bad}")
+    asked = sum((r.asked for r in kept), collections.Counter())
+    print("questions: " + ", ".join(f"{n} {k}" for k, n in asked.most_common()) + f"; {sum(r.refused for r in kept)} that DataFusion itself refuses")
+    for reason, count in dropped.most_common(12):
+        print(f"dropped {count}: {reason[:150]}")
+    classes = collections.Counter(verdict for r in failed for verdict, _ in r.failures)
+    for verdict, count in classes.most_common():
+        print(f"failure {count:6} x {verdict}   e.g. {', '.join([r.seed for r in failed if any(v == verdict for v, _ in r.failures)][:6])}")
+    print(f"{len(kept) - sum(1 for r in failed if not r.dropped)} passed, {len(failed)} failed, {sum(dropped.values())} dropped, {seconds:.0f} s")
+    return 1 if failed else 0
+
+
+def main():
+    options = arguments()
+    if not shutil.which(options.binary.split()[0]):
+        sys.exit(f"no shell to test at {options.binary!r}: give --binary or set TILEDB_SQL")
+    seeds = options.case or [f"{options.seed}:{i}" for i in range(options.first, options.first + options.cases)]
+    batches = [seeds[i : i + options.batch] for i in range(0, len(seeds), options.batch)]
+    began, results = time.time(), []
+    room = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="tiledb-diff-", dir=room) as work, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        # Threads only wait; each batch lives in a process of its own so that libtiledb never runs here.
+        for part in pool.map(lambda b: in_process(b, options, work), batches):
+            results += part
+            for result in part:
+                for verdict, text in result.failures[:2]:
+                    print(f"[{result.seed}] {verdict}: {text.splitlines()[-2] if verdict == 'tool' else first_line(text)}", flush=True)
+    return summary(results, time.time() - began)
+
+
+def first_line(text):
+    lines = [line for line in text.splitlines() if line and not line.endswith(";")]
+    return lines[0][:300] if lines else ""
+
+
+def in_process(seeds, options, work):
+    """Runs a batch in a fresh interpreter; a broken batch is a failure of the tool, with its text."""
+    import subprocess
+
+    task = os.path.join(work, f"task_{seeds[0].replace(':', '_')}.pkl")
+    with open(task, "wb") as out:
+        pickle.dump((seeds, options, work), out)
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--batch-task", task], capture_output=True)
+    if done.returncode == 0:
+        with open(task, "rb") as source:
+            return pickle.load(source)
+    broken = Result(seeds[0])
+    broken.failures, broken.dropped = [("tool", done.stderr.decode(errors="replace")[-3000:] + "\n ")], "tool failure"
+    return [broken]
+
+
+def batch_task(task):
+    with open(task, "rb") as source:
+        seeds, options, work = pickle.load(source)
+    results = run_batch(seeds, options, work)
+    with open(task, "wb") as out:
+        pickle.dump(results, out)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--batch-task"]:
+        batch_task(sys.argv[2])
+    else:
+        sys.exit(main())

@@ -1,0 +1,228 @@
+//! An array as seen at a time: one schema, the fragments in order, the enumerations.
+//!
+//! Opening lists the folder once and reads each footer once; consolidated footers save the reads. A snapshot never
+//! changes afterwards, whatever is written meanwhile.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream;
+
+use super::directory::{ArrayDirectory, CommittedFragment, ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
+use super::fragment::{Fragment, METADATA_FILE};
+use super::window::OpenWindow;
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::generic_tile;
+use crate::format::enumeration::Enumeration;
+use crate::format::fragment::consolidated;
+use crate::format::fragment::footer::Footer;
+use crate::format::schema::ArraySchema;
+use crate::storage::{FileInfo, Storage};
+
+/// Footers are a few hundred bytes for a few fields; one suffix read of this size nearly always holds one.
+const FOOTER_SUFFIX_BYTES: u64 = 8 * 1024;
+/// Footers read at the same time.
+const OPEN_CONCURRENCY: usize = 16;
+
+/// An array at a time.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Where the array lies.
+    pub storage: Storage,
+    /// The window it is seen through, its end fixed.
+    pub window: OpenWindow,
+    /// The schema of the table.
+    pub schema: Arc<ArraySchema>,
+    /// The enumerations of that schema, by name.
+    pub enumerations: Arc<HashMap<String, Arc<Enumeration>>>,
+    /// The visible fragments, oldest first.
+    pub fragments: Arc<Vec<Arc<Fragment>>>,
+}
+
+impl Snapshot {
+    /// Opens the array at `storage` as seen through `window`.
+    pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
+        let directory = ArrayDirectory::list(storage).await?;
+        Self::open_directory(storage, window, &directory)
+            .await
+            .map_err(|e| e.with("array", storage.uri()))
+    }
+
+    async fn open_directory(
+        storage: &Storage,
+        window: OpenWindow,
+        directory: &ArrayDirectory,
+    ) -> Result<Self> {
+        let schema = load_schema(storage, directory.schema_at(&window)?).await?;
+        let enumerations = load_enumerations(storage, &schema).await?;
+        let committed = directory.fragments(storage, &window, !schema.is_dense()).await?;
+        let footers = if committed.is_empty() {
+            HashMap::new()
+        } else {
+            load_consolidated_footers(storage, &directory.consolidated_footers).await?
+        };
+        let fragments: Vec<Result<Fragment>> = stream::iter(committed)
+            .map(|fragment| {
+                let footer = footers.get(&fragment.name.name).cloned();
+                async move {
+                    let name = fragment.name.name.clone();
+                    open_fragment(storage, directory, fragment, footer)
+                        .await
+                        .context("fragment", || name)
+                }
+            })
+            .buffered(OPEN_CONCURRENCY)
+            .collect()
+            .await;
+        let fragments = fragments
+            .into_iter()
+            .map(|f| f.map(Arc::new))
+            .collect::<Result<Vec<_>>>()?;
+        check_fragments(&schema, &fragments)?;
+        Ok(Self {
+            storage: storage.clone(),
+            window,
+            schema,
+            enumerations: Arc::new(enumerations),
+            fragments: Arc::new(fragments),
+        })
+    }
+}
+
+fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<()> {
+    for fragment in fragments {
+        let refuse = |what: &str| {
+            Err(Error::unsupported(what.to_owned()).with("fragment", &fragment.name.name))
+        };
+        if fragment.footer.dense != schema.is_dense() {
+            return refuse("a sparse fragment in a dense array (or the reverse) is not read by this release");
+        }
+        if fragment.footer.has_delete_metadata {
+            return refuse("the fragment carries delete metadata, which this release does not read");
+        }
+        let same = fragment.schema.dimensions.len() == schema.dimensions.len()
+            && fragment.schema.dimensions.iter().zip(&schema.dimensions).all(|(a, b)| {
+                a.datatype == b.datatype && a.cell_val_num == b.cell_val_num
+            });
+        if !same {
+            return Err(Error::corrupt(
+                "the dimensions of the fragment's schema differ from the array's",
+            )
+            .with("fragment", &fragment.name.name));
+        }
+    }
+    Ok(())
+}
+
+async fn load_schema(storage: &Storage, file: &FileInfo) -> Result<Arc<ArraySchema>> {
+    let path = format!("{SCHEMA_FOLDER}/{}", file.name);
+    let load = async {
+        let bytes = storage.read(&path).await?;
+        let tile = generic_tile::decode(&bytes, "array schema")?;
+        Ok((ArraySchema::decode(&tile.data)?, tile.data.len().saturating_mul(2)))
+    };
+    let key = storage.cache_key(&path, 0, file);
+    storage.cache().get_or_load(key, load).await.context("file", || path)
+}
+
+async fn load_enumerations(
+    storage: &Storage,
+    schema: &ArraySchema,
+) -> Result<HashMap<String, Arc<Enumeration>>> {
+    let mut enumerations = HashMap::new();
+    if schema.enumerations.is_empty() {
+        return Ok(enumerations);
+    }
+    // The names of enumeration files are unique for ever, so a listing is not needed to know which version it is.
+    for reference in &schema.enumerations {
+        let path = format!("{ENUMERATIONS_FOLDER}/{}", reference.file);
+        let load = async {
+            let bytes = storage.read(&path).await?;
+            let tile = generic_tile::decode(&bytes, "enumeration")?;
+            Ok((Enumeration::decode(&tile.data)?, tile.data.len()))
+        };
+        let key = storage.cache_key_immutable(&path, 0);
+        let enumeration = storage.cache().get_or_load(key, load).await.context("file", || path)?;
+        enumerations.insert(reference.name.clone(), enumeration);
+    }
+    Ok(enumerations)
+}
+
+/// The footers of many fragments, from the few files that hold copies of them.
+async fn load_consolidated_footers(
+    storage: &Storage,
+    files: &[FileInfo],
+) -> Result<HashMap<String, Arc<[u8]>>> {
+    let mut footers = HashMap::new();
+    for file in files {
+        let path = format!("__fragment_meta/{}", file.name);
+        let bytes = storage.read(&path).await?;
+        let tile = generic_tile::decode(&bytes, "consolidated fragment metadata")
+            .context("file", || &path)?;
+        for (name, range) in consolidated::decode(&tile.data).context("file", || &path)? {
+            let footer = tile.data.get(range).unwrap_or_default();
+            footers.entry(name).or_insert_with(|| Arc::from(footer));
+        }
+    }
+    Ok(footers)
+}
+
+async fn open_fragment(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    fragment: CommittedFragment,
+    consolidated_footer: Option<Arc<[u8]>>,
+) -> Result<Fragment> {
+    let path = format!("{}/{METADATA_FILE}", fragment.folder);
+    let key = storage.cache_key(&path, u64::MAX, &fragment.commit);
+    let load = async {
+        let (bytes, start) = match &consolidated_footer {
+            Some(footer) => (footer.to_vec(), None),
+            None => {
+                let (bytes, start) = read_footer(storage, &path).await?;
+                (bytes, Some(start))
+            }
+        };
+        let (_, schema_name) = Footer::peek_schema_name(&bytes)?;
+        let schema = load_schema(storage, directory.schema_named(&schema_name)?).await?;
+        let footer = Footer::decode(&bytes, &schema)?;
+        let size = bytes.len().saturating_mul(2);
+        Ok(((Arc::new(footer), schema, start), size))
+    };
+    let opened = storage.cache().get_or_load(key, load).await.context("file", || path)?;
+    let (footer, schema, footer_start) = (*opened).clone();
+    if fragment.name.version != Some(footer.version.get()) {
+        return Err(Error::corrupt(format!(
+            "the footer says format version {}, the fragment's name says {:?}",
+            footer.version, fragment.name.version
+        )));
+    }
+    let slots = footer.slots(&schema);
+    Ok(Fragment {
+        name: fragment.name,
+        folder: fragment.folder,
+        visibility: fragment.visibility,
+        schema,
+        footer,
+        slots,
+        footer_start,
+        commit: fragment.commit,
+    })
+}
+
+/// The bytes of a footer and where they start in the metadata file.
+async fn read_footer(storage: &Storage, path: &str) -> Result<(Vec<u8>, u64)> {
+    let suffix = storage.read_suffix(path, FOOTER_SUFFIX_BYTES).await?;
+    let range = Footer::footer_range(&suffix.bytes, suffix.file_bytes)?;
+    let suffix_start = suffix.file_bytes.saturating_sub(suffix.bytes.len() as u64);
+    if range.start >= suffix_start {
+        let from = usize::try_from(range.start - suffix_start)?;
+        let to = usize::try_from(range.end - suffix_start)?;
+        let footer = suffix.bytes.get(from..to).unwrap_or_default();
+        return Ok((footer.to_vec(), range.start));
+    }
+    let start = range.start;
+    Ok((storage.read_range(path, range).await?.to_vec(), start))
+}

@@ -1,0 +1,467 @@
+//! What a query asks of the dimensions: sorted, disjoint ranges for each, and their cross product.
+//!
+//! Fixed-size dimensions have inclusive ranges of keys, strings half-open ranges of bytes (the value just above `s`
+//! is `s` and a zero byte). Lists are kept in one canonical form (ascending, a gap between any two), so equal sets
+//! are equal values and every question is a binary search: a list of 100 000 points stays cheap, and no cross
+//! product is ever spelled out. The subtle thing: an empty list is "nothing matches", [`DimRanges::All`] is "everything".
+
+mod describe;
+mod lists;
+#[cfg(test)]
+mod tests;
+
+use super::domain::{Bounds, KeyBox};
+pub use lists::Spans;
+
+/// An inclusive range of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyRange {
+    /// The smallest key.
+    pub lo: u64,
+    /// The largest key.
+    pub hi: u64,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub const ALL: Self = Self {
+        lo: 0,
+        hi: u64::MAX,
+    };
+
+    /// The range of one key.
+    pub const fn point(key: u64) -> Self {
+        Self { lo: key, hi: key }
+    }
+}
+
+/// A half-open range of strings in the order of unsigned bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BytesRange {
+    /// The smallest string.
+    pub start: Vec<u8>,
+    /// The first string above the range; `None` if there is none.
+    pub end: Option<Vec<u8>>,
+}
+
+impl BytesRange {
+    /// Every string.
+    pub const ALL: Self = Self {
+        start: Vec::new(),
+        end: None,
+    };
+
+    /// The range of one string.
+    pub fn point(value: &[u8]) -> Self {
+        Self {
+            start: value.to_vec(),
+            end: Some(successor(value)),
+        }
+    }
+
+    /// The range of all strings that start with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let last = prefix.iter().rposition(|byte| *byte != u8::MAX);
+        let end = last.and_then(|last| prefix.get(..=last)).map(|head| {
+            let mut end = head.to_vec();
+            if let Some(byte) = end.last_mut() {
+                *byte += 1;
+            }
+            end
+        });
+        Self {
+            start: prefix.to_vec(),
+            end,
+        }
+    }
+}
+
+/// The string just above `value`.
+pub fn successor(value: &[u8]) -> Vec<u8> {
+    let mut above = Vec::with_capacity(value.len() + 1);
+    above.extend_from_slice(value);
+    above.push(0);
+    above
+}
+
+/// What is asked of one dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DimRanges {
+    /// Every value.
+    All,
+    /// The keys of these ranges, of a fixed-size dimension.
+    Keys(Spans<KeyRange>),
+    /// The strings of these ranges.
+    Bytes(Spans<BytesRange>),
+}
+
+impl DimRanges {
+    /// Every value.
+    pub const fn all() -> Self {
+        Self::All
+    }
+
+    /// No value, of a dimension of either kind.
+    pub const fn none() -> Self {
+        Self::Keys(Spans::none())
+    }
+
+    /// The union of ranges of keys, in any order; those with `lo > hi` are empty.
+    pub fn from_keys(ranges: Vec<KeyRange>) -> Self {
+        Self::keys(Spans::from_ranges(ranges))
+    }
+
+    /// The keys `lo..=hi`.
+    pub fn key_range(lo: u64, hi: u64) -> Self {
+        Self::from_keys(vec![KeyRange { lo, hi }])
+    }
+
+    /// A set of keys, in any order.
+    pub fn from_points(points: impl IntoIterator<Item = u64>) -> Self {
+        Self::from_keys(points.into_iter().map(KeyRange::point).collect())
+    }
+
+    /// The union of ranges of strings, in any order.
+    pub fn from_bytes(ranges: Vec<BytesRange>) -> Self {
+        Self::bytes(Spans::from_ranges(ranges))
+    }
+
+    fn keys(spans: Spans<KeyRange>) -> Self {
+        if spans.is_everything() {
+            Self::All
+        } else {
+            Self::Keys(spans)
+        }
+    }
+
+    fn bytes(spans: Spans<BytesRange>) -> Self {
+        if spans.is_everything() {
+            Self::All
+        } else if spans.is_empty() {
+            Self::none()
+        } else {
+            Self::Bytes(spans)
+        }
+    }
+
+    /// The values in both.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, x) | (x, Self::All) => x.clone(),
+            (Self::Keys(a), Self::Keys(b)) => Self::keys(a.intersect(b)),
+            (Self::Bytes(a), Self::Bytes(b)) => Self::bytes(a.intersect(b)),
+            // Only the empty list is of both kinds.
+            _ => Self::none(),
+        }
+    }
+
+    /// The values in either.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Keys(a), Self::Keys(b)) => Self::keys(a.union(b)),
+            (Self::Bytes(a), Self::Bytes(b)) => Self::bytes(a.union(b)),
+            (Self::Keys(none), x) | (x, Self::Keys(none)) if none.is_empty() => x.clone(),
+            _ => Self::All,
+        }
+    }
+
+    /// The values in any of many: one sort, however many there are.
+    pub fn union_all<'a>(many: impl IntoIterator<Item = &'a Self>) -> Self {
+        let (mut keys, mut bytes) = (Vec::new(), Vec::new());
+        for ranges in many {
+            match ranges {
+                Self::All => return Self::All,
+                Self::Keys(ranges) => keys.extend_from_slice(ranges.as_slice()),
+                Self::Bytes(ranges) => bytes.extend_from_slice(ranges.as_slice()),
+            }
+        }
+        Self::from_keys(keys).union(&Self::from_bytes(bytes))
+    }
+
+    /// The values in all of many, at the same cost.
+    pub fn intersect_all<'a>(many: impl IntoIterator<Item = &'a Self>) -> Self {
+        let others: Vec<Self> = many.into_iter().map(Self::complement).collect();
+        Self::union_all(&others).complement()
+    }
+
+    /// All other values.
+    #[must_use]
+    pub fn complement(&self) -> Self {
+        match self {
+            Self::All => Self::none(),
+            Self::Keys(ranges) => Self::keys(ranges.complement()),
+            Self::Bytes(ranges) => Self::bytes(ranges.complement()),
+        }
+    }
+
+    /// Whether nothing matches.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Keys(ranges) => ranges.is_empty(),
+            Self::Bytes(ranges) => ranges.is_empty(),
+        }
+    }
+
+    /// Whether everything matches.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Self::All)
+    }
+
+    /// Number of ranges; 1 for everything.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::All => 1,
+            Self::Keys(ranges) => ranges.as_slice().len(),
+            Self::Bytes(ranges) => ranges.as_slice().len(),
+        }
+    }
+
+    /// The ranges of keys in ascending order; everything is one range. Empty for ranges of strings.
+    pub fn key_ranges(&self) -> &[KeyRange] {
+        match self {
+            Self::All => &[KeyRange::ALL],
+            Self::Keys(ranges) => ranges.as_slice(),
+            Self::Bytes(_) => &[],
+        }
+    }
+
+    /// The ranges of strings in ascending order; everything is one range. Empty for ranges of keys.
+    pub fn bytes_ranges(&self) -> &[BytesRange] {
+        const ALL: &[BytesRange] = &[BytesRange::ALL];
+        match self {
+            Self::All => ALL,
+            Self::Keys(_) => &[],
+            Self::Bytes(ranges) => ranges.as_slice(),
+        }
+    }
+
+    /// The ranges with a key in `lo..=hi`, ascending.
+    pub fn overlapping_keys(&self, lo: u64, hi: u64) -> &[KeyRange] {
+        let ranges = self.key_ranges();
+        let from = ranges.partition_point(|r| r.hi < lo);
+        let to = ranges.partition_point(|r| r.lo <= hi);
+        ranges.get(from..to).unwrap_or_default()
+    }
+
+    /// The ranges with a string in `lo..=hi`, ascending.
+    pub fn overlapping_bytes(&self, lo: &[u8], hi: &[u8]) -> &[BytesRange] {
+        let ranges = self.bytes_ranges();
+        let from = ranges.partition_point(|r| r.end.as_deref().is_some_and(|end| end <= lo));
+        let to = ranges.partition_point(|r| r.start.as_slice() <= hi);
+        ranges.get(from..to).unwrap_or_default()
+    }
+
+    /// The matching part of `lo..=hi`, range by range, ascending.
+    pub fn clip_keys(
+        &self,
+        lo: u64,
+        hi: u64,
+    ) -> impl DoubleEndedIterator<Item = KeyRange> + Clone + '_ {
+        self.overlapping_keys(lo, hi).iter().map(move |r| KeyRange {
+            lo: r.lo.max(lo),
+            hi: r.hi.min(hi),
+        })
+    }
+
+    /// Whether some key in `lo..=hi` matches.
+    pub fn intersects_keys(&self, lo: u64, hi: u64) -> bool {
+        !self.overlapping_keys(lo, hi).is_empty()
+    }
+
+    /// Whether every key in `lo..=hi` matches. (No range of the list touches the next, so one has to cover all.)
+    pub fn covers_keys(&self, lo: u64, hi: u64) -> bool {
+        matches!(self.overlapping_keys(lo, hi), [one] if one.lo <= lo && hi <= one.hi)
+    }
+
+    /// Whether `key` matches.
+    #[inline]
+    pub fn contains_key(&self, key: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Keys(ranges) => match ranges.as_slice() {
+                [one] => one.lo <= key && key <= one.hi,
+                many => many
+                    .get(many.partition_point(|r| r.hi < key))
+                    .is_some_and(|r| r.lo <= key),
+            },
+            Self::Bytes(_) => false,
+        }
+    }
+
+    /// Whether some string in `lo..=hi` matches.
+    pub fn intersects_bytes(&self, lo: &[u8], hi: &[u8]) -> bool {
+        !self.overlapping_bytes(lo, hi).is_empty()
+    }
+
+    /// Whether every string in `lo..=hi` matches.
+    pub fn covers_bytes(&self, lo: &[u8], hi: &[u8]) -> bool {
+        matches!(self.overlapping_bytes(lo, hi), [one]
+            if one.start.as_slice() <= lo && one.end.as_deref().is_none_or(|end| hi < end))
+    }
+
+    /// Whether the string matches.
+    #[inline]
+    pub fn contains_bytes(&self, value: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Bytes(ranges) => {
+                let ranges = ranges.as_slice();
+                let above = |r: &BytesRange| r.end.as_deref().is_some_and(|end| end <= value);
+                ranges
+                    .get(ranges.partition_point(above))
+                    .is_some_and(|r| r.start.as_slice() <= value)
+            }
+            Self::Keys(_) => false,
+        }
+    }
+
+    /// Whether some value within `bounds` matches.
+    pub fn intersects(&self, bounds: &Bounds) -> bool {
+        match bounds {
+            Bounds::Keys { lo, hi } => self.intersects_keys(*lo, *hi),
+            Bounds::Bytes { lo, hi } => self.intersects_bytes(lo, hi),
+        }
+    }
+
+    /// Whether every value within `bounds` matches.
+    pub fn covers(&self, bounds: &Bounds) -> bool {
+        match bounds {
+            Bounds::Keys { lo, hi } => self.covers_keys(*lo, *hi),
+            Bounds::Bytes { lo, hi } => self.covers_bytes(lo, hi),
+        }
+    }
+}
+
+/// Ranges for every dimension; a cell matches when each of its coordinates does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subarray {
+    dims: Vec<DimRanges>,
+}
+
+impl Subarray {
+    /// Every cell of an array of `ndim` dimensions.
+    pub fn all(ndim: usize) -> Self {
+        Self {
+            dims: vec![DimRanges::All; ndim],
+        }
+    }
+
+    /// The cells of a box.
+    pub fn from_box(cells: &KeyBox) -> Self {
+        Self {
+            dims: cells
+                .ranges()
+                .map(|(lo, hi)| DimRanges::key_range(lo, hi))
+                .collect(),
+        }
+    }
+
+    /// Number of dimensions.
+    pub fn ndim(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// What is asked of a dimension; everything, of one that does not exist.
+    pub fn dim(&self, dim: usize) -> &DimRanges {
+        self.dims.get(dim).unwrap_or(&DimRanges::All)
+    }
+
+    /// What is asked of each dimension.
+    pub fn dims(&self) -> &[DimRanges] {
+        &self.dims
+    }
+
+    /// Replaces what is asked of a dimension.
+    pub fn set_dim(&mut self, dim: usize, ranges: DimRanges) {
+        if let Some(slot) = self.dims.get_mut(dim) {
+            *slot = ranges;
+        }
+    }
+
+    /// Asks `ranges` of a dimension, in addition.
+    pub fn intersect_dim(&mut self, dim: usize, ranges: &DimRanges) {
+        if let Some(slot) = self.dims.get_mut(dim) {
+            *slot = slot.intersect(ranges);
+        }
+    }
+
+    /// The cells in both.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for (dim, ranges) in other.dims.iter().enumerate() {
+            both.intersect_dim(dim, ranges);
+        }
+        both
+    }
+
+    /// The smallest subarray with all cells of both. It is exactly their union if one holds the other, or if they
+    /// differ in one dimension only.
+    #[must_use]
+    pub fn hull(&self, other: &Self) -> Self {
+        if self.is_empty() {
+            return other.clone();
+        }
+        if other.is_empty() {
+            return self.clone();
+        }
+        Self {
+            dims: self
+                .dims
+                .iter()
+                .zip(&other.dims)
+                .map(|(a, b)| a.union(b))
+                .collect(),
+        }
+    }
+
+    /// Whether no cell matches.
+    pub fn is_empty(&self) -> bool {
+        self.dims.iter().any(DimRanges::is_empty)
+    }
+
+    /// Whether every cell matches.
+    pub fn is_all(&self) -> bool {
+        self.dims.iter().all(DimRanges::is_all)
+    }
+
+    /// Whether some cell within `bounds` may match (one range per dimension, as in an MBR).
+    pub fn intersects(&self, bounds: &[Bounds]) -> bool {
+        self.dims
+            .iter()
+            .zip(bounds)
+            .all(|(ranges, bounds)| ranges.intersects(bounds))
+    }
+
+    /// Whether every cell within `bounds` matches.
+    pub fn covers(&self, bounds: &[Bounds]) -> bool {
+        self.dims.len() == bounds.len()
+            && self
+                .dims
+                .iter()
+                .zip(bounds)
+                .all(|(ranges, bounds)| ranges.covers(bounds))
+    }
+
+    /// Whether some cell of the box matches.
+    pub fn intersects_box(&self, cells: &KeyBox) -> bool {
+        self.dims
+            .iter()
+            .zip(cells.ranges())
+            .all(|(ranges, (lo, hi))| ranges.intersects_keys(lo, hi))
+    }
+
+    /// Whether every cell of the box matches.
+    pub fn covers_box(&self, cells: &KeyBox) -> bool {
+        self.dims.len() == cells.ndim()
+            && self
+                .dims
+                .iter()
+                .zip(cells.ranges())
+                .all(|(ranges, (lo, hi))| ranges.covers_keys(lo, hi))
+    }
+}

@@ -1,0 +1,353 @@
+//! From unfiltered cells to Arrow: the one conversion everything goes through.
+//!
+//! The buffers handed in become the array's own. Offsets are untrusted: they are checked here, once, before
+//! anything follows them. Errors name the cell within what was handed in.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayData, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray,
+    FixedSizeListArray, ListArray, make_array,
+};
+use arrow::buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, FieldRef};
+
+use super::column_type::{ColumnType, Element, arrow_len};
+use super::text::{ByteCells, arrow_error};
+use super::time::{self, OutOfRange};
+use super::{bits, dictionary};
+use crate::error::{Error, Result};
+
+/// Below this an allocation is not worth asking for politely.
+const SMALL_BYTES: usize = 1 << 20;
+
+/// The unfiltered cells of one field.
+#[derive(Debug)]
+pub struct Cells {
+    /// How many.
+    pub len: usize,
+    /// Their bytes.
+    pub data: CellData,
+    /// Which of them are NULL.
+    pub nulls: Option<NullBuffer>,
+}
+
+/// The bytes of cells, as stored (little-endian), but for the offsets.
+#[derive(Debug)]
+pub enum CellData {
+    /// `len` cells of the same size.
+    Fixed(MutableBuffer),
+    /// Cells of any size.
+    Var {
+        /// `len` starts, as `u64` in this machine's order, and one unused slot.
+        offsets: MutableBuffer,
+        /// The cells, back to back.
+        data: MutableBuffer,
+    },
+}
+
+/// A zeroed buffer, aligned for any number; an error rather than an abort if there is no such memory.
+pub fn zeroed(bytes: usize) -> Result<MutableBuffer> {
+    if bytes > SMALL_BYTES {
+        let probe = Vec::<u8>::new().try_reserve_exact(bytes.saturating_add(64));
+        probe.map_err(|e| {
+            Error::out_of_memory(format!("{bytes} bytes for one tile were refused")).with_source(e)
+        })?;
+    }
+    Ok(MutableBuffer::from_len_zeroed(bytes))
+}
+
+impl ColumnType {
+    /// The cells as an array of [`Self::data_type`].
+    pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
+        let Cells { len, data, nulls } = cells;
+        if nulls.as_ref().is_some_and(|nulls| nulls.len() != len) {
+            return Err(Error::internal(
+                "as many validity values as cells are needed",
+            ));
+        }
+        match data {
+            CellData::Fixed(values) => {
+                let needed = self.cell_bytes().and_then(|size| size.checked_mul(len));
+                if needed != Some(values.len()) {
+                    return Err(Error::internal(format!(
+                        "{len} cells have {} bytes, expected {needed:?}",
+                        values.len()
+                    )));
+                }
+                self.fixed(len, values, nulls)
+            }
+            CellData::Var { offsets, data } => {
+                let offsets = closed_offsets(offsets, len, data.len())?;
+                self.variable(offsets, data, nulls)
+            }
+        }
+    }
+
+    fn fixed(
+        &self,
+        len: usize,
+        values: MutableBuffer,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        if let Some(dictionary) = &self.dictionary {
+            let codes = native_order(values, self.datatype.size());
+            return dictionary::of_codes(&self.element_type, codes, len, nulls, dictionary);
+        }
+        match (&self.data_type(), self.element) {
+            (DataType::FixedSizeBinary(size), _) => {
+                let array = FixedSizeBinaryArray::try_new(*size, values.into(), nulls);
+                Ok(Arc::new(array.map_err(arrow_error)?))
+            }
+            (_, Element::Text(_) | Element::Bytes) => {
+                let size = self.cell_bytes().unwrap_or(0);
+                self.byte_cells(regular_offsets(len, size)?, values, nulls)
+            }
+            (DataType::FixedSizeList(item, size), _) => {
+                self.fixed_lists(Arc::clone(item), *size, len, values, nulls)
+            }
+            _ => self
+                .elements(len, values, nulls)
+                .map_err(|e| self.locate(e, |element| element)),
+        }
+    }
+
+    fn fixed_lists(
+        &self,
+        item: FieldRef,
+        size: i32,
+        len: usize,
+        values: MutableBuffer,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let per_cell = usize::try_from(size)?;
+        let skipped = self.checks_elements().then_some(nulls.as_ref()).flatten();
+        let skipped = skipped.map(|nulls| nulls.expand(per_cell));
+        let elements = self
+            .elements(len.saturating_mul(per_cell), values, skipped)
+            .map_err(|e| self.locate(e, |element| element / per_cell))?;
+        let array = FixedSizeListArray::try_new(item, size, elements, nulls);
+        Ok(Arc::new(array.map_err(arrow_error)?))
+    }
+
+    fn variable(
+        &self,
+        offsets: OffsetBuffer<i64>,
+        data: MutableBuffer,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let DataType::List(item) = self.data_type() else {
+            return self.byte_cells(offsets, data, nulls);
+        };
+        let size = self.datatype.size();
+        let offsets = element_offsets(&offsets, size)?;
+        let skipped = self.checks_elements().then_some(nulls.as_ref()).flatten();
+        let skipped = skipped.map(|nulls| element_nulls(nulls, &offsets));
+        let count = data.len() / size;
+        let elements = self
+            .elements(count, data, skipped)
+            .map_err(|e| self.locate(e, |element| cell_of(&offsets, element)))?;
+        let array = ListArray::try_new(Arc::clone(item), offsets, elements, nulls);
+        Ok(Arc::new(array.map_err(arrow_error)?))
+    }
+
+    fn byte_cells(
+        &self,
+        offsets: OffsetBuffer<i64>,
+        data: MutableBuffer,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let cells = ByteCells {
+            offsets,
+            data: data.into(),
+            nulls,
+        };
+        Ok(match self.element {
+            Element::Text(encoding) => Arc::new(cells.into_text(encoding, self.lossy)?),
+            _ => Arc::new(cells.into_binary()?),
+        })
+    }
+
+    /// Single elements: all of a column, or the items of its lists.
+    fn elements(
+        &self,
+        count: usize,
+        values: MutableBuffer,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, ElementError> {
+        let mut values = native_order(values, self.datatype.size());
+        let (buffer, nulls): (Buffer, _) = match self.element {
+            Element::Number => (values.into(), nulls),
+            Element::Bool => {
+                let array = BooleanArray::new(bits::pack(values.as_slice()), nulls);
+                return Ok(Arc::new(array));
+            }
+            Element::Time(conversion) => {
+                let typed = values.typed_data_mut::<i64>();
+                let nulls = self.with_nat(typed, nulls);
+                time::convert_times(typed, conversion, nulls.as_ref())?;
+                (values.into(), nulls)
+            }
+            Element::Date(unit) => {
+                let typed = values.typed_data::<i64>();
+                let nulls = self.with_nat(typed, nulls);
+                let days = time::convert_dates(typed, unit, nulls.as_ref())?;
+                (Buffer::from_vec(days), nulls)
+            }
+            Element::Text(_) | Element::Bytes => {
+                return Err(Error::internal("bytes are no elements").into());
+            }
+        };
+        let data = ArrayData::builder(self.element_type.clone())
+            .len(count)
+            .add_buffer(buffer)
+            .nulls(nulls)
+            .build()
+            .map_err(arrow_error)?;
+        Ok(make_array(data))
+    }
+
+    fn with_nat(&self, values: &[i64], nulls: Option<NullBuffer>) -> Option<NullBuffer> {
+        if self.nat_is_null {
+            time::nat_to_null(values, nulls)
+        } else {
+            nulls
+        }
+    }
+
+    /// Whether an element can be refused, so that those of NULL cells must be skipped.
+    fn checks_elements(&self) -> bool {
+        matches!(self.element, Element::Time(_) | Element::Date(_))
+    }
+
+    fn locate(&self, error: ElementError, cell: impl Fn(usize) -> usize) -> Error {
+        match error {
+            ElementError::OutOfRange(e) => {
+                e.error(cell(e.element), self.datatype, &self.element_type)
+            }
+            ElementError::Other(e) => e,
+        }
+    }
+}
+
+/// What is wrong with an element, before it is known which cell that is.
+enum ElementError {
+    OutOfRange(OutOfRange),
+    Other(Error),
+}
+
+impl From<OutOfRange> for ElementError {
+    fn from(error: OutOfRange) -> Self {
+        Self::OutOfRange(error)
+    }
+}
+
+impl From<Error> for ElementError {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// Little-endian elements in the order of this machine.
+fn native_order(mut values: MutableBuffer, element_bytes: usize) -> MutableBuffer {
+    if cfg!(target_endian = "big") {
+        let elements = values.as_slice_mut().chunks_exact_mut(element_bytes.max(1));
+        elements.for_each(<[u8]>::reverse);
+    }
+    values
+}
+
+/// Checks the starts of `len` cells and adds the end of the last.
+fn closed_offsets(
+    mut offsets: MutableBuffer,
+    len: usize,
+    data_bytes: usize,
+) -> Result<OffsetBuffer<i64>> {
+    let (starts, end) = match offsets.typed_data_mut::<u64>().split_last_mut() {
+        Some((end, starts)) if starts.len() == len => (starts, end),
+        _ => {
+            return Err(Error::internal(
+                "as many offsets as cells and one are needed",
+            ));
+        }
+    };
+    let first = starts.first().copied().unwrap_or(0);
+    if first != 0 {
+        // Very old writers counted from the start of the file.
+        starts
+            .iter_mut()
+            .for_each(|start| *start = start.wrapping_sub(first));
+    }
+    *end = if len == 0 {
+        0
+    } else {
+        u64::try_from(data_bytes)?
+    };
+    check_order(starts, *end)?;
+    let offsets = ScalarBuffer::new(offsets.into(), 0, len + 1);
+    Ok(OffsetBuffer::new(offsets))
+}
+
+fn check_order(starts: &[u64], end: u64) -> Result<()> {
+    let nexts = || starts.iter().skip(1).chain(std::iter::once(&end));
+    let rising = |start: u64, next: u64| start <= next;
+    // Without an early exit the loop is vectorised.
+    let inner = starts.iter().zip(starts.iter().skip(1));
+    let ordered = inner.fold(true, |all, (start, next)| all & rising(*start, *next))
+        & starts.last().is_none_or(|last| rising(*last, end));
+    if ordered {
+        return Ok(());
+    }
+    let wrong = starts.iter().zip(nexts()).enumerate();
+    let mut wrong = wrong.filter(|(_, (start, next))| !rising(**start, **next));
+    let (cell, start, next) = wrong.next().map_or((0, 0, 0), |(i, (s, n))| (i, *s, *n));
+    Err(Error::corrupt(format!(
+        "cell {cell} starts at byte {start} of the variable-sized data but ends at {next}: \
+         offsets must not decrease nor exceed the {end} bytes there are"
+    )))
+}
+
+/// Byte offsets as element offsets.
+fn element_offsets(offsets: &OffsetBuffer<i64>, element_bytes: usize) -> Result<OffsetBuffer<i32>> {
+    let size = i64::try_from(element_bytes)?;
+    let total = offsets.last().copied().unwrap_or(0) / size;
+    arrow_len(usize::try_from(total)?)?;
+    let counts = offsets.iter().enumerate().map(|(cell, offset)| {
+        if offset % size == 0 {
+            Ok(i32::try_from(offset / size)?)
+        } else {
+            Err(Error::corrupt(format!(
+                "cell {} ends at byte {offset} of the variable-sized data, which is no multiple of the {size} bytes of a value",
+                cell.saturating_sub(1)
+            )))
+        }
+    });
+    let counts: Vec<i32> = counts.collect::<Result<_>>()?;
+    Ok(OffsetBuffer::new(counts.into()))
+}
+
+/// The NULLs of cells spread over their elements.
+fn element_nulls(nulls: &NullBuffer, offsets: &OffsetBuffer<i32>) -> NullBuffer {
+    let mut bits = BooleanBufferBuilder::new(0);
+    for (len, valid) in offsets.lengths().zip(nulls) {
+        bits.append_n(len, valid);
+    }
+    NullBuffer::new(bits.finish())
+}
+
+fn cell_of(offsets: &OffsetBuffer<i32>, element: usize) -> usize {
+    let started =
+        offsets.partition_point(|offset| usize::try_from(*offset).is_ok_and(|o| o <= element));
+    started.saturating_sub(1)
+}
+
+/// The offsets of `len` cells of `size` bytes each.
+fn regular_offsets(len: usize, size: usize) -> Result<OffsetBuffer<i64>> {
+    let size = i64::try_from(size)?;
+    let len = i64::try_from(len)?;
+    if len.checked_mul(size).is_none() {
+        return Err(Error::internal("cells beyond the address space"));
+    }
+    let offsets: Vec<i64> = (0..=len).map(|cell| cell * size).collect();
+    Ok(OffsetBuffer::new(offsets.into()))
+}

@@ -1,0 +1,337 @@
+//! The type of one column, TileDB's and Arrow's side by side.
+//!
+//! Subtle: date/time attributes and enumerated attributes are nullable whatever the schema says, because NaT
+//! and codes outside the enumeration are NULL; dimensions are never nullable, so there NaT stays a number.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, Field, TimeUnit};
+
+use super::time::{DateUnit, TimeConversion};
+use super::{InvalidUtf8, TimeAs, TypeOptions, dictionary};
+use crate::error::{Error, Result, ResultExt};
+use crate::format::datatype::Datatype;
+use crate::format::enumeration::Enumeration;
+use crate::format::schema::{Attribute, CellValNum, Dimension};
+
+/// How many elements form a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// One.
+    One,
+    /// Always as many (more than one).
+    Fixed(usize),
+    /// Any number.
+    Var,
+}
+
+/// How text is encoded on storage, little-endian where it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Utf8,
+    Utf16,
+    Utf32,
+}
+
+/// What happens to one stored element on its way to Arrow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Element {
+    /// The bytes are the Arrow value.
+    Number,
+    /// A byte becomes a bit.
+    Bool,
+    /// An `i64` stays an `i64`, scaled or checked; `i64::MIN` may mean NULL.
+    Time(TimeConversion),
+    /// An `i64` becomes days in an `i32`; `i64::MIN` may mean NULL.
+    Date(DateUnit),
+    /// A cell's elements form a string.
+    Text(Encoding),
+    /// A cell's elements form a byte string.
+    Bytes,
+}
+
+/// How the stored bytes of a field become Arrow.
+#[derive(Debug, Clone)]
+pub struct ColumnType {
+    pub(super) datatype: Datatype,
+    pub(super) element: Element,
+    pub(super) element_type: DataType,
+    pub(super) shape: Shape,
+    /// Whether `i64::MIN` in a date or time is NULL.
+    pub(super) nat_is_null: bool,
+    pub(super) lossy: bool,
+    pub(super) dictionary: Option<ArrayRef>,
+    nullable: bool,
+    data_type: DataType,
+}
+
+impl ColumnType {
+    /// The type of a dimension's column.
+    pub fn of_dimension(dimension: &Dimension, options: &TypeOptions) -> Result<Self> {
+        let mut ty = Self::plain(dimension.datatype, dimension.cell_val_num, false, options)
+            .context("dimension", || &dimension.name)?;
+        ty.nat_is_null = false;
+        ty.nullable = false;
+        Ok(ty)
+    }
+
+    /// The type of an attribute's column; `enumeration` is the one the attribute names, if it names one.
+    pub fn of_attribute(
+        attribute: &Attribute,
+        enumeration: Option<&Enumeration>,
+        options: &TypeOptions,
+    ) -> Result<Self> {
+        let ty = Self::plain(
+            attribute.datatype,
+            attribute.cell_val_num,
+            attribute.nullable,
+            options,
+        )
+        .context("attribute", || &attribute.name)?;
+        match (&attribute.enumeration, enumeration) {
+            (None, _) => Ok(ty),
+            (Some(_), Some(enumeration)) => ty
+                .enumerated(enumeration, options)
+                .context("attribute", || &attribute.name),
+            (Some(name), None) => Err(Error::internal(format!(
+                "enumeration \"{name}\" was not loaded before it was needed"
+            ))
+            .with("attribute", &attribute.name)),
+        }
+    }
+
+    /// The type of a field without enumeration.
+    pub(super) fn plain(
+        datatype: Datatype,
+        cell_val_num: CellValNum,
+        nullable: bool,
+        options: &TypeOptions,
+    ) -> Result<Self> {
+        let shape = match cell_val_num {
+            CellValNum::Var => Shape::Var,
+            CellValNum::Fixed(0) => {
+                return Err(Error::corrupt("values per cell is 0, expected at least 1"));
+            }
+            CellValNum::Fixed(1) => Shape::One,
+            CellValNum::Fixed(n) => Shape::Fixed(usize::try_from(n)?),
+        };
+        let (element, element_type) = element_of(datatype, options);
+        let is_time = matches!(element, Element::Time(_) | Element::Date(_));
+        let data_type = match element {
+            Element::Bytes if !datatype.is_string() => binary_type(shape)?,
+            Element::Text(_) | Element::Bytes => element_type.clone(),
+            _ => list_type(&element_type, shape, is_time)?,
+        };
+        Ok(Self {
+            datatype,
+            element,
+            element_type,
+            shape,
+            nat_is_null: is_time,
+            lossy: options.invalid_utf8 == InvalidUtf8::Lossy,
+            dictionary: None,
+            nullable: nullable || (is_time && shape == Shape::One),
+            data_type,
+        })
+    }
+
+    fn enumerated(mut self, enumeration: &Enumeration, options: &TypeOptions) -> Result<Self> {
+        if !self.datatype.is_integer() || self.shape != Shape::One {
+            return Err(Error::corrupt(format!(
+                "an attribute with the enumeration \"{}\" has {:?} value(s) of type {} per cell, expected one integer",
+                enumeration.name, self.shape, self.datatype
+            )));
+        }
+        let values = dictionary::values_of(enumeration, options)
+            .context("enumeration", || &enumeration.name)?;
+        self.data_type = DataType::Dictionary(
+            Box::new(self.element_type.clone()),
+            Box::new(values.data_type().clone()),
+        );
+        self.dictionary = Some(values);
+        self.nullable = true;
+        Ok(self)
+    }
+
+    /// The Arrow type.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The TileDB type of one element.
+    pub fn datatype(&self) -> Datatype {
+        self.datatype
+    }
+
+    /// How many elements form a cell.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Whether the column can hold NULL.
+    pub fn nullable(&self) -> bool {
+        self.nullable
+    }
+
+    /// The values of the enumeration, where the attribute has one.
+    pub fn dictionary_values(&self) -> Option<&ArrayRef> {
+        self.dictionary.as_ref()
+    }
+
+    /// Whether a stored `i64::MIN` reads as NULL.
+    pub fn nat_is_null(&self) -> bool {
+        self.nat_is_null
+    }
+
+    /// Stored bytes of one cell, where every cell has as many.
+    pub fn cell_bytes(&self) -> Option<usize> {
+        match self.shape {
+            Shape::One => Some(self.datatype.size()),
+            Shape::Fixed(n) => n.checked_mul(self.datatype.size()),
+            Shape::Var => None,
+        }
+    }
+
+    /// Whether cells of `datatype` and `cell_val_num`, as an older schema may have them, read as this type.
+    pub fn reads(&self, datatype: Datatype, cell_val_num: CellValNum) -> bool {
+        let same_shape = match (self.shape, cell_val_num) {
+            (Shape::One, CellValNum::Fixed(1)) | (Shape::Var, CellValNum::Var) => true,
+            (Shape::Fixed(n), CellValNum::Fixed(m)) => usize::try_from(m).is_ok_and(|m| m == n),
+            _ => false,
+        };
+        same_shape && self.datatype == datatype
+    }
+
+    /// About how many bytes decoding `cells` cells takes at its peak, `var_bytes` being their unfiltered
+    /// variable-sized data.
+    pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
+        const VIEW_AND_OFFSET_BYTES: usize = 24;
+        let stored = self.cell_bytes().unwrap_or(0).saturating_mul(cells);
+        let stored = stored.saturating_add(var_bytes);
+        let validity = cells.saturating_add(cells / 8);
+        let extra = match (self.element, self.shape) {
+            // Transcoding holds both forms; two bytes of UTF-16 can take three of UTF-8.
+            (Element::Text(Encoding::Utf16 | Encoding::Utf32), _) => cells
+                .saturating_mul(VIEW_AND_OFFSET_BYTES)
+                .saturating_add(stored.saturating_add(stored / 2)),
+            (Element::Text(_), _) | (_, Shape::Var) => cells.saturating_mul(VIEW_AND_OFFSET_BYTES),
+            (Element::Date(_), _) => stored / 2,
+            (Element::Bool, _) => stored / 8,
+            _ => 0,
+        };
+        stored.saturating_add(extra).saturating_add(validity)
+    }
+}
+
+fn element_of(datatype: Datatype, options: &TypeOptions) -> (Element, DataType) {
+    use Datatype as D;
+    let text = |encoding| match options.invalid_utf8 {
+        InvalidUtf8::Binary => (Element::Bytes, DataType::BinaryView),
+        InvalidUtf8::Error | InvalidUtf8::Lossy => (Element::Text(encoding), DataType::Utf8View),
+    };
+    match datatype {
+        D::Int8 => (Element::Number, DataType::Int8),
+        D::Int16 => (Element::Number, DataType::Int16),
+        D::Int32 => (Element::Number, DataType::Int32),
+        D::Int64 => (Element::Number, DataType::Int64),
+        D::UInt8 => (Element::Number, DataType::UInt8),
+        D::UInt16 => (Element::Number, DataType::UInt16),
+        D::UInt32 => (Element::Number, DataType::UInt32),
+        D::UInt64 => (Element::Number, DataType::UInt64),
+        D::Float32 => (Element::Number, DataType::Float32),
+        D::Float64 => (Element::Number, DataType::Float64),
+        D::Bool => (Element::Bool, DataType::Boolean),
+        D::Char | D::StringAscii | D::StringUtf8 | D::GeomWkt => text(Encoding::Utf8),
+        D::StringUtf16 | D::StringUcs2 => text(Encoding::Utf16),
+        D::StringUtf32 | D::StringUcs4 => text(Encoding::Utf32),
+        D::Blob | D::GeomWkb | D::Any => (Element::Bytes, DataType::BinaryView),
+        D::DateTimeYear => (Element::Date(DateUnit::Year), DataType::Date32),
+        D::DateTimeMonth => (Element::Date(DateUnit::Month), DataType::Date32),
+        D::DateTimeWeek => (Element::Date(DateUnit::Week), DataType::Date32),
+        D::DateTimeDay => (Element::Date(DateUnit::Day), DataType::Date32),
+        D::DateTimeHr => scaled(3600, DataType::Timestamp(TimeUnit::Second, None)),
+        D::DateTimeMin => scaled(60, DataType::Timestamp(TimeUnit::Second, None)),
+        D::DateTimeSec => as_is(DataType::Timestamp(TimeUnit::Second, None)),
+        D::DateTimeMs => as_is(DataType::Timestamp(TimeUnit::Millisecond, None)),
+        D::DateTimeUs => as_is(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        D::DateTimeNs => as_is(DataType::Timestamp(TimeUnit::Nanosecond, None)),
+        D::DateTimePs | D::DateTimeFs | D::DateTimeAs | D::TimePs | D::TimeFs | D::TimeAs => {
+            as_is(DataType::Int64)
+        }
+        D::TimeHr | D::TimeMin | D::TimeSec | D::TimeMs | D::TimeUs | D::TimeNs => {
+            match options.time_as {
+                TimeAs::TimeOfDay => time_of_day(datatype),
+                TimeAs::Duration => duration(datatype),
+            }
+        }
+    }
+}
+
+fn as_is(data_type: DataType) -> (Element, DataType) {
+    (Element::Time(TimeConversion::AsIs), data_type)
+}
+
+fn scaled(factor: i64, data_type: DataType) -> (Element, DataType) {
+    (Element::Time(TimeConversion::Scale(factor)), data_type)
+}
+
+fn time_of_day(datatype: Datatype) -> (Element, DataType) {
+    let nanoseconds = match datatype {
+        Datatype::TimeHr => 3_600_000_000_000,
+        Datatype::TimeMin => 60_000_000_000,
+        Datatype::TimeSec => 1_000_000_000,
+        Datatype::TimeMs => 1_000_000,
+        Datatype::TimeUs => 1_000,
+        _ => 1,
+    };
+    let conversion = TimeConversion::TimeOfDay { nanoseconds };
+    (
+        Element::Time(conversion),
+        DataType::Time64(TimeUnit::Nanosecond),
+    )
+}
+
+fn duration(datatype: Datatype) -> (Element, DataType) {
+    match datatype {
+        Datatype::TimeHr => scaled(3600, DataType::Duration(TimeUnit::Second)),
+        Datatype::TimeMin => scaled(60, DataType::Duration(TimeUnit::Second)),
+        Datatype::TimeSec => as_is(DataType::Duration(TimeUnit::Second)),
+        Datatype::TimeMs => as_is(DataType::Duration(TimeUnit::Millisecond)),
+        Datatype::TimeUs => as_is(DataType::Duration(TimeUnit::Microsecond)),
+        _ => as_is(DataType::Duration(TimeUnit::Nanosecond)),
+    }
+}
+
+fn binary_type(shape: Shape) -> Result<DataType> {
+    match shape {
+        Shape::Var => Ok(DataType::BinaryView),
+        Shape::One => Ok(DataType::FixedSizeBinary(1)),
+        Shape::Fixed(n) => Ok(DataType::FixedSizeBinary(arrow_len(n)?)),
+    }
+}
+
+fn list_type(element: &DataType, shape: Shape, nullable_items: bool) -> Result<DataType> {
+    let item = || {
+        Arc::new(Field::new(
+            Field::LIST_FIELD_DEFAULT_NAME,
+            element.clone(),
+            nullable_items,
+        ))
+    };
+    match shape {
+        Shape::One => Ok(element.clone()),
+        Shape::Fixed(n) => Ok(DataType::FixedSizeList(item(), arrow_len(n)?)),
+        Shape::Var => Ok(DataType::List(item())),
+    }
+}
+
+/// A length as Arrow's `i32`.
+pub(super) fn arrow_len(n: usize) -> Result<i32> {
+    i32::try_from(n).map_err(|_| {
+        Error::unsupported(format!(
+            "{n} elements in one value are more than {}, the most Arrow can hold",
+            i32::MAX
+        ))
+    })
+}

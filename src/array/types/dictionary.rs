@@ -1,0 +1,120 @@
+//! Enumerated attributes: the stored codes are the keys of an Arrow dictionary, untouched.
+//!
+//! Codes outside the enumeration are legal on storage and NULL in SQL. Keys under a NULL are set to 0, because
+//! not every kernel looks at the NULLs before it follows a key.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, DictionaryArray, PrimitiveArray, StringArray,
+};
+use arrow::buffer::{BooleanBuffer, MutableBuffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowDictionaryKeyType, ArrowNativeType, DataType, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+
+use super::TypeOptions;
+use super::cells::{CellData, Cells, zeroed};
+use super::column_type::ColumnType;
+use super::text::arrow_error;
+use crate::error::{Error, Result};
+use crate::format::enumeration::Enumeration;
+
+/// The values of an enumeration as an Arrow array; text is `Utf8`, which dictionaries of DataFusion like best.
+pub(super) fn values_of(enumeration: &Enumeration, options: &TypeOptions) -> Result<ArrayRef> {
+    let ty = ColumnType::plain(
+        enumeration.datatype,
+        enumeration.cell_val_num,
+        false,
+        options,
+    )?;
+    let data = copied(&enumeration.data)?;
+    let (len, data) = match (&enumeration.offsets, ty.cell_bytes()) {
+        (Some(starts), None) => {
+            let mut offsets = zeroed(starts.len().saturating_add(1).saturating_mul(8))?;
+            let slots = offsets.typed_data_mut::<u64>().iter_mut();
+            slots.zip(starts).for_each(|(slot, start)| *slot = *start);
+            (starts.len(), CellData::Var { offsets, data })
+        }
+        (None, Some(size)) => (enumeration.data.len() / size, CellData::Fixed(data)),
+        _ => return Err(Error::corrupt("offsets do not go with the values per cell")),
+    };
+    let values = ty.to_array(Cells {
+        len,
+        data,
+        nulls: None,
+    })?;
+    if values.data_type() != &DataType::Utf8View {
+        return Ok(values);
+    }
+    let values = values.as_string_view();
+    if i32::try_from(values.total_bytes_len()).is_err() {
+        return Err(Error::unsupported("more than 2 GiB of text"));
+    }
+    Ok(Arc::new(values.iter().collect::<StringArray>()))
+}
+
+fn copied(bytes: &[u8]) -> Result<MutableBuffer> {
+    let mut buffer = zeroed(bytes.len())?;
+    buffer.as_slice_mut().copy_from_slice(bytes);
+    Ok(buffer)
+}
+
+/// `len` stored codes as a dictionary over `values`.
+pub(super) fn of_codes(
+    key_type: &DataType,
+    codes: MutableBuffer,
+    len: usize,
+    nulls: Option<NullBuffer>,
+    values: &ArrayRef,
+) -> Result<ArrayRef> {
+    match key_type {
+        DataType::Int8 => keyed::<Int8Type>(codes, len, nulls, values),
+        DataType::Int16 => keyed::<Int16Type>(codes, len, nulls, values),
+        DataType::Int32 => keyed::<Int32Type>(codes, len, nulls, values),
+        DataType::Int64 => keyed::<Int64Type>(codes, len, nulls, values),
+        DataType::UInt8 => keyed::<UInt8Type>(codes, len, nulls, values),
+        DataType::UInt16 => keyed::<UInt16Type>(codes, len, nulls, values),
+        DataType::UInt32 => keyed::<UInt32Type>(codes, len, nulls, values),
+        DataType::UInt64 => keyed::<UInt64Type>(codes, len, nulls, values),
+        other => Err(Error::internal(format!("{other} cannot key a dictionary"))),
+    }
+}
+
+fn keyed<K: ArrowDictionaryKeyType>(
+    mut codes: MutableBuffer,
+    len: usize,
+    nulls: Option<NullBuffer>,
+    values: &ArrayRef,
+) -> Result<ArrayRef> {
+    let count = values.len();
+    let keys = codes.typed_data_mut::<K::Native>();
+    let nulls = outside_to_null::<K>(keys, count, nulls);
+    if let Some(nulls) = &nulls {
+        for (key, valid) in keys.iter_mut().zip(nulls) {
+            if !valid {
+                *key = K::Native::default();
+            }
+        }
+    }
+    let keys = ScalarBuffer::new(codes.into(), 0, len);
+    let keys = PrimitiveArray::<K>::try_new(keys, nulls).map_err(arrow_error)?;
+    let array = DictionaryArray::try_new(keys, Arc::clone(values)).map_err(arrow_error)?;
+    Ok(Arc::new(array))
+}
+
+fn outside_to_null<K: ArrowPrimitiveType>(
+    keys: &[K::Native],
+    count: usize,
+    nulls: Option<NullBuffer>,
+) -> Option<NullBuffer> {
+    let inside = |key: &K::Native| key.to_usize().is_some_and(|key| key < count);
+    // Not `all`: without an early exit the loop is vectorised, and codes outside are rare.
+    if keys.iter().fold(true, |all, key| all & inside(key)) {
+        return nulls;
+    }
+    let mut keys = keys.iter();
+    let valid = BooleanBuffer::collect_bool(keys.len(), |_| keys.next().is_some_and(inside));
+    NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(valid)))
+}

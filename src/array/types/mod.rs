@@ -1,0 +1,55 @@
+//! How TileDB types become Arrow types (specification: "Array Schema", table of datatypes).
+//!
+//! A [`ColumnType`] is the type of one column: what an element becomes, how elements form a cell, whether cells
+//! can be NULL, and the values of an enumeration. [`ColumnType::to_array`] turns unfiltered cells into Arrow; it
+//! is the one conversion, used for tiles, fill values, enumerations and generated coordinates alike.
+//! Values are converted in place, and untouched ones (numbers, most timestamps, string bytes) are never copied.
+
+mod bits;
+mod cells;
+mod column_type;
+mod dictionary;
+mod schema;
+mod text;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+pub use bits::validity_to_nulls;
+pub use cells::{CellData, Cells, zeroed};
+pub use column_type::{ColumnType, Shape};
+pub use schema::{
+    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ROLE_KEY, arrow_schema, column_names,
+};
+
+/// What becomes of bytes that are not text in a text field (option `tiledb.invalid_utf8`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum InvalidUtf8 {
+    /// An error that names the cell.
+    #[default]
+    Error,
+    /// Every text column is `BinaryView`: the stored bytes as they are.
+    Binary,
+    /// The offending bytes are replaced by U+FFFD.
+    Lossy,
+}
+
+/// What `TIME_*` fields are (option `tiledb.time_as`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TimeAs {
+    /// A time of day; a value outside the day is an error.
+    #[default]
+    TimeOfDay,
+    /// A duration of any sign and length.
+    Duration,
+}
+
+/// The options that change the Arrow type or the values of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct TypeOptions {
+    /// See [`InvalidUtf8`].
+    pub invalid_utf8: InvalidUtf8,
+    /// See [`TimeAs`].
+    pub time_as: TimeAs,
+}

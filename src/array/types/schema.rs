@@ -1,0 +1,114 @@
+//! The Arrow schema of an array: dimensions in domain order, then attributes in schema order.
+//!
+//! Fields carry what Arrow cannot say (`tiledb.datatype`, `tiledb.role`), and GeoArrow's extension names.
+//! Columns must have names, and different ones: an attribute without a name is `attr`, or the first free `attr_N`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use super::TypeOptions;
+use super::column_type::ColumnType;
+use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
+use crate::format::enumeration::Enumeration;
+use crate::format::schema::ArraySchema;
+
+/// Field metadata: the name of the stored type.
+pub const DATATYPE_KEY: &str = "tiledb.datatype";
+/// Field metadata: [`DIMENSION_ROLE`] or [`ATTRIBUTE_ROLE`].
+pub const ROLE_KEY: &str = "tiledb.role";
+/// The role of a dimension.
+pub const DIMENSION_ROLE: &str = "dimension";
+/// The role of an attribute.
+pub const ATTRIBUTE_ROLE: &str = "attribute";
+
+const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
+const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
+const ANONYMOUS_ATTRIBUTE: &str = "attr";
+
+/// The Arrow schema of an array and the types behind it, column by column; `enumerations` are by name.
+pub fn arrow_schema(
+    schema: &ArraySchema,
+    enumerations: &HashMap<String, Arc<Enumeration>>,
+    options: &TypeOptions,
+) -> Result<(SchemaRef, Vec<ColumnType>)> {
+    let dimensions = schema.dimensions.iter().map(|dimension| {
+        Ok((
+            ColumnType::of_dimension(dimension, options)?,
+            DIMENSION_ROLE,
+        ))
+    });
+    let attributes = schema.attributes.iter().map(|attribute| {
+        let enumeration = attribute.enumeration.as_ref();
+        let enumeration = enumeration.and_then(|name| enumerations.get(name));
+        let ty = ColumnType::of_attribute(attribute, enumeration.map(Arc::as_ref), options)?;
+        Ok((ty, ATTRIBUTE_ROLE))
+    });
+    let columns: Vec<(ColumnType, &str)> = dimensions.chain(attributes).collect::<Result<_>>()?;
+    let fields: Vec<Field> = column_names(schema)?
+        .into_iter()
+        .zip(&columns)
+        .map(|(name, (ty, role))| field(name, ty, role))
+        .collect();
+    let types = columns.into_iter().map(|(ty, _)| ty).collect();
+    Ok((Arc::new(Schema::new(fields)), types))
+}
+
+/// The names of the columns, all different.
+pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
+    let stored = || {
+        let dimensions = schema.dimensions.iter().map(|d| d.name.as_str());
+        dimensions.chain(schema.attributes.iter().map(|a| a.name.as_str()))
+    };
+    let mut taken = HashSet::new();
+    for name in stored().filter(|name| !name.is_empty()) {
+        if !taken.insert(name.to_owned()) {
+            return Err(Error::corrupt(format!(
+                "two fields are called \"{name}\", expected names that differ"
+            )));
+        }
+    }
+    let mut names = Vec::new();
+    for (column, name) in stored().enumerate() {
+        if !name.is_empty() {
+            names.push(name.to_owned());
+            continue;
+        }
+        let free = if column < schema.dimensions.len() {
+            first_free(&format!("__dim_{column}"), &taken)
+        } else {
+            first_free(ANONYMOUS_ATTRIBUTE, &taken)
+        };
+        taken.insert(free.clone());
+        names.push(free);
+    }
+    Ok(names)
+}
+
+/// `wanted`, or `wanted_1`, `wanted_2`, …, whichever is not taken.
+fn first_free(wanted: &str, taken: &HashSet<String>) -> String {
+    let numbered = (1u64..).map(|n| format!("{wanted}_{n}"));
+    std::iter::once(wanted.to_owned())
+        .chain(numbered)
+        .find(|name| !taken.contains(name))
+        .unwrap_or_else(|| wanted.to_owned())
+}
+
+fn field(name: String, ty: &ColumnType, role: &str) -> Field {
+    let mut metadata = HashMap::from([
+        (DATATYPE_KEY.to_owned(), ty.datatype().name().to_owned()),
+        (ROLE_KEY.to_owned(), role.to_owned()),
+    ]);
+    let extension = match ty.datatype() {
+        Datatype::GeomWkb => Some("geoarrow.wkb"),
+        Datatype::GeomWkt => Some("geoarrow.wkt"),
+        _ => None,
+    };
+    if let Some(extension) = extension {
+        metadata.insert(EXTENSION_NAME_KEY.to_owned(), extension.to_owned());
+        metadata.insert(EXTENSION_METADATA_KEY.to_owned(), "{}".to_owned());
+    }
+    Field::new(name, ty.data_type().clone(), ty.nullable()).with_metadata(metadata)
+}

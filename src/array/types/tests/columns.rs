@@ -1,0 +1,201 @@
+//! Enumerations, and the names and marks of columns.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, PrimitiveArray, StringArray};
+use arrow::datatypes::{
+    ArrowDictionaryKeyType, DataType, Int8Type, Int32Type, UInt8Type, UInt64Type,
+};
+
+use super::*;
+use crate::format::enumeration::Enumeration;
+use crate::format::schema::{ArraySchema, ArrayType, EnumerationRef, Layout};
+use crate::format::version::FormatVersion;
+
+fn enumeration(datatype: Datatype, data: &[u8], offsets: Option<Vec<u64>>) -> Enumeration {
+    Enumeration {
+        name: "e".into(),
+        file: "__0_0_0_0".into(),
+        datatype,
+        cell_val_num: if offsets.is_some() {
+            CellValNum::Var
+        } else {
+            ONE
+        },
+        ordered: false,
+        data: data.to_vec(),
+        offsets,
+    }
+}
+
+fn enumerated(codes: Datatype, values: &Enumeration) -> Result<ColumnType> {
+    let mut attribute = attribute(codes, ONE);
+    attribute.enumeration = Some(values.name.clone());
+    ColumnType::of_attribute(&attribute, Some(values), &TypeOptions::default())
+}
+
+fn decoded<K: ArrowDictionaryKeyType>(
+    array: &ArrayRef,
+) -> (PrimitiveArray<K>, Vec<Option<String>>) {
+    let array = array.as_dictionary::<K>();
+    let values = array.downcast_dict::<StringArray>().unwrap();
+    let values = values.into_iter().map(|v| v.map(str::to_owned)).collect();
+    (array.keys().clone(), values)
+}
+
+#[test]
+fn codes_are_keys_and_null_outside() {
+    let colours = enumeration(
+        Datatype::StringUtf8,
+        "redgrünblue".as_bytes(),
+        Some(vec![0, 3, 8]),
+    );
+    let ty = enumerated(Datatype::Int8, &colours).unwrap();
+    let expected = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    assert_eq!(ty.data_type(), &expected);
+    assert!(ty.nullable());
+    let array = fixed(&ty, &[2, 0, 1], None).unwrap();
+    let (keys, values) = decoded::<Int8Type>(&array);
+    assert!(keys.nulls().is_none());
+    assert_eq!(
+        values,
+        [Some("blue".into()), Some("red".into()), Some("grün".into())]
+    );
+    let array = fixed(
+        &ty,
+        &[0xFF, 1, 3, 0x80, 2],
+        Some(vec![true, true, true, true, false]),
+    )
+    .unwrap();
+    let (keys, values) = decoded::<Int8Type>(&array);
+    assert_eq!(keys.values(), &[0, 1, 0, 0, 0]);
+    assert_eq!(values, [None, Some("grün".into()), None, None, None]);
+    assert!(array.to_data().validate_full().is_ok());
+
+    let wide = enumerated(Datatype::UInt64, &colours).unwrap();
+    let codes: Vec<u8> = [1u64, u64::MAX]
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .collect();
+    let (_, values) = decoded::<UInt64Type>(&fixed(&wide, &codes, None).unwrap());
+    assert_eq!(values, [Some("grün".into()), None]);
+}
+
+#[test]
+fn an_empty_enumeration_makes_every_cell_null() {
+    let empty = enumeration(Datatype::StringAscii, b"", Some(vec![]));
+    let ty = enumerated(Datatype::UInt8, &empty).unwrap();
+    let array = fixed(&ty, &[0, 1, 255], None).unwrap();
+    assert_eq!((array.len(), array.logical_null_count()), (3, 3));
+    assert!(array.to_data().validate_full().is_ok());
+    let (_, values) = decoded::<UInt8Type>(&array);
+    assert_eq!(values, [None, None, None]);
+}
+
+#[test]
+fn enumerations_of_numbers_and_wrong_ones() {
+    let numbers = enumeration(
+        Datatype::Float64,
+        &[1.5f64, -0.0].map(f64::to_le_bytes).concat(),
+        None,
+    );
+    let ty = enumerated(Datatype::Int32, &numbers).unwrap();
+    let array = fixed(&ty, &1i32.to_le_bytes(), None).unwrap();
+    let dictionary = array.as_dictionary::<Int32Type>();
+    assert_eq!(
+        dictionary.values().as_ref(),
+        &Float64Array::from(vec![1.5, -0.0])
+    );
+    assert!(enumerated(Datatype::Float32, &numbers).is_err());
+    let invalid = enumeration(Datatype::StringUtf8, b"\xff", Some(vec![0]));
+    assert!(enumerated(Datatype::Int8, &invalid).is_err());
+    let hostile = enumeration(Datatype::StringUtf8, b"ab", Some(vec![0, 3]));
+    assert!(enumerated(Datatype::Int8, &hostile).is_err());
+    let mut unloaded = attribute(Datatype::Int8, ONE);
+    unloaded.enumeration = Some("e".into());
+    assert!(ColumnType::of_attribute(&unloaded, None, &TypeOptions::default()).is_err());
+}
+
+fn schema(dimensions: Vec<Dimension>, attributes: Vec<Attribute>) -> ArraySchema {
+    ArraySchema {
+        version: FormatVersion::known(22),
+        array_type: ArrayType::Sparse,
+        tile_order: Layout::RowMajor,
+        cell_order: Layout::RowMajor,
+        capacity: 10,
+        allows_duplicates: false,
+        coords_filters: FilterList::default(),
+        offsets_filters: FilterList::default(),
+        validity_filters: FilterList::default(),
+        dimensions,
+        attributes,
+        labels: Vec::new(),
+        enumerations: vec![EnumerationRef {
+            name: "e".into(),
+            file: "f".into(),
+        }],
+        current_domain: None,
+    }
+}
+
+fn named(mut attribute: Attribute, name: &str) -> Attribute {
+    attribute.name = name.into();
+    attribute
+}
+
+#[test]
+fn the_arrow_schema_names_and_marks_its_fields() {
+    let mut anonymous = dimension(Datatype::Int32, ONE);
+    anonymous.name = String::new();
+    let mut colour = named(attribute(Datatype::Int8, ONE), "colour");
+    colour.enumeration = Some("e".into());
+    let schema = schema(
+        vec![dimension(Datatype::DateTimeDay, ONE), anonymous],
+        vec![
+            named(attribute(Datatype::GeomWkb, CellValNum::Var), "shape"),
+            named(attribute(Datatype::Int8, ONE), ""),
+            named(attribute(Datatype::Int8, ONE), "attr"),
+            colour,
+        ],
+    );
+    let colours = enumeration(Datatype::StringUtf8, b"ab", Some(vec![0, 1]));
+    let enumerations = HashMap::from([("e".to_owned(), Arc::new(colours))]);
+    let (arrow, types) = arrow_schema(&schema, &enumerations, &TypeOptions::default()).unwrap();
+    let names: Vec<&str> = arrow.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(names, ["d", "__dim_1", "shape", "attr_1", "attr", "colour"]);
+    assert_eq!(types.len(), 6);
+    for (field, ty) in arrow.fields().iter().zip(&types) {
+        assert_eq!(
+            (field.data_type(), field.is_nullable()),
+            (ty.data_type(), ty.nullable())
+        );
+        assert_eq!(field.metadata()["tiledb.datatype"], ty.datatype().name());
+    }
+    assert_eq!(arrow.field(0).metadata()["tiledb.role"], "dimension");
+    assert_eq!(arrow.field(2).metadata()["tiledb.role"], "attribute");
+    assert_eq!(
+        arrow.field(2).metadata()["ARROW:extension:name"],
+        "geoarrow.wkb"
+    );
+    assert!(!arrow.field(0).is_nullable());
+    assert!(arrow.field(5).is_nullable());
+}
+
+#[test]
+fn names_that_repeat_are_refused() {
+    let twice = schema(
+        vec![dimension(Datatype::Int32, ONE)],
+        vec![named(attribute(Datatype::Int8, ONE), "d")],
+    );
+    let error = arrow_schema(&twice, &HashMap::new(), &TypeOptions::default()).unwrap_err();
+    assert!(error.message().contains("\"d\""), "{error}");
+    let anonymous = schema(
+        vec![dimension(Datatype::Int32, ONE)],
+        vec![
+            named(attribute(Datatype::Int8, ONE), ""),
+            named(attribute(Datatype::Int8, ONE), ""),
+        ],
+    );
+    assert_eq!(column_names(&anonymous).unwrap(), ["d", "attr", "attr_1"]);
+}

@@ -1,0 +1,374 @@
+//! Strings and byte strings: Arrow views into the very buffer a tile was decoded into.
+//!
+//! Text is validated once over the whole tile plus a test that cells start at character boundaries, which
+//! together say that every cell is valid. Only when that fails are cells looked at one by one: bytes under a
+//! NULL may be anything.
+
+use arrow::array::{
+    BinaryViewArray, GenericByteViewArray, LargeBinaryArray, LargeStringArray, StringViewArray,
+    make_view,
+};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::ByteViewType;
+use arrow::error::ArrowError;
+
+use super::column_type::Encoding;
+use crate::error::{Error, Result};
+
+/// Arrow's other implementations read offsets into a view's buffer as `i32`.
+const LARGEST_BLOCK: usize = i32::MAX.unsigned_abs() as usize;
+const SHOWN_BYTES: usize = 24;
+
+/// Hands out each character of a cell, or `None` for a unit that is no part of one.
+type Decoder = fn(&[u8], &mut dyn FnMut(Option<char>));
+
+/// Cells back to back.
+pub(super) struct ByteCells {
+    /// One more than there are cells; the last is the length of the data.
+    pub(super) offsets: OffsetBuffer<i64>,
+    pub(super) data: Buffer,
+    pub(super) nulls: Option<NullBuffer>,
+}
+
+impl ByteCells {
+    /// Cells as they are.
+    pub(super) fn into_binary(self) -> Result<BinaryViewArray> {
+        let large = self.data.len() > LARGEST_BLOCK;
+        let array =
+            LargeBinaryArray::try_new(self.offsets, self.data, self.nulls).map_err(arrow_error)?;
+        if large {
+            let (offsets, data, nulls) = array.into_parts();
+            return views_of_blocks(&offsets, &data, nulls, LARGEST_BLOCK);
+        }
+        Ok(BinaryViewArray::from(&array))
+    }
+
+    /// Cells as text; what is none is an error, or replaced if `lossy`.
+    pub(super) fn into_text(self, encoding: Encoding, lossy: bool) -> Result<StringViewArray> {
+        match encoding {
+            Encoding::Utf8 => self.utf8(lossy),
+            Encoding::Utf16 => self.transcoded("UTF-16", lossy, 2, utf16_chars),
+            Encoding::Utf32 => self.transcoded("UTF-32", lossy, 4, utf32_chars),
+        }
+    }
+
+    fn utf8(self, lossy: bool) -> Result<StringViewArray> {
+        let large = self.data.len() > LARGEST_BLOCK;
+        let Ok(array) =
+            LargeStringArray::try_new(self.offsets.clone(), self.data.clone(), self.nulls.clone())
+        else {
+            return self.utf8_cell_by_cell(lossy);
+        };
+        if large {
+            let (offsets, data, nulls) = array.into_parts();
+            return views_of_blocks(&offsets, &data, nulls, LARGEST_BLOCK);
+        }
+        Ok(StringViewArray::from(&array))
+    }
+
+    /// The slow way, for tiles with bytes that are not UTF-8 somewhere.
+    fn utf8_cell_by_cell(self, lossy: bool) -> Result<StringViewArray> {
+        let bytes = self.into_binary()?;
+        let cells = bytes.iter().enumerate().map(|(cell, bytes)| {
+            let Some(bytes) = bytes else { return Ok(None) };
+            match std::str::from_utf8(bytes) {
+                Ok(text) => Ok(Some(std::borrow::Cow::Borrowed(text))),
+                Err(_) if lossy => Ok(Some(String::from_utf8_lossy(bytes))),
+                Err(_) => Err(not_text(cell, bytes, "UTF-8")),
+            }
+        });
+        cells.collect()
+    }
+
+    fn transcoded(
+        self,
+        name: &str,
+        lossy: bool,
+        unit_bytes: usize,
+        chars: Decoder,
+    ) -> Result<StringViewArray> {
+        let mut text = String::with_capacity(self.data.len());
+        let mut ends = Vec::with_capacity(self.offsets.len());
+        ends.push(0i64);
+        for (cell, range) in self.offsets.windows(2).enumerate() {
+            let is_valid = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(cell));
+            if is_valid {
+                let bytes = cell_bytes(&self.data, range)?;
+                let mut valid = bytes.len().is_multiple_of(unit_bytes);
+                chars(bytes, &mut |decoded| {
+                    valid &= decoded.is_some();
+                    text.push(decoded.unwrap_or(char::REPLACEMENT_CHARACTER));
+                });
+                if !valid && !lossy {
+                    return Err(not_text(cell, bytes, name));
+                }
+            }
+            ends.push(i64::try_from(text.len())?);
+        }
+        let cells = Self {
+            offsets: OffsetBuffer::new(ends.into()),
+            data: Buffer::from_vec(text.into_bytes()),
+            nulls: self.nulls,
+        };
+        cells.utf8(lossy)
+    }
+}
+
+fn utf16_chars(bytes: &[u8], each: &mut dyn FnMut(Option<char>)) {
+    let (units, rest) = bytes.as_chunks::<2>();
+    let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
+    char::decode_utf16(units).for_each(|decoded| each(decoded.ok()));
+    if !rest.is_empty() {
+        each(None);
+    }
+}
+
+fn utf32_chars(bytes: &[u8], each: &mut dyn FnMut(Option<char>)) {
+    let (units, rest) = bytes.as_chunks::<4>();
+    let units = units.iter().map(|unit| u32::from_le_bytes(*unit));
+    units.for_each(|unit| each(char::from_u32(unit)));
+    if !rest.is_empty() {
+        each(None);
+    }
+}
+
+/// Views over data too long for one block: cells are shared out to blocks of at most `largest` bytes.
+fn views_of_blocks<V: ByteViewType + ?Sized>(
+    offsets: &OffsetBuffer<i64>,
+    data: &Buffer,
+    nulls: Option<NullBuffer>,
+    largest: usize,
+) -> Result<GenericByteViewArray<V>> {
+    let mut views = Vec::with_capacity(offsets.len());
+    let mut blocks = Vec::new();
+    let mut start_of_block = 0usize;
+    let mut end_of_block = 0usize;
+    for (cell, range) in offsets.windows(2).enumerate() {
+        let bytes = cell_bytes(data, range)?;
+        if bytes.len() > largest {
+            return Err(Error::unsupported(format!(
+                "the value in cell {cell} has {} bytes, more than the {largest} Arrow can hold",
+                bytes.len()
+            )));
+        }
+        if end_of_block + bytes.len() - start_of_block > largest {
+            blocks.push(data.slice_with_length(start_of_block, end_of_block - start_of_block));
+            start_of_block = end_of_block;
+        }
+        let in_block = u32::try_from(end_of_block - start_of_block)?;
+        views.push(make_view(bytes, u32::try_from(blocks.len())?, in_block));
+        end_of_block += bytes.len();
+    }
+    blocks.push(data.slice_with_length(start_of_block, end_of_block - start_of_block));
+    GenericByteViewArray::try_new(ScalarBuffer::from(views), blocks, nulls).map_err(arrow_error)
+}
+
+/// The bytes between two neighbouring offsets.
+fn cell_bytes<'a>(data: &'a [u8], range: &[i64]) -> Result<&'a [u8]> {
+    let bytes = match range {
+        [start, end] => data.get(usize::try_from(*start)?..usize::try_from(*end)?),
+        _ => None,
+    };
+    bytes.ok_or_else(|| Error::internal("offsets were not checked"))
+}
+
+fn not_text(cell: usize, bytes: &[u8], encoding: &str) -> Error {
+    let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
+    let more = if shown.len() < bytes.len() { "…" } else { "" };
+    Error::corrupt(format!(
+        "cell {cell} holds the bytes \"{}{more}\", which are not {encoding}: \
+         set the option 'tiledb.invalid_utf8' to 'lossy' or 'binary'",
+        shown.escape_ascii()
+    ))
+}
+
+/// An error of Arrow's own checks, which ours are meant to forestall.
+pub(super) fn arrow_error(error: ArrowError) -> Error {
+    Error::internal("decoded cells do not form an Arrow array").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Array;
+
+    use super::*;
+
+    fn cells(values: &[&[u8]], nulls: Option<Vec<bool>>) -> ByteCells {
+        ByteCells {
+            offsets: OffsetBuffer::from_lengths(values.iter().map(|v| v.len()))
+                .iter()
+                .map(|o: &i32| i64::from(*o))
+                .collect::<Vec<_>>()
+                .into_offsets(),
+            data: Buffer::from_vec(values.concat()),
+            nulls: nulls.map(NullBuffer::from),
+        }
+    }
+
+    trait IntoOffsets {
+        fn into_offsets(self) -> OffsetBuffer<i64>;
+    }
+    impl IntoOffsets for Vec<i64> {
+        fn into_offsets(self) -> OffsetBuffer<i64> {
+            OffsetBuffer::new(self.into())
+        }
+    }
+
+    fn texts(array: &StringViewArray) -> Vec<Option<&str>> {
+        array.iter().collect()
+    }
+
+    #[test]
+    fn views_point_into_the_data() {
+        let values: [&[u8]; 5] = [
+            b"",
+            b"a\0b",
+            "żółw, a rather long one".as_bytes(),
+            b"123456789012",
+            b"",
+        ];
+        let cells = cells(&values, None);
+        let data = cells.data.as_ptr();
+        let array = cells.into_text(Encoding::Utf8, false).unwrap();
+        assert_eq!(array.data_buffers()[0].as_ptr(), data);
+        assert_eq!(
+            texts(&array),
+            [
+                Some(""),
+                Some("a\0b"),
+                Some("żółw, a rather long one"),
+                Some("123456789012"),
+                Some("")
+            ]
+        );
+    }
+
+    #[test]
+    fn invalid_text_is_an_error_naming_the_cell_or_replaced() {
+        let values: [&[u8]; 3] = [b"fine", b"a\xffb", b""];
+        let error = cells(&values, None)
+            .into_text(Encoding::Utf8, false)
+            .unwrap_err();
+        assert!(
+            error
+                .message()
+                .contains("cell 1 holds the bytes \"a\\xffb\""),
+            "{error}"
+        );
+        assert!(error.message().contains("tiledb.invalid_utf8"), "{error}");
+        let array = cells(&values, None)
+            .into_text(Encoding::Utf8, true)
+            .unwrap();
+        assert_eq!(texts(&array), [Some("fine"), Some("a\u{fffd}b"), Some("")]);
+        let array = cells(&values, None).into_binary().unwrap();
+        assert_eq!(array.value(1), b"a\xffb");
+    }
+
+    #[test]
+    fn a_character_split_between_two_cells_is_invalid() {
+        // "é" is C3 A9: the data as a whole is valid UTF-8, neither cell is.
+        let values: [&[u8]; 2] = [b"x\xc3", b"\xa9y"];
+        let error = cells(&values, None)
+            .into_text(Encoding::Utf8, false)
+            .unwrap_err();
+        assert!(error.message().contains("cell 0"), "{error}");
+        let array = cells(&values, None)
+            .into_text(Encoding::Utf8, true)
+            .unwrap();
+        assert_eq!(texts(&array), [Some("x\u{fffd}"), Some("\u{fffd}y")]);
+    }
+
+    #[test]
+    fn bytes_of_null_cells_may_be_anything() {
+        let values: [&[u8]; 3] = [b"ok", b"\xff\xfe", "ü".as_bytes()];
+        let nulls = Some(vec![true, false, true]);
+        let array = cells(&values, nulls)
+            .into_text(Encoding::Utf8, false)
+            .unwrap();
+        assert_eq!(texts(&array), [Some("ok"), None, Some("ü")]);
+    }
+
+    #[test]
+    fn utf16_and_utf32_are_transcoded() {
+        let utf16: Vec<u8> = "aü€𝄞".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let values: [&[u8]; 3] = [&utf16, b"", b"z\0"];
+        let array = cells(&values, None)
+            .into_text(Encoding::Utf16, false)
+            .unwrap();
+        assert_eq!(texts(&array), [Some("aü€𝄞"), Some(""), Some("z")]);
+        let utf32: Vec<u8> = "aü€𝄞"
+            .chars()
+            .flat_map(|c| u32::from(c).to_le_bytes())
+            .collect();
+        let values: [&[u8]; 2] = [&utf32, b"z\0\0\0"];
+        let array = cells(&values, None)
+            .into_text(Encoding::Utf32, false)
+            .unwrap();
+        assert_eq!(texts(&array), [Some("aü€𝄞"), Some("z")]);
+    }
+
+    #[test]
+    fn units_that_are_no_characters_are_invalid() {
+        // A lone high surrogate, then an odd byte; a surrogate as UTF-32, and a number beyond Unicode.
+        let utf16: [&[u8]; 2] = [b"a\0", b"\x00\xd8b\0c"];
+        let error = cells(&utf16, None)
+            .into_text(Encoding::Utf16, false)
+            .unwrap_err();
+        assert!(
+            error.message().contains("cell 1") && error.message().contains("UTF-16"),
+            "{error}"
+        );
+        let array = cells(&utf16, None)
+            .into_text(Encoding::Utf16, true)
+            .unwrap();
+        assert_eq!(texts(&array), [Some("a"), Some("\u{fffd}b\u{fffd}")]);
+        for bad in [0xd800u32, 0x11_0000, u32::MAX] {
+            let bytes = bad.to_le_bytes();
+            let values: [&[u8]; 1] = [&bytes];
+            assert!(
+                cells(&values, None)
+                    .into_text(Encoding::Utf32, false)
+                    .is_err()
+            );
+            let array = cells(&values, None)
+                .into_text(Encoding::Utf32, true)
+                .unwrap();
+            assert_eq!(texts(&array), [Some("\u{fffd}")]);
+            let array = cells(&values, Some(vec![false]))
+                .into_text(Encoding::Utf32, false)
+                .unwrap();
+            assert_eq!(texts(&array), [None]);
+        }
+    }
+
+    #[test]
+    fn long_data_is_cut_into_blocks() {
+        let values: [&[u8]; 4] = [
+            b"0123456789abcd",
+            b"",
+            b"ABCDEFGHIJKLMN",
+            b"zzzzzzzzzzzzzzz",
+        ];
+        let cells = cells(&values, None);
+        let array: StringViewArray =
+            views_of_blocks(&cells.offsets, &cells.data, None, 30).unwrap();
+        assert_eq!(array.data_buffers().len(), 2);
+        let expected = ["0123456789abcd", "", "ABCDEFGHIJKLMN", "zzzzzzzzzzzzzzz"];
+        assert_eq!(texts(&array), expected.map(Some));
+        let error = views_of_blocks::<arrow::datatypes::StringViewType>(
+            &cells.offsets,
+            &cells.data,
+            None,
+            14,
+        );
+        assert!(error.unwrap_err().message().contains("cell 3"));
+        let empty = ByteCells {
+            offsets: OffsetBuffer::new_empty(),
+            data: Buffer::from_vec(Vec::<u8>::new()),
+            nulls: None,
+        };
+        let array: BinaryViewArray =
+            views_of_blocks(&empty.offsets, &empty.data, None, 30).unwrap();
+        assert_eq!(array.len(), 0);
+    }
+}

@@ -1,0 +1,212 @@
+//! The command line: datafusion-cli's flags with datafusion-cli's meanings.
+//!
+//! Files are not checked here but when they are read, so that a missing file is an ordinary failure
+//! (exit status 1) with the operating system's reason, not a usage error (exit status 2).
+
+use std::sync::LazyLock;
+
+use clap::Parser;
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
+use datafusion_cli::object_storage::is_stdin_location;
+use datafusion_cli::pool_type::PoolType;
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::MaxRows;
+
+/// What `--version` prints after the name of the program.
+pub static VERSION: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{} (DataFusion {}, Arrow {})",
+        env!("CARGO_PKG_VERSION"),
+        datafusion::DATAFUSION_VERSION,
+        datafusion::arrow::ARROW_VERSION
+    )
+});
+
+const EXAMPLES: &str = "\
+Examples:
+  Query an array where it lies; its path or URL is a table name:
+    tiledb-sql -c \"SELECT * FROM '/data/weather' WHERE station = 'Oslo' LIMIT 10\"
+    tiledb-sql -c \"SELECT count(*) FROM 's3://bucket/arrays/weather'\"
+
+  As it was at a time (ISO 8601, or milliseconds since 1970):
+    tiledb-sql -c \"SELECT * FROM '/data/weather?timestamp=2024-05-01T00:00:00Z'\"
+
+  Give it a name and options, then use the name:
+    tiledb-sql -c \"CREATE EXTERNAL TABLE weather STORED AS TILEDB
+                     LOCATION '/data/weather' OPTIONS ('tiledb.timestamp' '2024-05-01')\" \\
+               -c \"DESCRIBE weather\" -c \"SELECT avg(temperature) FROM weather\"
+
+  Join an array with a Parquet file:
+    tiledb-sql -c \"SELECT s.country, max(w.temperature) FROM '/data/weather' w
+                    JOIN 'stations.parquet' s ON s.station = w.station GROUP BY s.country\"
+
+  Write a result to a file, or pipe it on:
+    tiledb-sql -c \"COPY (SELECT * FROM '/data/weather') TO 'weather.parquet'\"
+    tiledb-sql -q --format csv -c \"SELECT * FROM '/data/weather'\" | head
+
+  See what a query will read, and what it did read:
+    tiledb-sql -c \"EXPLAIN SELECT * FROM '/data/elevation' WHERE y < 10\"
+    tiledb-sql -c \"EXPLAIN ANALYZE SELECT * FROM '/data/elevation' WHERE y < 10\"
+
+  Run a script with at most 2 GB of memory; start an interactive session (\\? helps there):
+    tiledb-sql -m 2g -f report.sql
+    tiledb-sql
+
+Exit status: 0 when every statement succeeded, 1 when one failed (-c and -f stop there; statements
+piped into stdin go on, as in a session), 2 when the command line is wrong.";
+
+/// SQL on TileDB arrays, and on Parquet, CSV, JSON, Avro and Arrow files beside them.
+#[derive(Debug, Parser)]
+#[command(name = "tiledb-sql", version = VERSION.as_str(), after_help = EXAMPLES)]
+pub struct Args {
+    /// Folder that relative paths start from [default: the current folder]
+    #[arg(short = 'p', long, value_name = "FOLDER")]
+    pub data_path: Option<String>,
+
+    /// Rows per batch [default: DataFusion's]
+    #[arg(short, long, value_name = "ROWS", value_parser = parse_batch_size)]
+    pub batch_size: Option<usize>,
+
+    /// Execute these statements, then exit (may be repeated)
+    #[arg(short, long, value_name = "SQL", num_args = 1.., value_parser = parse_command)]
+    pub command: Vec<String>,
+
+    /// Limit the memory of queries, e.g. 512m or 10g [default: no limit]
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<usize>,
+
+    /// Execute the statements of these files, then exit; - is stdin (may be repeated)
+    #[arg(short, long, value_name = "FILE", num_args = 1..)]
+    pub file: Vec<String>,
+
+    /// Run these files before a session, instead of ~/.datafusionrc
+    #[arg(short, long, value_name = "FILE", num_args = 0.., conflicts_with = "file")]
+    pub rc: Option<Vec<String>>,
+
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t = PrintFormat::Automatic)]
+    pub format: PrintFormat,
+
+    /// Print results and errors only
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// How queries share limited memory: greedy or fair
+    #[arg(long, value_name = "TYPE", default_value_t = PoolType::Greedy)]
+    pub mem_pool_type: PoolType,
+
+    /// How many of the largest memory consumers an out-of-memory error names
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub top_memory_consumers: usize,
+
+    /// Rows shown by the table format; inf shows all
+    #[arg(long, value_name = "ROWS", default_value = "40")]
+    pub maxrows: MaxRows,
+
+    /// Highlight the syntax of what is typed
+    #[arg(long)]
+    pub color: bool,
+
+    /// Limit the disk space of queries that spill, e.g. 10g [default: 100g]
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    pub disk_limit: Option<usize>,
+
+    /// Print the requests made to storage: disabled, summary or trace
+    #[arg(long, value_name = "MODE", default_value_t = InstrumentedObjectStoreMode::Disabled)]
+    pub object_store_profiling: InstrumentedObjectStoreMode,
+}
+
+impl Args {
+    /// Neither commands nor files were given: the statements come from stdin, typed or piped.
+    pub fn is_session(&self) -> bool {
+        self.command.is_empty() && self.file.is_empty()
+    }
+
+    /// Stdin carries SQL, so it cannot be a table at the same time.
+    pub fn reads_sql_from_stdin(&self) -> bool {
+        self.is_session() || self.file.iter().any(|f| f == "-" || is_stdin_location(f))
+    }
+}
+
+fn parse_batch_size(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number above 0".to_owned()),
+        Ok(rows) => Ok(rows),
+    }
+}
+
+fn parse_command(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("expected a statement, found nothing".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// A number of bytes with an optional unit: `100`, `64k`, `512MB`, `10g`, `1t`.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let text = text.trim().to_lowercase();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: usize = match text.strip_prefix(digits).unwrap_or_default() {
+        "" | "b" => 1,
+        "k" | "kb" => 1 << 10,
+        "m" | "mb" => 1 << 20,
+        "g" | "gb" => 1 << 30,
+        "t" | "tb" => 1usize.checked_shl(40).unwrap_or(usize::MAX),
+        other => return Err(format!("unknown unit '{other}', expected b, k, m, g or t")),
+    };
+    let number: usize = digits.parse().map_err(|_| {
+        "expected a whole number with an optional unit, as in 512m or 10g".to_owned()
+    })?;
+    number
+        .checked_mul(unit)
+        .ok_or_else(|| "larger than this machine can address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("100"), Ok(100));
+        assert_eq!(parse_size("64k"), Ok(65_536));
+        assert_eq!(parse_size("512MB"), Ok(536_870_912));
+        assert_eq!(parse_size("2g"), Ok(2_147_483_648));
+        assert!(parse_size("").is_err());
+        assert!(parse_size("-1g").is_err());
+        assert!(parse_size("g").is_err());
+        assert!(parse_size("5x").is_err());
+        assert!(parse_size("99999999999t").is_err());
+    }
+
+    #[test]
+    fn commands_and_files_repeat() {
+        let args = Args::parse_from([
+            "tiledb-sql",
+            "-c",
+            "a",
+            "b",
+            "-c",
+            "c",
+            "--format",
+            "nd-json",
+        ]);
+        assert_eq!(args.command, ["a", "b", "c"]);
+        assert_eq!(args.format, PrintFormat::NdJson);
+        assert!(!args.is_session());
+        assert!(!args.reads_sql_from_stdin());
+        assert!(Args::parse_from(["tiledb-sql", "-f", "-"]).reads_sql_from_stdin());
+        assert!(Args::parse_from(["tiledb-sql"]).is_session());
+    }
+
+    #[test]
+    fn the_version_names_what_is_inside() {
+        assert!(VERSION.contains("(DataFusion 55."), "{}", *VERSION);
+    }
+}

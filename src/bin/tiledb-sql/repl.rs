@@ -1,0 +1,122 @@
+//! The interactive loop: datafusion-cli's line editor, completion and highlighting around our [`Shell`].
+//!
+//! It is a loop of our own for two reasons: errors read the same as everywhere else, and the history is
+//! kept in the user's home, not dropped as `.history` into whatever folder the shell was started in,
+//! which may well be an array.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use datafusion_cli::helper::CliHelper;
+use rustyline::Editor;
+use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+
+use crate::report;
+use crate::run::{Flow, Shell};
+use crate::script::{Kind, Splitter};
+
+type LineEditor = Editor<CliHelper, DefaultHistory>;
+
+/// Reads, runs and prints until the user leaves.
+pub async fn run(shell: &mut Shell) -> ExitCode {
+    let mut editor = match open_editor(shell) {
+        Ok(editor) => editor,
+        Err(e) => {
+            return report::failure(
+                &report::message(format!("cannot read from the terminal: {e}")),
+                None,
+            );
+        }
+    };
+    let code = read_lines(shell, &mut editor).await;
+    if let Some(file) = history_file() {
+        // A home that cannot be written to is no reason to fail at the end of a session.
+        let _ = editor.save_history(&file);
+    }
+    code
+}
+
+fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
+    let mut editor = LineEditor::new()?;
+    let state = shell.ctx.state();
+    let dialect = &state.config_options().sql_parser.dialect;
+    editor.set_helper(Some(CliHelper::new(dialect, shell.print.color)));
+    if let Some(file) = history_file() {
+        // There is none the first time.
+        let _ = editor.load_history(&file);
+    }
+    Ok(editor)
+}
+
+fn history_file() -> Option<PathBuf> {
+    std::env::home_dir().map(|home| home.join(".tiledbsql_history"))
+}
+
+async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
+    loop {
+        match editor.readline("> ") {
+            Ok(text) => {
+                // A history that is full or off must not stop the session.
+                let _ = editor.add_history_entry(text.trim_end());
+                match run_text(shell, &text).await {
+                    Flow::GoOn => {}
+                    Flow::Quit => return ExitCode::SUCCESS,
+                    Flow::Stop(code) => return code,
+                }
+                if let Some(helper) = editor.helper_mut() {
+                    // SET may have changed the dialect.
+                    helper.set_dialect(&shell.ctx.state().config_options().sql_parser.dialect);
+                }
+            }
+            Err(ReadlineError::Interrupted) => {
+                println!("^C");
+                if let Some(helper) = editor.helper() {
+                    helper.reset_hint();
+                }
+            }
+            Err(ReadlineError::Eof) => {
+                println!("\\q");
+                return ExitCode::SUCCESS;
+            }
+            Err(e) => {
+                return report::failure(
+                    &report::message(format!("cannot read from the terminal: {e}")),
+                    None,
+                );
+            }
+        }
+    }
+}
+
+async fn run_text(shell: &mut Shell, text: &str) -> Flow {
+    let mut splitter = Splitter::default();
+    let mut pieces: Vec<_> = text
+        .lines()
+        .flat_map(|line| splitter.push_line(line))
+        .collect();
+    pieces.extend(splitter.finish());
+    for piece in pieces {
+        let flow = match piece.kind {
+            Kind::Command(command) => shell.session_command(&command).await,
+            Kind::Statement(sql) => run_statement(shell, sql).await,
+        };
+        if flow != Flow::GoOn {
+            return flow;
+        }
+    }
+    Flow::GoOn
+}
+
+/// Runs a statement that Ctrl-C can cancel.
+async fn run_statement(shell: &Shell, sql: String) -> Flow {
+    tokio::select! {
+        result = shell.statement(sql) => match result {
+            Err(e) if report::is_closed_output(&e) => return Flow::Stop(ExitCode::SUCCESS),
+            Err(e) => report::print(&e, None),
+            Ok(()) => {}
+        },
+        _ = tokio::signal::ctrl_c() => println!("^C"),
+    }
+    Flow::GoOn
+}

@@ -1,0 +1,226 @@
+//! Errors as the user reads them: one message on stderr, no wrapping noise, no backtrace, no panic.
+//!
+//! DataFusion nests an error once per layer it passes ("External error: External error: …"); here only the
+//! innermost sentence and the context somebody added on purpose are kept.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::future::Future;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::sql::sqlparser::parser::ParserError;
+use futures::FutureExt;
+
+/// Where the last panic happened; a panic's payload does not know.
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// An error that is only a sentence.
+pub fn message(text: impl Into<String>) -> DataFusionError {
+    DataFusionError::External(text.into().into())
+}
+
+/// Prints the error, unless it only says that nobody reads the output any more, and gives the exit status.
+pub fn failure(error: &DataFusionError, place: Option<&str>) -> ExitCode {
+    if is_closed_output(error) {
+        return ExitCode::SUCCESS;
+    }
+    print(error, place);
+    ExitCode::FAILURE
+}
+
+/// Prints the error to stderr as `Error: message` or `Error (place): message`.
+pub fn print(error: &DataFusionError, place: Option<&str>) {
+    use io::Write;
+    let place = place.map(|p| format!(" ({p})")).unwrap_or_default();
+    // If stderr is closed too there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "Error{place}: {}", describe(error));
+}
+
+/// Whether the error says that the reader of our output has gone.
+pub fn is_closed_output(error: &DataFusionError) -> bool {
+    let closed = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    // Only the shapes that printing a result gives: a broken connection to a store is a real error.
+    match error {
+        DataFusionError::IoError(e) => closed(e),
+        DataFusionError::ArrowError(e, _) => match e.as_ref() {
+            ArrowError::IoError(_, e) => closed(e),
+            ArrowError::CsvError(text) => text.contains("Broken pipe"),
+            _ => false,
+        },
+        DataFusionError::External(e) => e
+            .downcast_ref::<DataFusionError>()
+            .is_some_and(is_closed_output),
+        _ => false,
+    }
+}
+
+/// The error as one message.
+pub fn describe(error: &DataFusionError) -> String {
+    match error {
+        DataFusionError::External(inner) => describe_boxed(inner.as_ref()),
+        DataFusionError::Shared(inner) => describe(inner),
+        DataFusionError::Diagnostic(_, inner) => describe(inner),
+        DataFusionError::Context(context, inner) => format!("{context}: {}", describe(inner)),
+        DataFusionError::Collection(errors) => {
+            let mut lines: Vec<_> = errors.iter().map(describe).collect();
+            lines.dedup();
+            lines.join("\n")
+        }
+        DataFusionError::ArrowError(inner, _) => describe_arrow(inner),
+        DataFusionError::SQL(inner, _) => match inner.as_ref() {
+            ParserError::ParserError(text) | ParserError::TokenizerError(text) => {
+                format!("SQL syntax: {text}")
+            }
+            other => format!("SQL syntax: {other}"),
+        },
+        DataFusionError::Configuration(text) if text.contains("Specify a format for TableOptions") => {
+            "the options of such a table need a prefix, for an array as in OPTIONS ('tiledb.timestamp' '2024-05-01')"
+                .to_owned()
+        }
+        DataFusionError::Plan(text) => missing_location(text).unwrap_or_else(|| sentence(error)),
+        _ => sentence(error),
+    }
+}
+
+/// DataFusion's own sentence, without the backtrace it may carry.
+fn sentence(error: &DataFusionError) -> String {
+    error.strip_backtrace().trim_end().to_owned()
+}
+
+fn describe_boxed(error: &(dyn StdError + Send + Sync + 'static)) -> String {
+    if let Some(inner) = error.downcast_ref::<DataFusionError>() {
+        describe(inner)
+    } else if let Some(inner) = error.downcast_ref::<ArrowError>() {
+        describe_arrow(inner)
+    } else {
+        error.to_string()
+    }
+}
+
+fn describe_arrow(error: &ArrowError) -> String {
+    match error {
+        ArrowError::ExternalError(inner) => describe_boxed(inner.as_ref()),
+        other => other.to_string(),
+    }
+}
+
+/// `table 'datafusion.public./data/x' not found` is about a path, so it should speak of one.
+fn missing_location(text: &str) -> Option<String> {
+    let name = text.strip_prefix("table '")?.strip_suffix("' not found")?;
+    let location = name.splitn(3, '.').nth(2)?;
+    if location.contains('/') {
+        Some(format!(
+            "'{location}' is no TileDB array, and no file or folder of files that can be read as a table"
+        ))
+    } else if Path::new(location).is_dir() {
+        Some(format!(
+            "there is no table '{location}'; to read the folder of that name, write './{location}'"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Keeps panics silent but remembered; [`catch_panic`] tells them. A panic of `println!` because nobody
+/// reads any more ends the process quietly.
+pub fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|info| {
+        let text = payload_text(info.payload());
+        if text.starts_with("failed printing to") && text.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        let place = info
+            .location()
+            .map(|l| format!(" at {l}"))
+            .unwrap_or_default();
+        *LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = format!("{text}{place}");
+    }));
+}
+
+/// Turns a panic inside the future into an error.
+pub async fn catch_panic<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    match AssertUnwindSafe(future).catch_unwind().await {
+        Ok(result) => result,
+        Err(payload) => {
+            let known = LAST_PANIC
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            let text = if known.is_empty() {
+                payload_text(payload.as_ref()).to_owned()
+            } else {
+                known
+            };
+            Err(message(format!(
+                "internal error: {text}; this is a bug, please report it with the statement that caused it"
+            )))
+        }
+    }
+}
+
+fn payload_text(payload: &(dyn Any + Send)) -> &str {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text
+    } else {
+        "a panic without a message"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn nesting_is_stripped() {
+        let inner = datafusion_tiledb::Error::corrupt("bad magic").with("file", "a0.tdb");
+        let error = DataFusionError::External(Box::new(inner));
+        let error = ArrowError::ExternalError(Box::new(error));
+        let error = DataFusionError::ArrowError(Box::new(error), None);
+        let error = DataFusionError::Shared(Arc::new(DataFusionError::External(Box::new(error))));
+        assert_eq!(describe(&error), "corrupt data: bad magic (file a0.tdb)");
+    }
+
+    #[test]
+    fn a_missing_path_is_called_a_path() {
+        let error = DataFusionError::Plan(
+            "table 'datafusion.public./no/such.parquet' not found".to_owned(),
+        );
+        assert!(describe(&error).starts_with("'/no/such.parquet' is no TileDB array"));
+        let error = DataFusionError::Plan("table 'datafusion.public.t' not found".to_owned());
+        assert_eq!(
+            describe(&error),
+            "Error during planning: table 'datafusion.public.t' not found"
+        );
+    }
+
+    #[test]
+    fn only_our_own_output_closing_is_quiet() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_output(&DataFusionError::IoError(broken())));
+        assert!(!is_closed_output(&DataFusionError::External(Box::new(
+            broken()
+        ))));
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error() {
+        async fn boom() -> Result<()> {
+            panic!("boom")
+        }
+        let error = catch_panic(boom()).await.unwrap_err();
+        assert!(
+            describe(&error).starts_with("internal error: boom"),
+            "{error}"
+        );
+    }
+}

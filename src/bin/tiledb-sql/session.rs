@@ -1,0 +1,124 @@
+//! The DataFusion session behind the shell, composed as datafusion-cli composes its own.
+//!
+//! The order of the catalogs is what matters. Seen from a query, outermost first: one that registers the
+//! object store a URL needs (S3, Google Cloud Storage, HTTP), then ours, which opens a path or URL as an
+//! array, then DataFusion's, which opens it as files. So an array is never mistaken for a folder of files,
+//! and a file needs nothing from us.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
+};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::ExplainFormat;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_cli::catalog::DynamicObjectStoreCatalog;
+use datafusion_cli::functions::{
+    ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
+};
+use datafusion_cli::object_storage::StdinCarriesCommands;
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
+use datafusion_cli::pool_type::PoolType;
+use datafusion_cli::print_options::PrintOptions;
+
+use crate::args::Args;
+
+/// A session and how its results are printed.
+pub struct Session {
+    pub ctx: SessionContext,
+    pub print: PrintOptions,
+}
+
+/// Builds the session that the command line asks for.
+pub async fn open(args: &Args) -> Result<Session> {
+    let stores = Arc::new(
+        InstrumentedObjectStoreRegistry::new().with_profile_mode(args.object_store_profiling),
+    );
+    let mut runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&stores) as _);
+    if let Some(bytes) = args.memory_limit {
+        runtime = runtime.with_memory_pool(memory_pool(args, bytes));
+    }
+    if let Some(bytes) = args.disk_limit {
+        runtime = runtime.with_disk_manager_builder(
+            DiskManagerBuilder::default()
+                .with_mode(DiskManagerMode::OsTmpDirectory)
+                .with_max_temp_directory_size(u64::try_from(bytes).unwrap_or(u64::MAX)),
+        );
+    }
+
+    let ctx =
+        SessionContext::new_with_config_rt(config(args)?, runtime.build_arc()?).enable_url_table();
+    ctx.refresh_catalogs().await?;
+    datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(Box::new(e)))?;
+    ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
+        Arc::clone(ctx.state().catalog_list()),
+        ctx.state_weak_ref(),
+    )));
+    register_functions(&ctx);
+
+    Ok(Session {
+        ctx,
+        print: PrintOptions {
+            format: args.format,
+            quiet: args.quiet,
+            maxrows: args.maxrows,
+            color: args.color,
+            instrumented_registry: stores,
+        },
+    })
+}
+
+fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {
+    match (
+        &args.mem_pool_type,
+        NonZeroUsize::new(args.top_memory_consumers),
+    ) {
+        (PoolType::Fair, None) => Arc::new(FairSpillPool::new(bytes)),
+        (PoolType::Greedy, None) => Arc::new(GreedyMemoryPool::new(bytes)),
+        (PoolType::Fair, Some(top)) => {
+            Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), top))
+        }
+        (PoolType::Greedy, Some(top)) => {
+            Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), top))
+        }
+    }
+}
+
+/// `DATAFUSION_*` from the environment, then the shell's defaults, then the command line.
+fn config(args: &Args) -> Result<SessionConfig> {
+    let mut options = ConfigOptions::from_env()?;
+    if std::env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
+        options.explain.format = ExplainFormat::Tree;
+    }
+    if std::env::var_os("DATAFUSION_FORMAT_NULL").is_none() {
+        options.format.null = "NULL".to_owned();
+    }
+    let mut config = SessionConfig::from(options).with_information_schema(true);
+    if let Some(rows) = args.batch_size {
+        config = config.with_batch_size(rows);
+    }
+    if args.reads_sql_from_stdin() {
+        config = config.with_extension(Arc::new(StdinCarriesCommands));
+    }
+    Ok(config)
+}
+
+/// The table functions of datafusion-cli that look into files and caches.
+fn register_functions(ctx: &SessionContext) {
+    let caches = || Arc::clone(&ctx.runtime_env().cache_manager);
+    ctx.register_udtf("parquet_metadata", Arc::new(ParquetMetadataFunc {}));
+    ctx.register_udtf("metadata_cache", Arc::new(MetadataCacheFunc::new(caches())));
+    ctx.register_udtf(
+        "statistics_cache",
+        Arc::new(StatisticsCacheFunc::new(caches())),
+    );
+    ctx.register_udtf(
+        "list_files_cache",
+        Arc::new(ListFilesCacheFunc::new(caches())),
+    );
+}

@@ -1,0 +1,90 @@
+//! Bit-width reduction (specification: "Bit Width Reduction Filter").
+//!
+//! Metadata: `u32 original bytes, u32 windows`, then per window the offset (its smallest value), `u8 bits` and `u32
+//! bytes` of the window **before** reduction. Data: per window `value - offset` in `bits` (8, 16 or 32) bits each,
+//! read as signed for signed types. A window whose `bits` reach the type's width, or that is no whole number of
+//! elements, is raw, and its offset means nothing. On types of one byte, floats and strings, and on dates and times in
+//! fragments before version 20, the filter did nothing and wrote no metadata: the pipeline leaves it out there.
+
+use super::parts::{expect_full, take_front};
+use super::word::Word;
+use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
+
+const FILTER: &str = "bit_width_reduction";
+
+/// The original size, which is what the metadata begin with.
+pub(super) fn original_bytes(metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
+    let original = usize::try_from(metadata.clone().u32("original size")?)?;
+    // A value of 8 bytes takes at least one.
+    if original <= input.len().saturating_mul(8) {
+        return Ok(original);
+    }
+    Err(Error::corrupt(format!(
+        "bit_width_reduction: {} bytes cannot hold {original} reduced bytes",
+        input.len()
+    )))
+}
+
+/// Decodes into exactly `out`; `SIGNED` says how narrow values are widened.
+pub(super) fn decode_into<W: Word, const SIGNED: bool>(
+    metadata: &mut Cursor<'_>,
+    input: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    metadata.u32("original size")?;
+    let windows = metadata.count_u32(W::BYTES + 5, "number of windows")?;
+    let (mut input, mut rest) = (input, out);
+    for _ in 0..windows {
+        let (offset, _) = W::split(metadata.bytes(W::BYTES, "window offset")?);
+        let offset = offset.first().map(W::load).unwrap_or_default();
+        let bits = metadata.u8("window bits")?;
+        let bytes = usize::try_from(metadata.u32("window size")?)?;
+        let out = take_front(&mut rest, bytes, FILTER)?;
+        let narrow_bytes = narrow_bytes::<W>(bits, bytes)?;
+        let (window, tail) = match narrow_bytes {
+            Some(narrow) => input.split_at_checked((bytes / W::BYTES).saturating_mul(narrow)),
+            None => input.split_at_checked(bytes),
+        }
+        .ok_or_else(|| truncated(bytes, input))?;
+        input = tail;
+        match narrow_bytes {
+            Some(1) => widen::<W, u8, SIGNED>(window, offset, out),
+            Some(2) => widen::<W, u16, SIGNED>(window, offset, out),
+            Some(_) => widen::<W, u32, SIGNED>(window, offset, out),
+            None => out.copy_from_slice(window),
+        }
+    }
+    expect_full(rest, FILTER)
+}
+
+/// Bytes of a reduced value, or `None` for a raw window.
+fn narrow_bytes<W: Word>(bits: u8, window_bytes: usize) -> Result<Option<usize>> {
+    if usize::from(bits) >= W::BYTES * 8 || !window_bytes.is_multiple_of(W::BYTES) {
+        return Ok(None);
+    }
+    match bits {
+        8 => Ok(Some(1)),
+        16 => Ok(Some(2)),
+        32 => Ok(Some(4)),
+        other => Err(Error::corrupt(format!(
+            "bit_width_reduction: a window has {other} bits per value, expected 8, 16, 32 or 64"
+        ))),
+    }
+}
+
+fn widen<W: Word, N: Word, const SIGNED: bool>(window: &[u8], offset: W, out: &mut [u8]) {
+    let (narrow, _) = N::split(window);
+    let (values, _) = W::split_mut(out);
+    for (value_bytes, bytes) in values.iter_mut().zip(narrow) {
+        let value = W::truncate(N::load(bytes).extend::<SIGNED>());
+        *value_bytes = value.plus(offset).store();
+    }
+}
+
+fn truncated(bytes: usize, input: &[u8]) -> Error {
+    Error::corrupt(format!(
+        "bit_width_reduction: a window of {bytes} bytes does not fit in the {} that remain",
+        input.len()
+    ))
+}

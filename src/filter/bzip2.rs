@@ -1,0 +1,38 @@
+//! bzip2 (specification: "Compression Filters").
+//!
+//! Each part is an ordinary bzip2 stream with its header. The library has no way to reset a decoder, so each part
+//! gets one of its own; its tables are of the size the stream's block size (100 to 900 kB) asks for.
+
+use bzip2::{Decompress, Status};
+
+use super::compression::{Step, Streaming, stream_into};
+use crate::error::{Error, Result};
+
+/// The decoder of one stream.
+#[derive(Default)]
+pub(super) struct Decompressor(Option<Decompress>);
+
+/// Decompresses into exactly `out`.
+pub(super) fn decode_into(input: &[u8], out: &mut [u8]) -> Result<()> {
+    stream_into(&mut Decompressor::default(), input, out, "bzip2")
+}
+
+impl Streaming for Decompressor {
+    fn begin(&mut self) -> Result<()> {
+        self.0 = Some(Decompress::new(false));
+        Ok(())
+    }
+
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step> {
+        let context = self.0.get_or_insert_with(|| Decompress::new(false));
+        let (before_in, before_out) = (context.total_in(), context.total_out());
+        let status = context
+            .decompress(input, out)
+            .map_err(|e| Error::corrupt("bzip2: the stream is damaged").with_source(e))?;
+        Ok(Step {
+            consumed: usize::try_from(context.total_in().saturating_sub(before_in))?,
+            produced: usize::try_from(context.total_out().saturating_sub(before_out))?,
+            finished: status == Status::StreamEnd,
+        })
+    }
+}

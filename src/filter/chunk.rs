@@ -1,0 +1,72 @@
+//! The chunks of a tile (specification: "Tile", "Chunk").
+//!
+//! `u64 number of chunks`, then per chunk `u32 original bytes, u32 filtered bytes, u32 metadata bytes`, the metadata
+//! and the filtered data. Writers cut at about 64 KiB, but a reader takes what it finds: chunks of any size, of none
+//! (writers leave one behind when the last cell ends exactly at a boundary), and tiles without chunks.
+
+use crate::error::Result;
+use crate::format::cursor::Cursor;
+
+/// Bytes of the three sizes in front of a chunk.
+const CHUNK_HEADER_BYTES: usize = 12;
+
+/// One chunk as stored.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk<'a> {
+    /// Bytes once unfiltered, as claimed.
+    pub(super) original_bytes: usize,
+    pub(super) metadata: &'a [u8],
+    pub(super) data: &'a [u8],
+}
+
+/// The chunks of a filtered tile, first to last.
+#[derive(Debug)]
+pub(super) struct Chunks<'a> {
+    cursor: Cursor<'a>,
+    left: usize,
+}
+
+impl<'a> Chunks<'a> {
+    pub(super) fn new(filtered: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(filtered, "tile");
+        let left = cursor.count_u64(CHUNK_HEADER_BYTES, "number of chunks")?;
+        Ok(Self { cursor, left })
+    }
+
+    /// Chunks not yet taken.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    fn read(&mut self) -> Result<Chunk<'a>> {
+        let original_bytes = usize::try_from(self.cursor.u32("original size of a chunk")?)?;
+        let data_bytes = self.cursor.u32("filtered size of a chunk")?;
+        let metadata_bytes = self.cursor.u32("metadata size of a chunk")?;
+        let metadata = self
+            .cursor
+            .bytes_u64(u64::from(metadata_bytes), "chunk metadata")?;
+        let data = self.cursor.bytes_u64(u64::from(data_bytes), "chunk data")?;
+        Ok(Chunk {
+            original_bytes,
+            metadata,
+            data,
+        })
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<Chunk<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.read())
+    }
+}
+
+/// Whether a filtered tile says that it has no chunks.
+///
+/// An offsets tile without chunks although the tile has cells means that the offsets travel with the data (strings
+/// under run lengths or a dictionary), whatever the versions say.
+pub fn is_empty_tile(filtered: &[u8]) -> Result<bool> {
+    Ok(Cursor::new(filtered, "tile").u64("number of chunks")? == 0)
+}

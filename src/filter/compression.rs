@@ -1,0 +1,287 @@
+//! The frame that all compressors share (specification: "Compression Filters").
+//!
+//! Chunk metadata: `u32 metadata parts, u32 data parts`, then `u32 original bytes, u32 compressed bytes` for each
+//! metadata part and each data part. Chunk data: the compressed parts in that order. A compressor takes in whatever
+//! metadata the filters before it (in the order of writing) made: what it restores replaces the metadata as a whole.
+//!
+//! An original size is a claim. Where the caller has already allocated the output the claim only has to agree;
+//! otherwise the output grows in steps with what really comes out.
+
+use super::scratch::{Buffer, Contexts};
+use super::word::{Width, with_word};
+use super::{bzip2, delta, double_delta, lz4, parts, rle};
+use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
+
+/// Memory that is allocated on any claim.
+const TRUSTED_BYTES: usize = 64 << 10;
+/// The first step of a growing output.
+const FIRST_STEP_BYTES: usize = 64 << 10;
+/// The largest step of a growing output.
+const LARGEST_STEP_BYTES: usize = 16 << 20;
+
+/// What one compressor does to one part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    Gzip,
+    Zstd,
+    Lz4,
+    Bzip2,
+    Rle { cell_bytes: usize },
+    Delta(Width),
+    DoubleDelta(Width),
+}
+
+/// How far the size of a buffer between two filters may be believed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Up to here memory is allocated on a claim.
+    pub(super) trusted_bytes: usize,
+    /// No chunk can need more.
+    pub(super) limit_bytes: usize,
+}
+
+impl Bounds {
+    /// Bounds for a chunk whose output of `bytes` is already allocated.
+    pub(super) fn of_chunk(bytes: usize, stages: usize) -> Self {
+        Self {
+            trusted_bytes: bytes.saturating_mul(2).saturating_add(TRUSTED_BYTES),
+            limit_bytes: Self::limit(bytes, stages),
+        }
+    }
+
+    /// Bounds for a chunk whose size nobody vouches for.
+    pub(super) fn of_unproven_chunk(bytes: usize, stages: usize) -> Self {
+        Self {
+            trusted_bytes: TRUSTED_BYTES,
+            limit_bytes: Self::limit(bytes, stages),
+        }
+    }
+
+    /// No filter makes more than 8 bytes (metadata included) of one, apart from what it adds to a chunk as a whole.
+    fn limit(bytes: usize, stages: usize) -> usize {
+        let shift = u32::try_from(stages.saturating_mul(3)).unwrap_or(u32::MAX);
+        bytes
+            .saturating_add(4096)
+            .saturating_mul(1_usize.checked_shl(shift.min(20)).unwrap_or(usize::MAX))
+    }
+}
+
+/// Progress of a streaming decompressor.
+pub(super) struct Step {
+    pub(super) consumed: usize,
+    pub(super) produced: usize,
+    pub(super) finished: bool,
+}
+
+/// A decompressor that can be fed and drained piece by piece.
+pub(super) trait Streaming {
+    fn begin(&mut self) -> Result<()>;
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step>;
+}
+
+/// Where the data of a frame go.
+pub(super) enum Target<'a> {
+    Exact(&'a mut [u8]),
+    Growing(&'a mut Buffer),
+}
+
+/// Undoes a compressor: data into `target`, restored metadata into `restored`.
+pub(super) fn decode(
+    codec: Codec,
+    metadata: &mut Cursor<'_>,
+    input: &[u8],
+    target: Target<'_>,
+    restored: &mut Buffer,
+    bounds: Bounds,
+    contexts: &mut Contexts,
+) -> Result<()> {
+    let metadata_parts = metadata.count_u32(8, "number of metadata parts")?;
+    let data_parts = metadata.count_u32(8, "number of data parts")?;
+    let mut parts = PartReader { metadata, input };
+    for _ in 0..metadata_parts {
+        let (part, original) = parts.next()?;
+        codec.append(part, original, restored, bounds, contexts)?;
+    }
+    match target {
+        Target::Growing(buffer) => {
+            for _ in 0..data_parts {
+                let (part, original) = parts.next()?;
+                codec.append(part, original, buffer, bounds, contexts)?;
+            }
+            Ok(())
+        }
+        Target::Exact(mut out) => {
+            for _ in 0..data_parts {
+                let (part, original) = parts.next()?;
+                let out = parts::take_front(&mut out, original, codec.name())?;
+                codec.decode_into(part, out, contexts)?;
+            }
+            parts::expect_full(out, codec.name())
+        }
+    }
+}
+
+struct PartReader<'c, 'm, 'i> {
+    metadata: &'c mut Cursor<'m>,
+    input: &'i [u8],
+}
+
+impl<'i> PartReader<'_, '_, 'i> {
+    /// The next compressed part and the size it claims to restore to.
+    fn next(&mut self) -> Result<(&'i [u8], usize)> {
+        let original = usize::try_from(self.metadata.u32("original part size")?)?;
+        let compressed = usize::try_from(self.metadata.u32("compressed part size")?)?;
+        let (part, rest) = self.input.split_at_checked(compressed).ok_or_else(|| {
+            Error::corrupt(format!(
+                "a compressed part claims {compressed} bytes but {} remain in the chunk",
+                self.input.len()
+            ))
+        })?;
+        self.input = rest;
+        Ok((part, original))
+    }
+}
+
+impl Codec {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+            Self::Bzip2 => "bzip2",
+            Self::Rle { .. } => "rle",
+            Self::Delta(_) => "delta",
+            Self::DoubleDelta(_) => "double_delta",
+        }
+    }
+
+    /// Decodes one part into exactly `out`.
+    fn decode_into(self, input: &[u8], out: &mut [u8], contexts: &mut Contexts) -> Result<()> {
+        // Some writers leave a header without values for a part of no bytes: there is nothing to decode.
+        if out.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Self::Gzip => contexts.gzip.decode_into(input, out),
+            Self::Zstd => contexts.zstd.decode_into(input, out),
+            Self::Lz4 => lz4::decode_into(input, out),
+            Self::Bzip2 => bzip2::decode_into(input, out),
+            Self::Rle { cell_bytes } => rle::decode_into(input, cell_bytes, out),
+            Self::Delta(width) => with_word!(width, decode_delta(input, out)),
+            Self::DoubleDelta(width) => with_word!(width, decode_double_delta(input, out)),
+        }
+    }
+
+    /// Decodes one part to the end of `buffer`.
+    fn append(
+        self,
+        input: &[u8],
+        original: usize,
+        buffer: &mut Buffer,
+        bounds: Bounds,
+        contexts: &mut Contexts,
+    ) -> Result<()> {
+        let total = buffer.len().saturating_add(original);
+        if total > bounds.limit_bytes {
+            return Err(Error::corrupt(format!(
+                "{}: a part claims {original} bytes, more than a chunk of this size can need",
+                self.name()
+            )));
+        }
+        if total <= bounds.trusted_bytes {
+            return self.decode_into(input, buffer.extend(original), contexts);
+        }
+        let name = self.name();
+        let provable = match self {
+            Self::Gzip => return grow(&mut contexts.gzip, input, original, buffer, name),
+            Self::Zstd => return grow(&mut contexts.zstd, input, original, buffer, name),
+            Self::Bzip2 => {
+                let mut context = bzip2::Decompressor::default();
+                return grow(&mut context, input, original, buffer, name);
+            }
+            Self::Lz4 => lz4::largest_output(input),
+            Self::Rle { cell_bytes } => rle::decoded_len(input, cell_bytes)?,
+            Self::Delta(_) => input.len(),
+            Self::DoubleDelta(width) => double_delta::largest_output(input, width),
+        };
+        if original > provable {
+            return Err(Error::corrupt(format!(
+                "{name}: a part claims {original} bytes but {} compressed bytes cannot hold more than {provable}",
+                input.len()
+            )));
+        }
+        self.decode_into(input, buffer.extend(original), contexts)
+    }
+}
+
+use delta::decode_into as decode_delta;
+use double_delta::decode_into as decode_double_delta;
+
+/// Drains a stream to the end of `buffer`, taking memory only as bytes come out.
+fn grow(
+    stream: &mut impl Streaming,
+    mut input: &[u8],
+    original: usize,
+    buffer: &mut Buffer,
+    name: &'static str,
+) -> Result<()> {
+    stream.begin()?;
+    let mut left = original;
+    let mut room = FIRST_STEP_BYTES;
+    loop {
+        let start = buffer.len();
+        let step = stream.step(input, buffer.extend(left.min(room)))?;
+        buffer.truncate(start.saturating_add(step.produced));
+        left = left.saturating_sub(step.produced);
+        input = input.get(step.consumed..).unwrap_or_default();
+        if step.finished {
+            return check_finished(name, original, left);
+        }
+        if step.produced == 0 && step.consumed == 0 {
+            return Err(stalled(name, left));
+        }
+        room = room.saturating_mul(2).min(LARGEST_STEP_BYTES);
+    }
+}
+
+/// Drains a stream into exactly `out`.
+pub(super) fn stream_into(
+    stream: &mut impl Streaming,
+    mut input: &[u8],
+    out: &mut [u8],
+    name: &'static str,
+) -> Result<()> {
+    stream.begin()?;
+    let original = out.len();
+    let mut rest = out;
+    loop {
+        let step = stream.step(input, rest)?;
+        rest = rest.get_mut(step.produced..).unwrap_or_default();
+        input = input.get(step.consumed..).unwrap_or_default();
+        if step.finished {
+            return check_finished(name, original, rest.len());
+        }
+        if step.produced == 0 && step.consumed == 0 {
+            return Err(stalled(name, rest.len()));
+        }
+    }
+}
+
+fn check_finished(name: &str, original: usize, left: usize) -> Result<()> {
+    if left == 0 {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "{name}: the stream ends after {} bytes, expected {original}",
+        original.saturating_sub(left)
+    )))
+}
+
+fn stalled(name: &str, left: usize) -> Error {
+    Error::corrupt(if left == 0 {
+        format!("{name}: the stream holds more bytes than expected")
+    } else {
+        format!("{name}: the stream is truncated, {left} bytes are missing")
+    })
+}

@@ -1,0 +1,65 @@
+//! Unfiltering generic tiles (specification: "Generic Tile"): header, pipeline, then one tile.
+//!
+//! Any pipeline may stand in the header, also an empty one. The size it states decides nothing: memory grows with what
+//! really decompresses, and a size that disagrees is corrupt.
+
+use super::pipeline::{Pipeline, TileContext};
+use super::scratch::Scratch;
+use crate::error::{Error, Result, ResultExt};
+use crate::format::generic_tile::GenericTileHeader;
+
+/// The contents of a generic tile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GenericTile {
+    /// The unfiltered bytes.
+    pub data: Vec<u8>,
+    /// Bytes of the generic tile on storage, header included: the next one starts there.
+    pub consumed: usize,
+    /// The version in the header; the contents have one of their own.
+    pub version: u32,
+}
+
+/// Decodes the generic tile at the start of `bytes`; `what` names it in errors ("array schema").
+pub fn decode(bytes: &[u8], what: &'static str) -> Result<GenericTile> {
+    decode_with(bytes, what, &mut Scratch::default())
+}
+
+/// As [`decode`], with memory to reuse.
+pub fn decode_with(bytes: &[u8], what: &'static str, scratch: &mut Scratch) -> Result<GenericTile> {
+    decode_tile(bytes, what, scratch).context("generic tile", || what)
+}
+
+/// Bytes that the generic tile at the start of `bytes` takes on storage; its header suffices.
+pub fn encoded_len(bytes: &[u8]) -> Result<u64> {
+    GenericTileHeader::decode(bytes, "generic tile")?.encoded_bytes()
+}
+
+fn decode_tile(bytes: &[u8], what: &'static str, scratch: &mut Scratch) -> Result<GenericTile> {
+    let header = GenericTileHeader::decode(bytes, what)?;
+    if header.encrypted {
+        return Err(Error::unsupported(
+            "the array is encrypted (AES-256-GCM): this release reads unencrypted arrays only",
+        ));
+    }
+    let consumed = usize::try_from(header.encoded_bytes()?)?;
+    let filtered = bytes.get(header.header_bytes..consumed).ok_or_else(|| {
+        Error::corrupt(format!(
+            "the tile takes {consumed} bytes but {} are there: the data is truncated",
+            bytes.len()
+        ))
+    })?;
+    let context = TileContext {
+        datatype: header.datatype,
+        cell_bytes: usize::try_from(header.cell_bytes)?,
+        schema_version: header.version,
+        fragment_version: header.version,
+        var_data: false,
+    };
+    let pipeline = Pipeline::new(&header.filters, &context)?;
+    let data = pipeline.decode_growing(filtered, usize::try_from(header.tile_bytes)?, scratch)?;
+    Ok(GenericTile {
+        data,
+        consumed,
+        version: header.version.get(),
+    })
+}

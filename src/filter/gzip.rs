@@ -1,0 +1,44 @@
+//! "Gzip" (specification: "Compression Filters").
+//!
+//! Each part is a **zlib** stream (RFC 1950: two header bytes, Adler-32 behind), not a gzip file (RFC 1952). Bytes
+//! after the end of the stream are ignored.
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::compression::{Step, Streaming, stream_into};
+use crate::error::{Error, Result};
+
+/// A reusable decompression context.
+#[derive(Default)]
+pub(super) struct Inflater(Option<Decompress>);
+
+impl Inflater {
+    fn context(&mut self) -> &mut Decompress {
+        self.0.get_or_insert_with(|| Decompress::new(true))
+    }
+
+    /// Decompresses into exactly `out`.
+    pub(super) fn decode_into(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        stream_into(self, input, out, "gzip")
+    }
+}
+
+impl Streaming for Inflater {
+    fn begin(&mut self) -> Result<()> {
+        self.context().reset(true);
+        Ok(())
+    }
+
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step> {
+        let context = self.context();
+        let (before_in, before_out) = (context.total_in(), context.total_out());
+        let status = context
+            .decompress(input, out, FlushDecompress::None)
+            .map_err(|e| Error::corrupt("gzip: the stream is damaged").with_source(e))?;
+        Ok(Step {
+            consumed: usize::try_from(context.total_in().saturating_sub(before_in))?,
+            produced: usize::try_from(context.total_out().saturating_sub(before_out))?,
+            finished: status == Status::StreamEnd,
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! LZ4 (specification: "Compression Filters").
+//!
+//! Each part is one raw LZ4 **block**: no frame, no magic number, no size in front.
+
+use lz4_flex::block::decompress_into;
+
+use crate::error::{Error, Result};
+
+/// A byte of a block stands for no more than this many bytes.
+const LARGEST_RATIO: usize = 255;
+
+/// The most bytes a block of `input` bytes can hold.
+pub(super) fn largest_output(input: &[u8]) -> usize {
+    input.len().saturating_mul(LARGEST_RATIO)
+}
+
+/// Decompresses into exactly `out`.
+pub(super) fn decode_into(input: &[u8], out: &mut [u8]) -> Result<()> {
+    let written = decompress_into(input, out)
+        .map_err(|e| Error::corrupt("lz4: the block is damaged").with_source(e))?;
+    if written == out.len() {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "lz4: {written} bytes come out where {} are expected",
+        out.len()
+    )))
+}

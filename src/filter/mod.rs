@@ -1,0 +1,41 @@
+//! Undoing the filters a tile went through: from stored bytes to the bytes of cells (specification: "Filter
+//! Pipeline" and the page of each filter).
+//!
+//! A [`Pipeline`] is compiled once per kind of tile, because what a filter does depends on the datatype the filter
+//! before it puts out, on versions, and on whether the tile holds strings whose offsets travel with the data.
+//! [`Scratch`] carries buffers and decompression contexts from tile to tile; nothing is allocated per chunk.
+//! This layer knows bytes only. Every length in a tile is untrusted: an intermediate buffer grows with what really
+//! decompresses, never with what a header claims.
+
+mod bit_width_reduction;
+mod bitshuffle;
+mod byteshuffle;
+mod bzip2;
+mod checksum;
+mod chunk;
+mod compression;
+mod delta;
+mod dictionary;
+mod double_delta;
+mod float_scale;
+pub mod generic_tile;
+mod gzip;
+mod lz4;
+mod parts;
+mod pipeline;
+mod positive_delta;
+mod rle;
+mod scratch;
+mod stage;
+mod strings;
+mod word;
+mod xor;
+mod zstd;
+
+#[cfg(test)]
+mod tests;
+
+pub use chunk::is_empty_tile;
+pub use generic_tile::GenericTile;
+pub use pipeline::{Pipeline, TileContext};
+pub use scratch::Scratch;

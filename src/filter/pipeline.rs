@@ -1,0 +1,379 @@
+//! A filter pipeline, compiled for one kind of tile, and how a chunk runs back through it.
+//!
+//! A chunk is data and metadata. Undoing goes from the last filter to the first: each takes its own metadata off the
+//! front and passes the rest on, a compressor restores them altogether (specification: "Filter Pipeline", "Chunk").
+//! The filter that is undone last writes into the caller's memory; those before it into reusable buffers. Checksums
+//! below it are verified in place.
+
+use super::chunk::{Chunk, Chunks};
+use super::compression::{self, Bounds, Target};
+use super::parts::take_front;
+use super::scratch::{Buffer, Scratch};
+use super::stage::Stage;
+use super::strings::{Cells, StringForm, decode_chunk};
+use crate::error::{Error, Result, ResultExt};
+use crate::format::cursor::Cursor;
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::{Filter, FilterList};
+use crate::format::version::FormatVersion;
+
+/// Schema version since which `STRING_ASCII` under run lengths has no offsets of its own.
+const ASCII_RLE_SINCE: u32 = 12;
+/// Schema version since which `STRING_ASCII` under a dictionary has no offsets of its own.
+const ASCII_DICTIONARY_SINCE: u32 = 13;
+/// Schema version since which the same holds for `STRING_UTF8`, under either.
+const UTF8_SINCE: u32 = 17;
+
+/// What a pipeline has to know about the tiles it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileContext {
+    /// The field's type; `UINT64` for offsets, `UINT8` for validity.
+    pub datatype: Datatype,
+    /// Bytes of a cell as run-length encoding sees it: values per cell times the type's size; for data of variable
+    /// size the type's size; 8 for offsets; 1 for validity.
+    pub cell_bytes: usize,
+    /// The version of the array schema the fragment was written with.
+    pub schema_version: FormatVersion,
+    /// The version of the fragment.
+    pub fragment_version: FormatVersion,
+    /// Whether this is the data tile of a field of variable size.
+    pub var_data: bool,
+}
+
+/// A filter pipeline compiled for one kind of tile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// In the order of writing.
+    stages: Vec<Stage>,
+    /// The filter before all stages, where strings and offsets are encoded together.
+    strings: Option<StringForm>,
+}
+
+/// Bytes borrowed from the tile, or restored.
+enum Held<'a> {
+    Borrowed(&'a [u8]),
+    Restored(Buffer),
+}
+
+impl Held<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Restored(buffer) => buffer.bytes(),
+        }
+    }
+
+    fn release(self, scratch: &mut Scratch) {
+        if let Self::Restored(buffer) = self {
+            scratch.give(buffer);
+        }
+    }
+}
+
+/// A chunk on its way back through the filters.
+struct State<'a> {
+    data: Held<'a>,
+    metadata: Held<'a>,
+    /// Bytes of the metadata that filters have taken.
+    taken: usize,
+}
+
+impl<'a> State<'a> {
+    fn new(chunk: &Chunk<'a>) -> Self {
+        Self {
+            data: Held::Borrowed(chunk.data),
+            metadata: Held::Borrowed(chunk.metadata),
+            taken: 0,
+        }
+    }
+
+    fn metadata(&self) -> Cursor<'_> {
+        let rest = self.metadata.bytes().get(self.taken..);
+        Cursor::new(rest.unwrap_or_default(), "chunk metadata")
+    }
+
+    fn replace_data(&mut self, buffer: Buffer, scratch: &mut Scratch) {
+        std::mem::replace(&mut self.data, Held::Restored(buffer)).release(scratch);
+    }
+
+    fn replace_metadata(&mut self, buffer: Buffer, scratch: &mut Scratch) {
+        std::mem::replace(&mut self.metadata, Held::Restored(buffer)).release(scratch);
+        self.taken = 0;
+    }
+
+    /// Undoes `stage` into a buffer.
+    fn undo(&mut self, stage: &Stage, bounds: Bounds, scratch: &mut Scratch) -> Result<()> {
+        match stage {
+            Stage::Checked(check) => {
+                let mut metadata = self.metadata();
+                check.verify(&mut metadata, self.data.bytes())?;
+                self.taken += metadata.position();
+            }
+            Stage::Transformed(transform) => {
+                let mut buffer = scratch.take();
+                let mut metadata = self.metadata();
+                let input = self.data.bytes();
+                let len = transform.output_bytes(&metadata, input)?;
+                transform.decode_into(&mut metadata, input, buffer.extend(len))?;
+                self.taken += metadata.position();
+                self.replace_data(buffer, scratch);
+            }
+            Stage::Compressed(codec) => {
+                let (mut buffer, mut restored) = (scratch.take(), scratch.take());
+                compression::decode(
+                    *codec,
+                    &mut self.metadata(),
+                    self.data.bytes(),
+                    Target::Growing(&mut buffer),
+                    &mut restored,
+                    bounds,
+                    &mut scratch.contexts,
+                )?;
+                self.replace_data(buffer, scratch);
+                self.replace_metadata(restored, scratch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes `stage` into exactly `out`; the data held are of no use afterwards.
+    fn undo_into(
+        &mut self,
+        stage: &Stage,
+        out: &mut [u8],
+        bounds: Bounds,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        match stage {
+            Stage::Checked(_) => Err(Error::internal("a checksum puts out no data")),
+            Stage::Transformed(transform) => {
+                let mut metadata = self.metadata();
+                transform.decode_into(&mut metadata, self.data.bytes(), out)?;
+                self.taken += metadata.position();
+                Ok(())
+            }
+            Stage::Compressed(codec) => {
+                let mut restored = scratch.take();
+                compression::decode(
+                    *codec,
+                    &mut self.metadata(),
+                    self.data.bytes(),
+                    Target::Exact(out),
+                    &mut restored,
+                    bounds,
+                    &mut scratch.contexts,
+                )?;
+                self.replace_metadata(restored, scratch);
+                Ok(())
+            }
+        }
+    }
+
+    fn release(self, scratch: &mut Scratch) {
+        self.data.release(scratch);
+        self.metadata.release(scratch);
+    }
+}
+
+impl Pipeline {
+    /// Compiles `list` for tiles as `context` describes them.
+    pub fn new(list: &FilterList, context: &TileContext) -> Result<Self> {
+        Self::compile(list, context, string_form(list, context))
+    }
+
+    /// As [`Pipeline::new`], but strings under run lengths or a dictionary are restored with their offsets whatever the
+    /// schema's version says: for a tile with cells whose offsets tile has no chunks. `None` if the pipeline is no such.
+    pub fn with_offsets_in_data(list: &FilterList, context: &TileContext) -> Result<Option<Self>> {
+        match leading_form(list).filter(|_| context.var_data) {
+            Some(form) => Self::compile(list, context, Some(form)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn compile(
+        list: &FilterList,
+        context: &TileContext,
+        strings: Option<StringForm>,
+    ) -> Result<Self> {
+        let mut datatype = context.datatype;
+        let mut stages = Vec::new();
+        let filters = list.filters.iter().skip(usize::from(strings.is_some()));
+        for filter in filters {
+            let stage = Stage::compile(filter, &mut datatype, context)
+                .context("filter pipeline", || list.to_string())?;
+            stages.extend(stage);
+        }
+        Ok(Self { stages, strings })
+    }
+
+    /// Whether offsets come out of the data tile (strings under run lengths or a dictionary).
+    pub fn produces_offsets(&self) -> bool {
+        self.strings.is_some()
+    }
+
+    /// Unfilters one tile into exactly `out`, whose length is the size the tile is expected to have.
+    pub fn decode(&self, filtered: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        if self.strings.is_some() {
+            return Err(Error::internal(
+                "strings encoded with their offsets are to be decoded with them",
+            ));
+        }
+        let expected = out.len();
+        let mut rest = out;
+        let chunks = Chunks::new(filtered)?;
+        if chunks.left() == 0 && expected > 0 {
+            return Err(Error::corrupt(format!(
+                "the tile has no chunks where {expected} bytes are expected"
+            )));
+        }
+        for (index, chunk) in chunks.enumerate() {
+            let chunk = chunk?;
+            let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
+            self.decode_chunk(&chunk, out, scratch)
+                .context("chunk", || index)?;
+        }
+        expect_complete(expected, rest.len())
+    }
+
+    /// Unfilters one tile of strings encoded with their offsets: `data` has the size the tile is expected to have,
+    /// `offsets` one place per cell for the offset at which the cell starts.
+    pub fn decode_strings(
+        &self,
+        filtered: &[u8],
+        data: &mut [u8],
+        offsets: &mut [u64],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let form = self
+            .strings
+            .ok_or_else(|| Error::internal("the offsets of these strings are in their own tile"))?;
+        let chunks = Chunks::new(filtered)?;
+        if data.is_empty() && chunks.left() == 0 {
+            offsets.fill(0);
+            return Ok(());
+        }
+        let bounds = Bounds::of_chunk(
+            data.len().saturating_add(size_of_val(offsets)),
+            self.stages.len(),
+        );
+        let mut cells = Cells::new(data, offsets);
+        for (index, chunk) in chunks.enumerate() {
+            let chunk = chunk?;
+            let mut state = State::new(&chunk);
+            self.undo_all(&mut state, bounds, scratch)
+                .and_then(|()| {
+                    let mut metadata = state.metadata();
+                    let input = state.data.bytes();
+                    decode_chunk(form, &mut metadata, input, chunk.original_bytes, &mut cells)
+                })
+                .context("chunk", || index)?;
+            state.release(scratch);
+        }
+        cells.expect_full()
+    }
+
+    /// Unfilters a tile of unproven size, at most `limit`: memory grows with what really comes out.
+    pub(super) fn decode_growing(
+        &self,
+        filtered: &[u8],
+        limit: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<u8>> {
+        let mut data = Vec::new();
+        for (index, chunk) in Chunks::new(filtered)?.enumerate() {
+            let chunk = chunk?;
+            if chunk.original_bytes > limit.saturating_sub(data.len()) {
+                return Err(Error::corrupt(format!(
+                    "the chunks hold more than the {limit} bytes of the tile"
+                )));
+            }
+            if chunk.original_bytes == 0 {
+                continue;
+            }
+            let mut state = State::new(&chunk);
+            let bounds = Bounds::of_unproven_chunk(chunk.original_bytes, self.stages.len());
+            self.undo_all(&mut state, bounds, scratch)
+                .and_then(|()| expect_size(chunk.original_bytes, state.data.bytes().len()))
+                .context("chunk", || index)?;
+            data.extend_from_slice(state.data.bytes());
+            state.release(scratch);
+        }
+        expect_complete(limit, limit.saturating_sub(data.len()))?;
+        Ok(data)
+    }
+
+    fn undo_all(&self, state: &mut State<'_>, bounds: Bounds, scratch: &mut Scratch) -> Result<()> {
+        let mut stages = self.stages.iter().rev();
+        stages.try_for_each(|stage| state.undo(stage, bounds, scratch))
+    }
+
+    fn decode_chunk(&self, chunk: &Chunk<'_>, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        // Writers put chunks of no bytes through filters that cannot read back what they wrote for them.
+        if out.is_empty() {
+            return Ok(());
+        }
+        let bounds = Bounds::of_chunk(out.len(), self.stages.len());
+        let mut state = State::new(chunk);
+        let changes_data = |stage: &Stage| !matches!(stage, Stage::Checked(_));
+        let last = self.stages.iter().position(changes_data);
+        let (checks, stages) = self.stages.split_at(last.unwrap_or(self.stages.len()));
+        if let Some((last, before)) = stages.split_first() {
+            for stage in before.iter().rev() {
+                state.undo(stage, bounds, scratch)?;
+            }
+            state.undo_into(last, out, bounds, scratch)?;
+        } else {
+            expect_size(out.len(), chunk.data.len())?;
+            out.copy_from_slice(chunk.data);
+        }
+        for stage in checks.iter().rev() {
+            if let Stage::Checked(check) = stage {
+                let mut metadata = state.metadata();
+                check.verify(&mut metadata, out)?;
+                state.taken += metadata.position();
+            }
+        }
+        state.release(scratch);
+        Ok(())
+    }
+}
+
+/// The string form of a pipeline that begins with one.
+fn leading_form(list: &FilterList) -> Option<StringForm> {
+    match list.filters.first()? {
+        Filter::Rle => Some(StringForm::Rle),
+        Filter::Dictionary => Some(StringForm::Dictionary),
+        _ => None,
+    }
+}
+
+/// The string form that the schema's version asks for.
+fn string_form(list: &FilterList, context: &TileContext) -> Option<StringForm> {
+    let form = leading_form(list).filter(|_| context.var_data)?;
+    let since = match (context.datatype, form) {
+        (Datatype::StringAscii, StringForm::Rle) => ASCII_RLE_SINCE,
+        (Datatype::StringAscii, StringForm::Dictionary) => ASCII_DICTIONARY_SINCE,
+        (Datatype::StringUtf8, _) => UTF8_SINCE,
+        _ => return None,
+    };
+    context.schema_version.since(since).then_some(form)
+}
+
+fn expect_size(expected: usize, found: usize) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "the chunk holds {found} bytes, its header says {expected}"
+    )))
+}
+
+fn expect_complete(expected: usize, missing: usize) -> Result<()> {
+    if missing == 0 {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "the chunks hold {} bytes where {expected} are expected",
+        expected.saturating_sub(missing)
+    )))
+}

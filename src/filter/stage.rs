@@ -1,0 +1,251 @@
+//! One filter of a pipeline, compiled: what it does to a tile of a given kind, datatypes and versions settled.
+//!
+//! A filter works on the datatype that the filter before it (in the order of writing) puts out: delta and double delta
+//! may reinterpret their input, float scaling and XOR put out integers, all others leave the type alone. Filters that
+//! did nothing when the tile was written leave no trace in it and are not stages.
+
+use super::bit_width_reduction;
+use super::bitshuffle;
+use super::byteshuffle;
+use super::checksum::Digest;
+use super::compression::Codec;
+use super::float_scale::Scale;
+use super::pipeline::TileContext;
+use super::positive_delta;
+use super::word::{Width, Word, with_word};
+use super::xor;
+use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::Filter;
+
+/// From this fragment version on, dates and times pass through positive delta and bit-width reduction.
+const DATES_ARE_REDUCED_SINCE: u32 = 20;
+
+/// A filter to undo.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Stage {
+    /// Replaces data and metadata.
+    Compressed(Codec),
+    /// Replaces the data and takes its own metadata off the front.
+    Transformed(Transform),
+    /// Leaves the data alone and takes its own metadata off the front.
+    Checked(Check),
+}
+
+/// A filter that rearranges the data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Transform {
+    ByteShuffle(Width),
+    BitShuffle(Width),
+    Xor(Width),
+    PositiveDelta(Width),
+    BitWidthReduction { width: Width, signed: bool },
+    ScaleFloat(Scale),
+}
+
+/// A filter that leaves the data as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    Checksum(Digest),
+    /// A byte shuffle of one-byte elements.
+    Parts,
+}
+
+impl Stage {
+    /// Compiles `filter` for input of type `datatype`; `None` if it does nothing. `datatype` becomes the output's type.
+    pub(super) fn compile(
+        filter: &Filter,
+        datatype: &mut Datatype,
+        context: &TileContext,
+    ) -> Result<Option<Self>> {
+        let transform = |transform| Ok(Some(Self::Transformed(transform)));
+        let width = Width::from_bytes(datatype.size())?;
+        let codec = match *filter {
+            Filter::None => return Ok(None),
+            Filter::Gzip => Codec::Gzip,
+            Filter::Zstd => Codec::Zstd,
+            Filter::Lz4 => Codec::Lz4,
+            Filter::Bzip2 => Codec::Bzip2,
+            Filter::Rle => Codec::Rle {
+                cell_bytes: context.cell_bytes,
+            },
+            Filter::Delta(reinterpret) => {
+                *datatype = reinterpret.unwrap_or(*datatype);
+                Codec::Delta(delta_width(*datatype, filter)?)
+            }
+            Filter::DoubleDelta(reinterpret) => {
+                *datatype = reinterpret.unwrap_or(*datatype);
+                Codec::DoubleDelta(delta_width(*datatype, filter)?)
+            }
+            Filter::ByteShuffle if width == Width::One => {
+                return Ok(Some(Self::Checked(Check::Parts)));
+            }
+            Filter::ByteShuffle => return transform(Transform::ByteShuffle(width)),
+            Filter::BitShuffle => return transform(Transform::BitShuffle(width)),
+            Filter::Xor => {
+                *datatype = signed_integer(width);
+                return transform(Transform::Xor(width));
+            }
+            Filter::PositiveDelta => {
+                return Ok(takes_differences(*datatype, context)
+                    .then_some(Self::Transformed(Transform::PositiveDelta(width))));
+            }
+            Filter::BitWidthReduction => {
+                let signed = datatype.is_signed();
+                let reduced = width != Width::One && takes_differences(*datatype, context);
+                return Ok(
+                    reduced.then_some(Self::Transformed(Transform::BitWidthReduction {
+                        width,
+                        signed,
+                    })),
+                );
+            }
+            Filter::ScaleFloat {
+                scale,
+                offset,
+                byte_width,
+            } => {
+                let scale = compile_scale(scale, offset, byte_width, width)?;
+                *datatype = signed_integer(scale.integer);
+                return transform(Transform::ScaleFloat(scale));
+            }
+            Filter::Md5 => return Ok(Some(Self::Checked(Check::Checksum(Digest::Md5)))),
+            Filter::Sha256 => return Ok(Some(Self::Checked(Check::Checksum(Digest::Sha256)))),
+            Filter::Dictionary => {
+                return Err(Error::unsupported(format!(
+                    "filter dictionary on {datatype} or behind another filter: it encodes variable-length strings, as the first filter"
+                )));
+            }
+            Filter::Aes256Gcm | Filter::WebP => {
+                return Err(Error::unsupported(format!(
+                    "filter {} cannot be read by this release",
+                    filter.name()
+                )));
+            }
+        };
+        Ok(Some(Self::Compressed(codec)))
+    }
+}
+
+/// The width in which the delta filters compute; strings count as bytes, whatever their characters' width.
+fn delta_width(datatype: Datatype, filter: &Filter) -> Result<Width> {
+    if datatype.is_float() {
+        return Err(Error::unsupported(format!(
+            "filter {} on {datatype}: it takes integers, or floats reinterpreted as integers",
+            filter.name()
+        )));
+    }
+    if datatype.is_string() {
+        return Ok(Width::One);
+    }
+    Width::from_bytes(datatype.size())
+}
+
+/// Whether positive delta and bit-width reduction did anything to this type.
+fn takes_differences(datatype: Datatype, context: &TileContext) -> bool {
+    if datatype.is_datetime() || datatype.is_time() {
+        return context.fragment_version.since(DATES_ARE_REDUCED_SINCE);
+    }
+    datatype.is_integer()
+        || matches!(
+            datatype,
+            Datatype::Blob | Datatype::Bool | Datatype::GeomWkb | Datatype::GeomWkt
+        )
+}
+
+fn compile_scale(scale: f64, offset: f64, byte_width: u64, float: Width) -> Result<Scale> {
+    let double = match float {
+        Width::Four => false,
+        Width::Eight => true,
+        other => {
+            return Err(Error::unsupported(format!(
+                "filter float_scale on elements of {} bytes, expected 4 or 8",
+                other.bytes()
+            )));
+        }
+    };
+    let integer = Width::from_bytes(usize::try_from(byte_width)?)
+        .map_err(|e| e.with("filter", "float_scale"))?;
+    Ok(Scale {
+        scale,
+        offset,
+        integer,
+        double,
+    })
+}
+
+fn signed_integer(width: Width) -> Datatype {
+    match width {
+        Width::One => Datatype::Int8,
+        Width::Two => Datatype::Int16,
+        Width::Four => Datatype::Int32,
+        Width::Eight => Datatype::Int64,
+    }
+}
+
+impl Transform {
+    /// Bytes that come out for `input`.
+    pub(super) fn output_bytes(&self, metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
+        match self {
+            Self::BitWidthReduction { .. } => bit_width_reduction::original_bytes(metadata, input),
+            Self::ScaleFloat(scale) => scale.output_bytes(input.len()),
+            _ => Ok(input.len()),
+        }
+    }
+
+    /// Decodes into exactly `out`.
+    pub(super) fn decode_into(
+        &self,
+        metadata: &mut Cursor<'_>,
+        input: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let output_bytes = self.output_bytes(metadata, input)?;
+        if output_bytes != out.len() {
+            return Err(Error::corrupt(format!(
+                "{output_bytes} bytes come out of a filter where {} are expected",
+                out.len()
+            )));
+        }
+        match *self {
+            Self::ByteShuffle(width) => byteshuffle::decode_into(width, metadata, input, out),
+            Self::BitShuffle(width) => bitshuffle::decode_into(width, metadata, input, out),
+            Self::Xor(width) => with_word!(width, unxor(metadata, input, out)),
+            Self::PositiveDelta(width) => with_word!(width, undelta(metadata, input, out)),
+            Self::BitWidthReduction { width, signed } => {
+                if signed {
+                    with_word!(width, unreduce_signed(metadata, input, out))
+                } else {
+                    with_word!(width, unreduce_unsigned(metadata, input, out))
+                }
+            }
+            Self::ScaleFloat(scale) => scale.decode_into(metadata, input, out),
+        }
+    }
+}
+
+use positive_delta::decode_into as undelta;
+use xor::decode_into as unxor;
+
+fn unreduce_signed<W: Word>(metadata: &mut Cursor<'_>, input: &[u8], out: &mut [u8]) -> Result<()> {
+    bit_width_reduction::decode_into::<W, true>(metadata, input, out)
+}
+
+fn unreduce_unsigned<W: Word>(
+    metadata: &mut Cursor<'_>,
+    input: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    bit_width_reduction::decode_into::<W, false>(metadata, input, out)
+}
+
+impl Check {
+    /// Verifies `data` and takes the filter's metadata.
+    pub(super) fn verify(self, metadata: &mut Cursor<'_>, data: &[u8]) -> Result<()> {
+        match self {
+            Self::Checksum(digest) => digest.verify(metadata, data),
+            Self::Parts => byteshuffle::check(metadata, data),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `decode(encode(x)) == x` for stacks of filters.
+
+use proptest::prelude::*;
+
+use super::encoders::{dictionary_strings, encode, encode_chunk, rle_strings};
+use super::*;
+
+fn any_filter() -> impl Strategy<Value = Filter> {
+    prop::sample::select(vec![
+        Filter::None,
+        Filter::Gzip,
+        Filter::Zstd,
+        Filter::Lz4,
+        Filter::Bzip2,
+        Filter::ByteShuffle,
+        Filter::BitShuffle,
+        Filter::Xor,
+        Filter::Md5,
+        Filter::Sha256,
+    ])
+}
+
+/// Filters that need whole elements, so they come first.
+fn leading_filter() -> impl Strategy<Value = Vec<Filter>> {
+    prop::sample::select(vec![
+        vec![],
+        vec![Filter::Rle],
+        vec![Filter::Delta(None)],
+        vec![Filter::DoubleDelta(None)],
+        vec![Filter::PositiveDelta],
+        vec![Filter::BitWidthReduction],
+        vec![Filter::PositiveDelta, Filter::Zstd],
+        vec![Filter::Delta(Some(Datatype::UInt16))],
+        vec![Filter::ByteShuffle, Filter::Md5, Filter::BitShuffle],
+    ])
+}
+
+fn unsigned_type() -> impl Strategy<Value = Datatype> {
+    prop::sample::select(vec![
+        Datatype::UInt8,
+        Datatype::UInt16,
+        Datatype::UInt32,
+        Datatype::UInt64,
+    ])
+}
+
+/// Elements with few or many significant bytes.
+fn values() -> impl Strategy<Value = Vec<u64>> {
+    let len = prop_oneof![0..20_usize, 60..140_usize, 1000..3000_usize];
+    let bits = prop_oneof![Just(3_u32), Just(9), Just(30), Just(64)];
+    (len, bits).prop_flat_map(|(len, bits)| {
+        prop::collection::vec(any::<u64>().prop_map(move |v| v >> (64 - bits)), len)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn stacks_restore_what_went_in(
+        values in values(),
+        datatype in unsigned_type(),
+        leading in leading_filter(),
+        following in prop::collection::vec(any_filter(), 0..4),
+        cut in 0..4_usize,
+    ) {
+        let width = datatype.size();
+        // A reinterpreted input has to be whole elements of the other type.
+        prop_assume!(width >= 2 || !leading.contains(&Filter::Delta(Some(Datatype::UInt16))));
+        let filters = [leading, following].concat();
+        let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()[..width].to_vec()).collect();
+        let split = values.len() * cut / 4 * width;
+        let chunks: Vec<_> = [&data[..split], &data[split..]]
+            .into_iter()
+            .map(|part| {
+                let chunk = encode(&filters, datatype, width, part);
+                (part.len(), chunk.metadata.concat(), chunk.data.concat())
+            })
+            .collect();
+        let out = decode(&filters, &context(datatype, false), &tile(&chunks), data.len());
+        prop_assert_eq!(out.unwrap(), data);
+    }
+
+    #[test]
+    fn strings_restore_with_their_offsets(
+        strings in prop::collection::vec("[ab]{0,3}|x{0,40}", 1..400),
+        widths in (0..4_u32, 0..4_u32),
+        following in prop::collection::vec(any_filter(), 0..3),
+        dictionary: bool,
+        two_chunks: bool,
+    ) {
+        let strings: Vec<Vec<u8>> = strings.into_iter().map(String::into_bytes).collect();
+        let (a, b) = (1 << widths.0, 1 << widths.1);
+        // One byte numbers 256 entries at most.
+        let a = if dictionary { a.max(2) } else { a };
+        let filter = if dictionary { Filter::Dictionary } else { Filter::Rle };
+        let (head, tail) = strings.split_at(if two_chunks { strings.len() / 2 } else { 0 });
+        let chunks: Vec<_> = [head, tail]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .map(|part| {
+                let first = if dictionary { dictionary_strings(part, a, b) } else { rle_strings(part, a, b) };
+                let chunk = encode_chunk(&following, Datatype::StringAscii, 1, first);
+                (part.concat().len(), chunk.metadata.concat(), chunk.data.concat())
+            })
+            .collect();
+        let filters = [vec![filter], following].concat();
+        let expected = strings.concat();
+        let mut position = 0;
+        let starts: Vec<u64> = strings.iter().map(|s| { position += s.len() as u64; position - s.len() as u64 }).collect();
+        let (mut data, mut offsets) = (vec![0; expected.len()], vec![7; strings.len()]);
+        pipeline(&filters, &context(Datatype::StringAscii, true)).unwrap()
+            .decode_strings(&tile(&chunks), &mut data, &mut offsets, &mut Scratch::default()).unwrap();
+        prop_assert_eq!(data, expected);
+        prop_assert_eq!(offsets, starts);
+    }
+}

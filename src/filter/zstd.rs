@@ -1,0 +1,64 @@
+//! Zstandard (specification: "Compression Filters").
+//!
+//! Each part is a standard frame with its content size, without a dictionary. The level in the filter's options is of
+//! no concern to a reader. When the output size is to be trusted the frame is decoded in one call straight into the
+//! destination; otherwise it is streamed so that memory follows what really comes out.
+
+use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
+
+use super::compression::{Step, Streaming};
+use crate::error::{Error, Result};
+
+/// A reusable decompression context.
+#[derive(Default)]
+pub(super) struct Decompressor(Option<DCtx<'static>>);
+
+impl Decompressor {
+    fn context(&mut self) -> Result<&mut DCtx<'static>> {
+        if self.0.is_none() {
+            self.0 = DCtx::try_create();
+        }
+        self.0
+            .as_mut()
+            .ok_or_else(|| Error::out_of_memory("zstd: no memory for a decompression context"))
+    }
+
+    /// Decompresses into exactly `out`.
+    pub(super) fn decode_into(&mut self, input: &[u8], out: &mut [u8]) -> Result<()> {
+        let written = self.context()?.decompress(out, input).map_err(corrupt)?;
+        if written == out.len() {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "zstd: {written} bytes come out where {} are expected",
+            out.len()
+        )))
+    }
+}
+
+impl Streaming for Decompressor {
+    fn begin(&mut self) -> Result<()> {
+        self.context()?
+            .reset(ResetDirective::SessionOnly)
+            .map(drop)
+            .map_err(corrupt)
+    }
+
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step> {
+        let mut source = InBuffer::around(input);
+        let mut target = OutBuffer::around(out);
+        let hint = self
+            .context()?
+            .decompress_stream(&mut target, &mut source)
+            .map_err(corrupt)?;
+        Ok(Step {
+            consumed: source.pos(),
+            produced: target.pos(),
+            finished: hint == 0,
+        })
+    }
+}
+
+fn corrupt(code: usize) -> Error {
+    Error::corrupt(format!("zstd: {}", get_error_name(code)))
+}

@@ -1,0 +1,51 @@
+//! Consolidated fragment metadata, `.meta` files (specification: "Consolidated Fragment Metadata File").
+//!
+//! `u32 count`, per fragment `u64 length, name, u64 offset`, then the footers one after the other. The subtle thing:
+//! offsets count from the start of this tile, but those *inside* a footer point into the fragment's own metadata file.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::format::cursor::Cursor;
+use crate::format::names::{check_component, last_component};
+
+/// Reads the fragments' names (last path component) and where in `tile` the footer of each one is.
+pub fn decode(tile: &[u8]) -> Result<Vec<(String, Range<usize>)>> {
+    let mut cursor = Cursor::new(tile, "consolidated fragment metadata");
+    let count = cursor.count_u32(16, "number of fragments")?;
+    let mut entries = Vec::with_capacity(count);
+    for _ in 0..count {
+        let path = cursor.string_u64("fragment name")?;
+        let name = last_component(&path);
+        check_component(name, "a fragment in consolidated metadata")?;
+        let offset = cursor.u64("footer offset")?;
+        entries.push((name.to_owned(), offset));
+    }
+    let footers = cursor.position();
+    let mut starts = Vec::with_capacity(entries.len());
+    for (_, offset) in &entries {
+        let start = usize::try_from(*offset)
+            .ok()
+            .filter(|start| (footers..tile.len()).contains(start))
+            .ok_or_else(|| {
+                cursor.invalid(
+                    "footer offset",
+                    offset,
+                    format_args!("{footers} to {}", tile.len()),
+                )
+            })?;
+        starts.push(start);
+    }
+    // Footers end where the next begins, whatever the order of the names.
+    let mut ends = starts.clone();
+    ends.push(tile.len());
+    ends.sort_unstable();
+    Ok(entries
+        .into_iter()
+        .zip(starts)
+        .map(|((name, _), start)| {
+            let next = ends.partition_point(|end| *end <= start);
+            (name, start..ends.get(next).copied().unwrap_or(tile.len()))
+        })
+        .collect())
+}

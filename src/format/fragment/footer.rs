@@ -1,0 +1,317 @@
+//! The footer of a fragment's metadata (specification: "Fragment Metadata File", Footer).
+//!
+//! Plain bytes, never filtered or encrypted. It names the schema whose counts the rest of it follows, so it is read in
+//! two steps. The subtle thing: some writers leave bytes behind the last field, so its length is never demanded.
+
+use std::ops::Range;
+
+use super::slots::Slots;
+use crate::error::{Error, Result, ResultExt};
+use crate::format::cursor::Cursor;
+use crate::format::domain_range::DomainRange;
+use crate::format::names::check_component;
+use crate::format::schema::ArraySchema;
+use crate::format::version::FormatVersion;
+
+const WHAT: &str = "fragment footer";
+/// Bytes of the footer's length, which ends the file.
+const LENGTH_BYTES: u64 = 8;
+/// The optional section with the first and last coordinates of each tile in global order.
+const GLOBAL_ORDER_BOUNDS: u64 = 0;
+
+/// The footer of a fragment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Footer {
+    /// The version of the fragment.
+    pub version: FormatVersion,
+    /// The file in `__schema` that describes the fragment.
+    pub schema_name: String,
+    /// Whether the fragment is dense.
+    pub dense: bool,
+    /// The bounding box of the cells (sparse) or the box that was written (dense); `None` = no cells.
+    pub non_empty_domain: Option<Vec<DomainRange>>,
+    /// The number of tiles of a sparse fragment; 0 for a dense one.
+    pub sparse_tile_count: u64,
+    /// Cells in the last tile.
+    pub last_tile_cell_count: u64,
+    /// Whether each cell has its own write time.
+    pub has_timestamps: bool,
+    /// Whether each cell has its own delete time.
+    pub has_delete_metadata: bool,
+    /// Bytes of each slot's file of fixed values or offsets; 0 = no file.
+    pub file_sizes: Vec<u64>,
+    /// Bytes of each slot's file of variable-sized values; 0 = no file.
+    pub var_file_sizes: Vec<u64>,
+    /// Bytes of each slot's validity file; 0 = no file.
+    pub validity_file_sizes: Vec<u64>,
+    /// Where the sections start.
+    pub sections: SectionOffsets,
+}
+
+/// Where each section starts in the metadata file; lists have one entry per slot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SectionOffsets {
+    /// The R-tree.
+    pub rtree: u64,
+    /// Where each tile starts in the file of fixed values or offsets.
+    pub tile_offsets: Vec<u64>,
+    /// Where each tile starts in the file of variable-sized values.
+    pub var_offsets: Vec<u64>,
+    /// Unfiltered bytes of each tile of variable-sized values.
+    pub var_sizes: Vec<u64>,
+    /// Where each tile starts in the validity file.
+    pub validity_offsets: Vec<u64>,
+    /// The smallest value of each tile.
+    pub mins: Vec<u64>,
+    /// The largest value of each tile.
+    pub maxes: Vec<u64>,
+    /// The sum of each tile.
+    pub sums: Vec<u64>,
+    /// The number of nulls of each tile.
+    pub null_counts: Vec<u64>,
+    /// Smallest, largest, sum and nulls of the whole fragment.
+    pub fragment_statistics: u64,
+    /// The delete conditions the fragment has already applied; since version 16.
+    pub processed_conditions: Option<u64>,
+    /// First and last coordinates of tiles in global order; since version 23.
+    pub global_order_bounds: Option<GlobalOrderBounds>,
+}
+
+/// Where the bounds of tiles in global order start, one entry per dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GlobalOrderBounds {
+    /// The first coordinate of each tile.
+    pub mins: Vec<u64>,
+    /// The last coordinate of each tile.
+    pub maxes: Vec<u64>,
+}
+
+impl Footer {
+    /// Reads the version and the name of the schema, which [`Self::decode`] needs.
+    pub fn peek_schema_name(footer: &[u8]) -> Result<(FormatVersion, String)> {
+        let mut cursor = Cursor::new(footer, WHAT);
+        decode_head(&mut cursor)
+    }
+
+    /// Reads a footer whose schema is `schema`. Bytes after the last field are ignored.
+    pub fn decode(footer: &[u8], schema: &ArraySchema) -> Result<Self> {
+        let mut cursor = Cursor::new(footer, WHAT);
+        let cursor = &mut cursor;
+        let (version, schema_name) = decode_head(cursor)?;
+        let dense = cursor.bool("dense")?;
+        let non_empty_domain = decode_non_empty_domain(cursor, schema)?;
+        let sparse_tile_count = cursor.u64("number of sparse tiles")?;
+        let last_tile_cell_count = cursor.u64("cells in the last tile")?;
+        let has_timestamps = version.since(14) && cursor.bool("has timestamps")?;
+        let has_delete_metadata = version.since(15) && cursor.bool("has delete metadata")?;
+        let slots = Slots::new(schema, has_timestamps, has_delete_metadata).count();
+        let file_sizes = decode_per_slot(cursor, slots, "file sizes")?;
+        let var_file_sizes = decode_per_slot(cursor, slots, "var file sizes")?;
+        let validity_file_sizes = decode_per_slot(cursor, slots, "validity file sizes")?;
+        let sections = SectionOffsets::decode(cursor, version, slots, schema.dimensions.len())?;
+        let footer = Self {
+            version,
+            schema_name,
+            dense,
+            non_empty_domain,
+            sparse_tile_count,
+            last_tile_cell_count,
+            has_timestamps,
+            has_delete_metadata,
+            file_sizes,
+            var_file_sizes,
+            validity_file_sizes,
+            sections,
+        };
+        footer.validate(schema)?;
+        Ok(footer)
+    }
+
+    /// The slots of this fragment's fields; `schema` is the one the footer names.
+    pub fn slots(&self, schema: &ArraySchema) -> Slots {
+        Slots::new(schema, self.has_timestamps, self.has_delete_metadata)
+    }
+
+    /// The number of cells of a sparse fragment, duplicates and deleted cells included.
+    pub fn sparse_cell_count(&self, schema: &ArraySchema) -> u64 {
+        match self.sparse_tile_count.checked_sub(1) {
+            // Decoding has refused counts that overflow.
+            Some(full) => full
+                .saturating_mul(schema.capacity)
+                .saturating_add(self.last_tile_cell_count),
+            None => 0,
+        }
+    }
+
+    /// Where the section that starts at `start` ends: at the next section, or where the footer starts.
+    ///
+    /// More may follow the section's own tile: version 15 writes processed conditions that no offset points to.
+    pub fn section_end(&self, start: u64, footer_start: u64) -> u64 {
+        self.sections
+            .all()
+            .filter(|offset| *offset > start)
+            .fold(footer_start, u64::min)
+    }
+
+    /// Where the footer is, given the last bytes of the file, at least eight.
+    pub fn footer_range(file_tail: &[u8], file_size: u64) -> Result<Range<u64>> {
+        let length = file_tail
+            .last_chunk::<8>()
+            .map(|bytes| u64::from_le_bytes(*bytes))
+            .ok_or_else(|| {
+                Error::corrupt(format!(
+                    "fragment metadata has {file_size} bytes, expected a footer and its length at the end: the file is truncated"
+                ))
+            })?;
+        let end = file_size.checked_sub(LENGTH_BYTES);
+        let start = end.and_then(|end| end.checked_sub(length));
+        match (start, end) {
+            (Some(start), Some(end)) if length > 0 => Ok(start..end),
+            _ => Err(Error::corrupt(format!(
+                "fragment metadata claims a footer of {length} bytes, but the file has {file_size}: it is corrupt or truncated"
+            ))),
+        }
+    }
+
+    fn validate(&self, schema: &ArraySchema) -> Result<()> {
+        if self.dense && !schema.is_dense() {
+            return Err(Error::corrupt(
+                "the fragment footer says dense, but its array schema is sparse",
+            ));
+        }
+        if self.dense && self.sparse_tile_count != 0 {
+            return Err(Error::corrupt(format!(
+                "the footer of a dense fragment counts {} sparse tiles, expected 0",
+                self.sparse_tile_count
+            )));
+        }
+        let last = self.last_tile_cell_count;
+        let capacity = schema.capacity;
+        if self.sparse_tile_count > 0 && (last == 0 || last > capacity) {
+            return Err(Error::corrupt(format!(
+                "the fragment footer counts {last} cells in the last tile, expected 1 to the capacity {capacity}"
+            )));
+        }
+        if self.sparse_tile_count.checked_mul(capacity).is_none() {
+            return Err(Error::corrupt(format!(
+                "the fragment footer counts {} tiles of {capacity} cells, more than any file holds",
+                self.sparse_tile_count
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl SectionOffsets {
+    fn decode(
+        cursor: &mut Cursor<'_>,
+        version: FormatVersion,
+        slots: usize,
+        dimensions: usize,
+    ) -> Result<Self> {
+        Ok(Self {
+            rtree: cursor.u64("R-tree offset")?,
+            tile_offsets: decode_per_slot(cursor, slots, "tile offsets")?,
+            var_offsets: decode_per_slot(cursor, slots, "var tile offsets")?,
+            var_sizes: decode_per_slot(cursor, slots, "var tile sizes")?,
+            validity_offsets: decode_per_slot(cursor, slots, "validity tile offsets")?,
+            mins: decode_per_slot(cursor, slots, "tile mins")?,
+            maxes: decode_per_slot(cursor, slots, "tile maxes")?,
+            sums: decode_per_slot(cursor, slots, "tile sums")?,
+            null_counts: decode_per_slot(cursor, slots, "tile null counts")?,
+            fragment_statistics: cursor.u64("fragment statistics offset")?,
+            processed_conditions: if version.since(16) {
+                Some(cursor.u64("processed conditions offset")?)
+            } else {
+                None
+            },
+            global_order_bounds: if version.since(23) {
+                decode_optional_sections(cursor, dimensions)?
+            } else {
+                None
+            },
+        })
+    }
+
+    /// Every section's start, in no particular order.
+    fn all(&self) -> impl Iterator<Item = u64> {
+        let bounds = self.global_order_bounds.iter();
+        [self.rtree, self.fragment_statistics]
+            .into_iter()
+            .chain(self.processed_conditions)
+            .chain(bounds.flat_map(|bounds| bounds.mins.iter().chain(&bounds.maxes).copied()))
+            .chain(
+                [
+                    &self.tile_offsets,
+                    &self.var_offsets,
+                    &self.var_sizes,
+                    &self.validity_offsets,
+                    &self.mins,
+                    &self.maxes,
+                    &self.sums,
+                    &self.null_counts,
+                ]
+                .into_iter()
+                .flatten()
+                .copied(),
+            )
+    }
+}
+
+fn decode_head(cursor: &mut Cursor<'_>) -> Result<(FormatVersion, String)> {
+    let version = FormatVersion::new(cursor.u32("version")?)?;
+    let schema_name = cursor.string_u64("schema name")?;
+    check_component(&schema_name, "the schema a fragment names")?;
+    Ok((version, schema_name))
+}
+
+fn decode_non_empty_domain(
+    cursor: &mut Cursor<'_>,
+    schema: &ArraySchema,
+) -> Result<Option<Vec<DomainRange>>> {
+    // The reference reader expects no ranges behind this flag, whatever the specification says.
+    if cursor.bool("null non-empty domain")? {
+        return Ok(None);
+    }
+    let mut ranges = Vec::with_capacity(schema.dimensions.len());
+    for dimension in &schema.dimensions {
+        let range = match dimension.cell_size() {
+            Some(size) => DomainRange::decode_fixed(cursor, size)?,
+            None => DomainRange::decode_var(cursor)?,
+        };
+        range
+            .check_order(dimension.datatype, "the non-empty domain")
+            .context("dimension", || &dimension.name)?;
+        ranges.push(range);
+    }
+    Ok(Some(ranges))
+}
+
+fn decode_per_slot(cursor: &mut Cursor<'_>, slots: usize, field: &'static str) -> Result<Vec<u64>> {
+    let bytes = cursor.bytes(slots.saturating_mul(size_of::<u64>()), field)?;
+    let (values, _) = bytes.as_chunks::<8>();
+    Ok(values.iter().map(|v| u64::from_le_bytes(*v)).collect())
+}
+
+/// Reads the sections this crate knows and steps over the others.
+fn decode_optional_sections(
+    cursor: &mut Cursor<'_>,
+    dimensions: usize,
+) -> Result<Option<GlobalOrderBounds>> {
+    // A section takes at least its id and its size.
+    let count = cursor.count_u32(12, "number of optional sections")?;
+    let mut bounds = None;
+    for _ in 0..count {
+        let id = cursor.u64("optional section id")?;
+        let size = cursor.u32("optional section bytes")?;
+        let data = cursor.bytes_u64(u64::from(size), "optional section")?;
+        if id == GLOBAL_ORDER_BOUNDS {
+            let mut data = Cursor::new(data, "global order bounds");
+            bounds = Some(GlobalOrderBounds {
+                mins: decode_per_slot(&mut data, dimensions, "mins")?,
+                maxes: decode_per_slot(&mut data, dimensions, "maxes")?,
+            });
+        }
+    }
+    Ok(bounds)
+}

@@ -1,0 +1,21 @@
+//! The delete conditions a consolidated fragment has already applied (specification: "Fragment Metadata File",
+//! Processed Conditions).
+//!
+//! `u64 count`, then `u64 length` and text each: the path of the delete file relative to the array, as
+//! `__commits/__20_20_<uuid>_22.del`. The subtle thing: the `dci` values of cells index this list.
+
+use crate::error::Result;
+use crate::format::cursor::Cursor;
+
+/// Reads the paths of the delete files, relative to the array.
+pub fn decode_processed_conditions(tile: &[u8]) -> Result<Vec<String>> {
+    let mut cursor = Cursor::new(tile, "processed conditions");
+    let count = cursor.count_u64(size_of::<u64>(), "count")?;
+    let paths = (0..count)
+        .map(|_| cursor.string_u64("delete file"))
+        .collect::<Result<_>>()?;
+    match cursor.remaining() {
+        0 => Ok(paths),
+        bytes => Err(cursor.invalid("bytes after the end", bytes, "none")),
+    }
+}

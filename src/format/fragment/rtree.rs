@@ -1,0 +1,267 @@
+//! The minimum bounding rectangles of a sparse fragment's tiles (specification: "Fragment Metadata File", R-Tree).
+//!
+//! `u32 fanout, u32 levels`, then each level root first: `u64 count` and the rectangles. Only the leaves are kept, one
+//! per tile, column by column: a tree over a few bytes per tile is built faster than it is walked. The subtle thing:
+//! levels are validated against the fanout although they are dropped, since writers differ in nothing here.
+
+use crate::error::{Error, Result, ResultExt};
+use crate::format::cursor::Cursor;
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::{check_order, read_var_pair};
+use crate::format::schema::ArraySchema;
+
+/// The rectangles of all tiles of a sparse fragment, in tile order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mbrs {
+    len: usize,
+    columns: Vec<MbrColumn>,
+}
+
+/// The inclusive ranges of all tiles in one dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MbrColumn {
+    /// Numbers: `lo, hi` per tile, `width` little-endian bytes each.
+    Fixed {
+        /// Bytes of a value.
+        width: usize,
+        /// All pairs, back to back.
+        pairs: Vec<u8>,
+    },
+    /// Strings: `lo, hi` per tile, back to back.
+    Var {
+        /// Where each string ends, two per tile.
+        ends: Vec<usize>,
+        /// All strings.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Mbrs {
+    /// Reads the leaves; `tiles` is the number of tiles in the footer.
+    pub fn decode(tile: &[u8], schema: &ArraySchema, tiles: u64) -> Result<Self> {
+        let mut cursor = Cursor::new(tile, "R-tree");
+        let cursor = &mut cursor;
+        let fanout = u64::from(cursor.u32("fanout")?);
+        // A level takes at least its count.
+        let levels = cursor.count_u32(8, "number of levels")?;
+        let reader = MbrReader::new(schema);
+        let mut mbrs = Self {
+            len: 0,
+            columns: reader.columns(),
+        };
+        let mut previous = None;
+        for level in 0..levels {
+            let count = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
+            check_level(count as u64, previous, fanout)?;
+            if level + 1 == levels {
+                mbrs.len = count;
+                reader.read(cursor, count, &mut mbrs.columns)?;
+            } else {
+                reader.skip(cursor, count)?;
+            }
+            previous = Some(count as u64);
+        }
+        if mbrs.len as u64 != tiles {
+            return Err(Error::corrupt(format!(
+                "the R-tree has {} leaves, but the fragment footer counts {tiles} tiles",
+                mbrs.len
+            )));
+        }
+        if cursor.remaining() != 0 {
+            return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
+        }
+        mbrs.check(schema)?;
+        Ok(mbrs)
+    }
+
+    /// The number of tiles.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no tiles.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The column of a dimension.
+    pub fn dimension(&self, dimension: usize) -> Option<&MbrColumn> {
+        self.columns.get(dimension)
+    }
+
+    /// Low and high end of a tile in a dimension, inclusive.
+    ///
+    /// Both are empty for a tile or dimension that does not exist.
+    pub fn range(&self, tile: usize, dimension: usize) -> (&[u8], &[u8]) {
+        debug_assert!(tile < self.len && dimension < self.columns.len());
+        self.columns
+            .get(dimension)
+            .and_then(|column| column.range(tile))
+            .unwrap_or_default()
+    }
+
+    /// Bytes this takes in memory, for caches.
+    pub fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(MbrColumn::memory_bytes).sum()
+    }
+
+    fn check(&self, schema: &ArraySchema) -> Result<()> {
+        for (column, dimension) in self.columns.iter().zip(&schema.dimensions) {
+            column
+                .check(dimension.datatype)
+                .context("dimension", || &dimension.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl MbrColumn {
+    /// Low and high end of a tile, inclusive.
+    pub fn range(&self, tile: usize) -> Option<(&[u8], &[u8])> {
+        match self {
+            Self::Fixed { width, pairs } => {
+                let pair = width.checked_mul(2)?;
+                let start = tile.checked_mul(pair)?;
+                pairs
+                    .get(start..start.checked_add(pair)?)?
+                    .split_at_checked(*width)
+            }
+            Self::Var { ends, bytes } => {
+                let lo = tile.checked_mul(2)?;
+                let start = match lo.checked_sub(1) {
+                    Some(before) => *ends.get(before)?,
+                    None => 0,
+                };
+                let middle = *ends.get(lo)?;
+                let end = *ends.get(lo + 1)?;
+                Some((bytes.get(start..middle)?, bytes.get(middle..end)?))
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Fixed { width, pairs } => pairs.len() / (2 * width).max(1),
+            Self::Var { ends, .. } => ends.len() / 2,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Fixed { pairs, .. } => pairs.capacity(),
+            Self::Var { ends, bytes } => size_of::<usize>() * ends.capacity() + bytes.capacity(),
+        }
+    }
+
+    fn check(&self, datatype: Datatype) -> Result<()> {
+        for tile in 0..self.len() {
+            let (lo, hi) = self.range(tile).unwrap_or_default();
+            check_order(datatype, lo, hi, "the bounding rectangle").context("tile", || tile)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads rectangles as the dimensions of a schema lay them out.
+struct MbrReader {
+    /// Bytes of a value per dimension; `None` for strings.
+    widths: Vec<Option<usize>>,
+    /// The fewest bytes a rectangle takes.
+    min_bytes: usize,
+    all_fixed: bool,
+}
+
+impl MbrReader {
+    fn new(schema: &ArraySchema) -> Self {
+        let widths: Vec<_> = schema.dimensions.iter().map(|d| d.cell_size()).collect();
+        // A string range is at least its two lengths.
+        let min_bytes = widths
+            .iter()
+            .map(|w| 2 * w.unwrap_or(size_of::<u64>()))
+            .sum();
+        let all_fixed = widths.iter().all(Option::is_some);
+        Self {
+            widths,
+            min_bytes,
+            all_fixed,
+        }
+    }
+
+    fn columns(&self) -> Vec<MbrColumn> {
+        self.widths
+            .iter()
+            .map(|width| match width {
+                Some(width) => MbrColumn::Fixed {
+                    width: *width,
+                    pairs: Vec::new(),
+                },
+                None => MbrColumn::Var {
+                    ends: Vec::new(),
+                    bytes: Vec::new(),
+                },
+            })
+            .collect()
+    }
+
+    fn read(&self, cursor: &mut Cursor<'_>, count: usize, columns: &mut [MbrColumn]) -> Result<()> {
+        for column in columns.iter_mut() {
+            // The count is bounded by the bytes that remain.
+            match column {
+                MbrColumn::Fixed { width, pairs } => pairs.reserve_exact(2 * *width * count),
+                MbrColumn::Var { ends, .. } => ends.reserve_exact(2 * count),
+            }
+        }
+        for _ in 0..count {
+            for column in columns.iter_mut() {
+                match column {
+                    MbrColumn::Fixed { width, pairs } => {
+                        pairs.extend_from_slice(cursor.bytes(2 * *width, "rectangle")?);
+                    }
+                    MbrColumn::Var { ends, bytes } => {
+                        let (lo, hi) = read_var_pair(cursor)?;
+                        bytes.extend_from_slice(lo);
+                        ends.push(bytes.len());
+                        bytes.extend_from_slice(hi);
+                        ends.push(bytes.len());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&self, cursor: &mut Cursor<'_>, count: usize) -> Result<()> {
+        if self.all_fixed {
+            cursor.bytes(self.min_bytes.saturating_mul(count), "rectangles")?;
+            return Ok(());
+        }
+        for _ in 0..count {
+            for width in &self.widths {
+                match width {
+                    Some(width) => {
+                        cursor.bytes(2 * width, "rectangle")?;
+                    }
+                    None => {
+                        read_var_pair(cursor)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The root is one rectangle; every other level has as many as `fanout` children per parent make.
+fn check_level(count: u64, parents: Option<u64>, fanout: u64) -> Result<()> {
+    match parents {
+        None if count != 1 => Err(Error::corrupt(format!(
+            "the root level of the R-tree has {count} rectangles, expected 1"
+        ))),
+        Some(parents) if fanout < 2 || count.div_ceil(fanout) != parents => {
+            Err(Error::corrupt(format!(
+                "the R-tree has {count} rectangles below {parents}, which contradicts its fanout {fanout}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,21 @@
+//! Plain structs ↔ bytes of the storage format (specification: "Storage Format"), and nothing else.
+//!
+//! Inputs are the *unfiltered* contents of generic tiles, or the raw bytes of the few plain files (fragment
+//! footers, consolidated commits, ignore and vacuum files). No I/O, no Arrow, no async. The subtle thing:
+//! a schema, a fragment and a commit each carry their own version and are parsed by it.
+
+pub mod commit;
+pub mod current_domain;
+pub mod cursor;
+pub mod datatype;
+pub mod domain_range;
+pub mod enumeration;
+pub mod filter_list;
+#[cfg(test)]
+pub(crate) mod fixtures;
+pub mod fragment;
+pub mod generic_tile;
+pub mod metadata;
+pub mod names;
+pub mod schema;
+pub mod version;

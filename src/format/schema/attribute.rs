@@ -1,0 +1,106 @@
+//! One attribute (specification: "Array Schema File", Attribute).
+//!
+//! The subtle thing: the fill value of a fixed attribute is a whole cell, that of a variable-sized one is a
+//! sequence of elements, by default *one* element and not an empty value.
+
+use super::CellValNum;
+use crate::error::Result;
+use crate::format::cursor::Cursor;
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::FilterList;
+use crate::format::version::FormatVersion;
+
+/// A promise about the order of values; dimension labels make it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DataOrder {
+    /// None.
+    Unordered,
+    /// Never smaller than the value before.
+    Increasing,
+    /// Never larger than the value before.
+    Decreasing,
+}
+
+impl DataOrder {
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        match cursor.u8("data order")? {
+            0 => Ok(Self::Unordered),
+            1 => Ok(Self::Increasing),
+            2 => Ok(Self::Decreasing),
+            other => Err(cursor.invalid("data order", other, "0 to 2")),
+        }
+    }
+}
+
+/// An attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attribute {
+    /// The name; one attribute of an array may have an empty one.
+    pub name: String,
+    /// The type of an element.
+    pub datatype: Datatype,
+    /// Elements per cell.
+    pub cell_val_num: CellValNum,
+    /// The filters of its values.
+    pub filters: FilterList,
+    /// The value of a cell never written: a whole cell, or one or more elements if variable-sized.
+    pub fill_value: Vec<u8>,
+    /// Whether cells may be null.
+    pub nullable: bool,
+    /// Whether a cell never written is valid; false = null.
+    pub fill_valid: bool,
+    /// What is promised about the order of values.
+    pub order: DataOrder,
+    /// The enumeration whose members the values index.
+    pub enumeration: Option<String>,
+}
+
+impl Attribute {
+    pub(super) fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+        let name = cursor.string_u32("attribute name")?;
+        let decoded = Self::decode_body(cursor, version, &name);
+        decoded.map_err(|e| e.with("attribute", &name))
+    }
+
+    fn decode_body(cursor: &mut Cursor<'_>, version: FormatVersion, name: &str) -> Result<Self> {
+        let datatype = Datatype::from_code(cursor.u8("attribute datatype")?)?;
+        let cell_val_num = CellValNum::decode(cursor)?;
+        let filters = FilterList::decode(cursor, version)?;
+        let fill_bytes = cursor.u64("fill value bytes")?;
+        let fill_value = cursor.bytes_u64(fill_bytes, "fill value")?.to_vec();
+        let nullable = cursor.bool("nullable")?;
+        let fill_valid = cursor.bool("fill validity")?;
+        let order = if version.since(17) {
+            DataOrder::decode(cursor)?
+        } else {
+            DataOrder::Unordered
+        };
+        let enumeration = if version.since(20) {
+            Some(cursor.string_u32("enumeration name")?).filter(|name| !name.is_empty())
+        } else {
+            None
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            datatype,
+            cell_val_num,
+            filters,
+            fill_value,
+            nullable,
+            fill_valid,
+            order,
+            enumeration,
+        })
+    }
+
+    /// Whether cells differ in size.
+    pub fn is_var(&self) -> bool {
+        self.cell_val_num.is_var()
+    }
+
+    /// Bytes of a cell; `None` if cells differ in size.
+    pub fn cell_size(&self) -> Option<usize> {
+        // The schema's checks refuse a cell whose size overflows.
+        self.cell_val_num.cell_size(self.datatype).ok().flatten()
+    }
+}

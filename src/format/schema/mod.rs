@@ -1,0 +1,287 @@
+//! The array schema (specification: "Array Schema File"): what an array is.
+//!
+//! One struct for every version; what a version lacks has the value readers must assume. The subtle thing: a
+//! fragment is read by the schema its footer names, not by the array's latest one, since attributes that were
+//! dropped shift the numbers of those after them.
+
+mod attribute;
+mod dimension;
+mod label;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::fmt;
+
+pub use attribute::{Attribute, DataOrder};
+pub use dimension::Dimension;
+pub use label::DimensionLabel;
+
+use super::current_domain::CurrentDomain;
+use super::cursor::Cursor;
+use super::datatype::Datatype;
+use super::filter_list::FilterList;
+use super::names::check_component;
+use super::version::FormatVersion;
+use crate::error::{Error, Result};
+
+/// Whether every cell of the domain exists, or only those written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ArrayType {
+    /// Every cell of the domain has a value.
+    Dense,
+    /// Only the cells written exist.
+    Sparse,
+}
+
+impl fmt::Display for ArrayType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dense => "dense",
+            Self::Sparse => "sparse",
+        })
+    }
+}
+
+/// An order of tiles or of cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// The last dimension runs fastest.
+    RowMajor,
+    /// The first dimension runs fastest.
+    ColMajor,
+    /// Along a Hilbert curve; cells of sparse arrays only.
+    Hilbert,
+}
+
+impl Layout {
+    fn decode(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self> {
+        match cursor.u8(field)? {
+            0 => Ok(Self::RowMajor),
+            1 => Ok(Self::ColMajor),
+            4 => Ok(Self::Hilbert),
+            other => {
+                Err(cursor.invalid(field, other, "0 (row-major), 1 (col-major) or 4 (hilbert)"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RowMajor => "row-major",
+            Self::ColMajor => "col-major",
+            Self::Hilbert => "hilbert",
+        })
+    }
+}
+
+/// How many elements a cell has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CellValNum {
+    /// Always so many, at least one.
+    Fixed(u32),
+    /// Each cell has a number of its own.
+    Var,
+}
+
+impl CellValNum {
+    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        match cursor.u32("cell_val_num")? {
+            0 => Err(cursor.invalid("cell_val_num", 0, "at least 1")),
+            u32::MAX => Ok(Self::Var),
+            count => Ok(Self::Fixed(count)),
+        }
+    }
+
+    /// Whether cells differ in size.
+    pub const fn is_var(self) -> bool {
+        matches!(self, Self::Var)
+    }
+
+    /// Bytes of a cell of `datatype`; `None` if cells differ in size.
+    pub fn cell_size(self, datatype: Datatype) -> Result<Option<usize>> {
+        match self {
+            Self::Var => Ok(None),
+            Self::Fixed(count) => usize::try_from(count)?
+                .checked_mul(datatype.size())
+                .map(Some)
+                .ok_or_else(|| {
+                    Error::corrupt(format!(
+                        "a cell of {count} {datatype} elements exceeds this machine's address space"
+                    ))
+                }),
+        }
+    }
+}
+
+/// Where the values of an enumeration are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnumerationRef {
+    /// The name attributes use.
+    pub name: String,
+    /// The file in `__schema/__enumerations`.
+    pub file: String,
+}
+
+/// An array's schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArraySchema {
+    /// The version the schema itself was written in; fragments have their own.
+    pub version: FormatVersion,
+    /// Dense or sparse.
+    pub array_type: ArrayType,
+    /// The order of tiles; never Hilbert.
+    pub tile_order: Layout,
+    /// The order of cells inside a tile (dense), or with the tile order that of all cells (sparse).
+    pub cell_order: Layout,
+    /// Cells in a tile of a sparse fragment.
+    pub capacity: u64,
+    /// Whether several cells may have the same coordinates.
+    pub allows_duplicates: bool,
+    /// Filters of dimensions without filters of their own.
+    pub coords_filters: FilterList,
+    /// Filters of the offsets of variable-sized fields.
+    pub offsets_filters: FilterList,
+    /// Filters of the validity of nullable attributes.
+    pub validity_filters: FilterList,
+    /// The dimensions, at least one.
+    pub dimensions: Vec<Dimension>,
+    /// The attributes.
+    pub attributes: Vec<Attribute>,
+    /// The dimension labels; a reader of cells may ignore them.
+    pub labels: Vec<DimensionLabel>,
+    /// The enumerations, in no particular order.
+    pub enumerations: Vec<EnumerationRef>,
+    /// The part of the domain in use; `None` = all of it.
+    pub current_domain: Option<CurrentDomain>,
+}
+
+impl ArraySchema {
+    /// Reads a schema and checks it.
+    pub fn decode(tile: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(tile, "array schema");
+        let cursor = &mut cursor;
+        let version = FormatVersion::new(cursor.u32("version")?)?;
+        let allows_duplicates = cursor.bool("allows duplicates")?;
+        let array_type = match cursor.u8("array type")? {
+            0 => ArrayType::Dense,
+            1 => ArrayType::Sparse,
+            other => return Err(cursor.invalid("array type", other, "0 (dense) or 1 (sparse)")),
+        };
+        let tile_order = Layout::decode(cursor, "tile order")?;
+        let cell_order = Layout::decode(cursor, "cell order")?;
+        let capacity = cursor.u64("capacity")?;
+        let coords_filters = FilterList::decode(cursor, version)?;
+        let offsets_filters = FilterList::decode(cursor, version)?;
+        let validity_filters = FilterList::decode(cursor, version)?;
+        let dimensions = decode_list(cursor, "number of dimensions", |c| {
+            Dimension::decode(c, version)
+        })?;
+        let attributes = decode_list(cursor, "number of attributes", |c| {
+            Attribute::decode(c, version)
+        })?;
+        let labels = if version.since(18) {
+            decode_list(cursor, "number of labels", DimensionLabel::decode)?
+        } else {
+            Vec::new()
+        };
+        let enumerations = if version.since(20) {
+            decode_list(cursor, "number of enumerations", EnumerationRef::decode)?
+        } else {
+            Vec::new()
+        };
+        let current_domain = if version.since(22) {
+            CurrentDomain::decode(cursor, &dimensions)?
+        } else {
+            None
+        };
+        let schema = Self {
+            version,
+            array_type,
+            tile_order,
+            cell_order,
+            capacity,
+            allows_duplicates,
+            coords_filters,
+            offsets_filters,
+            validity_filters,
+            dimensions,
+            attributes,
+            labels,
+            enumerations,
+            current_domain,
+        };
+        schema.validate()?;
+        Ok(schema)
+    }
+
+    /// Whether the array is dense.
+    pub fn is_dense(&self) -> bool {
+        self.array_type == ArrayType::Dense
+    }
+
+    /// The filters of dimension `index`: its own, or the coordinates' when it has none.
+    pub fn dimension_filters(&self, index: usize) -> &FilterList {
+        self.dimensions
+            .get(index)
+            .map(|dimension| &dimension.filters)
+            .filter(|filters| !filters.is_empty())
+            .unwrap_or(&self.coords_filters)
+    }
+
+    /// The position of the dimension called `name`.
+    pub fn dimension_index(&self, name: &str) -> Option<usize> {
+        self.dimensions.iter().position(|d| d.name == name)
+    }
+
+    /// The position of the attribute called `name`.
+    pub fn attribute_index(&self, name: &str) -> Option<usize> {
+        self.attributes.iter().position(|a| a.name == name)
+    }
+
+    /// The file of the enumeration called `name`.
+    pub fn enumeration(&self, name: &str) -> Option<&EnumerationRef> {
+        self.enumerations.iter().find(|e| e.name == name)
+    }
+
+    /// Cells of every tile of a dense fragment: the product of the extents.
+    ///
+    /// Fails for a sparse array, whose tiles hold [`capacity`](Self::capacity) cells.
+    pub fn dense_tile_cells(&self) -> Result<u64> {
+        self.dimensions.iter().try_fold(1u64, |cells, dimension| {
+            let extent = dimension.extent_steps().ok_or_else(|| {
+                Error::internal(format!(
+                    "dimension \"{}\" has no integer extent",
+                    dimension.name
+                ))
+            })?;
+            cells.checked_mul(extent).ok_or_else(|| {
+                Error::unsupported(format!(
+                    "the tile extents multiply to more than {} cells, which no fragment can hold",
+                    u64::MAX
+                ))
+            })
+        })
+    }
+}
+
+impl EnumerationRef {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let name = cursor.string_u32("enumeration name")?;
+        let file = cursor.string_u32("enumeration file")?;
+        check_component(&file, "the file of an enumeration")?;
+        Ok(Self { name, file })
+    }
+}
+
+/// Reads a `u32` count and so many items. Items take four bytes or more: each starts with a length or an index.
+fn decode_list<T>(
+    cursor: &mut Cursor<'_>,
+    field: &'static str,
+    decode: impl Fn(&mut Cursor<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count = cursor.count_u32(4, field)?;
+    (0..count).map(|_| decode(cursor)).collect()
+}

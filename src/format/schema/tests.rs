@@ -1,0 +1,354 @@
+//! Schemas that libtiledb wrote, and what is refused.
+
+use super::*;
+use crate::format::filter_list::Filter;
+use crate::format::fixtures::{bytes, refuses_every_prefix, survives_bit_flips, unhex};
+
+fn i32s(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn schema(name: &str) -> ArraySchema {
+    ArraySchema::decode(&bytes(name)).unwrap()
+}
+
+/// Sparse, capacity 2; `d` INT32 [1, 9] extent 3; `a` INT16 nullable.
+fn small() -> Vec<u8> {
+    unhex(
+        "16000000 00 01 00 00 0200000000000000
+         00000100 01000000 02 05000000 02 ffffffff
+         00000100 01000000 02 05000000 02 ffffffff
+         00000100 01000000 04 05000000 04 ffffffff
+         01000000
+         01000000 64 00 01000000 00000100 00000000
+         0800000000000000 01000000 09000000 00 03000000
+         01000000
+         01000000 61 07 01000000 00000100 00000000
+         0200000000000000 0080 01 00 00 00000000
+         00000000 00000000 00000000 01",
+    )
+}
+
+/// Bytes to put at offsets of [`small`], and what the error says.
+type Case<'a> = (&'a [(usize, &'a [u8])], &'a str);
+
+/// Offsets in [`small`].
+const ARRAY_TYPE: usize = 5;
+const TILE_ORDER: usize = 6;
+const CELL_ORDER: usize = 7;
+const CAPACITY: usize = 8;
+const DIMENSION_COUNT: usize = 70;
+const DIMENSION_TYPE: usize = 79;
+const DOMAIN_LOW: usize = 100;
+const EXTENT: usize = 109;
+const ATTRIBUTE_NAME: usize = 121;
+const FILL_BYTES: usize = 135;
+
+#[test]
+fn a_small_sparse_schema() {
+    let schema = ArraySchema::decode(&small()).unwrap();
+    assert_eq!(schema.version, FormatVersion::known(22));
+    assert_eq!(schema.array_type, ArrayType::Sparse);
+    assert!(!schema.is_dense() && !schema.allows_duplicates);
+    assert_eq!(
+        (schema.tile_order, schema.cell_order),
+        (Layout::RowMajor, Layout::RowMajor)
+    );
+    assert_eq!(schema.capacity, 2);
+    assert_eq!(schema.validity_filters.filters, [Filter::Rle]);
+    let [d] = schema.dimensions.as_slice() else {
+        panic!()
+    };
+    assert_eq!(
+        (d.name.as_str(), d.datatype, d.cell_val_num),
+        ("d", Datatype::Int32, CellValNum::Fixed(1))
+    );
+    assert_eq!(d.domain, Some((i32s(&[1]), i32s(&[9]))));
+    assert_eq!(d.extent_steps(), Some(3));
+    assert!(d.filters.is_empty());
+    assert_eq!(schema.dimension_filters(0).filters, [Filter::Zstd]);
+    let [a] = schema.attributes.as_slice() else {
+        panic!()
+    };
+    assert_eq!(
+        (a.name.as_str(), a.datatype, a.cell_size()),
+        ("a", Datatype::Int16, Some(2))
+    );
+    assert_eq!(a.fill_value, i16::MIN.to_le_bytes());
+    assert!(a.nullable && !a.fill_valid && a.enumeration.is_none());
+    assert_eq!(a.order, DataOrder::Unordered);
+    assert_eq!(schema.current_domain, None);
+    assert_eq!(
+        (schema.attribute_index("a"), schema.dimension_index("a")),
+        (Some(0), None)
+    );
+}
+
+#[test]
+fn every_truncation_fails_and_no_bit_flip_panics() {
+    let names = [
+        "dense", "sparse", "deleted", "current", "labels", "wide", "point", "hilbert",
+    ];
+    for name in names {
+        refuses_every_prefix(&bytes(&format!("{name}.schema")), ArraySchema::decode);
+        survives_bit_flips(&bytes(&format!("{name}.schema")), ArraySchema::decode);
+    }
+    refuses_every_prefix(&small(), ArraySchema::decode);
+    survives_bit_flips(&small(), ArraySchema::decode);
+}
+
+#[test]
+fn dense_with_enumeration_and_several_kinds_of_attributes() {
+    let schema = schema("dense.schema");
+    assert!(schema.is_dense());
+    assert_eq!(
+        (schema.tile_order, schema.cell_order),
+        (Layout::RowMajor, Layout::ColMajor)
+    );
+    assert_eq!(schema.dense_tile_cells().unwrap(), 10);
+    let x = &schema.dimensions[1];
+    assert_eq!(x.domain, Some((i32s(&[0]), i32s(&[14]))));
+    let names: Vec<_> = schema.attributes.iter().map(|a| a.name.as_str()).collect();
+    assert_eq!(names, ["f", "s", "m", "e"]);
+    let [f, s, m, e] = schema.attributes.as_slice() else {
+        panic!()
+    };
+    assert!(f.nullable && !s.nullable);
+    assert_eq!(f.fill_value, [0, 0, 0xC0, 0x7F]);
+    assert_eq!(
+        (s.datatype, s.cell_val_num, s.cell_size()),
+        (Datatype::StringUtf8, CellValNum::Var, None)
+    );
+    assert_eq!(s.fill_value, [0]);
+    assert_eq!(
+        (m.cell_val_num, m.cell_size()),
+        (CellValNum::Fixed(3), Some(12))
+    );
+    assert_eq!(m.fill_value, i32s(&[i32::MIN; 3]));
+    assert_eq!(
+        (e.fill_value.as_slice(), e.enumeration.as_deref()),
+        (&[7u8][..], Some("colours"))
+    );
+    let mut enumerations: Vec<_> = schema
+        .enumerations
+        .iter()
+        .map(|e| e.name.as_str())
+        .collect();
+    enumerations.sort_unstable();
+    assert_eq!(enumerations, ["colours", "sizes"]);
+    assert!(
+        schema
+            .enumeration("colours")
+            .unwrap()
+            .file
+            .starts_with("__")
+    );
+}
+
+#[test]
+fn sparse_with_dimensions_of_three_types() {
+    let schema = schema("sparse.schema");
+    assert!(schema.allows_duplicates);
+    let [name, at, v] = schema.dimensions.as_slice() else {
+        panic!()
+    };
+    assert_eq!(
+        (name.datatype, name.is_var()),
+        (Datatype::StringAscii, true)
+    );
+    assert_eq!((&name.domain, &name.extent), (&None, &None));
+    assert_eq!(name.filters.filters, [Filter::Rle]);
+    assert_eq!(schema.dimension_filters(0).filters, [Filter::Rle]);
+    assert_eq!(
+        (at.datatype, at.extent_steps()),
+        (Datatype::DateTimeMs, Some(1000))
+    );
+    assert_eq!(
+        v.domain,
+        Some((
+            (-1.5f64).to_le_bytes().to_vec(),
+            1.5f64.to_le_bytes().to_vec()
+        ))
+    );
+    assert_eq!(v.extent, Some(1f64.to_le_bytes().to_vec()));
+    assert_eq!(v.extent_steps(), None);
+}
+
+#[test]
+fn a_current_domain() {
+    let schema = schema("current.schema");
+    let ranges = schema.current_domain.unwrap().ranges;
+    assert_eq!(
+        (ranges[0].lo.as_slice(), ranges[0].hi.as_slice()),
+        (&b"b"[..], &b"yes"[..])
+    );
+    assert_eq!(
+        (ranges[1].lo.as_slice(), ranges[1].hi.as_slice()),
+        (&[5u8, 0][..], &[60u8, 0][..])
+    );
+}
+
+#[test]
+fn labels() {
+    let mut labels = schema("labels.schema").labels;
+    labels.sort_by(|a, b| a.name.cmp(&b.name));
+    let [height, tag] = labels.as_slice() else {
+        panic!()
+    };
+    assert_eq!(
+        (
+            height.name.as_str(),
+            height.dimension,
+            height.attribute.as_str()
+        ),
+        ("height", 0, "label")
+    );
+    assert_eq!(
+        (height.datatype, height.cell_val_num),
+        (Datatype::Float64, CellValNum::Fixed(1))
+    );
+    assert_eq!(
+        (height.order, tag.order),
+        (DataOrder::Increasing, DataOrder::Decreasing)
+    );
+    assert_eq!(
+        (tag.datatype, tag.cell_val_num),
+        (Datatype::StringAscii, CellValNum::Var)
+    );
+    assert!(height.relative && !height.external && height.uri.starts_with("__labels/l"));
+}
+
+#[test]
+fn extents_that_stand_for_none() {
+    // An INT64 extent of all ones is the unsigned size of the widest domain, not -1.
+    assert_eq!(
+        schema("wide.schema").dimensions[0].extent_steps(),
+        Some(u64::MAX)
+    );
+    assert_eq!(
+        schema("point.schema").dimensions[0].extent,
+        Some(vec![0; 8])
+    );
+    let hilbert = schema("hilbert.schema");
+    assert_eq!(hilbert.cell_order, Layout::Hilbert);
+    assert_eq!(hilbert.dimensions[0].extent, None);
+    assert_eq!(hilbert.attributes[0].name, "");
+}
+
+#[test]
+fn every_version_reads_the_same() {
+    for version in 12..=21 {
+        let bytes = bytes(&format!("v{version}.schema"));
+        let schema = ArraySchema::decode(&bytes).unwrap();
+        assert_eq!(schema.version, FormatVersion::known(version));
+        assert_eq!(schema.capacity, 2);
+        assert_eq!((schema.dimensions.len(), schema.attributes.len()), (2, 2));
+        assert!(schema.attributes[0].nullable && schema.attributes[1].is_var());
+        assert!(schema.dimensions[1].is_var());
+        refuses_every_prefix(&bytes, ArraySchema::decode);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let changed = |changes: &[(usize, &[u8])]| {
+        let mut bytes = small();
+        for (at, new) in changes {
+            bytes[*at..*at + new.len()].copy_from_slice(new);
+        }
+        ArraySchema::decode(&bytes)
+    };
+    let cases: &[Case<'_>] = &[
+        (&[(0, &[24])], "newer than 23"),
+        (&[(0, &[11])], "older than 12"),
+        (&[(4, &[2])], "\"allows duplicates\" is 2"),
+        (&[(ARRAY_TYPE, &[2])], "\"array type\" is 2"),
+        (&[(TILE_ORDER, &[4])], "tile order is hilbert"),
+        (&[(CELL_ORDER, &[2])], "\"cell order\" is 2"),
+        (
+            &[(ARRAY_TYPE, &[0]), (CELL_ORDER, &[4])],
+            "dense with hilbert",
+        ),
+        (
+            &[(ARRAY_TYPE, &[0]), (4, &[1])],
+            "dense and allows duplicates",
+        ),
+        (&[(CAPACITY, &[0])], "capacity 0"),
+        (&[(DIMENSION_COUNT, &[0xff; 4])], "number of dimensions"),
+        (
+            &[(DIMENSION_TYPE, &[9]), (DOMAIN_LOW, &[10])],
+            "the domain is [10, 9]",
+        ),
+        (&[(DIMENSION_TYPE, &[14])], "expected an integer, a float"),
+        (&[(DIMENSION_TYPE, &[11])], "2, two STRING_ASCII values"),
+        (&[(EXTENT, &[0])], "the tile extent is 0, expected 1 to 9"),
+        (&[(EXTENT, &[10])], "the tile extent is 10, expected 1 to 9"),
+        (&[(ATTRIBUTE_NAME, b"d")], "two fields called \"d\""),
+        (
+            &[(FILL_BYTES - 13, &[0])],
+            "its fill value has 2 bytes, expected the 4 of a cell",
+        ),
+        (
+            &[
+                (ARRAY_TYPE, &[0]),
+                (DIMENSION_TYPE, &[2]),
+                (DOMAIN_LOW, &[0; 4]),
+            ],
+            "expected one integer, date or time",
+        ),
+    ];
+    for (changes, message) in cases {
+        let error = changed(changes).unwrap_err().to_string();
+        assert!(error.contains(message), "{error} should contain {message}");
+    }
+}
+
+#[test]
+fn a_dense_tile_must_end_inside_the_type() {
+    let mut bytes = small();
+    bytes[ARRAY_TYPE] = 0;
+    bytes[DOMAIN_LOW + 4..DOMAIN_LOW + 8].copy_from_slice(&i32::MAX.to_le_bytes());
+    // [1, 2^31 - 1] in steps of 4 ends at 2^31.
+    bytes[EXTENT] = 4;
+    let error = ArraySchema::decode(&bytes).unwrap_err().to_string();
+    assert!(error.contains("ends beyond the largest INT32"), "{error}");
+    assert!(error.contains("dimension d"), "{error}");
+    bytes[EXTENT] = 1;
+    assert_eq!(
+        ArraySchema::decode(&bytes)
+            .unwrap()
+            .dense_tile_cells()
+            .unwrap(),
+        1
+    );
+}
+
+#[test]
+fn an_attribute_must_find_its_enumeration() {
+    let mut bytes = bytes("dense.schema");
+    let name = b"colours";
+    let at = bytes.windows(name.len()).position(|w| w == name).unwrap();
+    bytes[at] = b'k';
+    let error = ArraySchema::decode(&bytes).unwrap_err().to_string();
+    assert!(
+        error.contains("its enumeration \"kolours\" is not among the 2"),
+        "{error}"
+    );
+    assert!(error.contains("attribute e"), "{error}");
+}
+
+#[test]
+fn a_current_domain_stays_inside_the_domain() {
+    let mut bytes = bytes("current.schema");
+    let high = bytes.len() - 2;
+    assert_eq!(bytes[high..], [60, 0]);
+    bytes[high] = 100;
+    let error = ArraySchema::decode(&bytes).unwrap_err().to_string();
+    assert!(
+        error.contains("the current domain is [5, 100], expected a part of the domain [0, 99]"),
+        "{error}"
+    );
+    bytes[high] = 4;
+    let error = ArraySchema::decode(&bytes).unwrap_err().to_string();
+    assert!(error.contains("the current domain is [5, 4]"), "{error}");
+}

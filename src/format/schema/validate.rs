@@ -1,0 +1,344 @@
+//! What later layers rely on, checked once when a schema is read (specification: "Array Schema File").
+//!
+//! Whoever holds an `ArraySchema` may assume: one dimension or more; ranges in order; dense means equal integer-like
+//! types with extents whose tile fits; fill values have the size of a cell; names are unique. The subtle thing:
+//! domains and extents are compared as `i128`, since they may span the whole range of a 64-bit type.
+
+use std::collections::HashSet;
+
+use super::{ArraySchema, Attribute, CellValNum, Dimension, Layout};
+use crate::error::{Error, Result, ResultExt};
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::{DomainRange, check_order, compare_values, show_value};
+
+/// The Hilbert curve's 63 bits are shared by at most so many dimensions.
+const HILBERT_MAX_DIMENSIONS: usize = 16;
+
+impl ArraySchema {
+    pub(super) fn validate(&self) -> Result<()> {
+        self.check_shape()?;
+        for dimension in &self.dimensions {
+            check_dimension(dimension).context("dimension", || &dimension.name)?;
+        }
+        let enumerations = self.check_enumerations()?;
+        for attribute in &self.attributes {
+            check_attribute(attribute, &enumerations).context("attribute", || &attribute.name)?;
+        }
+        self.check_names()?;
+        self.check_labels()?;
+        if self.is_dense() {
+            self.check_dense()?;
+        }
+        self.check_current_domain()
+    }
+
+    fn check_shape(&self) -> Result<()> {
+        let hilbert = self.cell_order == Layout::Hilbert;
+        let problem = if self.dimensions.is_empty() {
+            "it has no dimensions"
+        } else if self.tile_order == Layout::Hilbert {
+            "its tile order is hilbert"
+        } else if hilbert && self.is_dense() {
+            "it is dense with hilbert cell order"
+        } else if hilbert && self.dimensions.len() > HILBERT_MAX_DIMENSIONS {
+            "it has more than 16 dimensions with hilbert cell order"
+        } else if self.is_dense() && self.attributes.is_empty() {
+            "it is dense without attributes"
+        } else if self.is_dense() && self.allows_duplicates {
+            "it is dense and allows duplicates"
+        } else if !self.is_dense() && self.capacity == 0 {
+            "it is sparse with capacity 0"
+        } else {
+            return Ok(());
+        };
+        Err(Error::corrupt(format!(
+            "the array schema makes no sense: {problem}"
+        )))
+    }
+
+    /// The names of all enumerations.
+    fn check_enumerations(&self) -> Result<HashSet<&str>> {
+        let mut names = HashSet::new();
+        for enumeration in &self.enumerations {
+            if !names.insert(enumeration.name.as_str()) {
+                return Err(Error::corrupt(format!(
+                    "the array schema has two enumerations called \"{}\", expected different names",
+                    enumeration.name
+                )));
+            }
+        }
+        Ok(names)
+    }
+
+    fn check_names(&self) -> Result<()> {
+        // Several dimensions may be anonymous in arrays of old releases.
+        let dimensions = self.dimensions.iter().map(|d| d.name.as_str());
+        let names = dimensions
+            .filter(|name| !name.is_empty())
+            .chain(self.attributes.iter().map(|a| a.name.as_str()))
+            .chain(self.labels.iter().map(|l| l.name.as_str()));
+        let mut seen = HashSet::new();
+        for name in names {
+            if !seen.insert(name) {
+                return Err(Error::corrupt(format!(
+                    "the array schema has two fields called \"{name}\", expected different names"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_labels(&self) -> Result<()> {
+        for label in &self.labels {
+            if usize::try_from(label.dimension)? >= self.dimensions.len() {
+                return Err(Error::corrupt(format!(
+                    "dimension label \"{}\" is for dimension {}, but there are {}",
+                    label.name,
+                    label.dimension,
+                    self.dimensions.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_dense(&self) -> Result<()> {
+        let first = self.dimensions.first().map(|d| d.datatype);
+        for dimension in &self.dimensions {
+            check_dense_dimension(dimension, first).context("dimension", || &dimension.name)?;
+        }
+        let cells = self.dense_tile_cells()?;
+        for attribute in &self.attributes {
+            let size = attribute.cell_size().unwrap_or(size_of::<u64>()) as u64;
+            if cells.checked_mul(size).is_none() {
+                return Err(Error::unsupported(format!(
+                    "a tile of {cells} cells of {size} bytes exceeds {} bytes",
+                    u64::MAX
+                ))
+                .with("attribute", &attribute.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_current_domain(&self) -> Result<()> {
+        let Some(current) = &self.current_domain else {
+            return Ok(());
+        };
+        for (range, dimension) in current.ranges.iter().zip(&self.dimensions) {
+            check_current_range(range, dimension).context("dimension", || &dimension.name)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_attribute(attribute: &Attribute, enumerations: &HashSet<&str>) -> Result<()> {
+    if attribute.datatype == Datatype::Any && !attribute.is_var() {
+        return Err(Error::corrupt(
+            "an attribute of type ANY has fixed cells, expected variable-sized ones",
+        ));
+    }
+    check_fill(attribute)?;
+    let Some(enumeration) = &attribute.enumeration else {
+        return Ok(());
+    };
+    if !enumerations.contains(enumeration.as_str()) {
+        return Err(Error::corrupt(format!(
+            "its enumeration \"{enumeration}\" is not among the {} of the array schema",
+            enumerations.len()
+        )));
+    }
+    let single = attribute.cell_val_num == CellValNum::Fixed(1);
+    let index = attribute.datatype.is_integer() || attribute.datatype == Datatype::Bool;
+    if !single || !index {
+        return Err(Error::corrupt(format!(
+            "it has enumeration \"{enumeration}\" and type {}, expected one integer or boolean per cell",
+            attribute.datatype
+        )));
+    }
+    Ok(())
+}
+
+fn check_fill(attribute: &Attribute) -> Result<()> {
+    let found = attribute.fill_value.len();
+    match attribute.cell_val_num.cell_size(attribute.datatype)? {
+        Some(size) if found != size => Err(Error::corrupt(format!(
+            "its fill value has {found} bytes, expected the {size} of a cell"
+        ))),
+        None if found == 0 || found.checked_rem(attribute.datatype.size()) != Some(0) => {
+            Err(Error::corrupt(format!(
+                "its fill value has {found} bytes, expected one or more whole {} values",
+                attribute.datatype
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_dimension(dimension: &Dimension) -> Result<()> {
+    let datatype = dimension.datatype;
+    if datatype == Datatype::StringAscii {
+        return match (dimension.cell_val_num, &dimension.extent) {
+            (CellValNum::Var, None) => Ok(()),
+            (CellValNum::Var, Some(_)) => Err(Error::corrupt(
+                "a string dimension has a tile extent, expected none",
+            )),
+            (CellValNum::Fixed(count), _) => Err(Error::corrupt(format!(
+                "a string dimension has {count} characters per coordinate, expected a variable number"
+            ))),
+        };
+    }
+    if !(is_integer_like(datatype) || datatype.is_float()) {
+        return Err(Error::corrupt(format!(
+            "a dimension has type {datatype}, expected an integer, a float, a date, a time or STRING_ASCII"
+        )));
+    }
+    let Some((lo, hi)) = &dimension.domain else {
+        return Err(Error::corrupt(format!(
+            "a {datatype} dimension has variable-sized coordinates, expected one value each"
+        )));
+    };
+    if dimension.cell_val_num != CellValNum::Fixed(1) {
+        return Err(Error::corrupt(format!(
+            "a {datatype} dimension has several values per coordinate, expected one"
+        )));
+    }
+    check_order(datatype, lo, hi, "the domain")?;
+    if datatype.is_float() {
+        return check_float(dimension, lo, hi);
+    }
+    check_integer_extent(dimension)
+}
+
+fn check_float(dimension: &Dimension, lo: &[u8], hi: &[u8]) -> Result<()> {
+    let datatype = dimension.datatype;
+    if !float(lo).is_finite() || !float(hi).is_finite() {
+        return Err(Error::corrupt(format!(
+            "the domain is [{}, {}], expected finite bounds",
+            show_value(datatype, lo),
+            show_value(datatype, hi)
+        )));
+    }
+    let Some(extent) = &dimension.extent else {
+        return Ok(());
+    };
+    // A writer given no extent stores `hi - lo`: infinite for the widest domain, 0 for a single point.
+    let extent_value = float(extent);
+    let positive = extent_value > 0.0 || (extent_value == 0.0 && lo == hi);
+    if !positive {
+        return Err(Error::corrupt(format!(
+            "the tile extent is {}, expected more than 0",
+            show_value(datatype, extent)
+        )));
+    }
+    Ok(())
+}
+
+/// A stored float of either width.
+fn float(bytes: &[u8]) -> f64 {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return f64::from(f32::from_le_bytes(bytes));
+    }
+    <[u8; 8]>::try_from(bytes).map_or(f64::NAN, f64::from_le_bytes)
+}
+
+fn check_integer_extent(dimension: &Dimension) -> Result<()> {
+    let (Some(extent), Some((lo, hi))) = (dimension.extent_steps(), integer_domain(dimension))
+    else {
+        return Ok(());
+    };
+    if extent == 0 || i128::from(extent) > hi - lo + 1 {
+        return Err(Error::corrupt(format!(
+            "the tile extent is {extent}, expected 1 to {}, the size of the domain [{lo}, {hi}]",
+            hi - lo + 1
+        )));
+    }
+    Ok(())
+}
+
+fn check_dense_dimension(dimension: &Dimension, first: Option<Datatype>) -> Result<()> {
+    let datatype = dimension.datatype;
+    if Some(datatype) != first || !is_integer_like(datatype) {
+        return Err(Error::corrupt(format!(
+            "a dense array has a dimension of type {datatype}, expected one integer, date or time type for all"
+        )));
+    }
+    let (Some(extent), Some((lo, hi))) = (dimension.extent_steps(), integer_domain(dimension))
+    else {
+        return Err(Error::corrupt(
+            "a dimension of a dense array has no tile extent",
+        ));
+    };
+    let extent = i128::from(extent);
+    // check_integer_extent has refused an extent of 0.
+    let tiles = ((hi - lo) / extent.max(1)) + 1;
+    if lo + tiles * extent - 1 > integer_max(datatype) {
+        return Err(Error::corrupt(format!(
+            "the last tile of the domain [{lo}, {hi}] with extent {extent} ends beyond the largest {datatype}"
+        )));
+    }
+    Ok(())
+}
+
+fn check_current_range(range: &DomainRange, dimension: &Dimension) -> Result<()> {
+    range.check_order(dimension.datatype, "the current domain")?;
+    let Some((lo, hi)) = &dimension.domain else {
+        return Ok(());
+    };
+    let inside = |a: &[u8], b: &[u8]| {
+        compare_values(dimension.datatype, a, b).is_some_and(std::cmp::Ordering::is_le)
+    };
+    if inside(lo, &range.lo) && inside(&range.hi, hi) {
+        return Ok(());
+    }
+    let show = |value: &[u8]| show_value(dimension.datatype, value);
+    Err(Error::corrupt(format!(
+        "the current domain is [{}, {}], expected a part of the domain [{}, {}]",
+        show(&range.lo),
+        show(&range.hi),
+        show(lo),
+        show(hi)
+    )))
+}
+
+/// Stored as an integer and counted in steps of one.
+fn is_integer_like(datatype: Datatype) -> bool {
+    datatype.is_integer() || datatype.is_datetime() || datatype.is_time()
+}
+
+/// The bounds of an integer-like domain.
+fn integer_domain(dimension: &Dimension) -> Option<(i128, i128)> {
+    let (lo, hi) = dimension.domain.as_ref()?;
+    Some((
+        integer(dimension.datatype, lo)?,
+        integer(dimension.datatype, hi)?,
+    ))
+}
+
+fn integer(datatype: Datatype, bytes: &[u8]) -> Option<i128> {
+    let signed = datatype.is_signed();
+    Some(match (bytes.len(), signed) {
+        (1, true) => i8::from_le_bytes(bytes.try_into().ok()?).into(),
+        (2, true) => i16::from_le_bytes(bytes.try_into().ok()?).into(),
+        (4, true) => i32::from_le_bytes(bytes.try_into().ok()?).into(),
+        (8, true) => i64::from_le_bytes(bytes.try_into().ok()?).into(),
+        (1, false) => u8::from_le_bytes(bytes.try_into().ok()?).into(),
+        (2, false) => u16::from_le_bytes(bytes.try_into().ok()?).into(),
+        (4, false) => u32::from_le_bytes(bytes.try_into().ok()?).into(),
+        (8, false) => u64::from_le_bytes(bytes.try_into().ok()?).into(),
+        _ => return None,
+    })
+}
+
+fn integer_max(datatype: Datatype) -> i128 {
+    match (datatype.size(), datatype.is_signed()) {
+        (1, true) => i8::MAX.into(),
+        (2, true) => i16::MAX.into(),
+        (4, true) => i32::MAX.into(),
+        (_, true) => i64::MAX.into(),
+        (1, false) => u8::MAX.into(),
+        (2, false) => u16::MAX.into(),
+        (4, false) => u32::MAX.into(),
+        (_, false) => u64::MAX.into(),
+    }
+}

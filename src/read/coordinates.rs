@@ -1,0 +1,100 @@
+//! The coordinates of a tile's cells while they are tested and compared: keys of numbers, or bytes of strings.
+
+use crate::array::key;
+use crate::array::subarray::DimRanges;
+use crate::array::types::{CellData, Cells};
+use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
+
+/// One dimension of the cells of a tile.
+#[derive(Debug)]
+pub enum DimCells {
+    /// Order-preserving keys, one a cell.
+    Keys(Vec<u64>),
+    /// Strings: as many starts as cells, then the end, all checked.
+    Bytes {
+        /// Where each starts; one more closes the last.
+        offsets: Vec<usize>,
+        /// The bytes.
+        data: Vec<u8>,
+    },
+}
+
+impl DimCells {
+    /// Takes the coordinates out of unfiltered cells.
+    pub fn new(datatype: Datatype, cells: &Cells) -> Result<Self> {
+        match &cells.data {
+            CellData::Fixed(values) => {
+                let mut keys = Vec::with_capacity(cells.len);
+                key::keys(datatype, values.as_slice(), &mut keys)?;
+                Ok(Self::Keys(keys))
+            }
+            CellData::Var { offsets, data } => {
+                let starts = offsets.as_slice().as_chunks::<8>().0.iter().take(cells.len);
+                let mut checked = Vec::with_capacity(cells.len.saturating_add(1));
+                for start in starts {
+                    checked.push(usize::try_from(u64::from_le_bytes(*start))?);
+                }
+                // Tiles of old writers may count from the start of the file.
+                let first = checked.first().copied().unwrap_or(0);
+                checked.iter_mut().for_each(|offset| *offset = offset.wrapping_sub(first));
+                checked.push(data.len());
+                if !checked.is_sorted() {
+                    return Err(Error::corrupt(format!(
+                        "the offsets of a string dimension decrease or pass the tile's {} bytes",
+                        data.len()
+                    )));
+                }
+                Ok(Self::Bytes { offsets: checked, data: data.as_slice().to_vec() })
+            }
+        }
+    }
+
+    /// The string of a cell; empty for a dimension of numbers.
+    pub fn bytes(&self, cell: usize) -> &[u8] {
+        match self {
+            Self::Keys(_) => &[],
+            Self::Bytes { offsets, data } => offsets
+                .get(cell)
+                .zip(offsets.get(cell + 1))
+                .and_then(|(start, end)| data.get(*start..*end))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The key of a cell; 0 for a dimension of strings.
+    pub fn key(&self, cell: usize) -> u64 {
+        match self {
+            Self::Keys(keys) => keys.get(cell).copied().unwrap_or(0),
+            Self::Bytes { .. } => 0,
+        }
+    }
+
+    /// Clears the mark of every cell outside `ranges`.
+    pub fn mark_inside(&self, ranges: &DimRanges, mask: &mut [bool]) {
+        if ranges.is_all() {
+            return;
+        }
+        match (self, ranges) {
+            (Self::Keys(keys), DimRanges::Keys(list)) => match list.as_slice() {
+                [one] => {
+                    for (mark, key) in mask.iter_mut().zip(keys) {
+                        *mark &= (one.lo <= *key) & (*key <= one.hi);
+                    }
+                }
+                _ => {
+                    for (mark, key) in mask.iter_mut().zip(keys) {
+                        *mark = *mark && ranges.contains_key(*key);
+                    }
+                }
+            },
+            (Self::Bytes { .. }, DimRanges::Bytes(_)) => {
+                for (cell, mark) in mask.iter_mut().enumerate() {
+                    *mark = *mark && ranges.contains_bytes(self.bytes(cell));
+                }
+            }
+            // Ranges of the other kind can hold no cell of this dimension.
+            _ => mask.fill(false),
+        }
+    }
+}

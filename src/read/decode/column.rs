@@ -1,0 +1,279 @@
+//! The decoder of one column of one fragment.
+//!
+//! Subtle: strings filtered by run lengths or a dictionary bring their offsets along, so their offsets tile is
+//! an empty stub that is never read; and the fragment's own schema says whether there are validity tiles, which
+//! may differ from the column's nullability after the schema evolved.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::NullBuffer;
+use bytes::Bytes;
+
+use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls, zeroed};
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::{Pipeline, Scratch, TileContext};
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::FilterList;
+use crate::format::schema::{ArraySchema, CellValNum};
+use crate::format::version::FormatVersion;
+
+/// Bytes of an offset.
+const OFFSET_BYTES: usize = 8;
+
+/// The filtered bytes of one tile of one field.
+#[derive(Debug, Clone)]
+pub struct TileBytes {
+    /// The values; of a variable-sized field, the offsets tile.
+    pub values: Bytes,
+    /// The variable-sized data.
+    pub var: Option<Bytes>,
+    /// The validity tile of a nullable attribute.
+    pub validity: Option<Bytes>,
+}
+
+/// Decodes the tiles of one field of one fragment. Shared by all workers; each brings its own [`Scratch`].
+#[derive(Debug)]
+pub struct ColumnDecoder {
+    role: &'static str,
+    name: String,
+    ty: ColumnType,
+    /// Of the values, or of the variable-sized data.
+    values: Pipeline,
+    /// Of variable-sized fields.
+    offsets: Option<Pipeline>,
+    /// Of fields that are nullable in the fragment's schema.
+    validity: Option<Pipeline>,
+}
+
+impl ColumnDecoder {
+    /// A decoder for a dimension of the fragment's schema.
+    pub fn for_dimension(
+        schema: &ArraySchema,
+        dimension: usize,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+    ) -> Result<Self> {
+        let field = schema
+            .dimensions
+            .get(dimension)
+            .ok_or_else(|| Error::internal(format!("there is no dimension {dimension}")))?;
+        let field = Stored {
+            role: "dimension",
+            name: &field.name,
+            datatype: field.datatype,
+            cell_val_num: field.cell_val_num,
+            filters: schema.dimension_filters(dimension),
+            nullable: false,
+        };
+        Self::new(schema, &field, fragment_version, ty)
+            .context(field.role, || field.name.to_owned())
+    }
+
+    /// A decoder for an attribute of the fragment's schema, read as the column type of the array's schema.
+    pub fn for_attribute(
+        schema: &ArraySchema,
+        attribute: usize,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+    ) -> Result<Self> {
+        let field = schema
+            .attributes
+            .get(attribute)
+            .ok_or_else(|| Error::internal(format!("there is no attribute {attribute}")))?;
+        let field = Stored {
+            role: "attribute",
+            name: &field.name,
+            datatype: field.datatype,
+            cell_val_num: field.cell_val_num,
+            filters: &field.filters,
+            nullable: field.nullable,
+        };
+        Self::new(schema, &field, fragment_version, ty)
+            .context(field.role, || field.name.to_owned())
+    }
+
+    fn new(
+        schema: &ArraySchema,
+        field: &Stored<'_>,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+    ) -> Result<Self> {
+        if !ty.reads(field.datatype, field.cell_val_num) {
+            return Err(Error::unsupported(format!(
+                "the fragment stores {} ({:?} per cell) but the array's schema has {} ({:?}): a field cannot change its type",
+                field.datatype,
+                field.cell_val_num,
+                ty.datatype(),
+                ty.shape()
+            )));
+        }
+        let pipeline = |filters: &FilterList, datatype: Datatype, cell_bytes, var_data| {
+            let context = TileContext {
+                datatype,
+                cell_bytes,
+                schema_version: schema.version,
+                fragment_version,
+                var_data,
+            };
+            Pipeline::new(filters, &context)
+        };
+        let cell_bytes = ty.cell_bytes();
+        let element_bytes = field.datatype.size();
+        Ok(Self {
+            role: field.role,
+            name: field.name.to_owned(),
+            ty: ty.clone(),
+            values: pipeline(
+                field.filters,
+                field.datatype,
+                cell_bytes.unwrap_or(element_bytes),
+                cell_bytes.is_none(),
+            )?,
+            offsets: cell_bytes
+                .is_none()
+                .then(|| {
+                    pipeline(
+                        &schema.offsets_filters,
+                        Datatype::UInt64,
+                        OFFSET_BYTES,
+                        false,
+                    )
+                })
+                .transpose()?,
+            validity: field
+                .nullable
+                .then(|| pipeline(&schema.validity_filters, Datatype::UInt8, 1, false))
+                .transpose()?,
+        })
+    }
+
+    /// The type of the arrays.
+    pub fn column_type(&self) -> &ColumnType {
+        &self.ty
+    }
+
+    /// Decodes a tile of `cells` cells; `var_bytes` is the unfiltered size of its variable-sized data as the
+    /// fragment's metadata has it, 0 for fixed-size fields.
+    pub fn decode(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        scratch: &mut Scratch,
+    ) -> Result<ArrayRef> {
+        let cells = self.decode_cells(tile, cells, var_bytes, scratch)?;
+        self.ty
+            .to_array(cells)
+            .and_then(|array| self.without_unexpected_nulls(array))
+            .context(self.role, || self.name.clone())
+    }
+
+    /// Unfilters a tile, and no more: for [`ColumnType::to_array`] later, or for looking at stored values.
+    pub fn decode_cells(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        self.unfilter(tile, cells, var_bytes, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    /// About how many bytes [`Self::decode`] will need, for asking before decoding.
+    pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
+        self.ty.decoded_bytes(cells, var_bytes)
+    }
+
+    fn unfilter(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        var_bytes: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let nulls = self
+            .nulls(tile, len, scratch)
+            .context("tile", || "validity")?;
+        let data = match (&self.offsets, self.ty.cell_bytes()) {
+            (Some(offsets), _) => self.variable(offsets, tile, len, var_bytes, scratch)?,
+            (None, Some(size)) => {
+                let mut values = zeroed(len.saturating_mul(size))?;
+                self.values
+                    .decode(&tile.values, values.as_slice_mut(), scratch)?;
+                CellData::Fixed(values)
+            }
+            (None, None) => return Err(Error::internal("a cell's size is not known")),
+        };
+        Ok(Cells { len, data, nulls })
+    }
+
+    fn variable(
+        &self,
+        offsets_pipeline: &Pipeline,
+        tile: &TileBytes,
+        len: usize,
+        var_bytes: usize,
+        scratch: &mut Scratch,
+    ) -> Result<CellData> {
+        let var = tile.var.as_ref();
+        let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
+        let offsets_bytes = len.saturating_mul(OFFSET_BYTES);
+        let mut offsets = zeroed(offsets_bytes.saturating_add(OFFSET_BYTES))?;
+        let mut data = zeroed(var_bytes)?;
+        if self.values.produces_offsets() {
+            let starts = offsets.typed_data_mut::<u64>().get_mut(..len);
+            self.values.decode_strings(
+                var,
+                data.as_slice_mut(),
+                starts.unwrap_or_default(),
+                scratch,
+            )?;
+        } else {
+            let starts = offsets.as_slice_mut().get_mut(..offsets_bytes);
+            offsets_pipeline
+                .decode(&tile.values, starts.unwrap_or_default(), scratch)
+                .context("tile", || "offsets")?;
+            if cfg!(target_endian = "big") {
+                let starts = offsets.typed_data_mut::<u64>().iter_mut();
+                starts.for_each(|start| *start = start.swap_bytes());
+            }
+            self.values.decode(var, data.as_slice_mut(), scratch)?;
+        }
+        Ok(CellData::Var { offsets, data })
+    }
+
+    fn nulls(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Option<NullBuffer>> {
+        let Some(pipeline) = &self.validity else {
+            return Ok(None);
+        };
+        let stored = tile.validity.as_ref();
+        let stored = stored.ok_or_else(|| Error::internal("the validity tile was not fetched"))?;
+        let mut validity = zeroed(len)?;
+        pipeline.decode(stored, validity.as_slice_mut(), scratch)?;
+        Ok(validity_to_nulls(validity.as_slice()))
+    }
+
+    fn without_unexpected_nulls(&self, array: ArrayRef) -> Result<ArrayRef> {
+        if array.null_count() > 0 && !self.ty.nullable() {
+            return Err(Error::unsupported(
+                "the fragment holds NULLs but the array's schema no longer allows them",
+            ));
+        }
+        Ok(array)
+    }
+}
+
+/// A field as the fragment's schema has it.
+struct Stored<'a> {
+    role: &'static str,
+    name: &'a str,
+    datatype: Datatype,
+    cell_val_num: CellValNum,
+    filters: &'a FilterList,
+    nullable: bool,
+}

@@ -1,0 +1,16 @@
+//! One tile of one field: from filtered bytes to an Arrow array (specification: "Tile", "Filter Pipeline").
+//!
+//! No I/O happens here. Tiles are unfiltered straight into the buffer the array will own; what becomes of the
+//! bytes is [`ColumnType`](crate::array::types::ColumnType)'s business. A decoder is made once per field and
+//! fragment, because pipelines depend on the fragment's own schema and version.
+
+mod column;
+mod fill;
+mod numbers;
+
+#[cfg(test)]
+mod tests;
+
+pub use column::{ColumnDecoder, TileBytes};
+pub use fill::fill_array;
+pub use numbers::{cell_numbers_pipeline, decode_u64};

@@ -1,0 +1,50 @@
+//! The nameless fields of a fragment: timestamps of cells, of deletes, and indexes of delete conditions.
+//!
+//! All are one `u64` per cell, filtered by the schema's coords filters.
+
+use arrow::buffer::{Buffer, MutableBuffer};
+
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::{Pipeline, Scratch, TileContext};
+use crate::format::datatype::Datatype;
+use crate::format::schema::ArraySchema;
+use crate::format::version::FormatVersion;
+
+/// The pipeline of the files `t`, `dt` and `dci` of a fragment with this schema.
+pub fn cell_numbers_pipeline(
+    schema: &ArraySchema,
+    fragment_version: FormatVersion,
+) -> Result<Pipeline> {
+    let context = TileContext {
+        datatype: Datatype::UInt64,
+        cell_bytes: Datatype::UInt64.size(),
+        schema_version: schema.version,
+        fragment_version,
+        var_data: false,
+    };
+    Pipeline::new(&schema.coords_filters, &context).context("filters", || "coords")
+}
+
+/// The numbers of a tile of `cells` cells.
+pub fn decode_u64(
+    pipeline: &Pipeline,
+    filtered: &[u8],
+    cells: usize,
+    scratch: &mut Scratch,
+) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    numbers.try_reserve_exact(cells).map_err(|e| {
+        Error::out_of_memory(format!("{cells} numbers of a tile were refused")).with_source(e)
+    })?;
+    numbers.resize(cells, 0u64);
+    // Through Arrow's buffers, because they show a vector's memory as bytes and give it back uncopied.
+    let mut buffer = MutableBuffer::from(numbers);
+    pipeline.decode(filtered, buffer.as_slice_mut(), scratch)?;
+    let mut numbers = Buffer::from(buffer)
+        .into_vec::<u64>()
+        .unwrap_or_else(|shared| shared.typed_data::<u64>().to_vec());
+    if cfg!(target_endian = "big") {
+        numbers.iter_mut().for_each(|n| *n = n.swap_bytes());
+    }
+    Ok(numbers)
+}

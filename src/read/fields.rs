@@ -1,0 +1,274 @@
+//! How a fragment supplies the columns of the table.
+//!
+//! Each fragment is read by the schema it was written with: its attributes have numbers of their own, and an
+//! attribute it lacks, or has with another type, shows the fill value of the table's schema (specification: "Array
+//! Schema Evolution").
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use tokio::sync::OnceCell;
+
+use super::decode::{ColumnDecoder, cell_numbers_pipeline, decode_u64, fill_array};
+use super::fetch::{FetchList, Fetched, TileTicket};
+use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
+use crate::array::table::ArrayTable;
+use crate::array::types::Cells;
+use crate::error::{Error, Result};
+use crate::filter::Scratch;
+use crate::storage::Storage;
+
+/// Where a column's values come from.
+#[derive(Debug)]
+pub enum ColumnSource {
+    /// From the tiles of a field.
+    Stored {
+        /// The field.
+        field: FragmentField,
+        /// How its tiles become Arrow.
+        decoder: Arc<ColumnDecoder>,
+    },
+    /// The fragment has no such attribute: the fill value.
+    Fill,
+}
+
+/// A fragment as a scan reads it.
+#[derive(Debug)]
+pub struct FragmentScan {
+    /// The fragment.
+    pub fragment: Arc<Fragment>,
+    /// One source per table column the scan may need; `None` for the others.
+    columns: Vec<Option<ColumnSource>>,
+    needs_timestamps: bool,
+    tiles: OnceCell<FragmentTiles>,
+}
+
+/// Where the tiles of the needed fields of a fragment lie.
+#[derive(Debug)]
+pub struct FragmentTiles {
+    columns: Vec<Option<FieldTiles>>,
+    timestamps: Option<FieldTiles>,
+}
+
+impl FragmentTiles {
+    /// The tiles of a table column; `None` if the fragment does not store it.
+    pub fn column(&self, column: usize) -> Option<&FieldTiles> {
+        self.columns.get(column).and_then(Option::as_ref)
+    }
+
+    /// The tiles of the cells' timestamps, if the scan needs them.
+    pub fn timestamps(&self) -> Option<&FieldTiles> {
+        self.timestamps.as_ref()
+    }
+}
+
+impl FragmentScan {
+    /// Prepares the columns for which `needed` is true.
+    pub fn new(
+        table: &ArrayTable,
+        fragment: Arc<Fragment>,
+        needed: &[bool],
+        needs_timestamps: bool,
+    ) -> Result<Self> {
+        let columns = needed
+            .iter()
+            .enumerate()
+            .map(|(column, needed)| {
+                needed.then(|| source(table, &fragment, column)).transpose()
+            })
+            .collect::<Result<Vec<_>>>()
+            .map_err(|e| e.with("fragment", &fragment.name.name))?;
+        let needs_timestamps = needs_timestamps && fragment.footer.has_timestamps;
+        Ok(Self { fragment, columns, needs_timestamps, tiles: OnceCell::new() })
+    }
+
+    /// The source of a table column.
+    pub fn source(&self, column: usize) -> Result<&ColumnSource> {
+        self.columns
+            .get(column)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| Error::internal(format!("column {column} was not planned for")))
+    }
+
+    /// Where the tiles lie; read on first use, in one go for all needed fields.
+    pub async fn tiles(&self, storage: &Storage) -> Result<&FragmentTiles> {
+        self.tiles.get_or_try_init(|| self.load_tiles(storage)).await
+    }
+
+    async fn load_tiles(&self, storage: &Storage) -> Result<FragmentTiles> {
+        let mut fields = Vec::new();
+        for source in &self.columns {
+            if let Some(ColumnSource::Stored { field, .. }) = source {
+                fields.push(*field);
+            }
+        }
+        if self.needs_timestamps {
+            fields.push(FragmentField::Timestamps);
+        }
+        let mut loaded = self.fragment.field_tiles(storage, &fields).await?.into_iter();
+        let columns = self
+            .columns
+            .iter()
+            .map(|source| match source {
+                Some(ColumnSource::Stored { .. }) => loaded.next(),
+                _ => None,
+            })
+            .collect();
+        Ok(FragmentTiles { columns, timestamps: loaded.next() })
+    }
+}
+
+/// Finds the field of the fragment's own schema that supplies a table column.
+fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<ColumnSource> {
+    let own = &fragment.schema;
+    let version = fragment.footer.version;
+    let ty = table
+        .types
+        .get(column)
+        .ok_or_else(|| Error::internal(format!("the table has no column {column}")))?;
+    let dimensions = table.dimension_count();
+    if column < dimensions {
+        let decoder = ColumnDecoder::for_dimension(own, column, version, ty)?;
+        return Ok(ColumnSource::Stored {
+            field: FragmentField::Dimension(column),
+            decoder: Arc::new(decoder),
+        });
+    }
+    let wanted = table.snapshot.schema.attributes.get(column - dimensions);
+    let Some(wanted) = wanted else {
+        return Err(Error::internal(format!("the table has no column {column}")));
+    };
+    let found = own.attributes.iter().position(|a| a.name == wanted.name);
+    let Some((number, attribute)) = found.and_then(|i| own.attributes.get(i).map(|a| (i, a))) else {
+        return Ok(ColumnSource::Fill);
+    };
+    if !ty.reads(attribute.datatype, attribute.cell_val_num) {
+        return Ok(ColumnSource::Fill);
+    }
+    let decoder = ColumnDecoder::for_attribute(own, number, version, ty)?;
+    Ok(ColumnSource::Stored {
+        field: FragmentField::Attribute(number),
+        decoder: Arc::new(decoder),
+    })
+}
+
+/// The tiles of one column that were asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnRequest {
+    /// The table column.
+    pub column: usize,
+    /// Where its bytes will be, and the unfiltered size of its var-sized data; `None` for fill values.
+    stored: Option<(TileTicket, usize)>,
+}
+
+/// What decoding needs besides the bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct TileOf<'a> {
+    /// The table.
+    pub table: &'a ArrayTable,
+    /// The tile.
+    pub tile: TileIdx,
+    /// Cells in it.
+    pub cells: usize,
+}
+
+impl FragmentScan {
+    /// Asks for the tile of a column.
+    pub fn ask(
+        &self,
+        tiles: &FragmentTiles,
+        column: usize,
+        tile: TileIdx,
+        list: &mut FetchList,
+    ) -> Result<ColumnRequest> {
+        let stored = match self.source(column)? {
+            ColumnSource::Fill => None,
+            ColumnSource::Stored { .. } => {
+                let field = tiles.column(column).ok_or_else(|| {
+                    Error::internal(format!("the tiles of column {column} were not loaded"))
+                })?;
+                Some((list.tile(field, tile)?, field.var_bytes(tile)?))
+            }
+        };
+        Ok(ColumnRequest { column, stored })
+    }
+
+    /// About how many bytes the decoded tile will take.
+    pub fn decoded_bytes(&self, request: &ColumnRequest, cells: usize) -> Result<usize> {
+        Ok(match (self.source(request.column)?, request.stored) {
+            (ColumnSource::Stored { decoder, .. }, Some((_, var_bytes))) => {
+                decoder.decoded_bytes(cells, var_bytes)
+            }
+            _ => cells.saturating_mul(16),
+        })
+    }
+
+    /// Unfilters a tile and turns it into Arrow.
+    pub fn decode(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ArrayRef> {
+        match (self.source(request.column)?, request.stored) {
+            (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) => decoder
+                .decode(&fetched.tile(ticket)?, of.cells, var_bytes, scratch)
+                .map_err(|e| self.locate(e, of.tile)),
+            _ => fill_column(of.table, request.column, of.cells),
+        }
+    }
+
+    /// Unfilters a tile, and no more.
+    pub fn decode_cells(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        match (self.source(request.column)?, request.stored) {
+            (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) => decoder
+                .decode_cells(&fetched.tile(ticket)?, of.cells, var_bytes, scratch)
+                .map_err(|e| self.locate(e, of.tile)),
+            _ => Err(Error::internal("a dimension has no tiles")),
+        }
+    }
+
+    /// Asks for the timestamps of the cells of a tile, if the fragment has them and the scan needs them.
+    pub fn ask_timestamps(
+        &self,
+        tiles: &FragmentTiles,
+        tile: TileIdx,
+        list: &mut FetchList,
+    ) -> Result<Option<TileTicket>> {
+        tiles.timestamps().map(|field| list.tile(field, tile)).transpose()
+    }
+
+    /// The timestamps of the cells of a tile.
+    pub fn decode_timestamps(
+        &self,
+        ticket: TileTicket,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<u64>> {
+        let fragment = &self.fragment;
+        let pipeline = cell_numbers_pipeline(&fragment.schema, fragment.footer.version)?;
+        decode_u64(&pipeline, &fetched.tile(ticket)?.values, of.cells, scratch)
+            .map_err(|e| self.locate(e.with("field", "timestamps"), of.tile))
+    }
+
+    fn locate(&self, error: Error, tile: TileIdx) -> Error {
+        error.with("data tile", tile.0).with("fragment", &self.fragment.name.name)
+    }
+}
+
+/// A column of cells that were never written.
+pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<ArrayRef> {
+    let missing = || Error::internal(format!("column {column} has no fill value"));
+    let number = column.checked_sub(table.dimension_count()).ok_or_else(missing)?;
+    let attribute = table.snapshot.schema.attributes.get(number).ok_or_else(missing)?;
+    let ty = table.types.get(column).ok_or_else(missing)?;
+    fill_array(attribute, ty, cells)
+}

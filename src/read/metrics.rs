@@ -1,0 +1,62 @@
+//! What a scan counts while it runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A counter or a sum of nanoseconds.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds `n`.
+    pub fn add(&self, n: usize) {
+        self.0.fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Adds the time since `start`, in nanoseconds.
+    pub fn add_elapsed(&self, start: Instant) {
+        let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// The counters of one partition of a scan.
+        #[derive(Debug, Default)]
+        pub struct ScanMetrics { $($(#[$doc])* pub $name: Count,)* }
+
+        impl ScanMetrics {
+            /// Every counter with its name, in the order of the work.
+            pub fn all(&self) -> Vec<(&'static str, &Count)> {
+                vec![$((stringify!($name), &self.$name),)*]
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Tiles whose bytes were decoded, each counted once per unit that needs it.
+    tiles_decoded,
+    /// Ranged reads asked of the storage.
+    requests,
+    /// Bytes that came from the storage.
+    bytes_fetched,
+    /// Bytes of decoded columns.
+    bytes_decoded,
+    /// Cells in the decoded tiles.
+    cells_decoded,
+    /// Cells hidden by newer writes to the same coordinates.
+    cells_hidden,
+    /// Rows handed on.
+    rows_out,
+    /// Nanoseconds spent waiting for the storage.
+    fetch_nanos,
+    /// Nanoseconds spent unfiltering and converting to Arrow.
+    decode_nanos,
+}

@@ -1,0 +1,226 @@
+//! Planning a dense scan: the space tiles that the subarray touches, as arithmetic rather than as a list.
+//!
+//! The rows of a dense array are the cells of its non-empty domain, the box around those of all fragments. Per
+//! dimension the subarray's ranges touch some intervals of tile indexes; the tiles of the scan are their cross
+//! product, numbered in tile order, and a unit is a run of these numbers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use crate::array::domain::KeyBox;
+use crate::array::fragment::Fragment;
+use crate::array::subarray::DimRanges;
+use crate::array::tile_grid::{TileBox, TileGrid};
+use crate::error::{Error, Result};
+use crate::format::schema::Layout;
+use crate::read::fields::FragmentScan;
+use crate::read::spec::{EmptyCells, ScanSpec};
+
+/// Small tiles are read together until a unit holds so many cells.
+const UNIT_CELLS: u64 = 128 * 1024;
+
+/// A fragment's box of cells and of tiles.
+#[derive(Debug)]
+pub struct DenseFragment {
+    /// The cells it wrote.
+    pub domain: KeyBox,
+    /// The tiles it stores, which number them.
+    pub tiles: TileBox,
+}
+
+/// The units of a dense scan.
+#[derive(Debug)]
+pub struct DensePlan {
+    /// The grid of tiles.
+    pub grid: TileGrid,
+    /// The rows of the scan before ranges: the array's non-empty domain.
+    pub bounds: KeyBox,
+    /// As the plan's fragments.
+    pub fragments: Vec<DenseFragment>,
+    /// Per dimension the touched intervals of tile indexes, ascending.
+    intervals: Vec<TileIntervals>,
+    tiles: u64,
+    tiles_per_unit: u64,
+}
+
+/// Intervals of tile indexes of one dimension.
+#[derive(Debug)]
+struct TileIntervals {
+    ranges: Vec<Range<u64>>,
+    /// How many tiles lie before each range.
+    before: Vec<u64>,
+    count: u64,
+}
+
+impl TileIntervals {
+    fn new(grid: &TileGrid, dim: usize, bounds: (u64, u64), ranges: &DimRanges) -> Self {
+        let tile = |key| grid.tile_of(dim, key);
+        let mut intervals: Vec<Range<u64>> = Vec::new();
+        let mut push = |lo: u64, hi: u64| match intervals.last_mut() {
+            Some(last) if last.end >= tile(lo) => last.end = last.end.max(tile(hi) + 1),
+            _ => intervals.push(tile(lo)..tile(hi) + 1),
+        };
+        for range in ranges.clip_keys(bounds.0, bounds.1) {
+            push(range.lo, range.hi);
+        }
+        let mut count = 0_u64;
+        let mut before = Vec::with_capacity(intervals.len());
+        for interval in &intervals {
+            before.push(count);
+            count += interval.end - interval.start;
+        }
+        Self { ranges: intervals, before, count }
+    }
+
+    /// The tile index at a position among all intervals.
+    fn at(&self, position: u64) -> Option<u64> {
+        let i = self.before.partition_point(|before| *before <= position).checked_sub(1)?;
+        Some(self.ranges.get(i)?.start + (position - self.before.get(i)?))
+    }
+}
+
+impl DensePlan {
+    /// How many units there are.
+    pub fn unit_count(&self) -> u64 {
+        self.tiles.div_ceil(self.tiles_per_unit)
+    }
+
+    /// The tile indexes of the tiles of a unit, in tile order.
+    pub fn unit_tiles(&self, unit: u64) -> Vec<Vec<u64>> {
+        let first = unit.saturating_mul(self.tiles_per_unit);
+        let end = first.saturating_add(self.tiles_per_unit).min(self.tiles);
+        (first..end).filter_map(|position| self.tile_at(position)).collect()
+    }
+
+    fn tile_at(&self, position: u64) -> Option<Vec<u64>> {
+        let mut rest = position;
+        let mut tile = vec![0; self.intervals.len()];
+        let mut place = |(slot, axis): (&mut u64, &TileIntervals)| {
+            *slot = axis.at(rest % axis.count.max(1))?;
+            rest /= axis.count.max(1);
+            Some(())
+        };
+        match self.grid.tile_order() {
+            Layout::ColMajor => tile.iter_mut().zip(&self.intervals).try_for_each(&mut place),
+            _ => tile.iter_mut().zip(&self.intervals).rev().try_for_each(&mut place),
+        }?;
+        Some(tile)
+    }
+}
+
+/// Plans a scan of a dense array. Needs no I/O: the footers say all.
+pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
+    let table = Arc::clone(&spec.table);
+    let snapshot = &table.snapshot;
+    let grid = TileGrid::new(&snapshot.schema)?;
+    let mut counts = PlanCounts { fragments: snapshot.fragments.len() as u64, ..Default::default() };
+    let mut bounds: Option<KeyBox> = None;
+    let mut candidates = Vec::new();
+    for fragment in snapshot.fragments.iter() {
+        let Some(domain) = domain(fragment, &grid)? else { continue };
+        bounds = match bounds {
+            Some(bounds) => bounds.union(&domain),
+            None => Some(domain.clone()),
+        };
+        candidates.push((Arc::clone(fragment), domain));
+    }
+    let Some(bounds) = bounds else {
+        return Ok(empty(spec, counts));
+    };
+    let intervals = bounds
+        .ranges()
+        .enumerate()
+        .map(|(d, range)| TileIntervals::new(&grid, d, range, spec.subarray.dim(d)))
+        .collect::<Vec<_>>();
+    let tiles = intervals.iter().try_fold(1_u64, |tiles, i| tiles.checked_mul(i.count)).ok_or_else(|| {
+        Error::unsupported("the scan touches more than 2^64 tiles: restrict the dimensions with a filter")
+    })?;
+    let all_tiles = grid.tiles_of_box(&bounds).count().unwrap_or(u64::MAX);
+    counts.tiles = all_tiles;
+    counts.tiles_pruned = all_tiles.saturating_sub(tiles);
+
+    let dimensions = table.dimension_count();
+    let needed = needed_columns(&spec, |_| false)
+        .into_iter()
+        .enumerate()
+        .map(|(column, needed)| needed && column >= dimensions)
+        .collect::<Vec<_>>();
+    let (mut fragments, mut boxes) = (Vec::new(), Vec::new());
+    for (fragment, domain) in candidates {
+        if !touches(&domain, &spec) {
+            counts.fragments_pruned += 1;
+            continue;
+        }
+        check_tile_cells(&fragment, &grid)?;
+        boxes.push(DenseFragment { tiles: grid.tiles_of_box(&domain), domain });
+        fragments.push(FragmentScan::new(&table, fragment, &needed, false)?);
+    }
+    let rows = selected_rows(&bounds, &spec);
+    let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
+    let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
+    Ok(ScanPlan {
+        spec,
+        fragments,
+        counts,
+        exact_rows: rows.filter(|_| exact),
+        max_rows: rows.unwrap_or(u64::MAX),
+        units: Units::Dense(DensePlan { grid, bounds, fragments: boxes, intervals, tiles, tiles_per_unit }),
+    })
+}
+
+/// An array without fragments has no rows.
+fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
+    ScanPlan {
+        exact_rows: Some(0),
+        max_rows: 0,
+        spec,
+        fragments: Vec::new(),
+        units: Units::Sparse(Vec::new()),
+        counts,
+    }
+}
+
+/// The written box of a fragment, checked to lie inside the domain.
+fn domain(fragment: &Fragment, grid: &TileGrid) -> Result<Option<KeyBox>> {
+    let Some(ranges) = &fragment.footer.non_empty_domain else {
+        return Ok(None);
+    };
+    let at = |e: Error| e.with("fragment", &fragment.name.name);
+    let domain = KeyBox::from_ranges(&fragment.dimension_datatypes(), ranges).map_err(at)?;
+    if grid.domain().contains(&domain) {
+        return Ok(Some(domain));
+    }
+    // Old consolidations widened the box to whole tiles; what lies outside the domain is padding.
+    Ok(domain.intersect(grid.domain()))
+}
+
+/// The cells of a tile follow from the extents; the footer must agree.
+fn check_tile_cells(fragment: &Fragment, grid: &TileGrid) -> Result<()> {
+    if fragment.cells_per_tile() == grid.cells_per_tile() {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "the footer says {} cells per tile, the tile extents make {}",
+        fragment.cells_per_tile(),
+        grid.cells_per_tile()
+    ))
+    .with("fragment", &fragment.name.name))
+}
+
+fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
+    domain
+        .ranges()
+        .enumerate()
+        .all(|(d, (lo, hi))| spec.subarray.dim(d).intersects_keys(lo, hi))
+}
+
+/// Cells of `bounds` that the subarray selects, if a `u64` holds the number.
+fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
+    bounds.ranges().enumerate().try_fold(1_u64, |rows, (d, (lo, hi))| {
+        let selected = spec.subarray.dim(d).clip_keys(lo, hi).try_fold(0_u64, |sum, range| {
+            sum.checked_add((range.hi - range.lo).checked_add(1)?)
+        })?;
+        rows.checked_mul(selected)
+    })
+}

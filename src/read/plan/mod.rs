@@ -1,0 +1,144 @@
+//! The plan of a scan: which fragments, which tiles, in which units of work.
+//!
+//! A unit is read on its own, in any order, by anybody: a sparse unit is a few tiles (with a box to clip them to if
+//! they are resolved against each other), a dense unit is a run of space tiles in tile order. The plan holds units
+//! compactly, so a dense array of a billion tiles plans as fast as one of ten.
+
+pub mod dense;
+pub mod entangle;
+pub mod sparse;
+
+use std::ops::Range;
+
+use self::dense::DensePlan;
+use self::sparse::{SparsePlan, SparseUnit};
+use super::fields::FragmentScan;
+use super::spec::ScanSpec;
+use crate::error::Result;
+
+/// What planning considered and skipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanCounts {
+    /// Fragments the snapshot shows.
+    pub fragments: u64,
+    /// Fragments skipped because their non-empty domain lies outside the subarray.
+    pub fragments_pruned: u64,
+    /// Tiles of the fragments that were not skipped (dense: space tiles of the non-empty domain).
+    pub tiles: u64,
+    /// Tiles skipped because they lie outside the subarray.
+    pub tiles_pruned: u64,
+    /// Tiles whose cells must be compared with those of other tiles.
+    pub tiles_entangled: u64,
+}
+
+/// The kind of units.
+#[derive(Debug)]
+pub enum Units {
+    /// Units of a sparse array.
+    Sparse(Vec<SparseUnit>),
+    /// Units of a dense array.
+    Dense(DensePlan),
+}
+
+/// A planned scan.
+#[derive(Debug)]
+pub struct ScanPlan {
+    /// What was asked for.
+    pub spec: ScanSpec,
+    /// The fragments that are read, oldest first.
+    pub fragments: Vec<FragmentScan>,
+    /// The units.
+    pub units: Units,
+    /// What was considered and skipped.
+    pub counts: PlanCounts,
+    /// The number of rows, where the metadata alone proves it.
+    pub exact_rows: Option<u64>,
+    /// At most so many rows come out.
+    pub max_rows: u64,
+}
+
+impl ScanPlan {
+    /// Plans a scan. Reads the R-trees of the fragments in question, nothing else.
+    pub async fn new(spec: ScanSpec) -> Result<Self> {
+        let uri = spec.table.snapshot.storage.uri().to_owned();
+        let planned = if spec.table.snapshot.schema.is_dense() {
+            dense::plan(spec)
+        } else {
+            SparsePlan::new(spec).await
+        };
+        planned.map_err(|e| e.with("array", uri))
+    }
+
+    /// How many units there are.
+    pub fn unit_count(&self) -> u64 {
+        match &self.units {
+            Units::Sparse(units) => units.len() as u64,
+            Units::Dense(dense) => dense.unit_count(),
+        }
+    }
+
+    /// Cuts the units into at most `wanted` runs of about the same number of cells; at least one, possibly empty.
+    pub fn partitions(&self, wanted: usize) -> Vec<Range<u64>> {
+        let count = self.unit_count();
+        let wanted = (wanted.max(1) as u64).min(count.max(1));
+        let costs: Option<Vec<u64>> = match &self.units {
+            Units::Sparse(units) => Some(units.iter().map(|u| u.cells).collect()),
+            Units::Dense(_) => None,
+        };
+        let Some(costs) = costs else {
+            return (0..wanted)
+                .map(|i| share(count, i, wanted)..share(count, i + 1, wanted))
+                .collect();
+        };
+        cut_by_cost(&costs, wanted)
+    }
+}
+
+/// `count * i / n` without overflow.
+fn share(count: u64, i: u64, n: u64) -> u64 {
+    let exact = u128::from(count) * u128::from(i) / u128::from(n.max(1));
+    u64::try_from(exact).unwrap_or(u64::MAX)
+}
+
+fn cut_by_cost(costs: &[u64], wanted: u64) -> Vec<Range<u64>> {
+    let total: u64 = costs.iter().fold(0, |sum, c| sum.saturating_add(*c));
+    let mut ranges = Vec::new();
+    let (mut start, mut spent) = (0_u64, 0_u64);
+    for (i, cost) in costs.iter().enumerate() {
+        spent = spent.saturating_add(*cost);
+        let cut = ranges.len() as u64 + 1;
+        if cut < wanted && spent >= share(total, cut, wanted) {
+            ranges.push(start..i as u64 + 1);
+            start = i as u64 + 1;
+        }
+    }
+    ranges.push(start..costs.len() as u64);
+    ranges
+}
+
+/// The columns whose tiles a scan may read: projected, looked at by the predicate, or `extra`.
+fn needed_columns(spec: &ScanSpec, extra: impl Fn(usize) -> bool) -> Vec<bool> {
+    (0..spec.table.types.len())
+        .map(|column| {
+            spec.projection.contains(&column)
+                || spec.predicate_columns().contains(&column)
+                || extra(column)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_cut_by_cost_and_none_is_lost() {
+        assert_eq!(cut_by_cost(&[10, 1, 1, 1, 1, 1, 1, 1, 1, 1], 2), [0..1, 1..10]);
+        assert_eq!(cut_by_cost(&[1, 1, 1, 1], 4), [0..1, 1..2, 2..3, 3..4]);
+        assert_eq!(cut_by_cost(&[], 1), [0..0]);
+        let cuts = cut_by_cost(&[5, 0, 0, 7, 9, 1], 3);
+        assert_eq!(cuts.first().map(|r| r.start), Some(0));
+        assert_eq!(cuts.last().map(|r| r.end), Some(6));
+        assert!(cuts.windows(2).all(|w| w[0].end == w[1].start));
+    }
+}

@@ -1,0 +1,261 @@
+//! Planning a sparse scan: tiles by their MBRs, alone or to be resolved against each other.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::entangle::{EntangledUnit, Entanglement, TileBounds};
+use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use crate::array::fragment::{Fragment, TileIdx};
+use crate::array::key;
+use crate::array::subarray::{DimRanges, Subarray};
+use crate::array::window::Visibility;
+use crate::error::Result;
+use crate::format::fragment::rtree::Mbrs;
+use crate::format::schema::{ArraySchema, CellValNum};
+use crate::read::fields::FragmentScan;
+use crate::read::spec::ScanSpec;
+
+/// Tiles that stand alone are read together until a unit holds so many cells.
+const UNIT_CELLS: u64 = 128 * 1024;
+
+/// A tile of a fragment of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileRef {
+    /// Index into the plan's fragments.
+    pub fragment: usize,
+    /// The tile.
+    pub tile: TileIdx,
+    /// Cells in it.
+    pub cells: usize,
+    /// The MBR lies inside the subarray: no cell needs a test.
+    pub covered: bool,
+}
+
+/// Tiles read together.
+#[derive(Debug, Clone)]
+pub struct SparseUnit {
+    /// The tiles.
+    pub tiles: Vec<TileRef>,
+    /// The part of the subarray whose cells are this unit's; `None`: all of it.
+    pub clip: Option<Arc<Subarray>>,
+    /// Cells of several tiles may share coordinates: the newest wins.
+    pub resolve: bool,
+    /// Cells to decode.
+    pub cells: u64,
+}
+
+/// Planning state.
+pub(super) struct SparsePlan {
+    spec: ScanSpec,
+    counts: PlanCounts,
+}
+
+/// The tiles of one fragment that the subarray touches.
+struct Candidates {
+    mbrs: Arc<Mbrs>,
+    tiles: Vec<TileRef>,
+}
+
+impl SparsePlan {
+    pub(super) async fn new(spec: ScanSpec) -> Result<ScanPlan> {
+        let mut state = Self { spec, counts: PlanCounts::default() };
+        state.plan().await
+    }
+
+    async fn plan(&mut self) -> Result<ScanPlan> {
+        let table = Arc::clone(&self.spec.table);
+        let snapshot = &table.snapshot;
+        let schema = &snapshot.schema;
+        self.counts.fragments = snapshot.fragments.len() as u64;
+        let touched = snapshot
+            .fragments
+            .iter()
+            .filter(|f| f.footer.sparse_tile_count > 0 && touches(schema, f, &self.spec.subarray))
+            .cloned()
+            .collect::<Vec<_>>();
+        self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
+        let storage = &snapshot.storage;
+        let mbrs = try_join_all(touched.iter().map(|f| f.mbrs(storage))).await?;
+        let mut fragments = Vec::new();
+        let mut candidates = Vec::new();
+        for (fragment, mbrs) in touched.into_iter().zip(mbrs) {
+            let tiles = self.candidate_tiles(&fragment, &mbrs, fragments.len())?;
+            if tiles.is_empty() {
+                continue;
+            }
+            candidates.push(Candidates { mbrs, tiles });
+            fragments.push(fragment);
+        }
+        let units = self.units(&fragments, &candidates)?;
+        let resolves = units.iter().any(|u| u.resolve);
+        let tested = |column: usize| {
+            let is_dimension = column < schema.dimensions.len();
+            is_dimension && (resolves || !self.spec.subarray.dim(column).is_all())
+        };
+        let needed = needed_columns(&self.spec, tested);
+        let partly_visible = |f: &Fragment| f.visibility == Visibility::ByCell;
+        let needs_timestamps = resolves || fragments.iter().any(|f| partly_visible(f));
+        let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, resolves);
+        let fragments = fragments
+            .into_iter()
+            .map(|f| FragmentScan::new(&table, f, &needed, needs_timestamps))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(ScanPlan {
+            spec: self.spec.clone(),
+            fragments,
+            units: Units::Sparse(units),
+            counts: self.counts,
+            exact_rows,
+            max_rows,
+        })
+    }
+
+    /// The tiles of a fragment whose MBR the subarray touches.
+    fn candidate_tiles(
+        &mut self,
+        fragment: &Fragment,
+        mbrs: &Mbrs,
+        index: usize,
+    ) -> Result<Vec<TileRef>> {
+        let schema = &fragment.schema;
+        let mut tiles = Vec::new();
+        for tile in 0..mbrs.len() {
+            let idx = TileIdx(tile as u64);
+            let (mut touched, mut covered) = (true, true);
+            for (d, dimension) in schema.dimensions.iter().enumerate() {
+                let ranges = self.spec.subarray.dim(d);
+                if ranges.is_all() {
+                    continue;
+                }
+                let (lo, hi) = mbrs.range(tile, d);
+                let (touches, covers) = match dimension.cell_val_num {
+                    CellValNum::Var => {
+                        (ranges.intersects_bytes(lo, hi), ranges.covers_bytes(lo, hi))
+                    }
+                    CellValNum::Fixed(_) => {
+                        let lo = key::key(dimension.datatype, lo)?;
+                        let hi = key::key(dimension.datatype, hi)?;
+                        (ranges.intersects_keys(lo, hi), ranges.covers_keys(lo, hi))
+                    }
+                };
+                touched &= touches;
+                covered &= covers;
+                if !touched {
+                    break;
+                }
+            }
+            if touched {
+                let cells = fragment.sparse_tile_cells(idx)?;
+                tiles.push(TileRef { fragment: index, tile: idx, cells, covered });
+            }
+        }
+        self.counts.tiles += mbrs.len() as u64;
+        self.counts.tiles_pruned += (mbrs.len() - tiles.len()) as u64;
+        Ok(tiles)
+    }
+
+    /// Splits the tiles into those that stand alone and those resolved against each other.
+    fn units(
+        &mut self,
+        fragments: &[Arc<Fragment>],
+        candidates: &[Candidates],
+    ) -> Result<Vec<SparseUnit>> {
+        let schema = &self.spec.table.snapshot.schema;
+        let with_timestamps = |f: &Arc<Fragment>| f.footer.has_timestamps;
+        let may_entangle = !schema.allows_duplicates
+            && (fragments.len() > 1 || fragments.iter().any(with_timestamps));
+        let tiles = candidates.iter().flat_map(|c| c.tiles.iter().copied()).collect::<Vec<_>>();
+        if !may_entangle {
+            return Ok(group_alone(&tiles));
+        }
+        let boxes = candidates.iter().flat_map(Candidates::boxes).collect::<Vec<_>>();
+        let bounds = TileBounds::new(schema, &boxes)?;
+        let versions = fragments.iter().map(with_timestamps).collect::<Vec<_>>();
+        let split = Entanglement::new(&tiles, &bounds, &versions).split();
+        let pick = |i: &usize| tiles.get(*i).copied();
+        let alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
+        self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
+        let mut units = group_alone(&alone);
+        for EntangledUnit { members, clip, resolve } in split.units {
+            let clip = bounds.subarray(&clip);
+            let clip = self.spec.subarray.intersect(&clip);
+            let members = members.iter().filter_map(pick).collect::<Vec<_>>();
+            units.push(SparseUnit {
+                cells: members.iter().map(|t| t.cells as u64).sum(),
+                tiles: members.into_iter().map(|t| TileRef { covered: false, ..t }).collect(),
+                clip: Some(Arc::new(clip)),
+                resolve,
+            });
+        }
+        Ok(units)
+    }
+
+    /// The exact number of rows if the metadata proves it, and an upper bound.
+    fn row_bounds(
+        &self,
+        fragments: &[Arc<Fragment>],
+        candidates: &[Candidates],
+        resolves: bool,
+    ) -> (Option<u64>, u64) {
+        let tiles = || candidates.iter().flat_map(|c| &c.tiles);
+        let max = tiles().fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64));
+        let exact = !resolves
+            && self.spec.predicate.is_none()
+            && tiles().all(|t| t.covered)
+            && fragments.iter().all(|f| f.visibility == Visibility::Whole);
+        (exact.then_some(max), max)
+    }
+}
+
+impl Candidates {
+    fn boxes(&self) -> impl Iterator<Item = (&Mbrs, usize)> {
+        self.tiles.iter().map(|t| (self.mbrs.as_ref(), t.tile.get()))
+    }
+}
+
+/// Whether the subarray touches the non-empty domain of a fragment.
+fn touches(schema: &ArraySchema, fragment: &Fragment, subarray: &Subarray) -> bool {
+    let Some(domain) = &fragment.footer.non_empty_domain else {
+        return false;
+    };
+    schema.dimensions.iter().zip(domain).enumerate().all(|(d, (dimension, range))| {
+        let ranges: &DimRanges = subarray.dim(d);
+        if ranges.is_all() {
+            return true;
+        }
+        match dimension.cell_val_num {
+            CellValNum::Var => ranges.intersects_bytes(&range.lo, &range.hi),
+            CellValNum::Fixed(_) => {
+                let lo = key::key(dimension.datatype, &range.lo);
+                let hi = key::key(dimension.datatype, &range.hi);
+                // A box that cannot be read proves nothing.
+                lo.ok().zip(hi.ok()).is_none_or(|(lo, hi)| ranges.intersects_keys(lo, hi))
+            }
+        }
+    })
+}
+
+/// Units of neighbouring tiles of one fragment.
+fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
+    let mut units: Vec<SparseUnit> = Vec::new();
+    for tile in tiles {
+        let joins = units.last().is_some_and(|unit| {
+            unit.cells < UNIT_CELLS && unit.tiles.last().is_some_and(|t| t.fragment == tile.fragment)
+        });
+        match units.last_mut() {
+            Some(unit) if joins => {
+                unit.tiles.push(*tile);
+                unit.cells += tile.cells as u64;
+            }
+            _ => units.push(SparseUnit {
+                tiles: vec![*tile],
+                clip: None,
+                resolve: false,
+                cells: tile.cells as u64,
+            }),
+        }
+    }
+    units
+}
+

@@ -1,0 +1,148 @@
+//! Running a scan: units are fetched ahead while others are decoded, within the memory granted.
+//!
+//! Unfiltering and converting a tile takes milliseconds, so it happens on blocking threads, never while a stream is
+//! polled. Dropping the stream drops the fetches; a decode under way finishes into nothing.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::{self, FuturesOrdered, Stream};
+
+use super::memory::{Grant, MemoryBudget};
+use super::metrics::ScanMetrics;
+use super::plan::{ScanPlan, Units};
+use super::{dense, sparse};
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Scratch;
+
+/// Units in flight per partition: one is decoded while the next is fetched.
+const UNITS_IN_FLIGHT: usize = 2;
+
+thread_local! {
+    /// Decompression contexts are expensive to make; each decoding thread keeps its own.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// What all units of a partition share.
+#[derive(Debug)]
+pub struct ScanContext {
+    /// The plan.
+    pub plan: Arc<ScanPlan>,
+    /// The schema of the batches.
+    pub schema: SchemaRef,
+    /// Where memory comes from.
+    pub memory: Arc<dyn MemoryBudget>,
+    /// What is counted.
+    pub metrics: Arc<ScanMetrics>,
+}
+
+impl ScanContext {
+    /// The context of one partition.
+    pub fn new(plan: Arc<ScanPlan>, memory: Arc<dyn MemoryBudget>, metrics: Arc<ScanMetrics>) -> Self {
+        Self { schema: plan.spec.output_schema(), plan, memory, metrics }
+    }
+
+    /// Runs `work` on a thread made for work, with that thread's scratch buffers.
+    pub async fn decode<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self, &mut Scratch) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let context = Arc::clone(self);
+        let task = tokio::task::spawn_blocking(move || {
+            SCRATCH.with_borrow_mut(|scratch| {
+                let started = Instant::now();
+                let done = work(&context, scratch);
+                context.metrics.decode_nanos.add_elapsed(started);
+                done
+            })
+        });
+        task.await
+            .map_err(|e| Error::internal("decoding stopped before it was done").with_source(e))?
+    }
+
+    async fn read(self: Arc<Self>, unit: u64) -> Result<UnitBatches> {
+        let (batches, grant) = match &self.plan.units {
+            Units::Sparse(units) => {
+                let index = usize::try_from(unit)?;
+                let unit = units
+                    .get(index)
+                    .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
+                sparse::read_unit(&self, index, unit).await?
+            }
+            Units::Dense(dense) => dense::read_unit(&self, dense.unit_tiles(unit)).await?,
+        };
+        Ok(UnitBatches { batches: batches.into(), grant })
+    }
+}
+
+/// The rows of a unit, with the memory they occupy.
+struct UnitBatches {
+    batches: VecDeque<RecordBatch>,
+    grant: Option<Grant>,
+}
+
+struct Running {
+    context: Arc<ScanContext>,
+    units: Range<u64>,
+    in_flight: FuturesOrdered<BoxFuture<'static, (u64, Result<UnitBatches>)>>,
+    /// Units to keep in flight.
+    width: usize,
+    current: Option<UnitBatches>,
+}
+
+/// The batches of a run of units, in the order of the units.
+pub fn read_units(
+    context: Arc<ScanContext>,
+    units: Range<u64>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let running = Running {
+        context,
+        units,
+        in_flight: FuturesOrdered::new(),
+        width: UNITS_IN_FLIGHT,
+        current: None,
+    };
+    stream::try_unfold(running, |mut running| async move {
+        let uri = running.context.plan.spec.table.snapshot.storage.uri().to_owned();
+        let batch = running.next().await.map_err(|e| e.with("array", uri))?;
+        Ok(batch.map(|batch| (batch, running)))
+    })
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(current) = &mut self.current {
+                if let Some(batch) = current.batches.pop_front() {
+                    self.context.metrics.rows_out.add(batch.num_rows());
+                    return Ok(Some(batch));
+                }
+                drop(current.grant.take());
+                self.current = None;
+            }
+            while self.in_flight.len() < self.width {
+                let Some(unit) = self.units.next() else { break };
+                let read = Arc::clone(&self.context).read(unit);
+                self.in_flight.push_back(Box::pin(async move { (unit, read.await) }));
+            }
+            match self.in_flight.next().await {
+                None => return Ok(None),
+                Some((_, Ok(unit))) => self.current = Some(unit),
+                Some((unit, Err(e))) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
+                    // Reading ahead asked for too much: begin again at this unit, one at a time.
+                    self.in_flight = FuturesOrdered::new();
+                    self.units.start = unit;
+                    self.width = 1;
+                }
+                Some((_, Err(e))) => return Err(e),
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The DataFusion seam: arrays as tables of a session.
+//!
+//! [`register`] teaches a session `STORED AS TILEDB`, the `tiledb.*` options, and paths of arrays as table names.
+//! [`TileDbTable`] is the provider; [`source`] the scan operator; [`ranges`] turns predicates into subarrays.
+
+mod budget;
+mod factory;
+mod open;
+pub mod options;
+mod predicate;
+pub mod provider;
+#[path = "/tmp/w/stub/ranges.rs"]
+pub mod ranges;
+pub mod source;
+mod url_table;
+
+use std::sync::Arc;
+
+use datafusion::error::DataFusionError;
+use datafusion::prelude::SessionContext;
+use futures::FutureExt;
+
+pub use self::open::TileDbTableBuilder;
+pub use self::provider::TileDbTable;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
+/// of arrays as table names (`SELECT * FROM '/data/array'`).
+///
+/// Registering twice does no harm. Call it before or after `enable_url_table`.
+pub fn register(ctx: &SessionContext) -> Result<()> {
+    ctx.state_ref()
+        .write()
+        .table_factories_mut()
+        .insert("TILEDB".to_owned(), Arc::new(factory::TileDbTableFactory));
+    ctx.register_table_options_extension(options::TileDbTableOptions::default());
+    url_table::install(ctx, |path, options, runtime| {
+        async move {
+            match open::open_table(&path, &options, &runtime).await {
+                Ok(table) => Ok(Some(Arc::new(table) as _)),
+                // A place without an array may still be a file that others read.
+                Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+                Err(e) if e.kind() == ErrorKind::NotAnArray && !is_group(&e) => Ok(None),
+                Err(e) => Err(to_datafusion(e)),
+            }
+        }
+        .boxed()
+    });
+    Ok(())
+}
+
+fn is_group(error: &Error) -> bool {
+    error.message().contains("TileDB group")
+}
+
+/// The one place where our error becomes DataFusion's.
+pub(crate) fn to_datafusion(error: Error) -> DataFusionError {
+    match error.kind() {
+        ErrorKind::OutOfMemory => DataFusionError::ResourcesExhausted(error.to_string()),
+        _ => DataFusionError::External(Box::new(error)),
+    }
+}

@@ -1,0 +1,127 @@
+//! Opening an array as a table, by path or URL.
+
+use std::sync::Arc;
+
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use object_store::path::Path;
+use url::Url;
+
+use super::options::TableOptions;
+use super::provider::TileDbTable;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::error::{Error, Result};
+use crate::storage::{Location, RequestLog, Storage};
+
+impl TableOptions {
+    pub(super) fn window(&self) -> Result<OpenWindow> {
+        let start = TimestampMs(self.timestamp_start.unwrap_or(0));
+        OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
+    }
+}
+
+/// Where `path` lies: on this machine, or in an object store that the runtime knows.
+pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
+    let Some((scheme, _)) = path.split_once("://") else {
+        return Location::local(path);
+    };
+    if scheme.eq_ignore_ascii_case("file") {
+        return Location::local(path);
+    }
+    let bad = |why: String| Error::invalid(format!("'{path}' cannot be used as a location: {why}"));
+    let url = Url::parse(path).map_err(|e| bad(e.to_string()))?;
+    let root = format!("{}://{}", url.scheme(), url.authority());
+    let store_url = ObjectStoreUrl::parse(&root).map_err(|e| bad(e.to_string()))?;
+    let store = runtime.object_store(&store_url).map_err(|e| {
+        Error::unsupported(format!(
+            "no object store is registered for '{root}': register one with the session's runtime first"
+        ))
+        .with_source(e)
+    })?;
+    let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
+    Ok(Location::new(store, path_in_store, path))
+}
+
+/// Opens the array at `path`.
+pub(super) async fn open_table(
+    path: &str,
+    options: &TableOptions,
+    runtime: &RuntimeEnv,
+) -> Result<TileDbTable> {
+    let storage = Storage::new(locate(path, runtime)?);
+    TileDbTable::open_storage(storage, options.clone()).await
+}
+
+/// Opens a [`TileDbTable`] with options; see [`TileDbTable::builder`].
+#[derive(Debug, Clone)]
+pub struct TileDbTableBuilder {
+    uri: String,
+    options: TableOptions,
+    location: Option<Location>,
+    request_log: Option<Arc<RequestLog>>,
+}
+
+impl TileDbTableBuilder {
+    pub(super) fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            options: TableOptions::default(),
+            location: None,
+            request_log: None,
+        }
+    }
+
+    /// Ignores what was written before this moment (milliseconds since the epoch).
+    #[must_use]
+    pub fn timestamp_start(mut self, ms: u64) -> Self {
+        self.options.timestamp_start = Some(ms);
+        self
+    }
+
+    /// Ignores what was written after this moment (milliseconds since the epoch).
+    #[must_use]
+    pub fn timestamp_end(mut self, ms: u64) -> Self {
+        self.options.timestamp_end = Some(ms);
+        self
+    }
+
+    /// Takes all options at once.
+    #[must_use]
+    pub fn options(mut self, options: TableOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets one option by its name, with or without the prefix `tiledb.`.
+    pub fn option(mut self, key: &str, value: &str) -> Result<Self> {
+        self.options.set(key, value)?;
+        Ok(self)
+    }
+
+    /// Reads from an object store of the caller's, for example one in memory.
+    #[must_use]
+    pub fn location(mut self, location: Location) -> Self {
+        self.location = Some(location);
+        self
+    }
+
+    /// Enters every storage request into a log.
+    #[must_use]
+    pub fn request_log(mut self, log: Arc<RequestLog>) -> Self {
+        self.request_log = Some(log);
+        self
+    }
+
+    /// Opens the array.
+    pub async fn open(self) -> Result<TileDbTable> {
+        let location = match self.location {
+            Some(location) => location,
+            None => Location::local(&self.uri)?,
+        };
+        let mut storage = Storage::new(location);
+        if let Some(log) = self.request_log {
+            storage = storage.with_request_log(log);
+        }
+        TileDbTable::open_storage(storage, self.options).await
+    }
+}

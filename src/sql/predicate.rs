@@ -1,0 +1,53 @@
+//! DataFusion expressions as predicates of the scan.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::cast::as_boolean_array;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+
+use crate::error::{Error, Result};
+use crate::read::Predicate;
+
+/// A physical expression over the columns it looks at.
+#[derive(Debug)]
+pub(crate) struct ExprPredicate {
+    expr: Arc<dyn PhysicalExpr>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl ExprPredicate {
+    /// Takes an expression over the table's columns.
+    pub(crate) fn new(
+        expr: &Arc<dyn PhysicalExpr>,
+        table_schema: &SchemaRef,
+    ) -> datafusion::error::Result<Self> {
+        let mut columns = collect_columns(expr).iter().map(|c| c.index()).collect::<Vec<_>>();
+        columns.sort_unstable();
+        columns.dedup();
+        let schema: SchemaRef = Arc::new(Schema::clone(&table_schema.project(&columns)?));
+        let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
+        Ok(Self { expr, columns, schema })
+    }
+}
+
+impl Predicate for ExprPredicate {
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
+        let failed = |e: datafusion::error::DataFusionError| {
+            Error::invalid(format!("the condition {} failed", self.expr)).with_source(e)
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.to_vec(), &options)
+            .map_err(|e| failed(e.into()))?;
+        let value = self.expr.evaluate(&batch).map_err(failed)?;
+        let array = value.into_array(rows).map_err(failed)?;
+        Ok(as_boolean_array(&array).map_err(failed)?.clone())
+    }
+}

@@ -1,0 +1,200 @@
+//! The table provider: an array as a DataFusion table.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::TileDbTableBuilder;
+use super::options::TableOptions;
+use super::predicate::ExprPredicate;
+use super::ranges::{self, DimensionColumn};
+use super::source::TileDbSource;
+use super::to_datafusion;
+use crate::array::snapshot::Snapshot;
+use crate::array::subarray::Subarray;
+use crate::array::table::ArrayTable;
+use crate::array::types::TypeOptions;
+use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::storage::Storage;
+
+/// A TileDB array as a table: its dimensions, then its attributes, as columns.
+///
+/// The array is listed anew for every query, so the table is never stale, unless options pin it to a time.
+#[derive(Debug)]
+pub struct TileDbTable {
+    storage: Storage,
+    options: TableOptions,
+    schema: SchemaRef,
+}
+
+impl TileDbTable {
+    /// Opens the array at a local path or `file://` URL, as it is now.
+    pub async fn open(uri: impl Into<String>) -> crate::error::Result<Self> {
+        Self::builder(uri).open().await
+    }
+
+    /// Opens an array with options, for example as of a time.
+    pub fn builder(uri: impl Into<String>) -> TileDbTableBuilder {
+        TileDbTableBuilder::new(uri)
+    }
+
+    pub(super) async fn open_storage(
+        storage: Storage,
+        options: TableOptions,
+    ) -> crate::error::Result<Self> {
+        let table = snapshot_table(&storage, &options).await?;
+        Ok(Self { schema: table.schema, storage, options })
+    }
+
+    /// The array as it is now, under the columns it was opened with.
+    async fn table(&self) -> crate::error::Result<ArrayTable> {
+        let table = snapshot_table(&self.storage, &self.options).await?;
+        if table.schema != self.schema {
+            return Err(crate::Error::invalid(
+                "the columns of the array changed since the table was created: create the table again",
+            )
+            .with("array", self.storage.uri()));
+        }
+        Ok(table)
+    }
+
+    async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
+        let table = Arc::new(self.table().await.map_err(to_datafusion)?);
+        let projection = match args.projection() {
+            Some(projection) => projection.to_vec(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let mut subarray = Subarray::all(table.dimension_count());
+        let mut predicate = None;
+        let mut residual = None;
+        if let Some(filter) = conjunction(args.filters().unwrap_or_default().iter().cloned()) {
+            let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+            let expr = state.create_physical_expr(filter, &df_schema)?;
+            let dimensions = DimensionColumn::of_table(&table);
+            let split = ranges::split(&expr, &dimensions);
+            subarray = split.subarray;
+            residual = split.residual;
+        }
+        if let Some(expr) = &residual {
+            predicate = Some(Arc::new(ExprPredicate::new(expr, &self.schema)?) as Arc<dyn Predicate>);
+        }
+        let spec = ScanSpec {
+            table,
+            projection,
+            subarray: Arc::new(subarray),
+            predicate,
+            empty_cells: self.options.empty_cells,
+        };
+        let plan = ScanPlan::new(spec).await.map_err(to_datafusion)?;
+        let partitions = state.config().target_partitions();
+        Ok(TileDbSource::new(Arc::new(plan), residual, partitions, args.limit()))
+    }
+}
+
+async fn snapshot_table(
+    storage: &Storage,
+    options: &TableOptions,
+) -> crate::error::Result<ArrayTable> {
+    let snapshot = Snapshot::open(storage, options.window()?).await?;
+    let types = TypeOptions { invalid_utf8: options.invalid_utf8, time_as: options.time_as };
+    let dense = snapshot.schema.is_dense();
+    let table = ArrayTable::new(snapshot, &types)?;
+    Ok(match options.empty_cells {
+        EmptyCells::Null if dense => table.with_nullable_attributes(),
+        _ => table,
+    })
+}
+
+#[async_trait]
+impl TableProvider for TileDbTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        None
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, datafusion::logical_expr::LogicalPlan>> {
+        None
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let args = ScanArgs::default()
+            .with_projection(projection.map(Vec::as_slice))
+            .with_filters(Some(filters))
+            .with_limit(limit);
+        Ok(DataSourceExec::from_data_source(self.plan(state, &args).await?))
+    }
+
+    async fn scan_with_args<'a>(
+        &self,
+        state: &dyn Session,
+        args: ScanArgs<'a>,
+    ) -> Result<ScanResult> {
+        let plan: Arc<dyn ExecutionPlan> =
+            DataSourceExec::from_data_source(self.plan(state, &args).await?);
+        Ok(plan.into())
+    }
+
+    /// The scan evaluates every row, so every filter it can evaluate at all is exact.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        filters
+            .iter()
+            .map(|filter| {
+                Ok(if evaluable(filter)? {
+                    TableProviderFilterPushDown::Exact
+                } else {
+                    TableProviderFilterPushDown::Unsupported
+                })
+            })
+            .collect()
+    }
+
+    async fn delete_from(
+        &self,
+        _state: &dyn Session,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan_err!("DELETE is not supported on TileDB arrays by this release")
+    }
+}
+
+/// Whether an expression needs nothing but the columns of one row.
+fn evaluable(filter: &Expr) -> Result<bool> {
+    let needs_more = filter.exists(|e| {
+        Ok(matches!(
+            e,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::OuterReferenceColumn(_, _)
+                | Expr::Placeholder(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        ))
+    })?;
+    Ok(!needs_more && !filter.is_volatile())
+}

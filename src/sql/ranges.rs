@@ -1,0 +1,152 @@
+//! From a predicate to a subarray: what ranges on dimensions decide, and what is left to evaluate.
+//!
+//! Every expression is asked for the cells where it is *true* or where it is *false* ([`Truth`]): with NULL these
+//! are not each other's complement, and asking both ways makes NOT, AND and OR three-valued without any rewriting.
+//! The answer is a subarray that holds at least those cells, and says whether it holds exactly those; a conjunct
+//! answered exactly is not evaluated again. A wrong "exactly" is a wrong result, so whatever is not known to be
+//! right is "at least", and an unknown expression is "everything, at least".
+
+mod atoms;
+mod column;
+mod set;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, DynamicFilterPhysicalExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
+use datafusion::scalar::ScalarValue;
+
+pub use column::DimensionColumn;
+use set::Set;
+
+use crate::array::subarray::Subarray;
+
+/// A predicate, divided.
+#[derive(Debug, Clone)]
+pub struct Split {
+    /// The cells that can satisfy the predicate.
+    pub subarray: Subarray,
+    /// The conjuncts still to be evaluated on those cells.
+    pub residual: Option<Arc<dyn PhysicalExpr>>,
+}
+
+/// Divides a conjunction over the table's columns. `dimensions` are all dimensions of the array, in order.
+pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) -> Split {
+    let analysis = Analysis { dimensions };
+    let conjuncts = operands(predicate, Operator::And);
+    let sets: Vec<Set> = conjuncts
+        .iter()
+        .map(|c| analysis.cells(c, Truth::True, 0))
+        .collect();
+    let residual = conjuncts
+        .into_iter()
+        .zip(&sets)
+        .filter(|(_, set)| !set.exact)
+        .map(|(c, _)| Arc::clone(c));
+    let residual = conjunction_opt(residual.collect::<Vec<_>>());
+    let subarray = Set::all_of(sets, dimensions.len()).subarray;
+    let residual = residual.filter(|_| !subarray.is_empty());
+    Split { subarray, residual }
+}
+
+/// Nested deeper than this, an expression counts as unknown. (Chains of AND or OR are one level.)
+const DEEPEST: usize = 64;
+
+/// Which cells are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Truth {
+    /// Those where the expression is true.
+    True,
+    /// Those where it is false: not those where it is NULL.
+    False,
+}
+
+impl Truth {
+    fn not(self) -> Self {
+        match self {
+            Self::True => Self::False,
+            Self::False => Self::True,
+        }
+    }
+
+    fn is(self, value: bool) -> bool {
+        (self == Self::True) == value
+    }
+}
+
+struct Analysis<'a> {
+    dimensions: &'a [DimensionColumn],
+}
+
+impl Analysis<'_> {
+    fn ndim(&self) -> usize {
+        self.dimensions.len()
+    }
+
+    /// The cells where `expr` is `truth`.
+    fn cells(&self, expr: &Arc<dyn PhysicalExpr>, truth: Truth, depth: usize) -> Set {
+        if depth > DEEPEST {
+            return Set::unknown(self.ndim());
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            return self.constant(literal.value(), truth);
+        }
+        if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            return self.cells(not.arg(), truth.not(), depth + 1);
+        }
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>()
+            && let op @ (Operator::And | Operator::Or) = binary.op()
+        {
+            let operands = operands(expr, *op);
+            let sets = operands
+                .into_iter()
+                .map(|e| self.cells(e, truth, depth + 1))
+                .collect();
+            // False is to OR what true is to AND.
+            return match truth.is(*op == Operator::And) {
+                true => Set::all_of(sets, self.ndim()),
+                false => Set::any_of(sets, self.ndim()),
+            };
+        }
+        if let Some(dynamic) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            return self.dynamic(dynamic, truth, depth);
+        }
+        self.atom(expr, truth)
+            .unwrap_or_else(|| Set::unknown(self.ndim()))
+    }
+
+    fn constant(&self, value: &ScalarValue, truth: Truth) -> Set {
+        match value {
+            ScalarValue::Boolean(Some(value)) if truth.is(*value) => Set::all(self.ndim()),
+            ScalarValue::Boolean(_) | ScalarValue::Null => Set::none(self.ndim()),
+            _ => Set::unknown(self.ndim()),
+        }
+    }
+
+    /// A filter that tightens while the query runs: what it says now holds from now on, but it stays in the residual.
+    fn dynamic(&self, filter: &DynamicFilterPhysicalExpr, truth: Truth, depth: usize) -> Set {
+        match (truth, filter.current()) {
+            (Truth::True, Ok(current)) => self.cells(&current, truth, depth + 1).at_least(),
+            _ => Set::unknown(self.ndim()),
+        }
+    }
+}
+
+/// The operands of a chain of one operator, left to right, however it is nested.
+fn operands(expr: &Arc<dyn PhysicalExpr>, op: Operator) -> Vec<&Arc<dyn PhysicalExpr>> {
+    let mut found = Vec::new();
+    let mut pending = vec![expr];
+    while let Some(expr) = pending.pop() {
+        match expr.downcast_ref::<BinaryExpr>() {
+            Some(binary) if *binary.op() == op => pending.extend([binary.right(), binary.left()]),
+            _ => found.push(expr),
+        }
+    }
+    found
+}

@@ -1,0 +1,273 @@
+//! Predicates on one dimension: comparisons, IN lists, LIKE, NULL tests.
+//!
+//! A dimension is never NULL, so a predicate on it is NULL only through a NULL literal, and then it is so for
+//! every cell. `None` means: nothing is known.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::scalar::ScalarValue;
+
+use super::set::Set;
+use super::view::{Value, View};
+use super::{Analysis, Truth};
+use crate::array::subarray::{BytesRange, DimRanges};
+
+impl Analysis<'_> {
+    /// The cells where `expr`, which is no AND, OR or NOT, is `truth`.
+    pub(super) fn atom(&self, expr: &Arc<dyn PhysicalExpr>, truth: Truth) -> Option<Set> {
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            self.comparison(binary, truth)
+        } else if let Some(list) = expr.downcast_ref::<InListExpr>() {
+            self.in_list(list, truth)
+        } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            self.like(like, truth)
+        } else if let Some(null) = expr.downcast_ref::<IsNullExpr>() {
+            self.null_test(null.arg(), truth.not())
+        } else if let Some(null) = expr.downcast_ref::<IsNotNullExpr>() {
+            self.null_test(null.arg(), truth)
+        } else {
+            self.starts_with(expr.downcast_ref::<ScalarFunctionExpr>()?, truth)
+        }
+    }
+
+    fn view(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<View> {
+        View::new(expr, self.dimensions)
+    }
+
+    fn set(&self, view: &View, ranges: DimRanges, exact: bool) -> Set {
+        Set::of_dim(self.ndim(), view.dim, ranges, exact)
+    }
+
+    fn everywhere(&self, holds: bool) -> Set {
+        if holds {
+            Set::all(self.ndim())
+        } else {
+            Set::none(self.ndim())
+        }
+    }
+
+    fn comparison(&self, binary: &BinaryExpr, truth: Truth) -> Option<Set> {
+        let (left, right) = (binary.left(), binary.right());
+        let (view, op, scalar) = match (
+            left.downcast_ref::<Literal>(),
+            right.downcast_ref::<Literal>(),
+        ) {
+            (None, Some(literal)) => (self.view(left)?, *binary.op(), literal.value()),
+            (Some(literal), None) => (self.view(right)?, binary.op().swap()?, literal.value()),
+            _ => return None,
+        };
+        let value = view.value(scalar)?;
+        if value == Value::Null {
+            return self.with_null(&view, op, truth);
+        }
+        let op = match op {
+            Operator::IsDistinctFrom => Operator::NotEq,
+            Operator::IsNotDistinctFrom => Operator::Eq,
+            other => other,
+        };
+        let op = if truth.is(true) { op } else { op.negate()? };
+        let (ranges, exact) = view.select(op, &value)?;
+        Some(self.set(&view, ranges, exact))
+    }
+
+    /// A comparison with NULL.
+    fn with_null(&self, view: &View, op: Operator, truth: Truth) -> Option<Set> {
+        match op {
+            // A cast that fails may be NULL itself.
+            Operator::IsDistinctFrom if view.total => Some(self.everywhere(truth.is(true))),
+            Operator::IsNotDistinctFrom if view.total => Some(self.everywhere(truth.is(false))),
+            Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq => Some(self.everywhere(false)),
+            _ => None,
+        }
+    }
+
+    fn in_list(&self, list: &InListExpr, truth: Truth) -> Option<Set> {
+        let view = self.view(list.expr())?;
+        let mut values = Vec::with_capacity(list.len());
+        let mut has_null = false;
+        for item in list.list() {
+            match view.value(item.downcast_ref::<Literal>()?.value())? {
+                Value::Null => has_null = true,
+                value => values.push(value),
+            }
+        }
+        if truth.is(!list.negated()) {
+            let (ranges, exact) = view.select_any(&values)?;
+            return Some(self.set(&view, ranges, exact));
+        }
+        if has_null {
+            return Some(self.everywhere(false));
+        }
+        // What is surely in the list is what a superset of the others leaves out: zeros may be either.
+        let sure: Vec<Value> = values
+            .iter()
+            .filter(|value| **value != Value::Zero)
+            .cloned()
+            .collect();
+        let (ranges, exact) = view.select_any(&sure)?;
+        Some(self.set(
+            &view,
+            ranges.complement(),
+            exact && sure.len() == values.len(),
+        ))
+    }
+
+    /// Whether a dimension is NULL: no, but a cast of it that fails may be.
+    fn null_test(&self, expr: &Arc<dyn PhysicalExpr>, is_not_null: Truth) -> Option<Set> {
+        let view = self.view(expr)?;
+        view.total.then(|| self.everywhere(is_not_null.is(true)))
+    }
+
+    fn like(&self, like: &LikeExpr, truth: Truth) -> Option<Set> {
+        let view = self
+            .view(like.expr())
+            .filter(|view| view.is_bytes() && !like.case_insensitive())?;
+        let scalar = like.pattern().downcast_ref::<Literal>()?.value();
+        if scalar.is_null() {
+            return Some(self.everywhere(false));
+        }
+        let pattern = Pattern::new(text(scalar)?);
+        self.strings(
+            &view,
+            pattern.ranges(),
+            pattern.exact(),
+            truth.is(!like.negated()),
+        )
+    }
+
+    fn starts_with(&self, call: &ScalarFunctionExpr, truth: Truth) -> Option<Set> {
+        let [expr, prefix] = call.args() else {
+            return None;
+        };
+        if call.fun().name() != "starts_with" {
+            return None;
+        }
+        let view = self.view(expr).filter(View::is_bytes)?;
+        let scalar = prefix.downcast_ref::<Literal>()?.value();
+        if scalar.is_null() {
+            return Some(self.everywhere(false));
+        }
+        let range = BytesRange::prefix(text(scalar)?.as_bytes());
+        self.strings(
+            &view,
+            DimRanges::from_bytes(vec![range]),
+            true,
+            truth.is(true),
+        )
+    }
+
+    /// The strings of some ranges, or all others.
+    fn strings(&self, view: &View, ranges: DimRanges, exact: bool, matching: bool) -> Option<Set> {
+        match (matching, exact) {
+            (true, _) => Some(self.set(view, ranges, exact)),
+            (false, true) => Some(self.set(view, ranges.complement(), true)),
+            (false, false) => None,
+        }
+    }
+}
+
+fn text(scalar: &ScalarValue) -> Option<&str> {
+    match scalar {
+        ScalarValue::Dictionary(_, inner) => text(inner),
+        other => other.try_as_str().flatten(),
+    }
+}
+
+/// What a LIKE pattern asks of the start of a string. A backslash makes the next character an ordinary one.
+#[derive(Debug, PartialEq, Eq)]
+struct Pattern {
+    prefix: String,
+    rest: Rest,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    /// Nothing may follow.
+    Nothing,
+    /// Anything may follow.
+    Anything,
+    /// Something else.
+    Unknown,
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Self {
+        let mut prefix = String::new();
+        let mut chars = pattern.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '%' if chars.all(|c| c == '%') => {
+                    return Self {
+                        prefix,
+                        rest: Rest::Anything,
+                    };
+                }
+                '%' | '_' => {
+                    return Self {
+                        prefix,
+                        rest: Rest::Unknown,
+                    };
+                }
+                // A backslash at the end stands for itself.
+                '\\' => prefix.push(chars.next().unwrap_or('\\')),
+                c => prefix.push(c),
+            }
+        }
+        Self {
+            prefix,
+            rest: Rest::Nothing,
+        }
+    }
+
+    fn exact(&self) -> bool {
+        self.rest != Rest::Unknown
+    }
+
+    fn ranges(&self) -> DimRanges {
+        let range = match self.rest {
+            Rest::Nothing => BytesRange::point(self.prefix.as_bytes()),
+            Rest::Anything | Rest::Unknown => BytesRange::prefix(self.prefix.as_bytes()),
+        };
+        DimRanges::from_bytes(vec![range])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_prefixes_where_they_can_be() {
+        let cases = [
+            ("", "", Rest::Nothing),
+            ("abc", "abc", Rest::Nothing),
+            ("ab%", "ab", Rest::Anything),
+            ("ab%%", "ab", Rest::Anything),
+            ("%", "", Rest::Anything),
+            ("a_", "a", Rest::Unknown),
+            ("a%b", "a", Rest::Unknown),
+            (r"a\%b%", "a%b", Rest::Anything),
+            (r"a\_", "a_", Rest::Nothing),
+            (r"a\\%", r"a\", Rest::Anything),
+            (r"a\b", "ab", Rest::Nothing),
+            (r"a\", r"a\", Rest::Nothing),
+        ];
+        for (pattern, prefix, rest) in cases {
+            let expected = Pattern {
+                prefix: prefix.to_string(),
+                rest,
+            };
+            assert_eq!(Pattern::new(pattern), expected, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What the translation has to know of a dimension's column.
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+
+use super::view::{Kind, Step};
+use crate::array::key;
+use crate::array::subarray::KeyRange;
+use crate::array::types::{ColumnType, InvalidUtf8, TypeOptions};
+use crate::error::Result;
+use crate::format::datatype::Datatype;
+use crate::format::schema::ArraySchema;
+
+/// A dimension as a column of the table: where it is, how it is stored and how it is shown. Never NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DimensionColumn {
+    column: usize,
+    datatype: Datatype,
+    data_type: DataType,
+    /// Keys that occur; only casts that could fail ask for it.
+    domain: KeyRange,
+    faithful: bool,
+}
+
+impl DimensionColumn {
+    /// The dimension at index `column` of the predicate's schema, stored as `datatype` and shown as `data_type`.
+    pub fn new(column: usize, datatype: Datatype, data_type: DataType) -> Self {
+        let domain = KeyRange {
+            lo: key::min_key(datatype),
+            hi: key::max_key(datatype),
+        };
+        Self {
+            column,
+            datatype,
+            data_type,
+            domain,
+            faithful: true,
+        }
+    }
+
+    /// With the keys of the dimension's domain.
+    #[must_use]
+    pub fn with_domain(mut self, domain: KeyRange) -> Self {
+        self.domain = domain;
+        self
+    }
+
+    /// For a column that does not show every value as it is stored (replaced bytes of text): no ranges follow from
+    /// predicates on it.
+    #[must_use]
+    pub fn not_faithful(mut self) -> Self {
+        self.faithful = false;
+        self
+    }
+
+    /// All dimensions of an array whose table has its dimensions first; `types` are the columns' types.
+    pub fn of_array(
+        schema: &ArraySchema,
+        types: &[ColumnType],
+        options: &TypeOptions,
+    ) -> Result<Vec<Self>> {
+        let dimensions = schema.dimensions.iter().zip(types).enumerate();
+        dimensions
+            .map(|(index, (dimension, ty))| {
+                let mut column = Self::new(index, dimension.datatype, ty.data_type().clone());
+                if let Some((lo, hi)) = &dimension.domain {
+                    let (lo, hi) = (
+                        key::key(dimension.datatype, lo)?,
+                        key::key(dimension.datatype, hi)?,
+                    );
+                    column = column.with_domain(KeyRange { lo, hi });
+                }
+                column.faithful = options.invalid_utf8 != InvalidUtf8::Lossy;
+                Ok(column)
+            })
+            .collect()
+    }
+
+    /// Index in the predicate's schema.
+    pub(super) fn column(&self) -> usize {
+        self.column
+    }
+
+    pub(super) fn datatype(&self) -> Datatype {
+        self.datatype
+    }
+
+    pub(super) fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    pub(super) fn domain(&self) -> KeyRange {
+        self.domain
+    }
+
+    /// How a stored value becomes the column's value; `None` if predicates on the column say nothing about keys.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        use DataType as A;
+        use Datatype as D;
+        if self.datatype == D::StringAscii {
+            let shown = matches!(self.data_type, A::Utf8View | A::BinaryView) && self.faithful;
+            return shown.then_some(Kind::Bytes);
+        }
+        let step = match (self.datatype, &self.data_type) {
+            (D::DateTimeDay, A::Date32) => None,
+            (D::DateTimeWeek, A::Date32) => Some(Step::Scale(7)),
+            (D::DateTimeMonth, A::Date32) => Some(Step::FirstDayOfMonth),
+            (D::DateTimeYear, A::Date32) => Some(Step::FirstDayOfYear),
+            (_, A::Timestamp(unit, None)) if self.datatype.is_datetime() => self.scale(*unit)?,
+            (_, A::Time64(unit) | A::Duration(unit)) if self.datatype.is_time() => {
+                self.scale(*unit)?
+            }
+            (
+                D::DateTimePs | D::DateTimeFs | D::DateTimeAs | D::TimePs | D::TimeFs | D::TimeAs,
+                A::Int64,
+            ) => None,
+            (stored, shown) if number(stored).as_ref() == Some(shown) => None,
+            _ => return None,
+        };
+        Some(Kind::Ordered(step.into_iter().collect()))
+    }
+
+    /// From the stored unit to Arrow's; the outer `None`: Arrow's is the coarser one.
+    fn scale(&self, unit: TimeUnit) -> Option<Option<Step>> {
+        use Datatype as D;
+        let stored: i128 = match self.datatype {
+            D::DateTimeHr | D::TimeHr => 3_600_000_000_000,
+            D::DateTimeMin | D::TimeMin => 60_000_000_000,
+            D::DateTimeSec | D::TimeSec => 1_000_000_000,
+            D::DateTimeMs | D::TimeMs => 1_000_000,
+            D::DateTimeUs | D::TimeUs => 1_000,
+            D::DateTimeNs | D::TimeNs => 1,
+            _ => return None,
+        };
+        let shown = nanoseconds(unit);
+        (stored % shown == 0).then(|| (stored > shown).then(|| Step::Scale(stored / shown)))
+    }
+}
+
+/// Nanoseconds of a unit.
+pub(super) fn nanoseconds(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+/// Numbers, which are shown as they are stored.
+fn number(datatype: Datatype) -> Option<DataType> {
+    Some(match datatype {
+        Datatype::Int8 => DataType::Int8,
+        Datatype::Int16 => DataType::Int16,
+        Datatype::Int32 => DataType::Int32,
+        Datatype::Int64 => DataType::Int64,
+        Datatype::UInt8 => DataType::UInt8,
+        Datatype::UInt16 => DataType::UInt16,
+        Datatype::UInt32 => DataType::UInt32,
+        Datatype::UInt64 => DataType::UInt64,
+        Datatype::Float32 => DataType::Float32,
+        Datatype::Float64 => DataType::Float64,
+        _ => return None,
+    })
+}

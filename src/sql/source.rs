@@ -1,0 +1,292 @@
+//! The scan operator: a [`ScanPlan`] as a DataFusion data source.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
+use datafusion::datasource::source::DataSource;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::SchedulingType;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::DisplayFormatType;
+use futures::{Stream, StreamExt, TryStreamExt};
+
+use super::budget::PoolBudget;
+use super::to_datafusion;
+use crate::read::ScanPlan;
+use crate::read::metrics::ScanMetrics;
+use crate::read::stream::{ScanContext, read_units};
+
+/// A scan of an array.
+#[derive(Debug, Clone)]
+pub struct TileDbSource {
+    plan: Arc<ScanPlan>,
+    schema: SchemaRef,
+    /// The condition that is evaluated on rows, for display.
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    partitions: Vec<Range<u64>>,
+    /// At most so many rows per partition.
+    fetch: Option<usize>,
+    statistics: Arc<Statistics>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl TileDbSource {
+    /// A scan in at most `partitions` partitions of at most `fetch` rows each.
+    pub fn new(
+        plan: Arc<ScanPlan>,
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+        partitions: usize,
+        fetch: Option<usize>,
+    ) -> Self {
+        let schema = plan.spec.output_schema();
+        let mut statistics = Statistics::new_unknown(&schema);
+        statistics.num_rows = row_count(&plan);
+        for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
+            if !field.is_nullable() {
+                column.null_count = Precision::Exact(0);
+            }
+        }
+        Self {
+            partitions: plan.partitions(partitions),
+            metrics: ExecutionPlanMetricsSet::new(),
+            statistics: Arc::new(statistics),
+            schema,
+            plan,
+            predicate,
+            fetch,
+        }
+    }
+
+    fn record_plan(&self, partition: usize) {
+        if partition != 0 {
+            return;
+        }
+        let counts = &self.plan.counts;
+        for (name, count) in [
+            ("fragments", counts.fragments),
+            ("fragments_pruned", counts.fragments_pruned),
+            ("tiles", counts.tiles),
+            ("tiles_pruned", counts.tiles_pruned),
+            ("tiles_entangled", counts.tiles_entangled),
+        ] {
+            let metric = MetricBuilder::new(&self.metrics).counter(name, partition);
+            metric.add(usize::try_from(count).unwrap_or(usize::MAX));
+        }
+    }
+
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let spec = &self.plan.spec;
+        let counts = &self.plan.counts;
+        let schema = &spec.table.snapshot.schema;
+        let names = self.schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>();
+        let mut lines = vec![
+            ("uri", spec.table.snapshot.storage.uri().to_owned()),
+            ("array", schema.array_type.to_string()),
+            ("projection", format!("[{}]", names.join(", "))),
+        ];
+        if !spec.subarray.is_all() {
+            lines.push(("subarray", spec.subarray.describe(schema)));
+        }
+        if let Some(predicate) = &self.predicate {
+            lines.push(("predicate", predicate.to_string()));
+        }
+        let fragments = counts.fragments - counts.fragments_pruned;
+        lines.push(("fragments", format!("{fragments}/{}", counts.fragments)));
+        lines.push(("tiles", format!("{}/{}", counts.tiles - counts.tiles_pruned, counts.tiles)));
+        if counts.tiles_entangled > 0 {
+            lines.push(("entangled", counts.tiles_entangled.to_string()));
+        }
+        lines.push(("partitions", self.partitions.len().to_string()));
+        if let Some(fetch) = self.fetch {
+            lines.push(("fetch", fetch.to_string()));
+        }
+        lines
+    }
+}
+
+/// Rows as the metadata has them: exact, or at most so many.
+fn row_count(plan: &ScanPlan) -> Precision<usize> {
+    match (plan.exact_rows.map(usize::try_from), usize::try_from(plan.max_rows)) {
+        (Some(Ok(rows)), _) => Precision::Exact(rows),
+        (_, Ok(rows)) => Precision::Inexact(rows),
+        _ => Precision::Absent,
+    }
+}
+
+impl DataSource for TileDbSource {
+    fn open(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.record_plan(partition);
+        let units = self.partitions.get(partition).cloned().unwrap_or(0..0);
+        let budget = PoolBudget::new(&context, partition);
+        let counters = Arc::new(ScanMetrics::default());
+        let scan = ScanContext::new(Arc::clone(&self.plan), Arc::new(budget), Arc::clone(&counters));
+        let published = Published::new(&self.metrics, partition, counters);
+        let batches = read_units(Arc::new(scan), units).map_err(to_datafusion);
+        let batch_size = context.session_config().batch_size();
+        let batches = coalesce(batches, Arc::clone(&self.schema), batch_size, self.fetch);
+        let batches = batches.inspect(move |_| published.update());
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        match format {
+            DisplayFormatType::TreeRender => {
+                writeln!(f, "format=tiledb")?;
+                for (name, value) in self.lines() {
+                    writeln!(f, "{name}={value}")?;
+                }
+                Ok(())
+            }
+            _ => {
+                f.write_str("TileDbScan: ")?;
+                for (i, (name, value)) in self.lines().into_iter().enumerate() {
+                    let separator = if i == 0 { "" } else { ", " };
+                    write!(f, "{separator}{name}={value}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions.len())
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        EquivalenceProperties::new(Arc::clone(&self.schema))
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::NonCooperative
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        Ok(match partition {
+            // The totals are not those of a part.
+            Some(_) if self.partitions.len() > 1 => Arc::new(Statistics::new_unknown(&self.schema)),
+            _ => Arc::clone(&self.statistics),
+        })
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(Self { fetch: limit, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        _projection: &ProjectionExprs,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        Ok(None)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        match &self.predicate {
+            Some(predicate) => f(predicate),
+            None => Ok(TreeNodeRecursion::Continue),
+        }
+    }
+}
+
+/// The scan's counters as metrics of DataFusion, brought up to date with every batch.
+struct Published {
+    counters: Arc<ScanMetrics>,
+    counts: Vec<Count>,
+    times: Vec<Time>,
+}
+
+impl Published {
+    fn new(set: &ExecutionPlanMetricsSet, partition: usize, counters: Arc<ScanMetrics>) -> Self {
+        let (mut counts, mut times) = (Vec::new(), Vec::new());
+        for (name, _) in counters.all() {
+            match name.strip_suffix("_nanos") {
+                Some(name) => {
+                    let name = format!("{name}_time");
+                    times.push(MetricBuilder::new(set).subset_time(name, partition));
+                }
+                None => counts.push(MetricBuilder::new(set).counter(name, partition)),
+            }
+        }
+        Self { counters, counts, times }
+    }
+
+    fn update(&self) {
+        let (mut counts, mut times) = (self.counts.iter(), self.times.iter());
+        for (name, count) in self.counters.all() {
+            if name.ends_with("_nanos") {
+                if let Some(time) = times.next() {
+                    let known = u64::try_from(time.value()).unwrap_or(u64::MAX);
+                    let more = count.get().saturating_sub(known);
+                    time.add_duration(std::time::Duration::from_nanos(more));
+                }
+            } else if let Some(metric) = counts.next() {
+                let value = usize::try_from(count.get()).unwrap_or(usize::MAX);
+                metric.add(value.saturating_sub(metric.value()));
+            }
+        }
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        self.update();
+    }
+}
+
+/// Joins small batches; large ones pass as they are. Ends after `fetch` rows.
+fn coalesce(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    schema: SchemaRef,
+    batch_size: usize,
+    fetch: Option<usize>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let coalescer = BatchCoalescer::new(schema, batch_size)
+        .with_biggest_coalesce_batch_size(Some(batch_size / 2));
+    let state = (Box::pin(batches), coalescer, fetch.unwrap_or(usize::MAX), false);
+    futures::stream::try_unfold(state, |(mut batches, mut coalescer, mut left, mut ended)| async move {
+        loop {
+            if left == 0 {
+                return Ok(None);
+            }
+            if let Some(batch) = coalescer.next_completed_batch() {
+                let batch = if batch.num_rows() > left { batch.slice(0, left) } else { batch };
+                left -= batch.num_rows();
+                return Ok(Some((batch, (batches, coalescer, left, ended))));
+            }
+            if ended {
+                return Ok(None);
+            }
+            match batches.next().await {
+                Some(batch) => coalescer.push_batch(batch?)?,
+                None => {
+                    coalescer.finish_buffered_batch()?;
+                    ended = true;
+                }
+            }
+        }
+    })
+}

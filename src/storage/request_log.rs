@@ -1,0 +1,203 @@
+//! What was asked of the store: counters that are always on, and a log for tests.
+//!
+//! A request is entered when it starts and completed when it ends, so a cancelled or failed one stays in the
+//! log without returned bytes, and the order is the order in which requests were issued.
+
+use std::ops::Sub;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// One folder listed.
+    List,
+    /// A whole object read.
+    Get,
+    /// A range of an object read.
+    Range,
+    /// The end of an object read.
+    Suffix,
+    /// Size and stamp of an object asked for.
+    Head,
+}
+
+/// One request to the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What kind of request.
+    pub kind: RequestKind,
+    /// The file, or the folder, relative to the array.
+    pub file: String,
+    /// Where the range starts; `None` for other kinds.
+    pub offset: Option<u64>,
+    /// Bytes asked for, where the request names a number.
+    pub bytes_asked: Option<u64>,
+    /// Bytes returned; `None` while under way, and for good when failed or cancelled.
+    pub bytes_returned: Option<u64>,
+}
+
+/// A log of every request, for tests and for looking closely.
+#[derive(Debug, Default)]
+pub struct RequestLog {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Vec<Request>,
+    /// How many requests were cleared away: the number of the first one in `requests`.
+    cleared: usize,
+}
+
+impl RequestLog {
+    /// An empty log.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All requests in the order they were issued.
+    pub fn entries(&self) -> Vec<Request> {
+        self.state().requests.clone()
+    }
+
+    /// How many requests were issued.
+    pub fn len(&self) -> usize {
+        self.state().requests.len()
+    }
+
+    /// Whether nothing was asked.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many requests of one kind were issued.
+    pub fn count(&self, kind: RequestKind) -> usize {
+        let state = self.state();
+        state.requests.iter().filter(|r| r.kind == kind).count()
+    }
+
+    /// All bytes returned.
+    pub fn bytes_returned(&self) -> u64 {
+        let state = self.state();
+        state.requests.iter().filter_map(|r| r.bytes_returned).sum()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        state.cleared += state.requests.len();
+        state.requests.clear();
+    }
+
+    /// Enters a request and returns its number.
+    pub(super) fn start(&self, request: Request) -> usize {
+        let mut state = self.state();
+        state.requests.push(request);
+        state.cleared + state.requests.len() - 1
+    }
+
+    /// Completes the request with this number, unless it was cleared away.
+    pub(super) fn finish(&self, number: usize, bytes: u64) {
+        let mut state = self.state();
+        let Some(idx) = number.checked_sub(state.cleared) else {
+            return;
+        };
+        if let Some(request) = state.requests.get_mut(idx) {
+            request.bytes_returned = Some(bytes);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts requests and bytes; share one per query to learn what that query cost.
+#[derive(Debug, Default)]
+pub struct IoCounters {
+    requests: AtomicU64,
+    bytes_fetched: AtomicU64,
+}
+
+/// What [`IoCounters`] showed at one moment; subtract an earlier one to get the difference.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Requests issued.
+    pub requests: u64,
+    /// Bytes returned by them.
+    pub bytes_fetched: u64,
+}
+
+impl IoCounters {
+    /// Counters at zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The counts now.
+    pub fn counts(&self) -> IoCounts {
+        IoCounts {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes_fetched: self.bytes_fetched.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn add_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_bytes(&self, bytes: u64) {
+        self.bytes_fetched.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Sub for IoCounts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            bytes_fetched: self.bytes_fetched.saturating_sub(earlier.bytes_fetched),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(file: &str) -> Request {
+        Request {
+            kind: RequestKind::Get,
+            file: file.to_owned(),
+            offset: None,
+            bytes_asked: None,
+            bytes_returned: None,
+        }
+    }
+
+    #[test]
+    fn a_request_finished_after_clear_does_not_touch_a_newer_one() {
+        let log = RequestLog::new();
+        let old = log.start(request("old"));
+        log.clear();
+        let new = log.start(request("new"));
+        log.finish(old, 7);
+        assert_eq!(log.bytes_returned(), 0);
+        log.finish(new, 5);
+        assert_eq!(log.bytes_returned(), 5);
+        assert_eq!(log.count(RequestKind::Get), 1);
+    }
+
+    #[test]
+    fn counts_subtract() {
+        let counters = IoCounters::new();
+        counters.add_request();
+        let before = counters.counts();
+        counters.add_request();
+        counters.add_bytes(10);
+        let delta = counters.counts() - before;
+        assert_eq!((delta.requests, delta.bytes_fetched), (1, 10));
+    }
+}
