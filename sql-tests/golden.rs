@@ -1,0 +1,128 @@
+//! Every golden array, at every window of time, reads as libtiledb reads it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::TileDbTable;
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use crate::{block_on, here, neutral, trial};
+
+/// What this release does not read yet, by the word in the manifest, with a word of the error it must give.
+const NOT_YET: [(&str, &str); 2] = [("encryption", "encrypt"), ("deletes", "delete")];
+
+pub fn folder() -> PathBuf {
+    here().join("arrays")
+}
+
+pub fn trials() -> Vec<Trial> {
+    let manifest = fs::read_to_string(folder().join("manifest.json")).expect("the manifest is there");
+    let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
+    let entries = manifest.as_array().expect("the manifest is a list").clone();
+    entries
+        .into_iter()
+        .map(|entry| {
+            let name = text(&entry, "name");
+            trial(format!("golden::{name}"), move || block_on(check(&entry)))
+        })
+        .collect()
+}
+
+fn text(entry: &Value, key: &str) -> String {
+    entry[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// How the session runs: answers must not depend on it.
+const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 1)];
+
+async fn check(entry: &Value) -> Result<(), Failed> {
+    let name = text(entry, "name");
+    let array = folder().join(&name);
+    let has = |word: &str| {
+        let features = entry["features"].as_array();
+        features.is_some_and(|f| f.iter().any(|f| f == word))
+    };
+    if let Some((_, word)) = NOT_YET.iter().find(|(feature, _)| has(feature)) {
+        return refused(&array, word).await;
+    }
+    for variant in entry["variants"].as_array().into_iter().flatten() {
+        let options = variant["options"].as_object().cloned().unwrap_or_default();
+        let options: Vec<_> = options
+            .iter()
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .collect();
+        compare(&array, &options, &folder().join(text(variant, "expected"))).await?;
+    }
+    if entry.get("error").is_some() {
+        return refused(&array, "").await;
+    }
+    compare(&array, &[], &folder().join(format!("{name}.expected.jsonl"))).await?;
+    for window in entry["windows"].as_array().into_iter().flatten() {
+        let (start, end) = (window[0].to_string(), window[1].to_string());
+        let expected = folder().join(format!("{name}@{start}-{end}.expected.jsonl"));
+        let options = [("timestamp_start".to_owned(), start), ("timestamp_end".to_owned(), end)];
+        compare(&array, &options, &expected).await?;
+    }
+    Ok(())
+}
+
+/// Reading must fail, in opening or later, with an error that says `word`.
+async fn refused(array: &Path, word: &str) -> Result<(), Failed> {
+    match read(array, &[], SESSIONS[0]).await {
+        Ok(_) => Err(format!("{} was read without an error", array.display()).into()),
+        Err(error) if error.contains(word) => Ok(()),
+        Err(error) => Err(format!("expected an error about \"{word}\", found: {error}").into()),
+    }
+}
+
+async fn compare(
+    array: &Path,
+    options: &[(String, String)],
+    expected: &Path,
+) -> Result<(), Failed> {
+    let text = fs::read_to_string(expected).map_err(|e| format!("{}: {e}", expected.display()))?;
+    let mut lines = text.lines();
+    let header = ascii_json(lines.next().unwrap_or_default())?;
+    let wanted: Vec<&str> = lines.collect();
+    for session in SESSIONS {
+        let (found_header, found) = read(array, options, session).await?;
+        let place = format!("{} under {session:?}", expected.display());
+        if ascii_json(&found_header)? != header {
+            return Err(format!("{place}: columns differ\nexpected {header}\nfound    {found_header}").into());
+        }
+        if found.len() != wanted.len() {
+            return Err(format!("{place}: expected {} rows, found {}", wanted.len(), found.len()).into());
+        }
+        if let Some((wanted, found)) = wanted.iter().zip(&found).find(|(w, f)| **w != f.as_str()) {
+            return Err(format!("{place}: rows differ\nexpected {wanted}\nfound    {found}").into());
+        }
+    }
+    Ok(())
+}
+
+/// The flavour of strings inside a dictionary is free.
+fn ascii_json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(&text.replace(", Utf8View)", ", Utf8)")).map_err(|e| e.to_string())
+}
+
+async fn read(
+    array: &Path,
+    options: &[(String, String)],
+    (partitions, batch_size): (usize, usize),
+) -> Result<(String, Vec<String>), String> {
+    let mut builder = TileDbTable::builder(array.display().to_string());
+    for (key, value) in options {
+        builder = builder.option(key, value).map_err(|e| e.to_string())?;
+    }
+    let table = builder.open().await.map_err(|e| e.to_string())?;
+    let config = SessionConfig::new()
+        .with_target_partitions(partitions)
+        .with_batch_size(batch_size);
+    let ctx = SessionContext::new_with_config(config);
+    let frame = ctx.read_table(std::sync::Arc::new(table)).map_err(|e| e.to_string())?;
+    let header = neutral::header(frame.schema().as_arrow());
+    let batches = frame.collect().await.map_err(|e| e.to_string())?;
+    Ok((header, neutral::rows(&batches)))
+}

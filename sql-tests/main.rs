@@ -1,0 +1,49 @@
+//! The tests that look at arrays from the outside, each by its own name.
+//!
+//! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
+//! `.slt` file. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>` picks some.
+
+#![allow(missing_docs, reason = "nobody links against a test")]
+
+mod golden;
+mod layers;
+mod neutral;
+mod slt;
+
+use std::path::PathBuf;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// The folder of this file.
+fn here() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("sql-tests")
+}
+
+/// Runs an asynchronous test on a runtime of its own.
+fn block_on<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
+        .block_on(test)
+}
+
+/// A test by name.
+fn trial(
+    name: impl Into<String>,
+    test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    Trial::test(name, test)
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    trials.extend(golden::trials());
+    trials.extend(slt::trials());
+    trials.push(trial("layers::depend_downward_only", || {
+        layers::check().map_err(Failed::from)
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
+}
