@@ -33,7 +33,7 @@ pub fn rows(batches: &[RecordBatch]) -> Vec<String> {
 fn ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_ascii() {
+        if c.is_ascii() && c != '\u{7f}' {
             escaped.push(c);
         } else {
             let mut units = [0; 2];

@@ -366,7 +366,7 @@ mod tests {
             let listed: Vec<usize> = found.flat_map(|r| r.start..r.start + r.len).collect();
             prop_assert_eq!(&listed, &expected);
 
-            for d in 0..sides.len() {
+            for d in dims {
                 let values: Vec<i64> = expected.iter().map(|i| i64::from_key(stored[*i][d])).collect();
                 let coordinates = Coordinates::new(&cells, order, d).unwrap();
                 let mut all = Vec::new();

@@ -109,17 +109,22 @@ pub struct GlobalOrder {
 impl GlobalOrder {
     /// The global order of `schema`.
     pub fn new(schema: &ArraySchema) -> Result<Self> {
-        let hilbert = matches!(schema.cell_order, Layout::Hilbert)
-            .then(|| Hilbert::new(schema))
+        Self::of_dimensions(&schema.dimensions, schema.tile_order, schema.cell_order)
+    }
+
+    /// The global order of an array with these dimensions.
+    pub fn of_dimensions(
+        dimensions: &[Dimension],
+        tile_order: Layout,
+        cell_order: Layout,
+    ) -> Result<Self> {
+        let hilbert = matches!(cell_order, Layout::Hilbert)
+            .then(|| Hilbert::new(dimensions))
             .transpose()?;
         Ok(Self {
-            tilings: schema
-                .dimensions
-                .iter()
-                .map(Tiling::new)
-                .collect::<Result<_>>()?,
-            tile_order: schema.tile_order,
-            cell_order: schema.cell_order,
+            tilings: dimensions.iter().map(Tiling::new).collect::<Result<_>>()?,
+            tile_order,
+            cell_order,
             hilbert,
         })
     }
@@ -196,91 +201,4 @@ fn first_difference(
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const ROW: Layout = Layout::RowMajor;
-    const COL: Layout = Layout::ColMajor;
-
-    fn order(tile_order: Layout, cell_order: Layout) -> GlobalOrder {
-        let tiling = Tiling::Integer { lo: 1, extent: 2 };
-        GlobalOrder {
-            tilings: vec![tiling; 2],
-            tile_order,
-            cell_order,
-            hilbert: None,
-        }
-    }
-
-    fn sorted(order: &GlobalOrder) -> Vec<[u64; 2]> {
-        let mut cells: Vec<[u64; 2]> = (1..=4).flat_map(|a| (1..=4).map(move |b| [a, b])).collect();
-        cells.sort_by(|a, b| order.compare_keys(a, b));
-        cells
-    }
-
-    #[test]
-    fn tiles_come_first_then_cells() {
-        let head = |t, c| sorted(&order(t, c))[..6].to_vec();
-        assert_eq!(
-            head(ROW, ROW),
-            [[1, 1], [1, 2], [2, 1], [2, 2], [1, 3], [1, 4]]
-        );
-        assert_eq!(
-            head(ROW, COL),
-            [[1, 1], [2, 1], [1, 2], [2, 2], [1, 3], [2, 3]]
-        );
-        assert_eq!(
-            head(COL, ROW),
-            [[1, 1], [1, 2], [2, 1], [2, 2], [3, 1], [3, 2]]
-        );
-        assert_eq!(
-            head(COL, COL),
-            [[1, 1], [2, 1], [1, 2], [2, 2], [3, 1], [4, 1]]
-        );
-    }
-
-    #[test]
-    fn strings_and_untiled_dimensions_only_count_within_a_tile() {
-        let order = GlobalOrder {
-            tilings: vec![
-                Tiling::Untiled,
-                Tiling::Float64 {
-                    lo: -1.0,
-                    extent: 0.5,
-                },
-            ],
-            tile_order: ROW,
-            cell_order: ROW,
-            hilbert: None,
-        };
-        let compare = |a: (&[u8], f64), b: (&[u8], f64)| {
-            order.compare(|dim| match dim {
-                0 => (Coordinate::Bytes(a.0), Coordinate::Bytes(b.0)),
-                _ => (Coordinate::Key(a.1.to_key()), Coordinate::Key(b.1.to_key())),
-            })
-        };
-        assert_eq!(compare((b"z", -1.0), (b"a", -0.5)), Ordering::Less);
-        assert_eq!(compare((b"z", -1.0), (b"a", -0.6)), Ordering::Greater);
-        assert_eq!(compare((b"a", -0.6), (b"a\0", -1.0)), Ordering::Less);
-        assert_eq!(compare((b"a", -0.6), (b"a", -0.6)), Ordering::Equal);
-        assert_eq!(compare((b"\x80", 0.0), (b"a", 0.0)), Ordering::Greater);
-    }
-
-    proptest! {
-        #[test]
-        fn the_order_is_total(
-            cells in prop::collection::vec([0u64..9, 0u64..9], 3), tile_col: bool, cell_col: bool
-        ) {
-            let pick = |col| if col { COL } else { ROW };
-            let order = order(pick(tile_col), pick(cell_col));
-            let compare = |i: usize, j: usize| order.compare_keys(&cells[i], &cells[j]);
-            prop_assert_eq!(compare(0, 1), compare(1, 0).reverse());
-            prop_assert_eq!(compare(0, 1).is_eq(), cells[0] == cells[1]);
-            if compare(0, 1).is_le() && compare(1, 2).is_le() {
-                prop_assert!(compare(0, 2).is_le());
-            }
-        }
-    }
-}
+mod tests;

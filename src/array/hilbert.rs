@@ -6,7 +6,7 @@
 //! so bytes from 0x80 on set every higher bit.
 
 use crate::error::Result;
-use crate::format::schema::ArraySchema;
+use crate::format::schema::Dimension;
 
 use super::cell_order::Coordinate;
 use super::key::{self, Native, with_native};
@@ -113,9 +113,9 @@ enum Axis {
 }
 
 impl Hilbert {
-    /// For the cells of `schema`.
-    pub fn new(schema: &ArraySchema) -> Result<Self> {
-        let axis = |dimension: &crate::format::schema::Dimension| -> Result<Axis> {
+    /// For the cells of an array with these dimensions.
+    pub fn new(dimensions: &[Dimension]) -> Result<Self> {
+        let axis = |dimension: &Dimension| -> Result<Axis> {
             let datatype = dimension.datatype;
             let Some((lo, hi)) = dimension.domain.as_ref().filter(|_| key::has_key(datatype))
             else {
@@ -130,8 +130,8 @@ impl Hilbert {
             })
         };
         Ok(Self {
-            curve: Curve::new(schema.dimensions.len()),
-            dims: schema.dimensions.iter().map(axis).collect::<Result<_>>()?,
+            curve: Curve::new(dimensions.len()),
+            dims: dimensions.iter().map(axis).collect::<Result<_>>()?,
         })
     }
 

@@ -17,6 +17,8 @@ pub struct ArrayTable {
     pub schema: SchemaRef,
     /// How each column's stored bytes become Arrow.
     pub types: Arc<Vec<ColumnType>>,
+    /// The options the types were chosen by.
+    pub options: TypeOptions,
 }
 
 impl ArrayTable {
@@ -24,7 +26,7 @@ impl ArrayTable {
     pub fn new(snapshot: Snapshot, options: &TypeOptions) -> Result<Self> {
         let (schema, types) = arrow_schema(&snapshot.schema, &snapshot.enumerations, options)
             .map_err(|e| e.with("array", snapshot.storage.uri()))?;
-        Ok(Self { snapshot, schema, types: Arc::new(types) })
+        Ok(Self { snapshot, schema, types: Arc::new(types), options: *options })
     }
 
     /// The same table, every attribute nullable: for dense cells that were never written shown as NULL.

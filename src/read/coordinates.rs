@@ -10,7 +10,12 @@ use crate::format::datatype::Datatype;
 #[derive(Debug)]
 pub enum DimCells {
     /// Order-preserving keys, one a cell.
-    Keys(Vec<u64>),
+    Keys {
+        /// The keys; that of -0.0 is that of 0.0.
+        keys: Vec<u64>,
+        /// Which cells are -0.0, if any is.
+        negative_zeros: Option<Vec<bool>>,
+    },
     /// Strings: as many starts as cells, then the end, all checked.
     Bytes {
         /// Where each starts; one more closes the last.
@@ -27,7 +32,8 @@ impl DimCells {
             CellData::Fixed(values) => {
                 let mut keys = Vec::with_capacity(cells.len);
                 key::keys(datatype, values.as_slice(), &mut keys)?;
-                Ok(Self::Keys(keys))
+                let negative_zeros = negative_zeros(datatype, values.as_slice());
+                Ok(Self::Keys { keys, negative_zeros })
             }
             CellData::Var { offsets, data } => {
                 let starts = offsets.as_slice().as_chunks::<8>().0.iter().take(cells.len);
@@ -53,7 +59,7 @@ impl DimCells {
     /// The string of a cell; empty for a dimension of numbers.
     pub fn bytes(&self, cell: usize) -> &[u8] {
         match self {
-            Self::Keys(_) => &[],
+            Self::Keys { .. } => &[],
             Self::Bytes { offsets, data } => offsets
                 .get(cell)
                 .zip(offsets.get(cell + 1))
@@ -65,8 +71,27 @@ impl DimCells {
     /// The key of a cell; 0 for a dimension of strings.
     pub fn key(&self, cell: usize) -> u64 {
         match self {
-            Self::Keys(keys) => keys.get(cell).copied().unwrap_or(0),
+            Self::Keys { keys, .. } => keys.get(cell).copied().unwrap_or(0),
             Self::Bytes { .. } => 0,
+        }
+    }
+
+    /// Whether two cells have the same coordinate. As in libtiledb, -0.0 and 0.0 are two places, although no range
+    /// tells them apart.
+    pub fn same(&self, cell: usize, other: &Self, other_cell: usize) -> bool {
+        match self {
+            Self::Keys { .. } => {
+                self.key(cell) == other.key(other_cell)
+                    && self.is_negative_zero(cell) == other.is_negative_zero(other_cell)
+            }
+            Self::Bytes { .. } => self.bytes(cell) == other.bytes(other_cell),
+        }
+    }
+
+    fn is_negative_zero(&self, cell: usize) -> bool {
+        match self {
+            Self::Keys { negative_zeros: Some(zeros), .. } => zeros.get(cell).copied().unwrap_or(false),
+            _ => false,
         }
     }
 
@@ -76,7 +101,7 @@ impl DimCells {
             return;
         }
         match (self, ranges) {
-            (Self::Keys(keys), DimRanges::Keys(list)) => match list.as_slice() {
+            (Self::Keys { keys, .. }, DimRanges::Keys(list)) => match list.as_slice() {
                 [one] => {
                     for (mark, key) in mask.iter_mut().zip(keys) {
                         *mark &= (one.lo <= *key) & (*key <= one.hi);
@@ -97,4 +122,24 @@ impl DimCells {
             _ => mask.fill(false),
         }
     }
+}
+
+/// Which of the stored floats are -0.0; `None` if none is.
+fn negative_zeros(datatype: Datatype, values: &[u8]) -> Option<Vec<bool>> {
+    let zeros: Vec<bool> = match datatype {
+        Datatype::Float32 => values
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|v| f32::from_le_bytes(*v).to_bits() == (-0.0_f32).to_bits())
+            .collect(),
+        Datatype::Float64 => values
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|v| f64::from_le_bytes(*v).to_bits() == (-0.0_f64).to_bits())
+            .collect(),
+        _ => return None,
+    };
+    zeros.contains(&true).then_some(zeros)
 }

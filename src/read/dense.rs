@@ -39,8 +39,6 @@ struct Copy {
 struct Clip {
     /// The cells.
     cells: KeyBox,
-    /// The tile's first cell.
-    tile_lo: Vec<u64>,
     /// The copies that supply cells, oldest first.
     copies: Vec<Copy>,
     /// Runs of cells, one copy each, in stored order.
@@ -166,7 +164,7 @@ impl Clip {
         } else {
             paint(dense, &tile_lo, &boxes, runs)?
         };
-        Ok(Some(Self { cells, tile_lo, copies, pieces, rows }))
+        Ok(Some(Self { cells, copies, pieces, rows }))
     }
 
     /// Cells that no fragment wrote.
@@ -400,10 +398,11 @@ fn gather(
     let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, clip.rows);
     for piece in &clip.pieces {
         if clip.is_empty_piece(piece) {
-            merged.extend(sources.len(), 0, piece.len);
+            merged.try_extend(sources.len(), 0, piece.len)
         } else {
-            merged.extend(piece.copy, piece.start, piece.start + piece.len);
+            merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
         }
+        .map_err(|e| Error::internal("the copies of a tile cannot be put together").with_source(e))?;
     }
     Ok(make_array(merged.freeze()))
 }

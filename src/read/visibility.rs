@@ -39,7 +39,7 @@ impl ContestedTile {
         let mut hasher = state.build_hasher();
         for dim in &self.dims {
             match dim {
-                DimCells::Keys(_) => hasher.write_u64(dim.key(cell)),
+                DimCells::Keys { .. } => hasher.write_u64(dim.key(cell)),
                 DimCells::Bytes { .. } => {
                     let bytes = dim.bytes(cell);
                     hasher.write_usize(bytes.len());
@@ -51,10 +51,7 @@ impl ContestedTile {
     }
 
     fn same_cell(&self, cell: usize, other: &Self, other_cell: usize) -> bool {
-        self.dims.iter().zip(&other.dims).all(|(a, b)| match a {
-            DimCells::Keys(_) => a.key(cell) == b.key(other_cell),
-            DimCells::Bytes { .. } => a.bytes(cell) == b.bytes(other_cell),
-        })
+        self.dims.iter().zip(&other.dims).all(|(a, b)| a.same(cell, b, other_cell))
     }
 }
 
@@ -140,7 +137,7 @@ mod tests {
             age,
             fragment_time: time,
             timestamps: times.map(<[u64]>::to_vec),
-            dims: vec![DimCells::Keys(keys.to_vec())],
+            dims: vec![DimCells::Keys { keys: keys.to_vec(), negative_zeros: None }],
             mask: vec![true; keys.len()],
         }
     }

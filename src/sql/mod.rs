@@ -9,7 +9,6 @@ mod open;
 pub mod options;
 mod predicate;
 pub mod provider;
-#[path = "/tmp/w/stub/ranges.rs"]
 pub mod ranges;
 pub mod source;
 mod url_table;

@@ -79,7 +79,8 @@ impl TileDbTable {
         if let Some(filter) = conjunction(args.filters().unwrap_or_default().iter().cloned()) {
             let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
             let expr = state.create_physical_expr(filter, &df_schema)?;
-            let dimensions = DimensionColumn::of_table(&table);
+            let schema = &table.snapshot.schema;
+            let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options).map_err(to_datafusion)?;
             let split = ranges::split(&expr, &dimensions);
             subarray = split.subarray;
             residual = split.residual;
