@@ -18,7 +18,8 @@ pub fn folder() -> PathBuf {
 }
 
 pub fn trials() -> Vec<Trial> {
-    let manifest = fs::read_to_string(folder().join("manifest.json")).expect("the manifest is there");
+    let manifest =
+        fs::read_to_string(folder().join("manifest.json")).expect("the manifest is there");
     let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
     let entries = manifest.as_array().expect("the manifest is a list").clone();
     entries
@@ -58,11 +59,19 @@ async fn check(entry: &Value) -> Result<(), Failed> {
     if entry.get("error").is_some() {
         return refused(&array, "").await;
     }
-    compare(&array, &[], &folder().join(format!("{name}.expected.jsonl"))).await?;
+    compare(
+        &array,
+        &[],
+        &folder().join(format!("{name}.expected.jsonl")),
+    )
+    .await?;
     for window in entry["windows"].as_array().into_iter().flatten() {
         let (start, end) = (window[0].to_string(), window[1].to_string());
         let expected = folder().join(format!("{name}@{start}-{end}.expected.jsonl"));
-        let options = [("timestamp_start".to_owned(), start), ("timestamp_end".to_owned(), end)];
+        let options = [
+            ("timestamp_start".to_owned(), start),
+            ("timestamp_end".to_owned(), end),
+        ];
         compare(&array, &options, &expected).await?;
     }
     Ok(())
@@ -90,13 +99,23 @@ async fn compare(
         let (found_header, found) = read(array, options, session).await?;
         let place = format!("{} under {session:?}", expected.display());
         if ascii_json(&found_header)? != header {
-            return Err(format!("{place}: columns differ\nexpected {header}\nfound    {found_header}").into());
+            return Err(format!(
+                "{place}: columns differ\nexpected {header}\nfound    {found_header}"
+            )
+            .into());
         }
         if found.len() != wanted.len() {
-            return Err(format!("{place}: expected {} rows, found {}", wanted.len(), found.len()).into());
+            return Err(format!(
+                "{place}: expected {} rows, found {}",
+                wanted.len(),
+                found.len()
+            )
+            .into());
         }
         if let Some((wanted, found)) = wanted.iter().zip(&found).find(|(w, f)| **w != f.as_str()) {
-            return Err(format!("{place}: rows differ\nexpected {wanted}\nfound    {found}").into());
+            return Err(
+                format!("{place}: rows differ\nexpected {wanted}\nfound    {found}").into(),
+            );
         }
     }
     Ok(())
@@ -121,7 +140,9 @@ async fn read(
         .with_target_partitions(partitions)
         .with_batch_size(batch_size);
     let ctx = SessionContext::new_with_config(config);
-    let frame = ctx.read_table(std::sync::Arc::new(table)).map_err(|e| e.to_string())?;
+    let frame = ctx
+        .read_table(std::sync::Arc::new(table))
+        .map_err(|e| e.to_string())?;
     let header = neutral::header(frame.schema().as_arrow());
     let batches = frame.collect().await.map_err(|e| e.to_string())?;
     Ok((header, neutral::rows(&batches)))

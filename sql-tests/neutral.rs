@@ -58,10 +58,16 @@ fn cell(array: &ArrayRef, row: usize) -> Value {
     match array.data_type() {
         DataType::Boolean => json!(array.as_boolean().value(row)),
         DataType::Float32 => {
-            json!(format!("{:08x}", array.as_primitive::<Float32Type>().value(row).to_bits()))
+            json!(format!(
+                "{:08x}",
+                array.as_primitive::<Float32Type>().value(row).to_bits()
+            ))
         }
         DataType::Float64 => {
-            json!(format!("{:016x}", array.as_primitive::<Float64Type>().value(row).to_bits()))
+            json!(format!(
+                "{:016x}",
+                array.as_primitive::<Float64Type>().value(row).to_bits()
+            ))
         }
         DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
             let wide = cast(&array.slice(row, 1), &DataType::UInt64).expect("widening");

@@ -27,7 +27,11 @@ pub fn trials() -> Vec<Trial> {
     files
         .into_iter()
         .map(|file| {
-            let topic = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let topic = file
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             trial(format!("slt::{topic}"), move || block_on(run(&file)))
         })
         .collect()
@@ -54,7 +58,10 @@ async fn run(file: &Path) -> Result<(), Failed> {
             .map_err(|e| e.to_string())?;
         return Ok(());
     }
-    runner.run_file_async(file).await.map_err(|e| Failed::from(e.display(false).to_string()))
+    runner
+        .run_file_async(file)
+        .await
+        .map_err(|e| Failed::from(e.display(false).to_string()))
 }
 
 struct Session {
@@ -98,20 +105,32 @@ impl Session {
                 .map(|c| ArrayFormatter::try_new(c.as_ref(), &options))
                 .collect::<Result<Vec<_>, _>>()?;
             for row in 0..batch.num_rows() {
-                let cells = columns.iter().zip(batch.columns()).map(|(formatter, column)| {
-                    let text = formatter.value(row).to_string();
-                    if text.is_empty() && column.is_valid(row) { "(empty)".to_owned() } else { text }
-                });
+                let cells = columns
+                    .iter()
+                    .zip(batch.columns())
+                    .map(|(formatter, column)| {
+                        let text = formatter.value(row).to_string();
+                        if text.is_empty() && column.is_valid(row) {
+                            "(empty)".to_owned()
+                        } else {
+                            text
+                        }
+                    });
                 rows.push(cells.collect::<Vec<_>>());
             }
         }
         let places = self.places();
-        let is_plan = rows.first().is_some_and(|r| r.first().is_some_and(|c| c.ends_with("_plan") || c.starts_with("Plan with")));
+        let is_plan = rows.first().is_some_and(|r| {
+            r.first()
+                .is_some_and(|c| c.ends_with("_plan") || c.starts_with("Plan with"))
+        });
         let rows = rows.into_iter().flat_map(|row| {
             let row: Vec<String> = row
                 .into_iter()
                 .map(|cell| {
-                    places.iter().fold(cell, |text, (place, name)| text.replace(place, name))
+                    places
+                        .iter()
+                        .fold(cell, |text, (place, name)| text.replace(place, name))
                 })
                 .collect();
             if !is_plan {
@@ -136,14 +155,23 @@ impl AsyncDB for Session {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, DataFusionError> {
-        let sql = self.places().iter().fold(sql.to_owned(), |sql, (place, name)| sql.replace(name, place));
+        let sql = self
+            .places()
+            .iter()
+            .fold(sql.to_owned(), |sql, (place, name)| {
+                sql.replace(name, place)
+            });
         let (schema, batches) = self.query(&sql).await?;
         if schema.fields().is_empty() && batches.iter().all(|b| b.num_rows() == 0) {
             return Ok(DBOutput::StatementComplete(0));
         }
         let rows = self.text(&batches)?;
         let types = if rows.iter().all(|r| r.len() == schema.fields().len()) {
-            schema.fields().iter().map(|f| column_type(f.data_type())).collect()
+            schema
+                .fields()
+                .iter()
+                .map(|f| column_type(f.data_type()))
+                .collect()
         } else {
             vec![DefaultColumnType::Text]
         };

@@ -125,7 +125,9 @@ impl ArrayDirectory {
                 }
                 "con" => {
                     let bytes = storage.read(&path).await?;
-                    for entry in commit::parse_consolidated_commits(&bytes).context("file", || &path)? {
+                    for entry in
+                        commit::parse_consolidated_commits(&bytes).context("file", || &path)?
+                    {
                         self.add_consolidated(entry, file, window, &mut listed)
                             .context("file", || &path)?;
                     }
@@ -162,7 +164,12 @@ impl ArrayDirectory {
             let visibility = window.sees_fragment(&name, sparse_array);
             if visibility != Visibility::Hidden {
                 let folder = format!("{FRAGMENTS_FOLDER}/{stem}");
-                fragments.push(CommittedFragment { name, folder, visibility, commit });
+                fragments.push(CommittedFragment {
+                    name,
+                    folder,
+                    visibility,
+                    commit,
+                });
             }
         }
         fragments.sort_by(|a, b| (a.name.t1, &a.name.name).cmp(&(b.name.t1, &b.name.name)));

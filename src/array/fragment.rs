@@ -208,8 +208,14 @@ impl Fragment {
         storage: &Storage,
         fields: &[FragmentField],
     ) -> Result<Vec<FieldTiles>> {
-        let layouts = fields.iter().map(|f| self.layout(*f)).collect::<Result<Vec<_>>>()?;
-        let sections = layouts.iter().flat_map(FieldLayout::sections).collect::<Vec<_>>();
+        let layouts = fields
+            .iter()
+            .map(|f| self.layout(*f))
+            .collect::<Result<Vec<_>>>()?;
+        let sections = layouts
+            .iter()
+            .flat_map(FieldLayout::sections)
+            .collect::<Vec<_>>();
         let lists = self
             .load_sections(storage, &sections)
             .await
@@ -271,7 +277,8 @@ impl Fragment {
             }
             FragmentField::Timestamps => {
                 let slot = self.slots.timestamps().ok_or_else(|| {
-                    Error::internal("the fragment has no timestamps").with("fragment", &self.name.name)
+                    Error::internal("the fragment has no timestamps")
+                        .with("fragment", &self.name.name)
                 })?;
                 (slot, "t".to_owned(), false, false)
             }
@@ -281,15 +288,31 @@ impl Fragment {
             Ok::<_, Error>(FileLayout {
                 path: format!("{}/{stem}{suffix}.tdb", self.folder),
                 bytes: at(sizes, slot)?,
-                offsets: Section { start: at(offsets, slot)?, what },
+                offsets: Section {
+                    start: at(offsets, slot)?,
+                    what,
+                },
             })
         };
         let footer = &self.footer;
         Ok(FieldLayout {
-            values: file("", &footer.file_sizes, &sections.tile_offsets, "tile offsets")?,
+            values: file(
+                "",
+                &footer.file_sizes,
+                &sections.tile_offsets,
+                "tile offsets",
+            )?,
             var: if var {
-                let sizes = Section { start: at(&sections.var_sizes, slot)?, what: "var tile sizes" };
-                let data = file("_var", &footer.var_file_sizes, &sections.var_offsets, "var tile offsets")?;
+                let sizes = Section {
+                    start: at(&sections.var_sizes, slot)?,
+                    what: "var tile sizes",
+                };
+                let data = file(
+                    "_var",
+                    &footer.var_file_sizes,
+                    &sections.var_offsets,
+                    "var tile offsets",
+                )?;
                 Some((data, sizes))
             } else {
                 None
@@ -315,7 +338,10 @@ impl Fragment {
 
 fn at(list: &[u64], slot: usize) -> Result<u64> {
     list.get(slot).copied().ok_or_else(|| {
-        Error::corrupt(format!("the footer has {} slots, slot {slot} is asked for", list.len()))
+        Error::corrupt(format!(
+            "the footer has {} slots, slot {slot} is asked for",
+            list.len()
+        ))
     })
 }
 
@@ -328,7 +354,11 @@ struct FileLayout {
 
 impl FileLayout {
     fn assemble(self, offsets: Arc<Vec<u64>>) -> TileFile {
-        TileFile { path: self.path, bytes: self.bytes, offsets }
+        TileFile {
+            path: self.path,
+            bytes: self.bytes,
+            offsets,
+        }
     }
 }
 
@@ -351,7 +381,11 @@ impl FieldLayout {
     }
 
     fn assemble(self, lists: &mut impl Iterator<Item = Arc<Vec<u64>>>) -> Result<FieldTiles> {
-        let mut next = || lists.next().ok_or_else(|| Error::internal("a section was not loaded"));
+        let mut next = || {
+            lists
+                .next()
+                .ok_or_else(|| Error::internal("a section was not loaded"))
+        };
         let values = self.values.assemble(next()?);
         let var = match self.var {
             Some((data, _)) => Some((data.assemble(next()?), next()?)),
@@ -361,6 +395,10 @@ impl FieldLayout {
             Some(file) => Some(file.assemble(next()?)),
             None => None,
         };
-        Ok(FieldTiles { values, var, validity })
+        Ok(FieldTiles {
+            values,
+            var,
+            validity,
+        })
     }
 }

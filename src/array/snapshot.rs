@@ -57,7 +57,9 @@ impl Snapshot {
     ) -> Result<Self> {
         let schema = load_schema(storage, directory.schema_at(&window)?).await?;
         let enumerations = load_enumerations(storage, &schema).await?;
-        let committed = directory.fragments(storage, &window, !schema.is_dense()).await?;
+        let committed = directory
+            .fragments(storage, &window, !schema.is_dense())
+            .await?;
         let footers = if committed.is_empty() {
             HashMap::new()
         } else {
@@ -97,15 +99,22 @@ fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<
             Err(Error::unsupported(what.to_owned()).with("fragment", &fragment.name.name))
         };
         if fragment.footer.dense != schema.is_dense() {
-            return refuse("a sparse fragment in a dense array (or the reverse) is not read by this release");
+            return refuse(
+                "a sparse fragment in a dense array (or the reverse) is not read by this release",
+            );
         }
         if fragment.footer.has_delete_metadata {
-            return refuse("the fragment carries delete metadata, which this release does not read");
+            return refuse(
+                "the fragment carries delete metadata, which this release does not read",
+            );
         }
         let same = fragment.schema.dimensions.len() == schema.dimensions.len()
-            && fragment.schema.dimensions.iter().zip(&schema.dimensions).all(|(a, b)| {
-                a.datatype == b.datatype && a.cell_val_num == b.cell_val_num
-            });
+            && fragment
+                .schema
+                .dimensions
+                .iter()
+                .zip(&schema.dimensions)
+                .all(|(a, b)| a.datatype == b.datatype && a.cell_val_num == b.cell_val_num);
         if !same {
             return Err(Error::corrupt(
                 "the dimensions of the fragment's schema differ from the array's",
@@ -121,10 +130,17 @@ async fn load_schema(storage: &Storage, file: &FileInfo) -> Result<Arc<ArraySche
     let load = async {
         let bytes = storage.read(&path).await?;
         let tile = generic_tile::decode(&bytes, "array schema")?;
-        Ok((ArraySchema::decode(&tile.data)?, tile.data.len().saturating_mul(2)))
+        Ok((
+            ArraySchema::decode(&tile.data)?,
+            tile.data.len().saturating_mul(2),
+        ))
     };
     let key = storage.cache_key(&path, 0, file);
-    storage.cache().get_or_load(key, load).await.context("file", || path)
+    storage
+        .cache()
+        .get_or_load(key, load)
+        .await
+        .context("file", || path)
 }
 
 async fn load_enumerations(
@@ -144,7 +160,11 @@ async fn load_enumerations(
             Ok((Enumeration::decode(&tile.data)?, tile.data.len()))
         };
         let key = storage.cache_key_immutable(&path, 0);
-        let enumeration = storage.cache().get_or_load(key, load).await.context("file", || path)?;
+        let enumeration = storage
+            .cache()
+            .get_or_load(key, load)
+            .await
+            .context("file", || path)?;
         enumerations.insert(reference.name.clone(), enumeration);
     }
     Ok(enumerations)
@@ -191,7 +211,11 @@ async fn open_fragment(
         let size = bytes.len().saturating_mul(2);
         Ok(((Arc::new(footer), schema, start), size))
     };
-    let opened = storage.cache().get_or_load(key, load).await.context("file", || path)?;
+    let opened = storage
+        .cache()
+        .get_or_load(key, load)
+        .await
+        .context("file", || path)?;
     let (footer, schema, footer_start) = (*opened).clone();
     if fragment.name.version != Some(footer.version.get()) {
         return Err(Error::corrupt(format!(

@@ -26,7 +26,12 @@ impl ArrayTable {
     pub fn new(snapshot: Snapshot, options: &TypeOptions) -> Result<Self> {
         let (schema, types) = arrow_schema(&snapshot.schema, &snapshot.enumerations, options)
             .map_err(|e| e.with("array", snapshot.storage.uri()))?;
-        Ok(Self { snapshot, schema, types: Arc::new(types), options: *options })
+        Ok(Self {
+            snapshot,
+            schema,
+            types: Arc::new(types),
+            options: *options,
+        })
     }
 
     /// The same table, every attribute nullable: for dense cells that were never written shown as NULL.
@@ -41,7 +46,10 @@ impl ArrayTable {
             }
         });
         let fields = fields.collect::<Vec<_>>();
-        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let schema = Arc::new(Schema::new_with_metadata(
+            fields,
+            self.schema.metadata().clone(),
+        ));
         Self { schema, ..self }
     }
 

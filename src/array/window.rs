@@ -113,11 +113,26 @@ mod tests {
     #[test]
     fn dense_fragments_must_lie_inside_and_sparse_ones_only_overlap() {
         let consolidated = fragment(10, 20, 22);
-        assert_eq!(window(0, 15).sees_fragment(&consolidated, false), Visibility::Hidden);
-        assert_eq!(window(0, 15).sees_fragment(&consolidated, true), Visibility::ByCell);
-        assert_eq!(window(10, 20).sees_fragment(&consolidated, false), Visibility::Whole);
-        assert_eq!(window(21, 30).sees_fragment(&consolidated, true), Visibility::Hidden);
-        assert_eq!(window(0, 15).sees_fragment(&fragment(10, 20, 14), true), Visibility::Hidden);
+        assert_eq!(
+            window(0, 15).sees_fragment(&consolidated, false),
+            Visibility::Hidden
+        );
+        assert_eq!(
+            window(0, 15).sees_fragment(&consolidated, true),
+            Visibility::ByCell
+        );
+        assert_eq!(
+            window(10, 20).sees_fragment(&consolidated, false),
+            Visibility::Whole
+        );
+        assert_eq!(
+            window(21, 30).sees_fragment(&consolidated, true),
+            Visibility::Hidden
+        );
+        assert_eq!(
+            window(0, 15).sees_fragment(&fragment(10, 20, 14), true),
+            Visibility::Hidden
+        );
     }
 
     #[test]

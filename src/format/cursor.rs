@@ -114,8 +114,10 @@ impl<'a> Cursor<'a> {
 
     fn utf8(&mut self, len: u64, field: &'static str) -> Result<String> {
         let bytes = self.bytes_u64(len, field)?;
-        String::from_utf8(bytes.to_vec())
-            .map_err(|e| self.invalid(field, "bytes that are not UTF-8", "UTF-8").with_source(e))
+        String::from_utf8(bytes.to_vec()).map_err(|e| {
+            self.invalid(field, "bytes that are not UTF-8", "UTF-8")
+                .with_source(e)
+        })
     }
 
     /// Reads a `u8` that must be 0 or 1.

@@ -33,7 +33,10 @@ impl DimCells {
                 let mut keys = Vec::with_capacity(cells.len);
                 key::keys(datatype, values.as_slice(), &mut keys)?;
                 let negative_zeros = negative_zeros(datatype, values.as_slice());
-                Ok(Self::Keys { keys, negative_zeros })
+                Ok(Self::Keys {
+                    keys,
+                    negative_zeros,
+                })
             }
             CellData::Var { offsets, data } => {
                 let starts = offsets.as_slice().as_chunks::<8>().0.iter().take(cells.len);
@@ -43,7 +46,9 @@ impl DimCells {
                 }
                 // Tiles of old writers may count from the start of the file.
                 let first = checked.first().copied().unwrap_or(0);
-                checked.iter_mut().for_each(|offset| *offset = offset.wrapping_sub(first));
+                checked
+                    .iter_mut()
+                    .for_each(|offset| *offset = offset.wrapping_sub(first));
                 checked.push(data.len());
                 if !checked.is_sorted() {
                     return Err(Error::corrupt(format!(
@@ -51,7 +56,10 @@ impl DimCells {
                         data.len()
                     )));
                 }
-                Ok(Self::Bytes { offsets: checked, data: data.as_slice().to_vec() })
+                Ok(Self::Bytes {
+                    offsets: checked,
+                    data: data.as_slice().to_vec(),
+                })
             }
         }
     }
@@ -90,7 +98,10 @@ impl DimCells {
 
     fn is_negative_zero(&self, cell: usize) -> bool {
         match self {
-            Self::Keys { negative_zeros: Some(zeros), .. } => zeros.get(cell).copied().unwrap_or(false),
+            Self::Keys {
+                negative_zeros: Some(zeros),
+                ..
+            } => zeros.get(cell).copied().unwrap_or(false),
             _ => false,
         }
     }

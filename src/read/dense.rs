@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayData, ArrayRef, MutableArrayData, RecordBatch, make_array, new_null_array};
+use arrow::array::{
+    ArrayData, ArrayRef, MutableArrayData, RecordBatch, make_array, new_null_array,
+};
 use arrow::buffer::{BooleanBuffer, MutableBuffer};
 
 use super::fetch::{FetchList, Fetched};
@@ -88,7 +90,12 @@ pub async fn read_unit(
     let mut bytes = 0_usize;
     for clip in &clips {
         let asked = ask(context, clip, &first, &mut list).await?;
-        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked, first.len() + later.len())?);
+        bytes = bytes.saturating_add(decoded_bytes(
+            context,
+            clip,
+            &asked,
+            first.len() + later.len(),
+        )?);
         requests.push(asked);
     }
     let bytes = bytes.saturating_add(usize::try_from(list.bytes())?);
@@ -96,18 +103,30 @@ pub async fn read_unit(
     let storage = &spec.table.snapshot.storage;
     let fetched = list.fetch(storage, &context.metrics).await?;
     let states = context
-        .decode(move |context, scratch| decide(context, clips, &requests, &fetched, &first, scratch))
+        .decode(move |context, scratch| {
+            decide(context, clips, &requests, &fetched, &first, scratch)
+        })
         .await?;
     if later.is_empty() || states.iter().all(|s| s.selection.is_empty()) {
-        let batches = context.decode(move |context, _| emit(context, &states)).await?;
+        let batches = context
+            .decode(move |context, _| emit(context, &states))
+            .await?;
         return Ok((batches, Some(grant)));
     }
 
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(states.len());
-    let fetch_later = later.iter().copied().filter(is_attribute).collect::<Vec<_>>();
+    let fetch_later = later
+        .iter()
+        .copied()
+        .filter(is_attribute)
+        .collect::<Vec<_>>();
     for state in &states {
-        let columns: &[usize] = if state.selection.is_empty() { &[] } else { &fetch_later };
+        let columns: &[usize] = if state.selection.is_empty() {
+            &[]
+        } else {
+            &fetch_later
+        };
         requests.push(ask(context, &state.clip, columns, &mut list).await?);
     }
     let fetched = list.fetch(storage, &context.metrics).await?;
@@ -116,7 +135,8 @@ pub async fn read_unit(
             let mut states = states;
             for (state, requests) in states.iter_mut().zip(&requests) {
                 if !state.selection.is_empty() {
-                    let columns = decode(context, &state.clip, requests, &fetched, &later, scratch)?;
+                    let columns =
+                        decode(context, &state.clip, requests, &fetched, &later, scratch)?;
                     state.columns.extend(columns);
                 }
             }
@@ -143,13 +163,23 @@ impl Clip {
             return Ok(None);
         };
         let tile_lo = dense.grid.tile_lo(tile);
-        let runs = BoxRuns::new(dense.grid.extents(), dense.grid.cell_order(), &tile_lo, &cells)?;
+        let runs = BoxRuns::new(
+            dense.grid.extents(),
+            dense.grid.cell_order(),
+            &tile_lo,
+            &cells,
+        )?;
         let rows = runs.cells();
         let mut copies = Vec::new();
         let mut boxes = Vec::new();
         for (i, fragment) in dense.fragments.iter().enumerate().rev() {
-            let Some(part) = fragment.domain.intersect(&cells) else { continue };
-            copies.push(Copy { fragment: i, tile: stored_tile(fragment, tile)? });
+            let Some(part) = fragment.domain.intersect(&cells) else {
+                continue;
+            };
+            copies.push(Copy {
+                fragment: i,
+                tile: stored_tile(fragment, tile)?,
+            });
             let covers = part == cells;
             boxes.push(part);
             if covers {
@@ -160,11 +190,21 @@ impl Clip {
         boxes.reverse();
         let one_covers = boxes.len() == 1 && boxes.first() == Some(&cells);
         let pieces = if one_covers || boxes.is_empty() {
-            runs.map(|run| Piece { copy: 0, start: run.start, len: run.len }).collect()
+            runs.map(|run| Piece {
+                copy: 0,
+                start: run.start,
+                len: run.len,
+            })
+            .collect()
         } else {
             paint(dense, &tile_lo, &boxes, runs)?
         };
-        Ok(Some(Self { cells, copies, pieces, rows }))
+        Ok(Some(Self {
+            cells,
+            copies,
+            pieces,
+            rows,
+        }))
     }
 
     /// Cells that no fragment wrote.
@@ -218,11 +258,17 @@ fn paint(
     }
     let mut pieces = Vec::new();
     for run in runs {
-        let owners = owner.get(run.start..run.start + run.len).unwrap_or_default();
+        let owners = owner
+            .get(run.start..run.start + run.len)
+            .unwrap_or_default();
         let mut start = run.start;
         for part in owners.chunk_by(|a, b| a == b) {
             let copy = part.first().map_or(usize::MAX, |copy| *copy as usize);
-            pieces.push(Piece { copy, start, len: part.len() });
+            pieces.push(Piece {
+                copy,
+                start,
+                len: part.len(),
+            });
             start += part.len();
         }
     }
@@ -243,7 +289,9 @@ async fn ask(
     for copy in &clip.copies {
         let scan = fragment(&context.plan, copy)?;
         let tiles = scan.tiles(&spec.table.snapshot.storage).await?;
-        let attributes = columns.iter().filter(|c| **c >= spec.table.dimension_count());
+        let attributes = columns
+            .iter()
+            .filter(|c| **c >= spec.table.dimension_count());
         requests.push(
             attributes
                 .map(|column| scan.ask(tiles, *column, copy.tile, list))
@@ -300,7 +348,11 @@ fn decide(
                     .collect::<Result<Vec<_>>>()?;
                 selection = selection.and_then(&predicate.evaluate(&inputs, selection.count())?)?;
             }
-            Ok(ClipState { clip, selection, columns })
+            Ok(ClipState {
+                clip,
+                selection,
+                columns,
+            })
         })
         .collect()
 }
@@ -323,11 +375,15 @@ fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
             Some(mask) => mask.iter_mut().zip(&inside).for_each(|(a, b)| *a &= b),
         }
     }
-    if spec.empty_cells == EmptyCells::Skip && (clip.copies.is_empty() || clip.pieces.iter().any(|p| clip.is_empty_piece(p))) {
+    if spec.empty_cells == EmptyCells::Skip
+        && (clip.copies.is_empty() || clip.pieces.iter().any(|p| clip.is_empty_piece(p)))
+    {
         let mut mask = mask.unwrap_or_else(|| vec![true; clip.rows]);
         let mut rest = mask.as_mut_slice();
         for piece in &clip.pieces {
-            let Some((cells, after)) = rest.split_at_mut_checked(piece.len) else { break };
+            let Some((cells, after)) = rest.split_at_mut_checked(piece.len) else {
+                break;
+            };
             if clip.is_empty_piece(piece) {
                 cells.fill(false);
             }
@@ -335,7 +391,10 @@ fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
         }
         return Ok(Selection::from_mask(BooleanBuffer::from(mask)));
     }
-    Ok(mask.map_or_else(|| Selection::all(clip.rows), |mask| Selection::from_bools(&mask)))
+    Ok(mask.map_or_else(
+        || Selection::all(clip.rows),
+        |mask| Selection::from_bools(&mask),
+    ))
 }
 
 /// The columns of a clip, in the order of its rows: attributes from the copies' tiles, dimensions computed.
@@ -352,7 +411,10 @@ fn decode(
     let decodes = requests.iter().any(|r| !r.is_empty());
     if decodes {
         context.metrics.tiles_decoded.add(clip.copies.len());
-        context.metrics.cells_decoded.add(cells.saturating_mul(clip.copies.len()));
+        context
+            .metrics
+            .cells_decoded
+            .add(cells.saturating_mul(clip.copies.len()));
     }
     let mut decoded = Vec::with_capacity(columns.len());
     let mut attribute = 0;
@@ -366,12 +428,19 @@ fn decode(
             let request = requests
                 .get(attribute)
                 .ok_or_else(|| Error::internal(format!("column {column} was not asked for")))?;
-            let of = TileOf { table, tile: copy.tile, cells };
+            let of = TileOf {
+                table,
+                tile: copy.tile,
+                cells,
+            };
             sources.push(fragment(&context.plan, copy)?.decode(request, fetched, of, scratch)?);
         }
         attribute += 1;
         let array = gather(context, clip, *column, &sources)?;
-        context.metrics.bytes_decoded.add(array.get_array_memory_size());
+        context
+            .metrics
+            .bytes_decoded
+            .add(array.get_array_memory_size());
         decoded.push((*column, array));
     }
     Ok(decoded)
@@ -389,8 +458,16 @@ fn gather(
     {
         return Ok(source.slice(piece.start, piece.len));
     }
-    let longest_empty = clip.pieces.iter().filter(|p| clip.is_empty_piece(p)).map(|p| p.len).max();
-    let mut data = sources.iter().map(|s| s.to_data()).collect::<Vec<ArrayData>>();
+    let longest_empty = clip
+        .pieces
+        .iter()
+        .filter(|p| clip.is_empty_piece(p))
+        .map(|p| p.len)
+        .max();
+    let mut data = sources
+        .iter()
+        .map(|s| s.to_data())
+        .collect::<Vec<ArrayData>>();
     if let Some(len) = longest_empty {
         data.push(empty_cells(context, column, len)?.to_data());
     }
@@ -402,7 +479,9 @@ fn gather(
         } else {
             merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
         }
-        .map_err(|e| Error::internal("the copies of a tile cannot be put together").with_source(e))?;
+        .map_err(|e| {
+            Error::internal("the copies of a tile cannot be put together").with_source(e)
+        })?;
     }
     Ok(make_array(merged.freeze()))
 }
@@ -421,7 +500,12 @@ fn empty_cells(context: &ScanContext, column: usize, len: usize) -> Result<Array
 fn coordinates(context: &ScanContext, clip: &Clip, column: usize) -> Result<ArrayRef> {
     let table = &context.plan.spec.table;
     let missing = || Error::internal(format!("there is no dimension {column}"));
-    let dimension = table.snapshot.schema.dimensions.get(column).ok_or_else(missing)?;
+    let dimension = table
+        .snapshot
+        .schema
+        .dimensions
+        .get(column)
+        .ok_or_else(missing)?;
     let ty = table.types.get(column).ok_or_else(missing)?;
     let order = dense_plan(&context.plan)?.grid.cell_order();
     let coordinates = Coordinates::new(&clip.cells, order, column)?;
@@ -434,8 +518,13 @@ fn coordinates(context: &ScanContext, clip: &Clip, column: usize) -> Result<Arra
         },
         _ => return Err(missing())
     );
-    let cells = Cells { len: clip.rows, data: CellData::Fixed(values), nulls: None };
-    ty.to_array(cells).map_err(|e| e.with("dimension", &dimension.name))
+    let cells = Cells {
+        len: clip.rows,
+        data: CellData::Fixed(values),
+        nulls: None,
+    };
+    ty.to_array(cells)
+        .map_err(|e| e.with("dimension", &dimension.name))
 }
 
 fn find(columns: &[(usize, ArrayRef)], column: usize) -> Result<&ArrayRef> {

@@ -40,8 +40,16 @@ impl FetchList {
     pub fn tile(&mut self, field: &FieldTiles, tile: TileIdx) -> Result<TileTicket> {
         Ok(TileTicket {
             values: self.range(&field.values, tile)?,
-            var: field.var.as_ref().map(|(file, _)| self.range(file, tile)).transpose()?,
-            validity: field.validity.as_ref().map(|file| self.range(file, tile)).transpose()?,
+            var: field
+                .var
+                .as_ref()
+                .map(|(file, _)| self.range(file, tile))
+                .transpose()?,
+            validity: field
+                .validity
+                .as_ref()
+                .map(|file| self.range(file, tile))
+                .transpose()?,
         })
     }
 
@@ -59,12 +67,19 @@ impl FetchList {
             return Err(Error::internal("a file was dropped from the fetch list"));
         };
         ranges.push(range);
-        Ok(Ticket { file: index, range: ranges.len() - 1 })
+        Ok(Ticket {
+            file: index,
+            range: ranges.len() - 1,
+        })
     }
 
     /// Filtered bytes asked for.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().flat_map(|(_, ranges)| ranges).map(|r| r.end - r.start).sum()
+        self.files
+            .iter()
+            .flat_map(|(_, ranges)| ranges)
+            .map(|r| r.end - r.start)
+            .sum()
     }
 
     /// Reads everything.
@@ -72,7 +87,10 @@ impl FetchList {
         let start = Instant::now();
         metrics.requests.add(self.files.len());
         metrics.bytes_fetched.add(usize::try_from(self.bytes())?);
-        let reads = self.files.iter().map(|(path, ranges)| storage.read_ranges(path, ranges));
+        let reads = self
+            .files
+            .iter()
+            .map(|(path, ranges)| storage.read_ranges(path, ranges));
         let files = try_join_all(reads).await?;
         metrics.fetch_nanos.add_elapsed(start);
         Ok(Fetched { files })

@@ -73,13 +73,16 @@ impl FragmentScan {
         let columns = needed
             .iter()
             .enumerate()
-            .map(|(column, needed)| {
-                needed.then(|| source(table, &fragment, column)).transpose()
-            })
+            .map(|(column, needed)| needed.then(|| source(table, &fragment, column)).transpose())
             .collect::<Result<Vec<_>>>()
             .map_err(|e| e.with("fragment", &fragment.name.name))?;
         let needs_timestamps = needs_timestamps && fragment.footer.has_timestamps;
-        Ok(Self { fragment, columns, needs_timestamps, tiles: OnceCell::new() })
+        Ok(Self {
+            fragment,
+            columns,
+            needs_timestamps,
+            tiles: OnceCell::new(),
+        })
     }
 
     /// The source of a table column.
@@ -92,7 +95,9 @@ impl FragmentScan {
 
     /// Where the tiles lie; read on first use, in one go for all needed fields.
     pub async fn tiles(&self, storage: &Storage) -> Result<&FragmentTiles> {
-        self.tiles.get_or_try_init(|| self.load_tiles(storage)).await
+        self.tiles
+            .get_or_try_init(|| self.load_tiles(storage))
+            .await
     }
 
     async fn load_tiles(&self, storage: &Storage) -> Result<FragmentTiles> {
@@ -105,7 +110,11 @@ impl FragmentScan {
         if self.needs_timestamps {
             fields.push(FragmentField::Timestamps);
         }
-        let mut loaded = self.fragment.field_tiles(storage, &fields).await?.into_iter();
+        let mut loaded = self
+            .fragment
+            .field_tiles(storage, &fields)
+            .await?
+            .into_iter();
         let columns = self
             .columns
             .iter()
@@ -114,7 +123,10 @@ impl FragmentScan {
                 _ => None,
             })
             .collect();
-        Ok(FragmentTiles { columns, timestamps: loaded.next() })
+        Ok(FragmentTiles {
+            columns,
+            timestamps: loaded.next(),
+        })
     }
 }
 
@@ -139,7 +151,8 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
         return Err(Error::internal(format!("the table has no column {column}")));
     };
     let found = own.attributes.iter().position(|a| a.name == wanted.name);
-    let Some((number, attribute)) = found.and_then(|i| own.attributes.get(i).map(|a| (i, a))) else {
+    let Some((number, attribute)) = found.and_then(|i| own.attributes.get(i).map(|a| (i, a)))
+    else {
         return Ok(ColumnSource::Fill);
     };
     if !ty.reads(attribute.datatype, attribute.cell_val_num) {
@@ -242,7 +255,10 @@ impl FragmentScan {
         tile: TileIdx,
         list: &mut FetchList,
     ) -> Result<Option<TileTicket>> {
-        tiles.timestamps().map(|field| list.tile(field, tile)).transpose()
+        tiles
+            .timestamps()
+            .map(|field| list.tile(field, tile))
+            .transpose()
     }
 
     /// The timestamps of the cells of a tile.
@@ -260,15 +276,24 @@ impl FragmentScan {
     }
 
     fn locate(&self, error: Error, tile: TileIdx) -> Error {
-        error.with("data tile", tile.0).with("fragment", &self.fragment.name.name)
+        error
+            .with("data tile", tile.0)
+            .with("fragment", &self.fragment.name.name)
     }
 }
 
 /// A column of cells that were never written.
 pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<ArrayRef> {
     let missing = || Error::internal(format!("column {column} has no fill value"));
-    let number = column.checked_sub(table.dimension_count()).ok_or_else(missing)?;
-    let attribute = table.snapshot.schema.attributes.get(number).ok_or_else(missing)?;
+    let number = column
+        .checked_sub(table.dimension_count())
+        .ok_or_else(missing)?;
+    let attribute = table
+        .snapshot
+        .schema
+        .attributes
+        .get(number)
+        .ok_or_else(missing)?;
     let ty = table.types.get(column).ok_or_else(missing)?;
     fill_array(attribute, ty, cells)
 }

@@ -18,14 +18,22 @@ pub struct Selection {
 impl Selection {
     /// All of `len` cells.
     pub fn all(len: usize) -> Self {
-        Self { len, selected: len, mask: None }
+        Self {
+            len,
+            selected: len,
+            mask: None,
+        }
     }
 
     /// The cells whose bit is set.
     pub fn from_mask(mask: BooleanBuffer) -> Self {
         let (len, selected) = (mask.len(), mask.count_set_bits());
         let mask = (selected < len).then_some(mask);
-        Self { len, selected, mask }
+        Self {
+            len,
+            selected,
+            mask,
+        }
     }
 
     /// The cells marked `true`.
@@ -88,8 +96,12 @@ mod tests {
         let keep = BooleanArray::from(vec![Some(false), Some(true), None]);
         let narrowed = selection.and_then(&keep).unwrap();
         assert_eq!(narrowed.count(), 1);
-        let column: ArrayRef = std::sync::Arc::new(arrow::array::Int32Array::from(vec![1, 2, 3, 4]));
+        let column: ArrayRef =
+            std::sync::Arc::new(arrow::array::Int32Array::from(vec![1, 2, 3, 4]));
         let values = narrowed.apply(&column).unwrap();
-        assert_eq!(values.as_ref(), &arrow::array::Int32Array::from(vec![3]) as &dyn Array);
+        assert_eq!(
+            values.as_ref(),
+            &arrow::array::Int32Array::from(vec![3]) as &dyn Array
+        );
     }
 }

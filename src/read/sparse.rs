@@ -54,23 +54,33 @@ pub async fn read_unit(
     }
     let bytes = bytes.saturating_add(usize::try_from(list.bytes())?);
     let grant = context.memory.reserve(bytes)?;
-    let fetched = list.fetch(&plan.spec.table.snapshot.storage, &context.metrics).await?;
+    let fetched = list
+        .fetch(&plan.spec.table.snapshot.storage, &context.metrics)
+        .await?;
 
     let states = context
         .decode(move |context, scratch| decide(context, index, requests, &fetched, scratch))
         .await?;
     if later_columns.is_empty() || states.iter().all(|s| s.selection.is_empty()) {
-        let batches = context.decode(move |context, _| emit(context, states)).await?;
+        let batches = context
+            .decode(move |context, _| emit(context, states))
+            .await?;
         return Ok((batches, Some(grant)));
     }
 
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(states.len());
     for state in &states {
-        let columns: &[usize] = if state.selection.is_empty() { &[] } else { &later_columns };
+        let columns: &[usize] = if state.selection.is_empty() {
+            &[]
+        } else {
+            &later_columns
+        };
         requests.push(reader.ask(&state.tile, columns, &mut list).await?);
     }
-    let fetched = list.fetch(&plan.spec.table.snapshot.storage, &context.metrics).await?;
+    let fetched = list
+        .fetch(&plan.spec.table.snapshot.storage, &context.metrics)
+        .await?;
     let batches = context
         .decode(move |context, scratch| {
             let mut states = states;
@@ -79,7 +89,10 @@ pub async fn read_unit(
                 let of = tile_of(&context.plan, &state.tile);
                 for request in requests {
                     let column = scan.decode(request, &fetched, of, scratch)?;
-                    context.metrics.bytes_decoded.add(column.get_array_memory_size());
+                    context
+                        .metrics
+                        .bytes_decoded
+                        .add(column.get_array_memory_size());
                     state.columns.push((request.column, column));
                 }
             }
@@ -96,7 +109,11 @@ fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> 
 }
 
 fn tile_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> TileOf<'a> {
-    TileOf { table: &plan.spec.table, tile: tile.tile, cells: tile.cells }
+    TileOf {
+        table: &plan.spec.table,
+        tile: tile.tile,
+        cells: tile.cells,
+    }
 }
 
 /// What the first round asks for one tile.
@@ -140,7 +157,11 @@ impl UnitReader<'_> {
         list: &mut FetchList,
     ) -> Result<FirstRound> {
         let looked_at = self.looked_at(tile);
-        let rest = columns.iter().copied().filter(|c| !looked_at.contains(c)).collect::<Vec<_>>();
+        let rest = columns
+            .iter()
+            .copied()
+            .filter(|c| !looked_at.contains(c))
+            .collect::<Vec<_>>();
         // A coordinate that is read anyway serves the second round, too.
         let projected = |c: &usize| self.context.plan.spec.projection.contains(c);
         let wanted = looked_at
@@ -150,7 +171,9 @@ impl UnitReader<'_> {
             .collect();
         let scan = fragment(&self.context.plan, tile)?;
         let partly = scan.fragment.visibility == Visibility::ByCell;
-        let tiles = scan.tiles(&self.context.plan.spec.table.snapshot.storage).await?;
+        let tiles = scan
+            .tiles(&self.context.plan.spec.table.snapshot.storage)
+            .await?;
         let timestamps = if self.unit.resolve || partly {
             scan.ask_timestamps(tiles, tile.tile, list)?
         } else {
@@ -172,8 +195,13 @@ impl UnitReader<'_> {
         list: &mut FetchList,
     ) -> Result<Vec<ColumnRequest>> {
         let scan = fragment(&self.context.plan, tile)?;
-        let tiles = scan.tiles(&self.context.plan.spec.table.snapshot.storage).await?;
-        columns.iter().map(|column| scan.ask(tiles, *column, tile.tile, list)).collect()
+        let tiles = scan
+            .tiles(&self.context.plan.spec.table.snapshot.storage)
+            .await?;
+        columns
+            .iter()
+            .map(|column| scan.ask(tiles, *column, tile.tile, list))
+            .collect()
     }
 
     /// Memory for the decoded tile, both rounds.
@@ -202,7 +230,9 @@ fn decide(
     let super::plan::Units::Sparse(units) = &plan.units else {
         return Err(Error::internal("a sparse unit of a dense plan"));
     };
-    let unit = units.get(index).ok_or_else(|| Error::internal("there is no such unit"))?;
+    let unit = units
+        .get(index)
+        .ok_or_else(|| Error::internal("there is no such unit"))?;
     let mut states = Vec::with_capacity(requests.len());
     let mut contested = Vec::new();
     for request in requests {
@@ -225,7 +255,11 @@ fn decide(
                 Selection::from_bools(&cells.mask)
             };
             let selection = apply_predicate(plan, selection, &columns)?;
-            Ok(TileState { tile, selection, columns })
+            Ok(TileState {
+                tile,
+                selection,
+                columns,
+            })
         })
         .collect()
 }
@@ -266,16 +300,21 @@ fn decode_tile(
     for coordinate in &request.coordinates {
         let d = coordinate.column;
         let cells = scan.decode_cells(coordinate, fetched, of, scratch)?;
-        let (Some(dimension), Some(ty)) =
-            (scan.fragment.schema.dimensions.get(d), plan.spec.table.types.get(d))
-        else {
+        let (Some(dimension), Some(ty)) = (
+            scan.fragment.schema.dimensions.get(d),
+            plan.spec.table.types.get(d),
+        ) else {
             return Err(Error::internal(format!("there is no dimension {d}")));
         };
-        let looked_at = DimCells::new(dimension.datatype, &cells)
-            .map_err(|e| e.with("dimension", &dimension.name).with("fragment", &scan.fragment.name.name))?;
+        let looked_at = DimCells::new(dimension.datatype, &cells).map_err(|e| {
+            e.with("dimension", &dimension.name)
+                .with("fragment", &scan.fragment.name.name)
+        })?;
         looked_at.mark_inside(subarray.dim(d), &mut mask);
         if request.wanted.contains(&d) {
-            let array = ty.to_array(cells).map_err(|e| e.with("dimension", &dimension.name))?;
+            let array = ty
+                .to_array(cells)
+                .map_err(|e| e.with("dimension", &dimension.name))?;
             metrics.bytes_decoded.add(array.get_array_memory_size());
             columns.push((d, array));
         }
@@ -336,8 +375,13 @@ fn emit(context: &ScanContext, states: Vec<TileState>) -> Result<Vec<RecordBatch
 }
 
 /// A batch of `rows` rows; the number counts where there are no columns.
-pub(super) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+pub(super) fn batch(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options)
-        .map_err(|e| Error::internal("decoded columns do not fit the table's schema").with_source(e))
+    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options).map_err(|e| {
+        Error::internal("decoded columns do not fit the table's schema").with_source(e)
+    })
 }

@@ -54,7 +54,10 @@ impl ScanSpec {
             .iter()
             .filter_map(|i| self.table.schema.fields().get(*i).cloned())
             .collect::<Vec<_>>();
-        Arc::new(Schema::new_with_metadata(fields, self.table.schema.metadata().clone()))
+        Arc::new(Schema::new_with_metadata(
+            fields,
+            self.table.schema.metadata().clone(),
+        ))
     }
 
     /// The columns the predicate looks at.

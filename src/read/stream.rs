@@ -45,8 +45,17 @@ pub struct ScanContext {
 
 impl ScanContext {
     /// The context of one partition.
-    pub fn new(plan: Arc<ScanPlan>, memory: Arc<dyn MemoryBudget>, metrics: Arc<ScanMetrics>) -> Self {
-        Self { schema: plan.spec.output_schema(), plan, memory, metrics }
+    pub fn new(
+        plan: Arc<ScanPlan>,
+        memory: Arc<dyn MemoryBudget>,
+        metrics: Arc<ScanMetrics>,
+    ) -> Self {
+        Self {
+            schema: plan.spec.output_schema(),
+            plan,
+            memory,
+            metrics,
+        }
     }
 
     /// Runs `work` on a thread made for work, with that thread's scratch buffers.
@@ -78,7 +87,10 @@ impl ScanContext {
             }
             Units::Dense(dense) => dense::read_unit(&self, dense.unit_tiles(unit)).await?,
         };
-        Ok(UnitBatches { batches: batches.into(), grant })
+        Ok(UnitBatches {
+            batches: batches.into(),
+            grant,
+        })
     }
 }
 
@@ -110,7 +122,15 @@ pub fn read_units(
         current: None,
     };
     stream::try_unfold(running, |mut running| async move {
-        let uri = running.context.plan.spec.table.snapshot.storage.uri().to_owned();
+        let uri = running
+            .context
+            .plan
+            .spec
+            .table
+            .snapshot
+            .storage
+            .uri()
+            .to_owned();
         let batch = running.next().await.map_err(|e| e.with("array", uri))?;
         Ok(batch.map(|batch| (batch, running)))
     })
@@ -130,7 +150,8 @@ impl Running {
             while self.in_flight.len() < self.width {
                 let Some(unit) = self.units.next() else { break };
                 let read = Arc::clone(&self.context).read(unit);
-                self.in_flight.push_back(Box::pin(async move { (unit, read.await) }));
+                self.in_flight
+                    .push_back(Box::pin(async move { (unit, read.await) }));
             }
             match self.in_flight.next().await {
                 None => return Ok(None),

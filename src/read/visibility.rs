@@ -51,7 +51,10 @@ impl ContestedTile {
     }
 
     fn same_cell(&self, cell: usize, other: &Self, other_cell: usize) -> bool {
-        self.dims.iter().zip(&other.dims).all(|(a, b)| a.same(cell, b, other_cell))
+        self.dims
+            .iter()
+            .zip(&other.dims)
+            .all(|(a, b)| a.same(cell, b, other_cell))
     }
 }
 
@@ -80,7 +83,12 @@ pub fn hide_older_copies(tiles: &mut [ContestedTile]) -> Result<usize> {
             if !tile.mask.get(cell).copied().unwrap_or(false) {
                 continue;
             }
-            let copy = Newest { tile: t, cell, time: tile.time(cell), age: tile.age };
+            let copy = Newest {
+                tile: t,
+                cell,
+                time: tile.time(cell),
+                age: tile.age,
+            };
             let at = |entry: u32| newest.get(entry as usize).copied();
             let same = |entry: &u32| {
                 let other = at(*entry).and_then(|n| tiles.get(n.tile).map(|tile| (tile, n.cell)));
@@ -116,9 +124,12 @@ pub fn hide_older_copies(tiles: &mut [ContestedTile]) -> Result<usize> {
     let mut hidden = 0;
     for (t, (tile, numbers)) in tiles.iter_mut().zip(&entries).enumerate() {
         for (cell, entry) in numbers.iter().enumerate() {
-            let Some(known) = newest.get(*entry as usize) else { continue };
+            let Some(known) = newest.get(*entry as usize) else {
+                continue;
+            };
             let as_new = (tile.time(cell), tile.age) == (known.time, known.age);
-            let seen = as_new && (tile.timestamps.is_none() || (known.tile, known.cell) == (t, cell));
+            let seen =
+                as_new && (tile.timestamps.is_none() || (known.tile, known.cell) == (t, cell));
             if !seen && let Some(mark) = tile.mask.get_mut(cell) {
                 *mark = false;
                 hidden += 1;
@@ -137,7 +148,10 @@ mod tests {
             age,
             fragment_time: time,
             timestamps: times.map(<[u64]>::to_vec),
-            dims: vec![DimCells::Keys { keys: keys.to_vec(), negative_zeros: None }],
+            dims: vec![DimCells::Keys {
+                keys: keys.to_vec(),
+                negative_zeros: None,
+            }],
             mask: vec![true; keys.len()],
         }
     }
@@ -153,7 +167,10 @@ mod tests {
     #[test]
     fn a_cells_own_timestamp_beats_the_age_of_its_fragment() {
         // A consolidated fragment [1, 10] holds a copy of cell 7 from time 10; a fragment from time 5 is later in order.
-        let mut tiles = [tile(0, 1, &[7, 7, 8], Some(&[10, 1, 1])), tile(1, 5, &[7, 8], None)];
+        let mut tiles = [
+            tile(0, 1, &[7, 7, 8], Some(&[10, 1, 1])),
+            tile(1, 5, &[7, 8], None),
+        ];
         assert_eq!(hide_older_copies(&mut tiles).unwrap(), 3);
         assert_eq!(tiles[0].mask, [true, false, false]);
         assert_eq!(tiles[1].mask, [false, true]);

@@ -66,9 +66,18 @@ fn check_columns(
     statement: &CreateExternalTable,
     table: &super::TileDbTable,
 ) -> crate::error::Result<()> {
-    let declared = statement.schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>();
+    let declared = statement
+        .schema
+        .fields()
+        .iter()
+        .map(|f| f.name().as_str())
+        .collect::<Vec<_>>();
     let schema = datafusion::catalog::TableProvider::schema(table);
-    let found = schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>();
+    let found = schema
+        .fields()
+        .iter()
+        .map(|f| f.name().as_str())
+        .collect::<Vec<_>>();
     if declared == found {
         return Ok(());
     }

@@ -26,12 +26,24 @@ const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option, with what it takes.
 const KNOWN: [(&str, &str); 8] = [
-    ("timestamp", "read the array as of this time: ISO 8601, or milliseconds since 1970"),
-    ("timestamp_start", "ignore what was written before this time"),
+    (
+        "timestamp",
+        "read the array as of this time: ISO 8601, or milliseconds since 1970",
+    ),
+    (
+        "timestamp_start",
+        "ignore what was written before this time",
+    ),
     ("timestamp_end", "ignore what was written after this time"),
     ("encryption_key", "the key of an encrypted array"),
-    ("empty_cells", "dense cells never written: fill, null or skip"),
-    ("invalid_utf8", "text that is not UTF-8: error, binary or lossy"),
+    (
+        "empty_cells",
+        "dense cells never written: fill, null or skip",
+    ),
+    (
+        "invalid_utf8",
+        "text that is not UTF-8: error, binary or lossy",
+    ),
     ("time_as", "TIME_* fields: time or duration"),
     ("system_columns", "true adds __timestamp and __fragment"),
 ];
@@ -72,7 +84,11 @@ impl TableOptions {
                 self.empty_cells = choose(
                     key,
                     value,
-                    &[("fill", EmptyCells::Fill), ("null", EmptyCells::Null), ("skip", EmptyCells::Skip)],
+                    &[
+                        ("fill", EmptyCells::Fill),
+                        ("null", EmptyCells::Null),
+                        ("skip", EmptyCells::Skip),
+                    ],
                 )?;
             }
             "invalid_utf8" => {
@@ -87,11 +103,17 @@ impl TableOptions {
                 )?;
             }
             "time_as" => {
-                self.time_as = choose(key, value, &[("time", TimeAs::TimeOfDay), ("duration", TimeAs::Duration)])?;
+                self.time_as = choose(
+                    key,
+                    value,
+                    &[("time", TimeAs::TimeOfDay), ("duration", TimeAs::Duration)],
+                )?;
             }
             "system_columns" => {
                 if choose(key, value, &[("true", true), ("false", false)])? {
-                    return Err(Error::unsupported("option \"tiledb.system_columns\" is not supported yet"));
+                    return Err(Error::unsupported(
+                        "option \"tiledb.system_columns\" is not supported yet",
+                    ));
                 }
             }
             // The value is a secret: it must not appear in the message.
@@ -113,11 +135,17 @@ impl TableOptions {
             let key = without_prefix(key);
             options.set(key, value)?;
             // `timestamp` is `timestamp_end` by another name.
-            let slot = if key == "timestamp" { "timestamp_end" } else { key };
+            let slot = if key == "timestamp" {
+                "timestamp_end"
+            } else {
+                key
+            };
             match seen.entry(slot) {
                 Entry::Vacant(vacant) => vacant.insert(key),
                 Entry::Occupied(other) if *other.get() == key => {
-                    return Err(Error::invalid(format!("option \"tiledb.{key}\" is given twice")));
+                    return Err(Error::invalid(format!(
+                        "option \"tiledb.{key}\" is given twice"
+                    )));
                 }
                 Entry::Occupied(_) => {
                     return Err(Error::invalid(
@@ -176,13 +204,22 @@ fn unknown(key: &str) -> Error {
             "option \"tiledb.{key}\" is for creating an array, which this release does not do"
         ));
     }
-    let known: Vec<_> = KNOWN.iter().map(|(known, _)| format!("tiledb.{known}")).collect();
-    Error::invalid(format!("unknown option \"{key}\"; the options are {}", known.join(", ")))
+    let known: Vec<_> = KNOWN
+        .iter()
+        .map(|(known, _)| format!("tiledb.{known}"))
+        .collect();
+    Error::invalid(format!(
+        "unknown option \"{key}\"; the options are {}",
+        known.join(", ")
+    ))
 }
 
 fn choose<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
     let wanted = value.trim();
-    if let Some((_, choice)) = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)) {
+    if let Some((_, choice)) = choices
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    {
         return Ok(*choice);
     }
     let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
@@ -272,14 +309,62 @@ impl TableOptions {
         let word = match (key, self) {
             ("timestamp_start", _) => return self.timestamp_start.map(|ms| ms.to_string()),
             ("timestamp_end", _) => return self.timestamp_end.map(|ms| ms.to_string()),
-            ("empty_cells", Self { empty_cells: EmptyCells::Fill, .. }) => "fill",
-            ("empty_cells", Self { empty_cells: EmptyCells::Null, .. }) => "null",
-            ("empty_cells", Self { empty_cells: EmptyCells::Skip, .. }) => "skip",
-            ("invalid_utf8", Self { invalid_utf8: InvalidUtf8::Error, .. }) => "error",
-            ("invalid_utf8", Self { invalid_utf8: InvalidUtf8::Binary, .. }) => "binary",
-            ("invalid_utf8", Self { invalid_utf8: InvalidUtf8::Lossy, .. }) => "lossy",
-            ("time_as", Self { time_as: TimeAs::TimeOfDay, .. }) => "time",
-            ("time_as", Self { time_as: TimeAs::Duration, .. }) => "duration",
+            (
+                "empty_cells",
+                Self {
+                    empty_cells: EmptyCells::Fill,
+                    ..
+                },
+            ) => "fill",
+            (
+                "empty_cells",
+                Self {
+                    empty_cells: EmptyCells::Null,
+                    ..
+                },
+            ) => "null",
+            (
+                "empty_cells",
+                Self {
+                    empty_cells: EmptyCells::Skip,
+                    ..
+                },
+            ) => "skip",
+            (
+                "invalid_utf8",
+                Self {
+                    invalid_utf8: InvalidUtf8::Error,
+                    ..
+                },
+            ) => "error",
+            (
+                "invalid_utf8",
+                Self {
+                    invalid_utf8: InvalidUtf8::Binary,
+                    ..
+                },
+            ) => "binary",
+            (
+                "invalid_utf8",
+                Self {
+                    invalid_utf8: InvalidUtf8::Lossy,
+                    ..
+                },
+            ) => "lossy",
+            (
+                "time_as",
+                Self {
+                    time_as: TimeAs::TimeOfDay,
+                    ..
+                },
+            ) => "time",
+            (
+                "time_as",
+                Self {
+                    time_as: TimeAs::Duration,
+                    ..
+                },
+            ) => "duration",
             ("system_columns", _) => "false",
             _ => return None,
         };
@@ -304,14 +389,23 @@ mod tests {
         assert_eq!(end("1970-01-02").unwrap(), 86_400_000);
         assert_eq!(end("2024-05-01T00:00:00Z").unwrap(), 1_714_521_600_000);
         assert_eq!(end("2024-05-01 00:00:00").unwrap(), 1_714_521_600_000);
-        assert_eq!(end("2024-05-01T02:00:00.250+02:00").unwrap(), 1_714_521_600_250);
+        assert_eq!(
+            end("2024-05-01T02:00:00.250+02:00").unwrap(),
+            1_714_521_600_250
+        );
     }
 
     #[test]
     fn windows_are_whole_milliseconds_inside_the_times() {
         assert_eq!(end("1970-01-01T00:00:00.000999Z").unwrap(), 0);
-        assert_eq!(parse_start("timestamp_start", "1970-01-01T00:00:00.000999Z").unwrap(), 1);
-        assert_eq!(parse_start("timestamp_start", "1970-01-01T00:00:00.001Z").unwrap(), 1);
+        assert_eq!(
+            parse_start("timestamp_start", "1970-01-01T00:00:00.000999Z").unwrap(),
+            1
+        );
+        assert_eq!(
+            parse_start("timestamp_start", "1970-01-01T00:00:00.001Z").unwrap(),
+            1
+        );
     }
 
     #[test]
@@ -327,13 +421,19 @@ mod tests {
             let error = end(value).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
             assert!(error.message().contains(why), "{error}");
-            assert!(error.message().contains("expected milliseconds since 1970"), "{error}");
+            assert!(
+                error.message().contains("expected milliseconds since 1970"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn keys_come_with_and_without_prefix() {
-        let with = TableOptions::from_pairs([("tiledb.empty_cells", "Skip"), ("tiledb.time_as", "duration")]);
+        let with = TableOptions::from_pairs([
+            ("tiledb.empty_cells", "Skip"),
+            ("tiledb.time_as", "duration"),
+        ]);
         let without = TableOptions::from_pairs([("empty_cells", "skip"), ("time_as", "duration")]);
         assert_eq!(with.unwrap(), without.unwrap());
     }
@@ -341,10 +441,19 @@ mod tests {
     #[test]
     fn unknown_keys_and_values_list_the_known_ones() {
         let error = TableOptions::from_pairs([("tiledb.timestmp", "1")]).unwrap_err();
-        assert!(error.message().contains("unknown option \"timestmp\""), "{error}");
-        assert!(error.message().contains("tiledb.timestamp_start"), "{error}");
+        assert!(
+            error.message().contains("unknown option \"timestmp\""),
+            "{error}"
+        );
+        assert!(
+            error.message().contains("tiledb.timestamp_start"),
+            "{error}"
+        );
         let error = TableOptions::from_pairs([("empty_cells", "zero")]).unwrap_err();
-        assert!(error.message().ends_with("expected fill or null or skip"), "{error}");
+        assert!(
+            error.message().ends_with("expected fill or null or skip"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -366,15 +475,24 @@ mod tests {
     fn windows_must_make_sense() {
         assert!(TableOptions::from_pairs([("timestamp", "1"), ("timestamp_end", "2")]).is_err());
         assert!(TableOptions::from_pairs([("timestamp", "1"), ("tiledb.timestamp", "1")]).is_err());
-        assert!(TableOptions::from_pairs([("timestamp_start", "3"), ("timestamp_end", "2")]).is_err());
-        let options = TableOptions::from_pairs([("timestamp_start", "2"), ("timestamp_end", "2")]).unwrap();
-        assert_eq!((options.timestamp_start, options.timestamp_end), (Some(2), Some(2)));
+        assert!(
+            TableOptions::from_pairs([("timestamp_start", "3"), ("timestamp_end", "2")]).is_err()
+        );
+        let options =
+            TableOptions::from_pairs([("timestamp_start", "2"), ("timestamp_end", "2")]).unwrap();
+        assert_eq!(
+            (options.timestamp_start, options.timestamp_end),
+            (Some(2), Some(2))
+        );
     }
 
     #[test]
     fn statements_carry_options_of_others() {
         let options = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<HashMap<_, _>>()
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect::<HashMap<_, _>>()
         };
         let parsed = TableOptions::from_statement(&options(&[
             ("aws.region", "eu-west-1"),
@@ -387,10 +505,15 @@ mod tests {
     #[test]
     fn the_extension_takes_keys_both_ways() {
         let mut table_options = datafusion::config::TableOptions::default();
-        table_options.extensions.insert(TileDbTableOptions::default());
+        table_options
+            .extensions
+            .insert(TileDbTableOptions::default());
         table_options.set("tiledb.timestamp", "5").unwrap();
         assert!(table_options.set("tiledb.nonsense", "5").is_err());
-        let extension = table_options.extensions.get::<TileDbTableOptions>().unwrap();
+        let extension = table_options
+            .extensions
+            .get::<TileDbTableOptions>()
+            .unwrap();
         assert_eq!(extension.options().timestamp_end, Some(5));
 
         let mut extension = TileDbTableOptions::default();

@@ -25,12 +25,19 @@ impl ExprPredicate {
         expr: &Arc<dyn PhysicalExpr>,
         table_schema: &SchemaRef,
     ) -> datafusion::error::Result<Self> {
-        let mut columns = collect_columns(expr).iter().map(|c| c.index()).collect::<Vec<_>>();
+        let mut columns = collect_columns(expr)
+            .iter()
+            .map(|c| c.index())
+            .collect::<Vec<_>>();
         columns.sort_unstable();
         columns.dedup();
         let schema: SchemaRef = Arc::new(Schema::clone(&table_schema.project(&columns)?));
         let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
-        Ok(Self { expr, columns, schema })
+        Ok(Self {
+            expr,
+            columns,
+            schema,
+        })
     }
 }
 
@@ -44,8 +51,9 @@ impl Predicate for ExprPredicate {
             Error::invalid(format!("the condition {} failed", self.expr)).with_source(e)
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.to_vec(), &options)
-            .map_err(|e| failed(e.into()))?;
+        let batch =
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.to_vec(), &options)
+                .map_err(|e| failed(e.into()))?;
         let value = self.expr.evaluate(&batch).map_err(failed)?;
         let array = value.into_array(rows).map_err(failed)?;
         Ok(as_boolean_array(&array).map_err(failed)?.clone())

@@ -52,7 +52,11 @@ impl TileDbTable {
         options: TableOptions,
     ) -> crate::error::Result<Self> {
         let table = snapshot_table(&storage, &options).await?;
-        Ok(Self { schema: table.schema, storage, options })
+        Ok(Self {
+            schema: table.schema,
+            storage,
+            options,
+        })
     }
 
     /// The array as it is now, under the columns it was opened with.
@@ -80,13 +84,15 @@ impl TileDbTable {
             let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
             let expr = state.create_physical_expr(filter, &df_schema)?;
             let schema = &table.snapshot.schema;
-            let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options).map_err(to_datafusion)?;
+            let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options)
+                .map_err(to_datafusion)?;
             let split = ranges::split(&expr, &dimensions);
             subarray = split.subarray;
             residual = split.residual;
         }
         if let Some(expr) = &residual {
-            predicate = Some(Arc::new(ExprPredicate::new(expr, &self.schema)?) as Arc<dyn Predicate>);
+            predicate =
+                Some(Arc::new(ExprPredicate::new(expr, &self.schema)?) as Arc<dyn Predicate>);
         }
         let spec = ScanSpec {
             table,
@@ -97,7 +103,12 @@ impl TileDbTable {
         };
         let plan = ScanPlan::new(spec).await.map_err(to_datafusion)?;
         let partitions = state.config().target_partitions();
-        Ok(TileDbSource::new(Arc::new(plan), residual, partitions, args.limit()))
+        Ok(TileDbSource::new(
+            Arc::new(plan),
+            residual,
+            partitions,
+            args.limit(),
+        ))
     }
 }
 
@@ -106,7 +117,10 @@ async fn snapshot_table(
     options: &TableOptions,
 ) -> crate::error::Result<ArrayTable> {
     let snapshot = Snapshot::open(storage, options.window()?).await?;
-    let types = TypeOptions { invalid_utf8: options.invalid_utf8, time_as: options.time_as };
+    let types = TypeOptions {
+        invalid_utf8: options.invalid_utf8,
+        time_as: options.time_as,
+    };
     let dense = snapshot.schema.is_dense();
     let table = ArrayTable::new(snapshot, &types)?;
     Ok(match options.empty_cells {
@@ -144,7 +158,9 @@ impl TableProvider for TileDbTable {
             .with_projection(projection.map(Vec::as_slice))
             .with_filters(Some(filters))
             .with_limit(limit);
-        Ok(DataSourceExec::from_data_source(self.plan(state, &args).await?))
+        Ok(DataSourceExec::from_data_source(
+            self.plan(state, &args).await?,
+        ))
     }
 
     async fn scan_with_args<'a>(

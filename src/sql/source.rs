@@ -14,10 +14,10 @@ use datafusion::datasource::source::DataSource;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::DisplayFormatType;
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::budget::PoolBudget;
@@ -88,7 +88,12 @@ impl TileDbSource {
         let spec = &self.plan.spec;
         let counts = &self.plan.counts;
         let schema = &spec.table.snapshot.schema;
-        let names = self.schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>();
+        let names = self
+            .schema
+            .fields()
+            .iter()
+            .map(|f| f.name().as_str())
+            .collect::<Vec<_>>();
         let mut lines = vec![
             ("uri", spec.table.snapshot.storage.uri().to_owned()),
             ("array", schema.array_type.to_string()),
@@ -102,7 +107,10 @@ impl TileDbSource {
         }
         let fragments = counts.fragments - counts.fragments_pruned;
         lines.push(("fragments", format!("{fragments}/{}", counts.fragments)));
-        lines.push(("tiles", format!("{}/{}", counts.tiles - counts.tiles_pruned, counts.tiles)));
+        lines.push((
+            "tiles",
+            format!("{}/{}", counts.tiles - counts.tiles_pruned, counts.tiles),
+        ));
         if counts.tiles_entangled > 0 {
             lines.push(("entangled", counts.tiles_entangled.to_string()));
         }
@@ -116,7 +124,10 @@ impl TileDbSource {
 
 /// Rows as the metadata has them: exact, or at most so many.
 fn row_count(plan: &ScanPlan) -> Precision<usize> {
-    match (plan.exact_rows.map(usize::try_from), usize::try_from(plan.max_rows)) {
+    match (
+        plan.exact_rows.map(usize::try_from),
+        usize::try_from(plan.max_rows),
+    ) {
         (Some(Ok(rows)), _) => Precision::Exact(rows),
         (_, Ok(rows)) => Precision::Inexact(rows),
         _ => Precision::Absent,
@@ -133,13 +144,20 @@ impl DataSource for TileDbSource {
         let units = self.partitions.get(partition).cloned().unwrap_or(0..0);
         let budget = PoolBudget::new(&context, partition);
         let counters = Arc::new(ScanMetrics::default());
-        let scan = ScanContext::new(Arc::clone(&self.plan), Arc::new(budget), Arc::clone(&counters));
+        let scan = ScanContext::new(
+            Arc::clone(&self.plan),
+            Arc::new(budget),
+            Arc::clone(&counters),
+        );
         let published = Published::new(&self.metrics, partition, counters);
         let batches = read_units(Arc::new(scan), units).map_err(to_datafusion);
         let batch_size = context.session_config().batch_size();
         let batches = coalesce(batches, Arc::clone(&self.schema), batch_size, self.fetch);
         let batches = batches.inspect(move |_| published.update());
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        )))
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
@@ -183,7 +201,10 @@ impl DataSource for TileDbSource {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
-        Some(Arc::new(Self { fetch: limit, ..self.clone() }))
+        Some(Arc::new(Self {
+            fetch: limit,
+            ..self.clone()
+        }))
     }
 
     fn fetch(&self) -> Option<usize> {
@@ -231,7 +252,11 @@ impl Published {
                 None => counts.push(MetricBuilder::new(set).counter(name, partition)),
             }
         }
-        Self { counters, counts, times }
+        Self {
+            counters,
+            counts,
+            times,
+        }
     }
 
     fn update(&self) {
@@ -266,27 +291,39 @@ fn coalesce(
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let coalescer = BatchCoalescer::new(schema, batch_size)
         .with_biggest_coalesce_batch_size(Some(batch_size / 2));
-    let state = (Box::pin(batches), coalescer, fetch.unwrap_or(usize::MAX), false);
-    futures::stream::try_unfold(state, |(mut batches, mut coalescer, mut left, mut ended)| async move {
-        loop {
-            if left == 0 {
-                return Ok(None);
-            }
-            if let Some(batch) = coalescer.next_completed_batch() {
-                let batch = if batch.num_rows() > left { batch.slice(0, left) } else { batch };
-                left -= batch.num_rows();
-                return Ok(Some((batch, (batches, coalescer, left, ended))));
-            }
-            if ended {
-                return Ok(None);
-            }
-            match batches.next().await {
-                Some(batch) => coalescer.push_batch(batch?)?,
-                None => {
-                    coalescer.finish_buffered_batch()?;
-                    ended = true;
+    let state = (
+        Box::pin(batches),
+        coalescer,
+        fetch.unwrap_or(usize::MAX),
+        false,
+    );
+    futures::stream::try_unfold(
+        state,
+        |(mut batches, mut coalescer, mut left, mut ended)| async move {
+            loop {
+                if left == 0 {
+                    return Ok(None);
+                }
+                if let Some(batch) = coalescer.next_completed_batch() {
+                    let batch = if batch.num_rows() > left {
+                        batch.slice(0, left)
+                    } else {
+                        batch
+                    };
+                    left -= batch.num_rows();
+                    return Ok(Some((batch, (batches, coalescer, left, ended))));
+                }
+                if ended {
+                    return Ok(None);
+                }
+                match batches.next().await {
+                    Some(batch) => coalescer.push_batch(batch?)?,
+                    None => {
+                        coalescer.finish_buffered_batch()?;
+                        ended = true;
+                    }
                 }
             }
-        }
-    })
+        },
+    )
 }

@@ -125,7 +125,12 @@ impl MetadataCache {
     }
 
     /// Holds a value of `bytes` bytes that was loaded together with others.
-    pub fn insert<T: Send + Sync + 'static>(&self, key: CacheKey, value: T, bytes: usize) -> Arc<T> {
+    pub fn insert<T: Send + Sync + 'static>(
+        &self,
+        key: CacheKey,
+        value: T,
+        bytes: usize,
+    ) -> Arc<T> {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let value = Arc::new(value);
         let kept: Value = Arc::clone(&value) as Value;

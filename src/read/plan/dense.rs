@@ -70,12 +70,19 @@ impl TileIntervals {
             before.push(count);
             count += interval.end - interval.start;
         }
-        Self { ranges: intervals, before, count }
+        Self {
+            ranges: intervals,
+            before,
+            count,
+        }
     }
 
     /// The tile index at a position among all intervals.
     fn at(&self, position: u64) -> Option<u64> {
-        let i = self.before.partition_point(|before| *before <= position).checked_sub(1)?;
+        let i = self
+            .before
+            .partition_point(|before| *before <= position)
+            .checked_sub(1)?;
         Some(self.ranges.get(i)?.start + (position - self.before.get(i)?))
     }
 }
@@ -90,7 +97,9 @@ impl DensePlan {
     pub fn unit_tiles(&self, unit: u64) -> Vec<Vec<u64>> {
         let first = unit.saturating_mul(self.tiles_per_unit);
         let end = first.saturating_add(self.tiles_per_unit).min(self.tiles);
-        (first..end).filter_map(|position| self.tile_at(position)).collect()
+        (first..end)
+            .filter_map(|position| self.tile_at(position))
+            .collect()
     }
 
     fn tile_at(&self, position: u64) -> Option<Vec<u64>> {
@@ -102,8 +111,15 @@ impl DensePlan {
             Some(())
         };
         match self.grid.tile_order() {
-            Layout::ColMajor => tile.iter_mut().zip(&self.intervals).try_for_each(&mut place),
-            _ => tile.iter_mut().zip(&self.intervals).rev().try_for_each(&mut place),
+            Layout::ColMajor => tile
+                .iter_mut()
+                .zip(&self.intervals)
+                .try_for_each(&mut place),
+            _ => tile
+                .iter_mut()
+                .zip(&self.intervals)
+                .rev()
+                .try_for_each(&mut place),
         }?;
         Some(tile)
     }
@@ -114,11 +130,16 @@ pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let table = Arc::clone(&spec.table);
     let snapshot = &table.snapshot;
     let grid = TileGrid::new(&snapshot.schema)?;
-    let mut counts = PlanCounts { fragments: snapshot.fragments.len() as u64, ..Default::default() };
+    let mut counts = PlanCounts {
+        fragments: snapshot.fragments.len() as u64,
+        ..Default::default()
+    };
     let mut bounds: Option<KeyBox> = None;
     let mut candidates = Vec::new();
     for fragment in snapshot.fragments.iter() {
-        let Some(domain) = domain(fragment, &grid)? else { continue };
+        let Some(domain) = domain(fragment, &grid)? else {
+            continue;
+        };
         bounds = match bounds {
             Some(bounds) => bounds.union(&domain),
             None => Some(domain.clone()),
@@ -133,9 +154,14 @@ pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         .enumerate()
         .map(|(d, range)| TileIntervals::new(&grid, d, range, spec.subarray.dim(d)))
         .collect::<Vec<_>>();
-    let tiles = intervals.iter().try_fold(1_u64, |tiles, i| tiles.checked_mul(i.count)).ok_or_else(|| {
-        Error::unsupported("the scan touches more than 2^64 tiles: restrict the dimensions with a filter")
-    })?;
+    let tiles = intervals
+        .iter()
+        .try_fold(1_u64, |tiles, i| tiles.checked_mul(i.count))
+        .ok_or_else(|| {
+            Error::unsupported(
+                "the scan touches more than 2^64 tiles: restrict the dimensions with a filter",
+            )
+        })?;
     let all_tiles = grid.tiles_of_box(&bounds).count().unwrap_or(u64::MAX);
     counts.tiles = all_tiles;
     counts.tiles_pruned = all_tiles.saturating_sub(tiles);
@@ -153,7 +179,10 @@ pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
             continue;
         }
         check_tile_cells(&fragment, &grid)?;
-        boxes.push(DenseFragment { tiles: grid.tiles_of_box(&domain), domain });
+        boxes.push(DenseFragment {
+            tiles: grid.tiles_of_box(&domain),
+            domain,
+        });
         fragments.push(FragmentScan::new(&table, fragment, &needed, false)?);
     }
     let rows = selected_rows(&bounds, &spec);
@@ -165,7 +194,14 @@ pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         counts,
         exact_rows: rows.filter(|_| exact),
         max_rows: rows.unwrap_or(u64::MAX),
-        units: Units::Dense(DensePlan { grid, bounds, fragments: boxes, intervals, tiles, tiles_per_unit }),
+        units: Units::Dense(DensePlan {
+            grid,
+            bounds,
+            fragments: boxes,
+            intervals,
+            tiles,
+            tiles_per_unit,
+        }),
     })
 }
 
@@ -217,10 +253,17 @@ fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
 
 /// Cells of `bounds` that the subarray selects, if a `u64` holds the number.
 fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
-    bounds.ranges().enumerate().try_fold(1_u64, |rows, (d, (lo, hi))| {
-        let selected = spec.subarray.dim(d).clip_keys(lo, hi).try_fold(0_u64, |sum, range| {
-            sum.checked_add((range.hi - range.lo).checked_add(1)?)
-        })?;
-        rows.checked_mul(selected)
-    })
+    bounds
+        .ranges()
+        .enumerate()
+        .try_fold(1_u64, |rows, (d, (lo, hi))| {
+            let selected = spec
+                .subarray
+                .dim(d)
+                .clip_keys(lo, hi)
+                .try_fold(0_u64, |sum, range| {
+                    sum.checked_add((range.hi - range.lo).checked_add(1)?)
+                })?;
+            rows.checked_mul(selected)
+        })
 }

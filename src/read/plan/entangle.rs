@@ -41,17 +41,16 @@ pub struct TileBounds {
 
 impl TileBounds {
     /// Ranks the MBRs of tiles given as (MBRs of the fragment, number of the tile).
-    pub fn new(
-        schema: &ArraySchema,
-        boxes: &[(&Mbrs, usize)],
-    ) -> Result<Self> {
+    pub fn new(schema: &ArraySchema, boxes: &[(&Mbrs, usize)]) -> Result<Self> {
         let dimensions = schema.dimensions.len();
         let mut axes = Vec::with_capacity(dimensions);
         let mut columns = Vec::with_capacity(dimensions);
         for (d, dimension) in schema.dimensions.iter().enumerate() {
             let pairs = boxes.iter().map(|(mbrs, tile)| mbrs.range(*tile, d));
             let (axis, column) = if dimension.cell_val_num == CellValNum::Var {
-                let pairs = pairs.map(|(lo, hi)| (lo.to_vec(), hi.to_vec())).collect::<Vec<_>>();
+                let pairs = pairs
+                    .map(|(lo, hi)| (lo.to_vec(), hi.to_vec()))
+                    .collect::<Vec<_>>();
                 let (values, ranks) = rank(pairs);
                 (Axis::Bytes(values), ranks)
             } else {
@@ -74,7 +73,9 @@ impl TileBounds {
 
     fn tile(&self, tile: usize) -> &[(u32, u32)] {
         let width = self.axes.len();
-        self.ranks.get(tile * width..(tile + 1) * width).unwrap_or_default()
+        self.ranks
+            .get(tile * width..(tile + 1) * width)
+            .unwrap_or_default()
     }
 
     /// The box of values that a box of ranks stands for.
@@ -85,16 +86,29 @@ impl TileBounds {
             let (start, end) = (range.start as usize, range.end as usize);
             let ranges = match axis {
                 Axis::Keys(values) => {
-                    let lo = if open { 0 } else { values.get(start).copied().unwrap_or(u64::MAX) };
-                    let hi = values.get(end).map_or(u64::MAX, |end| end.saturating_sub(1));
+                    let lo = if open {
+                        0
+                    } else {
+                        values.get(start).copied().unwrap_or(u64::MAX)
+                    };
+                    let hi = values
+                        .get(end)
+                        .map_or(u64::MAX, |end| end.saturating_sub(1));
                     if lo == 0 && hi == u64::MAX {
                         continue;
                     }
                     DimRanges::key_range(lo, hi)
                 }
                 Axis::Bytes(values) => {
-                    let start = if open { Vec::new() } else { values.get(start).cloned().unwrap_or_default() };
-                    DimRanges::from_bytes(vec![BytesRange { start, end: values.get(end).cloned() }])
+                    let start = if open {
+                        Vec::new()
+                    } else {
+                        values.get(start).cloned().unwrap_or_default()
+                    };
+                    DimRanges::from_bytes(vec![BytesRange {
+                        start,
+                        end: values.get(end).cloned(),
+                    }])
                 }
             };
             subarray.intersect_dim(d, &ranges);
@@ -105,14 +119,20 @@ impl TileBounds {
 
 /// Sorts all bounds and replaces each by its position.
 fn rank<T: Ord + Clone>(pairs: Vec<(T, T)>) -> (Vec<T>, Vec<(u32, u32)>) {
-    let mut values = pairs.iter().flat_map(|(lo, hi)| [lo.clone(), hi.clone()]).collect::<Vec<_>>();
+    let mut values = pairs
+        .iter()
+        .flat_map(|(lo, hi)| [lo.clone(), hi.clone()])
+        .collect::<Vec<_>>();
     values.sort_unstable();
     values.dedup();
     let position = |value: &T| {
         let position = values.partition_point(|v| v < value);
         u32::try_from(position).unwrap_or(u32::MAX)
     };
-    let ranks = pairs.iter().map(|(lo, hi)| (position(lo), position(hi))).collect();
+    let ranks = pairs
+        .iter()
+        .map(|(lo, hi)| (position(lo), position(hi)))
+        .collect();
     (values, ranks)
 }
 
@@ -150,7 +170,11 @@ pub struct Entanglement<'a> {
 impl<'a> Entanglement<'a> {
     /// `versions` says per fragment whether it may hold several versions of one cell.
     pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, versions: &'a [bool]) -> Self {
-        Self { tiles, bounds, versions }
+        Self {
+            tiles,
+            bounds,
+            versions,
+        }
     }
 
     /// Parts the tiles.
@@ -171,7 +195,10 @@ impl<'a> Entanglement<'a> {
     }
 
     fn has_versions(&self, tile: usize) -> bool {
-        self.versions.get(self.fragment(tile)).copied().unwrap_or(true)
+        self.versions
+            .get(self.fragment(tile))
+            .copied()
+            .unwrap_or(true)
     }
 
     fn index(&self) -> RTree<GeomWithData<Rectangle<[i64; 3]>, usize>> {
@@ -195,24 +222,49 @@ impl<'a> Entanglement<'a> {
         let neighbours = index.locate_in_envelope_intersecting(AABB::from_corners(lo, hi));
         neighbours.map(|n| n.data).any(|other| {
             self.fragment(other) != self.fragment(tile)
-                && own.iter().zip(self.bounds.tile(other)).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+                && own
+                    .iter()
+                    .zip(self.bounds.tile(other))
+                    .all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
         })
     }
 
     fn halve(&self, members: Vec<usize>, clip: Clip, units: &mut Vec<EntangledUnit>) {
         let cells = |members: &[usize]| {
-            members.iter().filter_map(|m| self.tiles.get(*m)).map(|t| t.cells as u64).sum::<u64>()
+            members
+                .iter()
+                .filter_map(|m| self.tiles.get(*m))
+                .map(|t| t.cells as u64)
+                .sum::<u64>()
         };
-        let cut = if cells(&members) > UNIT_CELLS { self.best_cut(&members, &clip) } else { None };
+        let cut = if cells(&members) > UNIT_CELLS {
+            self.best_cut(&members, &clip)
+        } else {
+            None
+        };
         let Some((dim, at)) = cut else {
             let first = members.first().map(|m| self.fragment(*m));
             let one_fragment = members.iter().all(|m| Some(self.fragment(*m)) == first);
             let resolve = !one_fragment || members.iter().any(|m| self.has_versions(*m));
-            units.push(EntangledUnit { members, clip, resolve });
+            units.push(EntangledUnit {
+                members,
+                clip,
+                resolve,
+            });
             return;
         };
-        let bound = |m: &usize| self.bounds.tile(*m).get(dim).copied().unwrap_or((0, u32::MAX));
-        let left = members.iter().copied().filter(|m| bound(m).0 < at).collect();
+        let bound = |m: &usize| {
+            self.bounds
+                .tile(*m)
+                .get(dim)
+                .copied()
+                .unwrap_or((0, u32::MAX))
+        };
+        let left = members
+            .iter()
+            .copied()
+            .filter(|m| bound(m).0 < at)
+            .collect();
         let right = members.into_iter().filter(|m| bound(m).1 >= at).collect();
         let (mut below, mut above) = (clip.clone(), clip);
         if let (Some(below), Some(above)) = (below.0.get_mut(dim), above.0.get_mut(dim)) {
@@ -229,12 +281,16 @@ impl<'a> Entanglement<'a> {
         let n = members.len();
         let mut best: Option<(usize, (usize, u32))> = None;
         for (dim, range) in clip.0.iter().enumerate() {
-            let bounds = members.iter().filter_map(|m| self.bounds.tile(*m).get(dim).copied());
+            let bounds = members
+                .iter()
+                .filter_map(|m| self.bounds.tile(*m).get(dim).copied());
             let (mut los, mut his): (Vec<u32>, Vec<u32>) = bounds.unzip();
             los.sort_unstable();
             his.sort_unstable();
             for i in 1..=CUTS_TRIED {
-                let Some(&at) = los.get(n * i / (CUTS_TRIED + 1)) else { continue };
+                let Some(&at) = los.get(n * i / (CUTS_TRIED + 1)) else {
+                    continue;
+                };
                 if at <= range.start || at >= range.end {
                     continue;
                 }
@@ -282,7 +338,10 @@ mod tests {
 
     fn bounds_1d(pairs: Vec<(u64, u64)>) -> TileBounds {
         let (values, ranks) = rank(pairs);
-        TileBounds { axes: vec![Axis::Keys(values)], ranks }
+        TileBounds {
+            axes: vec![Axis::Keys(values)],
+            ranks,
+        }
     }
 
     #[test]
@@ -322,10 +381,16 @@ mod tests {
         let split = Entanglement::new(&tiles, &bounds, &[false; 4]).split();
         assert!(split.alone.is_empty());
         assert!(split.units.len() > 10, "{} units", split.units.len());
-        let Axis::Keys(values) = &bounds.axes[0] else { unreachable!() };
+        let Axis::Keys(values) = &bounds.axes[0] else {
+            unreachable!()
+        };
         for key in [0_u64, 3, 4567, 5000, 10_008] {
             let rank = values.partition_point(|v| *v <= key) as u32 - 1;
-            let owners = split.units.iter().filter(|u| u.clip.0[0].contains(&rank)).collect::<Vec<_>>();
+            let owners = split
+                .units
+                .iter()
+                .filter(|u| u.clip.0[0].contains(&rank))
+                .collect::<Vec<_>>();
             assert_eq!(owners.len(), 1, "key {key}");
             for (i, (lo, hi)) in pairs.iter().enumerate() {
                 if *lo <= key && key <= *hi {

@@ -133,7 +133,10 @@ mod tests {
 
     #[test]
     fn units_are_cut_by_cost_and_none_is_lost() {
-        assert_eq!(cut_by_cost(&[10, 1, 1, 1, 1, 1, 1, 1, 1, 1], 2), [0..1, 1..10]);
+        assert_eq!(
+            cut_by_cost(&[10, 1, 1, 1, 1, 1, 1, 1, 1, 1], 2),
+            [0..1, 1..10]
+        );
         assert_eq!(cut_by_cost(&[1, 1, 1, 1], 4), [0..1, 1..2, 2..3, 3..4]);
         assert_eq!(cut_by_cost(&[], 1), [0..0]);
         let cuts = cut_by_cost(&[5, 0, 0, 7, 9, 1], 3);

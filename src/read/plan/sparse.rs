@@ -59,7 +59,10 @@ struct Candidates {
 
 impl SparsePlan {
     pub(super) async fn new(spec: ScanSpec) -> Result<ScanPlan> {
-        let mut state = Self { spec, counts: PlanCounts::default() };
+        let mut state = Self {
+            spec,
+            counts: PlanCounts::default(),
+        };
         state.plan().await
     }
 
@@ -147,7 +150,12 @@ impl SparsePlan {
             }
             if touched {
                 let cells = fragment.sparse_tile_cells(idx)?;
-                tiles.push(TileRef { fragment: index, tile: idx, cells, covered });
+                tiles.push(TileRef {
+                    fragment: index,
+                    tile: idx,
+                    cells,
+                    covered,
+                });
             }
         }
         self.counts.tiles += mbrs.len() as u64;
@@ -165,11 +173,17 @@ impl SparsePlan {
         let with_timestamps = |f: &Arc<Fragment>| f.footer.has_timestamps;
         let may_entangle = !schema.allows_duplicates
             && (fragments.len() > 1 || fragments.iter().any(with_timestamps));
-        let tiles = candidates.iter().flat_map(|c| c.tiles.iter().copied()).collect::<Vec<_>>();
+        let tiles = candidates
+            .iter()
+            .flat_map(|c| c.tiles.iter().copied())
+            .collect::<Vec<_>>();
         if !may_entangle {
             return Ok(group_alone(&tiles));
         }
-        let boxes = candidates.iter().flat_map(Candidates::boxes).collect::<Vec<_>>();
+        let boxes = candidates
+            .iter()
+            .flat_map(Candidates::boxes)
+            .collect::<Vec<_>>();
         let bounds = TileBounds::new(schema, &boxes)?;
         let versions = fragments.iter().map(with_timestamps).collect::<Vec<_>>();
         let split = Entanglement::new(&tiles, &bounds, &versions).split();
@@ -177,13 +191,24 @@ impl SparsePlan {
         let alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
         self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
         let mut units = group_alone(&alone);
-        for EntangledUnit { members, clip, resolve } in split.units {
+        for EntangledUnit {
+            members,
+            clip,
+            resolve,
+        } in split.units
+        {
             let clip = bounds.subarray(&clip);
             let clip = self.spec.subarray.intersect(&clip);
             let members = members.iter().filter_map(pick).collect::<Vec<_>>();
             units.push(SparseUnit {
                 cells: members.iter().map(|t| t.cells as u64).sum(),
-                tiles: members.into_iter().map(|t| TileRef { covered: false, ..t }).collect(),
+                tiles: members
+                    .into_iter()
+                    .map(|t| TileRef {
+                        covered: false,
+                        ..t
+                    })
+                    .collect(),
                 clip: Some(Arc::new(clip)),
                 resolve,
             });
@@ -210,7 +235,9 @@ impl SparsePlan {
 
 impl Candidates {
     fn boxes(&self) -> impl Iterator<Item = (&Mbrs, usize)> {
-        self.tiles.iter().map(|t| (self.mbrs.as_ref(), t.tile.get()))
+        self.tiles
+            .iter()
+            .map(|t| (self.mbrs.as_ref(), t.tile.get()))
     }
 }
 
@@ -219,21 +246,28 @@ fn touches(schema: &ArraySchema, fragment: &Fragment, subarray: &Subarray) -> bo
     let Some(domain) = &fragment.footer.non_empty_domain else {
         return false;
     };
-    schema.dimensions.iter().zip(domain).enumerate().all(|(d, (dimension, range))| {
-        let ranges: &DimRanges = subarray.dim(d);
-        if ranges.is_all() {
-            return true;
-        }
-        match dimension.cell_val_num {
-            CellValNum::Var => ranges.intersects_bytes(&range.lo, &range.hi),
-            CellValNum::Fixed(_) => {
-                let lo = key::key(dimension.datatype, &range.lo);
-                let hi = key::key(dimension.datatype, &range.hi);
-                // A box that cannot be read proves nothing.
-                lo.ok().zip(hi.ok()).is_none_or(|(lo, hi)| ranges.intersects_keys(lo, hi))
+    schema
+        .dimensions
+        .iter()
+        .zip(domain)
+        .enumerate()
+        .all(|(d, (dimension, range))| {
+            let ranges: &DimRanges = subarray.dim(d);
+            if ranges.is_all() {
+                return true;
             }
-        }
-    })
+            match dimension.cell_val_num {
+                CellValNum::Var => ranges.intersects_bytes(&range.lo, &range.hi),
+                CellValNum::Fixed(_) => {
+                    let lo = key::key(dimension.datatype, &range.lo);
+                    let hi = key::key(dimension.datatype, &range.hi);
+                    // A box that cannot be read proves nothing.
+                    lo.ok()
+                        .zip(hi.ok())
+                        .is_none_or(|(lo, hi)| ranges.intersects_keys(lo, hi))
+                }
+            }
+        })
 }
 
 /// Units of neighbouring tiles of one fragment.
@@ -241,7 +275,11 @@ fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
     let mut units: Vec<SparseUnit> = Vec::new();
     for tile in tiles {
         let joins = units.last().is_some_and(|unit| {
-            unit.cells < UNIT_CELLS && unit.tiles.last().is_some_and(|t| t.fragment == tile.fragment)
+            unit.cells < UNIT_CELLS
+                && unit
+                    .tiles
+                    .last()
+                    .is_some_and(|t| t.fragment == tile.fragment)
         });
         match units.last_mut() {
             Some(unit) if joins => {
@@ -258,4 +296,3 @@ fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
     }
     units
 }
-
