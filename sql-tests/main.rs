@@ -7,8 +7,10 @@
 
 mod golden;
 mod layers;
+mod mutation;
 mod neutral;
 mod slt;
+mod workshop;
 
 use std::path::PathBuf;
 
@@ -42,6 +44,7 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(golden::trials());
     trials.extend(slt::trials());
+    trials.extend(mutation::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));

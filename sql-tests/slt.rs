@@ -1,7 +1,10 @@
 //! The `.slt` files: SQL with the answers it must give, one test a file.
 //!
 //! `$ARRAYS` in a file is the folder of the golden arrays, `$SCRATCH` an empty folder of the file's own. Errors in
-//! expectations are regular expressions. `UPDATE_SLT=1` writes the answers found into the files, to be reviewed.
+//! expectations are regular expressions over the message. A plan is shown line by line, its indent as dashes; what
+//! differs from run to run or from machine to machine (times, bytes, requests) is shown as `<some>`, or 0 where it is 0.
+//! Control characters in answers are shown escaped. `UPDATE_SLT=1` writes the answers found into the files, to be
+//! reviewed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +41,10 @@ pub fn trials() -> Vec<Trial> {
 }
 
 async fn run(file: &Path) -> Result<(), Failed> {
+    let opening = std::fs::read_to_string(file)?;
+    if !opening.starts_with("# ") {
+        return Err("the file must open with a comment that says what is wrong if it fails".into());
+    }
     let scratch = tempfile::tempdir()?;
     let mut runner = Runner::new(|| {
         let scratch = scratch.path().to_owned();
@@ -64,20 +71,32 @@ async fn run(file: &Path) -> Result<(), Failed> {
         .map_err(|e| Failed::from(e.display(false).to_string()))
 }
 
+/// The message of an error, without folders of this machine.
+#[derive(Debug)]
+struct SqlError(String);
+
+impl std::fmt::Display for SqlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
 struct Session {
     ctx: SessionContext,
     scratch: PathBuf,
 }
 
 impl Session {
-    fn new(scratch: PathBuf) -> Result<Self, DataFusionError> {
+    fn new(scratch: PathBuf) -> Result<Self, SqlError> {
         let config = SessionConfig::new()
             .with_information_schema(true)
             .with_target_partitions(2)
             .set_str("datafusion.explain.physical_plan_only", "true")
             .set_str("datafusion.explain.format", "indent");
         let ctx = SessionContext::new_with_config(config).enable_url_table();
-        datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(Box::new(e)))?;
+        datafusion_tiledb::register(&ctx).map_err(|e| SqlError(e.to_string()))?;
         Ok(Self { ctx, scratch })
     }
 
@@ -88,13 +107,20 @@ impl Session {
         ]
     }
 
+    /// Text of this machine with the names that stand for its folders.
+    fn neutral(&self, text: String) -> String {
+        self.places()
+            .iter()
+            .fold(text, |text, (place, name)| text.replace(place, name))
+    }
+
     async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), DataFusionError> {
         let frame = self.ctx.sql(sql).await?;
         let schema = Arc::clone(frame.schema().inner());
         Ok((schema, frame.collect().await?))
     }
 
-    /// Rows of text; folders of this machine and measured values are replaced.
+    /// Rows of text.
     fn text(&self, batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, DataFusionError> {
         let options = FormatOptions::default().with_null("NULL");
         let mut rows = Vec::new();
@@ -113,59 +139,99 @@ impl Session {
                         if text.is_empty() && column.is_valid(row) {
                             "(empty)".to_owned()
                         } else {
-                            text
+                            self.neutral(text)
                         }
                     });
                 rows.push(cells.collect::<Vec<_>>());
             }
         }
-        let places = self.places();
-        let is_plan = rows.first().is_some_and(|r| {
-            r.first()
+        let is_plan = |row: &[String]| {
+            row.first()
                 .is_some_and(|c| c.ends_with("_plan") || c.starts_with("Plan with"))
-        });
-        let rows = rows.into_iter().flat_map(|row| {
-            let row: Vec<String> = row
-                .into_iter()
-                .map(|cell| {
-                    places
-                        .iter()
-                        .fold(cell, |text, (place, name)| text.replace(place, name))
-                })
-                .collect();
-            if !is_plan {
-                return vec![row];
+        };
+        if rows.first().is_some_and(|row| is_plan(row)) {
+            let plans = rows.iter().filter_map(|row| row.last());
+            return Ok(plans
+                .flat_map(|p| p.lines())
+                .map(|l| vec![plan_line(l)])
+                .collect());
+        }
+        for cell in rows.iter_mut().flatten() {
+            if cell.contains(char::is_control) {
+                *cell = cell.chars().map(visible).collect();
             }
-            // A plan is one cell of many lines; each becomes a row, its indent kept visible.
-            let plan = row.last().cloned().unwrap_or_default();
-            plan.lines()
-                .map(|line| {
-                    let depth = line.len() - line.trim_start().len();
-                    vec![format!("{}{}", "-".repeat(depth), line.trim_start())]
-                })
-                .collect()
-        });
-        Ok(rows.collect())
+        }
+        Ok(rows)
+    }
+}
+
+/// A control character escaped, others as they are.
+fn visible(c: char) -> String {
+    if c.is_control() {
+        c.escape_default().to_string()
+    } else {
+        c.to_string()
+    }
+}
+
+/// A line of a plan: its indent made visible, measurements hidden.
+fn plan_line(line: &str) -> String {
+    let text = line.trim_start();
+    let indent = "-".repeat(line.len() - text.len());
+    let Some((operator, metrics)) = text
+        .strip_suffix(']')
+        .and_then(|t| t.split_once(", metrics=["))
+    else {
+        return format!("{indent}{text}");
+    };
+    let metrics = metrics.split(", ").map(measurement).collect::<Vec<_>>();
+    format!("{indent}{operator}, metrics=[{}]", metrics.join(", "))
+}
+
+/// Metrics that differ from run to run or from machine to machine.
+const MEASURED: [&str; 9] = [
+    "elapsed_compute",
+    "_time",
+    "timestamp",
+    "bytes",
+    "bytes_fetched",
+    "bytes_decoded",
+    "requests",
+    "_batches",
+    "mem_used",
+];
+
+/// `name=value`, the value hidden where it is measured.
+fn measurement(metric: &str) -> String {
+    match metric.split_once('=') {
+        Some((name, value))
+            if MEASURED.iter().any(|m| name.ends_with(m))
+                && !value.trim_start_matches(['0', '.']).is_empty() =>
+        {
+            format!("{name}=<some>")
+        }
+        _ => metric.to_owned(),
     }
 }
 
 #[async_trait]
 impl AsyncDB for Session {
-    type Error = DataFusionError;
+    type Error = SqlError;
     type ColumnType = DefaultColumnType;
 
-    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, DataFusionError> {
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
         let sql = self
             .places()
             .iter()
             .fold(sql.to_owned(), |sql, (place, name)| {
                 sql.replace(name, place)
             });
-        let (schema, batches) = self.query(&sql).await?;
+        let failed = |e: DataFusionError| SqlError(self.neutral(e.strip_backtrace()));
+        let (schema, batches) = self.query(&sql).await.map_err(failed)?;
         if schema.fields().is_empty() && batches.iter().all(|b| b.num_rows() == 0) {
             return Ok(DBOutput::StatementComplete(0));
         }
-        let rows = self.text(&batches)?;
+        let rows = self.text(&batches).map_err(failed)?;
         let types = if rows.iter().all(|r| r.len() == schema.fields().len()) {
             schema
                 .fields()
@@ -190,6 +256,7 @@ fn column_type(data_type: &DataType) -> DefaultColumnType {
         t if t.is_integer() => DefaultColumnType::Integer,
         t if t.is_floating() => DefaultColumnType::FloatingPoint,
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => DefaultColumnType::Text,
+        DataType::Dictionary(_, value) => column_type(value),
         _ => DefaultColumnType::Any,
     }
 }

@@ -1,4 +1,73 @@
-//! SQL on TileDB arrays.
+//! SQL on TileDB arrays, in Rust alone.
+//!
+//! A TileDB array, dense or sparse, is a table: its dimensions, then its attributes, are the columns. This crate is
+//! an [Apache DataFusion](https://datafusion.apache.org) table provider with a scan engine of its own: filters on
+//! dimensions become ranges of coordinates, tiles are pruned by their bounding boxes, fetched by byte ranges, and
+//! decoded straight into Arrow. No libtiledb is needed.
+//!
+//! ```
+//! use datafusion::prelude::SessionContext;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let ctx = SessionContext::new();
+//! datafusion_tiledb::register(&ctx)?;
+//! let cold = ctx
+//!     .sql("SELECT station, min(temperature) AS coldest
+//!           FROM './sql-tests/arrays/weather_stations'
+//!           WHERE time < '2024-02-01' GROUP BY station ORDER BY coldest")
+//!     .await?;
+//! cold.show().await?;
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! # Ways in
+//!
+//! - [`register`] teaches a session `CREATE EXTERNAL TABLE … STORED AS TILEDB LOCATION '…'`, and paths or URLs of
+//!   arrays as table names.
+//! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
+//!   time or with other options.
+//!
+//! ```
+//! # use datafusion::prelude::SessionContext;
+//! # use std::sync::Arc;
+//! use datafusion_tiledb::TileDbTable;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let before_the_correction = TileDbTable::builder("./sql-tests/arrays/weather_stations")
+//!     .timestamp_end(1000)
+//!     .open()
+//!     .await?;
+//! let ctx = SessionContext::new();
+//! ctx.register_table("weather", Arc::new(before_the_correction))?;
+//! # assert!(ctx.table("weather").await?.count().await? > 0);
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! # Layers
+//!
+//! Each module knows only those below it.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | [`sql`] | the DataFusion seam: provider, scan operator, filters to ranges, options |
+//! | [`read`] | plan, fetch, decode, visibility, predicate: from a snapshot to batches |
+//! | [`array`](mod@array) | a snapshot of an array at a time, its geometry, its Arrow types |
+//! | [`storage`] | the only door to the object store: listing, coalesced reads, cache |
+//! | [`filter`] | the filter pipeline, one file a filter |
+//! | [`format`](mod@format) | plain structs from bytes, for every supported format version |
+//! | [`error`] | the one public error |
+
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        reason = "tests choose their numbers"
+    )
+)]
 
 pub mod array;
 pub mod error;

@@ -12,10 +12,10 @@ from fieldtypes import FLOATS, TEXTS, size_of
 
 
 class Life:
-    """What happened to an array: timestamps used, cells written (an upper bound of its rows), notes for the failure report."""
+    """What happened to an array: timestamps used, those of deletes, cells written (an upper bound of its rows), notes for the failure report."""
 
     def __init__(self):
-        self.timestamps, self.cells, self.notes, self.features = [], 0, [], set()
+        self.timestamps, self.deletes, self.cells, self.notes, self.features = [], [], 0, [], set()
 
     def note(self, what, feature=None):
         self.notes.append(what)
@@ -28,8 +28,13 @@ def live(rng, ctx, uri, schema):
     life = Life()
     pools = [coordinate_pool(rng, d) for d in schema.dims] if schema.sparse else None
     windows = None if schema.sparse else [place_window(rng, d) for d in schema.dims]
+    writes, often = rng.choice([0, 1, 1, 2, 2, 3, 4, 6]), 0.15
+    if rng.random() < 0.3:
+        writes, often = rng.choice([4, 7, 12]), 0.25
+        pools = pools and crowd(rng, pools)
+        life.features.add("crowded")
     time = rng.choice([0, 1, 10, 1_700_000_000_000])
-    for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4, 6])):
+    for _ in range(writes):
         time += rng.choice([1, 5, 10, 100])
         try:
             cells = write_sparse(rng, ctx, uri, schema, pools, time) if schema.sparse else write_dense(rng, ctx, uri, schema, windows, time)
@@ -41,7 +46,7 @@ def live(rng, ctx, uri, schema):
         if schema.sparse and life.timestamps and rng.random() < 0.15:
             time += rng.choice([0, 1, 5])
             delete(rng, ctx, uri, schema, pools, time, life)
-        if rng.random() < 0.15:
+        if rng.random() < often:
             tidy(rng, ctx, uri, life)
     if rng.random() < 0.35:
         tidy(rng, ctx, uri, life)
@@ -68,6 +73,13 @@ def coordinate_pool(rng, dim):
     picks += [rng.randint(lo, hi) if rng.random() < 0.5 else middle + rng.randint(-20, 20) for _ in range(count)]
     kept = sorted({p for p in picks if lo <= p <= hi} | {middle})
     return [np.array([p], dim.dtype).tobytes() for p in kept]
+
+
+def crowd(rng, pools):
+    """Few places for many cells: writes hit each other."""
+    places = rng.choice([1, 10, 60, 300, 1000])
+    share = max(1, round(places ** (1 / len(pools))))
+    return [rng.sample(pool, min(len(pool), share)) for pool in pools]
 
 
 def place_window(rng, dim):
@@ -151,6 +163,7 @@ def delete(rng, ctx, uri, schema, pools, time, life):
         with OpenArray(ctx, uri, DELETE, end=time) as array:
             array.delete_where(field.name, op, value)
         life.timestamps.append(time)
+        life.deletes.append(time)
         life.note(f"delete at {time}: {field.name!r} op {op} {value.hex()}", "delete condition")
     except TileDBError as refusal:
         life.note(f"delete refused: {refusal}")

@@ -38,11 +38,16 @@ def widen(bits):
 
 
 def key_of(kind, value):
-    if kind == "f64":
-        return float_key(value, 64)
-    if kind == "f32":
-        return float_key(widen(value), 64)
+    if kind in ("f32", "f64"):
+        return float_key(value, int(kind[1:]))
     return value.encode() if kind == "str" else value
+
+
+def keys(kind, value, literals):
+    """The keys of a column's value and of the literals it meets; a FLOAT among doubles is widened first, which makes signalling NaNs quiet."""
+    if kind == "f32" and any(lit.kind == "f64" for lit in literals):
+        return [key_of("f64", widen(value)), *[key_of("f64", widen(lit.value)) if lit.kind == "f32" else lit.key for lit in literals]]
+    return [key_of(kind, value), *[lit.key for lit in literals]]
 
 
 # --- literals ---------------------------------------------------------------------------------------------------------------------------
@@ -51,7 +56,7 @@ class Literal:
     """A constant of a kind; `sql` is how it is written."""
 
     def __init__(self, kind, value, sql):
-        self.kind, self.key, self.sql = kind, key_of(kind, value), sql
+        self.kind, self.value, self.key, self.sql = kind, value, key_of(kind, value), sql
 
 
 def literal(rng, field, value):
@@ -171,7 +176,10 @@ class Compare:
 
     def test(self, row):
         value = row[self.index]
-        return None if value is None else OPS[self.op](key_of(self.field.kind, value), self.lit.key)
+        if value is None:
+            return None
+        column, lit = keys(self.field.kind, value, [self.lit])
+        return OPS[self.op](column, lit)
 
 
 class Flipped(Compare):
@@ -182,7 +190,10 @@ class Flipped(Compare):
 
     def test(self, row):
         value = row[self.index]
-        return None if value is None else OPS[self.op](self.lit.key, key_of(self.field.kind, value))
+        if value is None:
+            return None
+        column, lit = keys(self.field.kind, value, [self.lit])
+        return OPS[self.op](lit, column)
 
 
 class Between:
@@ -196,13 +207,13 @@ class Between:
         value = row[self.index]
         if value is None:
             return None
-        return (self.low.key <= key_of(self.field.kind, value) <= self.high.key) != self.negated
+        column, low, high = keys(self.field.kind, value, [self.low, self.high])
+        return (low <= column <= high) != self.negated
 
 
 class In:
     def __init__(self, index, field, literals, negated, with_null):
         self.index, self.field, self.literals, self.negated, self.with_null = index, field, literals, negated, with_null
-        self.keys = {lit.key for lit in literals}
 
     def sql(self):
         members = [lit.sql for lit in self.literals] + (["NULL"] if self.with_null else [])
@@ -212,7 +223,8 @@ class In:
         value = row[self.index]
         if value is None:
             return None
-        found = True if key_of(self.field.kind, value) in self.keys else None if self.with_null else False
+        column, *members = keys(self.field.kind, value, self.literals)
+        found = True if column in members else None if self.with_null else False
         return found if found is None else found != self.negated
 
 

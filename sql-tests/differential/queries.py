@@ -35,7 +35,7 @@ def whole_table(fields, columns):
 
 def random_questions(rng, fields, columns, count):
     rows = list(zip(*columns))
-    makers = [selection, selection, selection, selection, counting, limited, aggregates, sorted_by_dimensions, groups, counting_all]
+    makers = [selection, selection, selection, selection, counting, limited, aggregates, sorted_by_dimensions, groups, counting_all, counting_limited, distinct]
     return [rng.choice(makers)(rng, fields, columns, rows) for _ in range(count)]
 
 
@@ -83,6 +83,25 @@ def counting(rng, fields, columns, rows):
 
 def counting_all(rng, fields, columns, rows):
     return Question("count all", "SELECT count(*) AS n FROM {T}", lambda t: compare.row_difference([(len(rows),)], compare.rows_of(t)))
+
+
+def counting_limited(rng, fields, columns, rows):
+    """Counts what LIMIT lets through: statistics must not answer for more than that."""
+    where, kept = condition(rng, fields, columns, rows, 0.3)
+    limit, skip = rng.choice([0, 1, 3, 10, 1000]), rng.choice([0, 0, 2])
+    some = f"SELECT * FROM {{T}}{where} LIMIT {limit}" + (f" OFFSET {skip}" if skip else "")
+    expected = max(0, min(limit, len(kept) - skip))
+    return Question("count limit", f"SELECT count(*) AS n FROM ({some})", lambda t: compare.row_difference([(expected,)], compare.rows_of(t)))
+
+
+def distinct(rng, fields, columns, rows):
+    usable = [i for i, f in enumerate(fields) if f.kind in MIN_MAX + ("bool", "bin") or f.kind.startswith("ts_")]
+    if not usable:
+        return counting(rng, fields, columns, rows)
+    where, kept = condition(rng, fields, columns, rows, 0.5)
+    picks = rng.sample(usable, rng.randint(1, len(usable)))
+    expected = list(set(pick(kept, picks)))
+    return Question("distinct", f"SELECT DISTINCT {outputs(fields, picks)} FROM {{T}}{where}", lambda t: compare.row_difference(expected, compare.rows_of(t)))
 
 
 def limited(rng, fields, columns, rows):

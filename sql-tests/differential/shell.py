@@ -46,8 +46,10 @@ class Shell:
         status, stderr = self._execute(asks, script_path)
         clean = status == 0 and "panicked" not in stderr
         suspects = []
+        # A statement that fails halfway leaves a file that looks complete: the last one of a process that failed proves nothing.
+        last = None if clean else next((ask for ask in reversed(asks) if os.path.exists(ask.out)), None)
         for ask in asks:
-            if (clean or "panicked" not in stderr) and os.path.exists(ask.out) and (table := _load(ask.out)) is not None:
+            if ask is not last and (clean or "panicked" not in stderr) and os.path.exists(ask.out) and (table := _load(ask.out)) is not None:
                 answers[ask.out] = Answer(table)
             elif clean:  # an answer without rows may leave no file
                 answers[ask.out] = Answer(None)

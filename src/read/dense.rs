@@ -433,7 +433,15 @@ fn decode(
                 tile: copy.tile,
                 cells,
             };
-            sources.push(fragment(&context.plan, copy)?.decode(request, fetched, of, scratch)?);
+            let scan = fragment(&context.plan, copy)?;
+            let array = match scan.decode(request, fetched, of, scratch) {
+                Err(e) => match padding_excluded(context, clip, copy)? {
+                    Some(kept) => scan.decode_kept(request, fetched, of, scratch, kept)?,
+                    None => return Err(e),
+                },
+                decoded => decoded?,
+            };
+            sources.push(array);
         }
         attribute += 1;
         let array = gather(context, clip, *column, &sources)?;
@@ -444,6 +452,30 @@ fn decode(
         decoded.push((*column, array));
     }
     Ok(decoded)
+}
+
+/// The cells of a tile inside its fragment's box, if others are outside: what is stored there is padding, whose
+/// bytes need not even be valid.
+fn padding_excluded(
+    context: &ScanContext,
+    clip: &Clip,
+    copy: &Copy,
+) -> Result<Option<BooleanBuffer>> {
+    let dense = dense_plan(&context.plan)?;
+    let grid = &dense.grid;
+    let tile = clip.cells.ranges().enumerate().map(|(d, (lo, _))| grid.tile_of(d, lo));
+    let tile = grid.tile_box(&tile.collect::<Vec<_>>());
+    let written = dense.fragments.get(copy.fragment).and_then(|f| f.domain.intersect(&tile));
+    let Some(written) = written.filter(|written| written.cells() != Some(grid.cells_per_tile())) else {
+        return Ok(None);
+    };
+    let mut kept = vec![false; usize::try_from(grid.cells_per_tile())?];
+    for run in BoxRuns::new(grid.extents(), grid.cell_order(), tile.lo(), &written)? {
+        if let Some(cells) = kept.get_mut(run.start..run.start + run.len) {
+            cells.fill(true);
+        }
+    }
+    Ok(Some(BooleanBuffer::from(kept)))
 }
 
 /// Puts the pieces of a clip together; a clip that is a whole tile, or one run of it, is not copied.

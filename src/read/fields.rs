@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use tokio::sync::OnceCell;
 
 use super::decode::{ColumnDecoder, cell_numbers_pipeline, decode_u64, fill_array};
@@ -246,6 +247,23 @@ impl FragmentScan {
                 .map_err(|e| self.locate(e, of.tile)),
             _ => Err(Error::internal("a dimension has no tiles")),
         }
+    }
+
+    /// As [`Self::decode`], without looking at cells that are not kept: they come out as NULL.
+    pub fn decode_kept(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+        kept: BooleanBuffer,
+    ) -> Result<ArrayRef> {
+        let Some(ty) = of.table.types.get(request.column) else {
+            return Err(Error::internal("a column has no type"));
+        };
+        let mut cells = self.decode_cells(request, fetched, of, scratch)?;
+        cells.nulls = NullBuffer::union(cells.nulls.as_ref(), Some(&NullBuffer::new(kept)));
+        ty.to_array(cells).map_err(|e| self.locate(e, of.tile))
     }
 
     /// Asks for the timestamps of the cells of a tile, if the fragment has them and the scan needs them.

@@ -11,7 +11,7 @@ use super::options::TableOptions;
 use super::provider::TileDbTable;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
-use crate::storage::{Location, RequestLog, Storage};
+use crate::storage::{Location, MetadataCache, RequestLog, Storage};
 
 impl TableOptions {
     pub(super) fn window(&self) -> Result<OpenWindow> {
@@ -59,6 +59,7 @@ pub struct TileDbTableBuilder {
     options: TableOptions,
     location: Option<Location>,
     request_log: Option<Arc<RequestLog>>,
+    cache: Option<Arc<MetadataCache>>,
 }
 
 impl TileDbTableBuilder {
@@ -68,6 +69,7 @@ impl TileDbTableBuilder {
             options: TableOptions::default(),
             location: None,
             request_log: None,
+            cache: None,
         }
     }
 
@@ -112,6 +114,13 @@ impl TileDbTableBuilder {
         self
     }
 
+    /// Keeps parsed metadata in this cache instead of the one that the process shares.
+    #[must_use]
+    pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
     /// Opens the array.
     pub async fn open(self) -> Result<TileDbTable> {
         let location = match self.location {
@@ -121,6 +130,9 @@ impl TileDbTableBuilder {
         let mut storage = Storage::new(location);
         if let Some(log) = self.request_log {
             storage = storage.with_request_log(log);
+        }
+        if let Some(cache) = self.cache {
+            storage = storage.with_cache(cache);
         }
         TileDbTable::open_storage(storage, self.options).await
     }

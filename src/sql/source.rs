@@ -122,6 +122,11 @@ impl TileDbSource {
     }
 }
 
+/// A character as itself, or `?` beyond ASCII.
+fn ascii(c: char) -> char {
+    if c.is_ascii() { c } else { '?' }
+}
+
 /// Rows as the metadata has them: exact, or at most so many.
 fn row_count(plan: &ScanPlan) -> Precision<usize> {
     match (
@@ -165,6 +170,8 @@ impl DataSource for TileDbSource {
             DisplayFormatType::TreeRender => {
                 writeln!(f, "format=tiledb")?;
                 for (name, value) in self.lines() {
+                    // The renderer cuts long lines by bytes, so there must be none but ASCII.
+                    let value: String = value.chars().map(ascii).collect();
                     writeln!(f, "{name}={value}")?;
                 }
                 Ok(())

@@ -1,4 +1,6 @@
-//! Subarrays as text, for EXPLAIN: `x ∈ [1, 5] ∪ {9}, name ∈ ["a", "b")`.
+//! Subarrays as text, for EXPLAIN: `x in [1, 5] or [9], name in ["a", "b")`.
+//!
+//! Pure ASCII: DataFusion's drawing of a plan as a tree cuts lines by bytes.
 
 use std::fmt::Write;
 
@@ -19,8 +21,8 @@ impl Subarray {
             .filter(|(_, ranges)| !ranges.is_all())
             .map(|(dimension, ranges)| {
                 format!(
-                    "{} ∈ {}",
-                    dimension.name,
+                    "{} in {}",
+                    dimension.name.escape_default(),
                     ranges.describe(dimension.datatype)
                 )
             })
@@ -45,9 +47,9 @@ impl DimRanges {
             Self::Bytes(ranges) => list(&mut text, ranges.as_slice(), describe_bytes),
         };
         match self.len().saturating_sub(shown) {
-            0 if shown == 0 => "∅".to_string(),
+            0 if shown == 0 => "nothing".to_string(),
             0 => text,
-            more => format!("{text} … {} more", thousands(more)),
+            more => format!("{text} or {} more", thousands(more)),
         }
     }
 }
@@ -56,7 +58,7 @@ fn list<R>(text: &mut String, ranges: &[R], describe: impl Fn(&mut String, &R)) 
     let mut shown = 0;
     for range in ranges.iter().take(SHOWN_RANGES) {
         if shown > 0 {
-            text.push_str(" ∪ ");
+            text.push_str(" or ");
         }
         describe(text, range);
         shown += 1;
@@ -69,9 +71,9 @@ fn describe_keys(text: &mut String, datatype: Datatype, range: KeyRange) {
     let show = |k: u64| key::show(datatype, k.clamp(min, max));
     // Writing to a string cannot fail.
     let _ = match (range.lo <= min, range.hi >= max) {
-        _ if range.lo == range.hi => write!(text, "{{{}}}", show(range.lo)),
-        (true, false) => write!(text, "(-∞, {}]", show(range.hi)),
-        (false, true) => write!(text, "[{}, ∞)", show(range.lo)),
+        _ if range.lo == range.hi => write!(text, "[{}]", show(range.lo)),
+        (true, false) => write!(text, "(-inf, {}]", show(range.hi)),
+        (false, true) => write!(text, "[{}, inf)", show(range.lo)),
         _ => write!(text, "[{}, {}]", show(range.lo), show(range.hi)),
     };
 }
@@ -79,8 +81,8 @@ fn describe_keys(text: &mut String, datatype: Datatype, range: KeyRange) {
 fn describe_bytes(text: &mut String, range: &BytesRange) {
     let start = quoted(&range.start);
     let _ = match &range.end {
-        None => write!(text, "[{start}, ∞)"),
-        Some(end) if *end == successor(&range.start) => write!(text, "{{{start}}}"),
+        None => write!(text, "[{start}, inf)"),
+        Some(end) if *end == successor(&range.start) => write!(text, "[{start}]"),
         // An end just above a string is better read as that string.
         Some(end) => match end.split_last() {
             Some((0, last)) => write!(text, "[{start}, {}]", quoted(last)),
@@ -91,11 +93,11 @@ fn describe_bytes(text: &mut String, range: &BytesRange) {
 
 fn quoted(bytes: &[u8]) -> String {
     let head = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
-    let dots = if head.len() < bytes.len() { "…" } else { "" };
+    let dots = if head.len() < bytes.len() { "..." } else { "" };
     let text: String = head
         .utf8_chunks()
         .flat_map(|chunk| {
-            let valid = chunk.valid().escape_debug().to_string();
+            let valid = chunk.valid().escape_default().to_string();
             let invalid: String = chunk
                 .invalid()
                 .iter()

@@ -174,20 +174,20 @@ fn text_is_short_and_readable() {
         hi: int(hi),
     };
     let describe = |r: Vec<KeyRange>| DimRanges::from_keys(r).describe(Datatype::Int32);
-    assert_eq!(describe(vec![range(1, 5), range(9, 9)]), "[1, 5] ∪ {9}");
-    assert_eq!(describe(vec![KeyRange { lo: 0, hi: int(-3) }]), "(-∞, -3]");
+    assert_eq!(describe(vec![range(1, 5), range(9, 9)]), "[1, 5] or [9]");
+    assert_eq!(describe(vec![KeyRange { lo: 0, hi: int(-3) }]), "(-inf, -3]");
     assert_eq!(
         describe(vec![KeyRange {
             lo: int(7),
             hi: key::max_key(Datatype::Int32)
         }]),
-        "[7, ∞)"
+        "[7, inf)"
     );
-    assert_eq!(describe(vec![]), "∅");
+    assert_eq!(describe(vec![]), "nothing");
     let many = DimRanges::from_points((0..100_000u64).map(|i| i * 2)).describe(Datatype::UInt64);
     assert_eq!(
         many,
-        "{0} ∪ {2} ∪ {4} ∪ {6} ∪ {8} ∪ {10} ∪ {12} ∪ {14} … 99,992 more"
+        "[0] or [2] or [4] or [6] or [8] or [10] or [12] or [14] or 99,992 more"
     );
     let bytes = |start: &[u8], end: Option<&[u8]>| {
         let end = end.map(<[u8]>::to_vec);
@@ -199,11 +199,11 @@ fn text_is_short_and_readable() {
     };
     assert_eq!(bytes(b"a", Some(b"b")), r#"["a", "b")"#);
     assert_eq!(bytes(b"a", Some(b"c\0")), r#"["a", "c"]"#);
-    assert_eq!(bytes(b"a\xff\"", Some(b"a\xff\"\0")), r#"{"a\xff\""}"#);
-    assert_eq!(bytes(b"a", None), r#"["a", ∞)"#);
+    assert_eq!(bytes(b"a\xff\"", Some(b"a\xff\"\0")), r#"["a\xff\""]"#);
+    assert_eq!(bytes(b"a", None), r#"["a", inf)"#);
     assert_eq!(
         DimRanges::key_range(0u64, 9).describe(Datatype::UInt8),
-        "(-∞, 9]"
+        "(-inf, 9]"
     );
     assert_eq!(DimRanges::All.describe(Datatype::UInt8), "all");
 }
