@@ -3,12 +3,27 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>` picks some.
 
-#![allow(missing_docs, reason = "nobody links against a test")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test stops at the first surprise, and nobody links against it"
+)]
 
+mod bad_files;
+mod bad_input;
 mod golden;
 mod layers;
+mod memory;
 mod mutation;
 mod neutral;
+mod requests;
+mod shell;
 mod slt;
 mod workshop;
 
@@ -44,7 +59,12 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(golden::trials());
     trials.extend(slt::trials());
+    trials.extend(bad_files::trials());
+    trials.extend(bad_input::trials());
+    trials.extend(memory::trials());
     trials.extend(mutation::trials());
+    trials.extend(requests::trials());
+    trials.extend(shell::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));

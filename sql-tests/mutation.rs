@@ -211,12 +211,12 @@ async fn read(location: Location, choice: u64) -> Result<usize, String> {
     let mut builder = TileDbTable::builder("array")
         .location(location)
         .cache(Arc::new(MetadataCache::new(1 << 20)));
-    if choice % 8 == 0 {
+    if choice.is_multiple_of(8) {
         builder = builder.timestamp_end(1500);
     }
     let table = builder.open().await.map_err(|e| e.to_string())?;
     let config = SessionConfig::new()
-        .with_target_partitions(1 + usize::from(choice % 2 == 0))
+        .with_target_partitions(1 + usize::from(choice.is_multiple_of(2)))
         .with_batch_size(1000);
     let ctx = SessionContext::new_with_config(config);
     let frame = ctx.read_table(Arc::new(table)).map_err(|e| e.to_string())?;

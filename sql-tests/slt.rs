@@ -226,7 +226,14 @@ impl AsyncDB for Session {
             .fold(sql.to_owned(), |sql, (place, name)| {
                 sql.replace(name, place)
             });
-        let failed = |e: DataFusionError| SqlError(self.neutral(e.strip_backtrace()));
+        let failed = |e: DataFusionError| {
+            let message = self.neutral(e.strip_backtrace());
+            let lines: Vec<String> = message
+                .lines()
+                .map(|line| line.chars().map(visible).collect())
+                .collect();
+            SqlError(lines.join("\n"))
+        };
         let (schema, batches) = self.query(&sql).await.map_err(failed)?;
         if schema.fields().is_empty() && batches.iter().all(|b| b.num_rows() == 0) {
             return Ok(DBOutput::StatementComplete(0));

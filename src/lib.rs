@@ -77,5 +77,10 @@ pub mod read;
 pub mod sql;
 pub mod storage;
 
+/// The examples of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use error::{Error, ErrorKind, Result};
 pub use sql::{TileDbTable, TileDbTableBuilder, register};

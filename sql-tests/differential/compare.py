@@ -79,10 +79,11 @@ def row_difference(expected, got, shown=5):
     return "\n".join(lines)
 
 
-def write_model(path, fields, columns):
-    """The oracle's rows as an Arrow file, so that DataFusion itself can be asked the same question."""
+def write_model(path, fields, columns, nullable=False):
+    """The oracle's rows as an Arrow file, so that DataFusion itself can be asked the same question. What may be NULL decides how it simplifies."""
     arrays = [arrow_column(f.canonical_type(), c) for f, c in zip(fields, columns)]
-    table = pa.Table.from_arrays(arrays, names=[f.column for f in fields])
+    may_be_null = [not f.is_dim and (nullable or f.nullable or f.enumeration is not None or "TIME_" in f.datatype) for f in fields]
+    table = pa.Table.from_arrays(arrays, schema=pa.schema([pa.field(f.column, a.type, n) for f, a, n in zip(fields, arrays, may_be_null)]))
     with pa.OSFile(path, "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table)
 

@@ -12,10 +12,10 @@ from fieldtypes import FLOATS, TEXTS, size_of
 
 
 class Life:
-    """What happened to an array: timestamps used, those of deletes, cells written (an upper bound of its rows), notes for the failure report."""
+    """What happened to an array: timestamps used, those of deletes, boxes of dense writes with their times, cells written (an upper bound of its rows), notes."""
 
     def __init__(self):
-        self.timestamps, self.deletes, self.cells, self.notes, self.features = [], [], 0, [], set()
+        self.timestamps, self.deletes, self.boxes, self.cells, self.notes, self.features = [], [], [], 0, [], set()
 
     def note(self, what, feature=None):
         self.notes.append(what)
@@ -37,7 +37,7 @@ def live(rng, ctx, uri, schema):
     for _ in range(writes):
         time += rng.choice([1, 5, 10, 100])
         try:
-            cells = write_sparse(rng, ctx, uri, schema, pools, time) if schema.sparse else write_dense(rng, ctx, uri, schema, windows, time)
+            cells = write_sparse(rng, ctx, uri, schema, pools, time) if schema.sparse else write_dense(rng, ctx, uri, schema, windows, time, life)
             life.timestamps.append(time)
             life.cells += cells
             life.note(f"write of {cells} cells at {time}")
@@ -106,7 +106,7 @@ def write_sparse(rng, ctx, uri, schema, pools, time):
     return len(cells)
 
 
-def write_dense(rng, ctx, uri, schema, windows, time):
+def write_dense(rng, ctx, uri, schema, windows, time, life):
     """A random box, in the layout of the cell order (other layouts crash libtiledb now and then)."""
     box = []
     for lo, hi in windows:
@@ -117,6 +117,7 @@ def write_dense(rng, ctx, uri, schema, windows, time):
     buffers = {a.name: random_column(rng, a, count) for a in schema.attrs}
     with OpenArray(ctx, uri, WRITE, end=time) as array:
         array.query(schema.cell_order if schema.cell_order else ROW_MAJOR, ranges, buffers)
+    life.boxes.append((time, box))
     return count
 
 

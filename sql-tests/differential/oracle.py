@@ -72,6 +72,22 @@ def random_windows(rng, timestamps):
     return list(dict.fromkeys(w for w in windows if w[1] is None or w[0] <= w[1]))
 
 
+def never_written(rng, schema, life, start, end, columns, _):
+    """The same window with never-written cells as NULLs or left out, where the writes say which these are: consolidation writes fill values."""
+    boxes = [box for time, box in life.boxes if start <= time and (end is None or time <= end)]
+    if schema.sparse or not boxes or any(f.startswith(("consolidated", "refused")) for f in life.features):
+        return []
+    mode, whole = rng.choice(["null", "skip"]), [(min(lo), max(hi)) for lo, hi in (zip(*(box[i] for box in boxes)) for i in range(len(schema.dims)))]
+    cells = itertools.product(*[range(lo, hi + 1) for lo, hi in whole])
+    written = [any(all(lo <= v <= hi for v, (lo, hi) in zip(cell, box)) for box in boxes) for cell in cells]
+    if mode == "skip":
+        columns = [list(itertools.compress(column, written)) for column in columns]
+    else:
+        columns = columns[: len(schema.dims)] + [[v if w else None for v, w in zip(column, written)] for column in columns[len(schema.dims) :]]
+    life.features.add("empty cells " + mode)
+    return [(start, end, columns, {"tiledb.empty_cells": mode})]
+
+
 def make_case(seed, folder):
     """Makes the array of a seed under `folder` and pickles its model beside it. Runs in a forked child."""
     rng = random.Random(seed)
@@ -81,7 +97,8 @@ def make_case(seed, folder):
         schema_gen.create(ctx, uri, schema)
         life = data_gen.live(rng, ctx, uri, schema)
         ctx = Context()
-        windows = [(start, end, read_window(ctx, uri, schema, life.cells, start, end)) for start, end in random_windows(rng, life.timestamps)]
+        windows = [(start, end, read_window(ctx, uri, schema, life.cells, start, end), {}) for start, end in random_windows(rng, life.timestamps)]
+        windows += never_written(rng, schema, life, *windows[-1])
         answer = {"schema": schema, "life": life, "windows": windows, "rng": rng.getstate()}
     except (TileDBError, Dropped) as refusal:
         answer = {"dropped": str(refusal)}

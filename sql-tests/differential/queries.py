@@ -6,16 +6,26 @@ Each question checks one promise: rows (as a multiset, exact bits), counts, LIMI
 from collections import Counter
 
 import compare
-from predicates import key_of, quote, random_predicate
+from predicates import key_of, opaque, quote, random_predicate
 
 MIN_MAX = ("int", "date", "time", "str")
 
 
 class Question:
-    """`select` is the SQL text; `check(table)` returns None or what is wrong; `kind` names the class of question."""
+    """`select` is the SQL text; `check(table)` returns None or what is wrong; `kind` names the class of question; `where` is its condition, if any."""
 
-    def __init__(self, kind, select, check):
-        self.kind, self.select, self.check = kind, select, check
+    def __init__(self, kind, select, check, where=""):
+        self.kind, self.select, self.check, self.where = kind, select, check, where
+
+    def literal(self):
+        """The question as it stands: its condition taken leaf by leaf, with nothing to simplify. None without a condition."""
+        return self.select.replace(self.where, self.where.literal, 1) if self.where else None
+
+
+class Where(str):
+    """A WHERE clause, and the same in a form that no optimizer sees through."""
+
+    literal = ""
 
 
 def whole_table(fields, columns):
@@ -44,7 +54,9 @@ def condition(rng, fields, columns, rows, chance=1.0):
     if rng.random() >= chance:
         return "", rows
     predicate = random_predicate(rng, fields, columns)
-    return " WHERE " + predicate.sql(), [r for r in rows if predicate.test(r) is True]
+    where = Where(" WHERE " + predicate.sql())
+    where.literal = " WHERE " + opaque(predicate)
+    return where, [r for r in rows if predicate.test(r) is True]
 
 
 def projection(rng, fields, among=None):
@@ -73,12 +85,12 @@ def selection(rng, fields, columns, rows):
     where, kept = condition(rng, fields, columns, rows, 0.95)
     picks = list(range(len(fields))) if rng.random() < 0.3 else projection(rng, fields)
     expected = pick(kept, picks)
-    return Question("select where", f"SELECT {outputs(fields, picks)} FROM {{T}}{where}", lambda t: compare.row_difference(expected, compare.rows_of(t)))
+    return Question("select where", f"SELECT {outputs(fields, picks)} FROM {{T}}{where}", lambda t: compare.row_difference(expected, compare.rows_of(t)), where)
 
 
 def counting(rng, fields, columns, rows):
     where, kept = condition(rng, fields, columns, rows)
-    return Question("count where", f"SELECT count(*) AS n FROM {{T}}{where}", lambda t: compare.row_difference([(len(kept),)], compare.rows_of(t)))
+    return Question("count where", f"SELECT count(*) AS n FROM {{T}}{where}", lambda t: compare.row_difference([(len(kept),)], compare.rows_of(t)), where)
 
 
 def counting_all(rng, fields, columns, rows):
@@ -91,7 +103,7 @@ def counting_limited(rng, fields, columns, rows):
     limit, skip = rng.choice([0, 1, 3, 10, 1000]), rng.choice([0, 0, 2])
     some = f"SELECT * FROM {{T}}{where} LIMIT {limit}" + (f" OFFSET {skip}" if skip else "")
     expected = max(0, min(limit, len(kept) - skip))
-    return Question("count limit", f"SELECT count(*) AS n FROM ({some})", lambda t: compare.row_difference([(expected,)], compare.rows_of(t)))
+    return Question("count limit", f"SELECT count(*) AS n FROM ({some})", lambda t: compare.row_difference([(expected,)], compare.rows_of(t)), where)
 
 
 def distinct(rng, fields, columns, rows):
@@ -101,7 +113,7 @@ def distinct(rng, fields, columns, rows):
     where, kept = condition(rng, fields, columns, rows, 0.5)
     picks = rng.sample(usable, rng.randint(1, len(usable)))
     expected = list(set(pick(kept, picks)))
-    return Question("distinct", f"SELECT DISTINCT {outputs(fields, picks)} FROM {{T}}{where}", lambda t: compare.row_difference(expected, compare.rows_of(t)))
+    return Question("distinct", f"SELECT DISTINCT {outputs(fields, picks)} FROM {{T}}{where}", lambda t: compare.row_difference(expected, compare.rows_of(t)), where)
 
 
 def limited(rng, fields, columns, rows):
@@ -118,7 +130,7 @@ def limited(rng, fields, columns, rows):
             return f"expected {wanted} of {len(expected)} rows, got {len(got)}; not in the table: {list(strangers)[:5]!r}"
         return None
 
-    return Question("limit", f"SELECT {outputs(fields, picks)} FROM {{T}}{where} LIMIT {limit}" + (f" OFFSET {skip}" if skip else ""), check)
+    return Question("limit", f"SELECT {outputs(fields, picks)} FROM {{T}}{where} LIMIT {limit}" + (f" OFFSET {skip}" if skip else ""), check, where)
 
 
 def aggregates(rng, fields, columns, rows):
@@ -134,7 +146,7 @@ def aggregates(rng, fields, columns, rows):
             parts += [f"min({cast}) AS lo{index}", f"max({cast}) AS hi{index}"]
             order = lambda v, k=field.kind: key_of(k, v)
             expected += [min(column, key=order, default=None), max(column, key=order, default=None)]
-    return Question("aggregate", f"SELECT {', '.join(parts)} FROM {{T}}{where}", lambda t: compare.row_difference([tuple(expected)], compare.rows_of(t)))
+    return Question("aggregate", f"SELECT {', '.join(parts)} FROM {{T}}{where}", lambda t: compare.row_difference([tuple(expected)], compare.rows_of(t)), where)
 
 
 def sorted_by_dimensions(rng, fields, columns, rows):
@@ -154,7 +166,7 @@ def sorted_by_dimensions(rng, fields, columns, rows):
         return compare.row_difference(expected, got) or (None if got == expected else f"rows out of order: {got[:10]!r} instead of {expected[:10]!r}")
 
     by = ", ".join(quote(fields[i].column) + (" DESC" if descending else "") for i in picks)
-    return Question("order by", f"SELECT {outputs(fields, picks)} FROM {{T}}{where} ORDER BY {by}" + ("" if limit is None else f" LIMIT {limit}"), check)
+    return Question("order by", f"SELECT {outputs(fields, picks)} FROM {{T}}{where} ORDER BY {by}" + ("" if limit is None else f" LIMIT {limit}"), check, where)
 
 
 def groups(rng, fields, columns, rows):
@@ -165,4 +177,4 @@ def groups(rng, fields, columns, rows):
     picks = rng.sample(usable, min(len(usable), rng.choice([1, 1, 2])))
     expected = [(*k, n) for k, n in Counter(pick(kept, picks)).items()]
     return Question("group by", f"SELECT {outputs(fields, picks)}, count(*) AS n FROM {{T}}{where} GROUP BY {names(fields, picks)}",
-                    lambda t: compare.row_difference(expected, compare.rows_of(t)))
+                    lambda t: compare.row_difference(expected, compare.rows_of(t)), where)

@@ -19,6 +19,7 @@ import queries
 from shell import Ask, Shell
 
 PARTITIONS, BATCH_SIZES = [1, 4, 16], [1, 7, 8192]
+PLAIN = ["SET datafusion.execution.target_partitions = 1", "SET datafusion.execution.batch_size = 8192"]
 
 
 class Result:
@@ -27,6 +28,7 @@ class Result:
     def __init__(self, seed):
         self.seed, self.dropped, self.features, self.asked, self.failures, self.refused = seed, None, set(), collections.Counter(), [], 0
         self.unsupported = 0  # time windows the release says it cannot read
+        self.blamed = collections.Counter()  # wrong answers that are DataFusion's own: it gives them over rows in memory, too
 
 
 class Planned:
@@ -50,6 +52,7 @@ def arguments():
     parser.add_argument("--expressions", type=int, default=6, help="random statements per time window that DataFusion over the oracle's rows answers, too")
     parser.add_argument("--batch", type=int, default=8, help="cases per process of the shell")
     parser.add_argument("--feature", action="append", default=[], help="only cases having this feature (repeatable), e.g. dense, hilbert")
+    parser.add_argument("--blamed", action="store_true", help="print the wrong answers that are DataFusion's own")
     parser.add_argument("--write-models", action="store_true", help="write the oracle's rows as Arrow files beside each array")
     return parser.parse_args()
 
@@ -59,8 +62,8 @@ def plan_case(seed, case, folder, options):
     rng = random.Random(seed + ":queries")
     fields, plans = case["schema"].fields, []
     uri = os.path.join(folder, "array")
-    for number, (start, end, columns) in enumerate(case["windows"]):
-        table, create = table_for(rng, uri, number, start, end)
+    for number, (start, end, columns, more) in enumerate(case["windows"]):
+        table, create = table_for(rng, uri, start, end, more)
         asked = queries.whole_table(fields, columns) + queries.random_questions(rng, fields, columns, options.queries)
         asked += [queries.Question(*expressions.random_statement(rng, fields, columns), None) for _ in range(options.expressions)] if columns[0] else []
         for index, question in enumerate(asked):
@@ -72,12 +75,13 @@ def plan_case(seed, case, folder, options):
     return plans
 
 
-def table_for(rng, uri, number, start, end):
+def table_for(rng, uri, start, end, more):
     """(the table's name in SQL, the statements that make it): the path itself, or an external table with a time window."""
-    if start == 0 and end is None and rng.random() < 0.7:
+    if start == 0 and end is None and not more and rng.random() < 0.7:
         return f"'{uri}'", []
     options = [f"'tiledb.timestamp_start' '{start}'"] if start else []
     options += [f"'tiledb.timestamp_end' '{end}'"] if end is not None else []
+    options += [f"'{key}' '{value}'" for key, value in more.items()]
     with_options = f" OPTIONS ({', '.join(options)})" if options else ""
     return "t", ["DROP TABLE IF EXISTS t", f"CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{uri}'{with_options}"]
 
@@ -127,7 +131,8 @@ def supported(result, plans, shell, folder):
 def model_file(case, folder, number):
     path = os.path.join(folder, f"model_{number}.arrow")
     if not os.path.exists(path):
-        compare.write_model(path, case["schema"].fields, case["windows"][number][2])
+        columns, more = case["windows"][number][2:]
+        compare.write_model(path, case["schema"].fields, columns, more.get("tiledb.empty_cells") == "null")
     return path
 
 
@@ -135,11 +140,15 @@ def judge(result, case, folder, plans, answers, shell, options):
     for plan in plans:
         result.asked[plan.question.kind] += 1
         if plan.twin:
-            verdict, text = compare_twins(answers[plan.ask.out], answers[plan.twin.out], plan.question.kind)
+            verdict, text = compare_twins(plan, answers[plan.ask.out], answers[plan.twin.out], shell)
         else:
             verdict, text = judge_one(plan, answers.get(plan.ask.out), case, folder, shell)
         if verdict == "refused":
             result.refused += 1
+        elif verdict == "datafusion":
+            result.blamed[plan.question.kind] += 1
+            if options.blamed:
+                print(f"[{result.seed}] DataFusion's own: {report(plan, text)}", file=sys.stderr)
         elif verdict:
             result.failures.append((verdict, report(plan, text)))
     if (result.failures or options.keep_all) and options.keep:
@@ -148,7 +157,7 @@ def judge(result, case, folder, plans, answers, shell, options):
 
 
 def judge_one(plan, answer, case, folder, shell):
-    """(None, "") when right; ("refused", …) when DataFusion itself cannot do it; otherwise the class of failure and its text."""
+    """(None, "") when right; ("refused", …) when DataFusion itself cannot do it; ("datafusion", …) when it is wrong by itself; otherwise the class of failure and its text."""
     if answer.failure is None:
         wrong = check(plan, answer)
         if wrong is None:
@@ -188,24 +197,41 @@ def referee(plan, verdict, wrong, case, folder, shell):
     doubt = check(plan, answer)
     if doubt is None:
         return verdict, wrong + "\n(DataFusion over the oracle's rows gives the expected answer)"
+    if literal := plan.question.literal():
+        ask.sql = literal.replace("{T}", "m")
+        answer = shell.run([ask], plan.ask.out + ".referee.sql")[ask.out]
+        if answer.failure is None and check(plan, answer) is None:
+            return "datafusion", wrong  # its optimizer changes the meaning
     return "doubtful: " + verdict, wrong + f"\n(DataFusion over the oracle's rows disagrees with the expectation, too: {doubt})"
 
 
 def over_model(plan, case, folder):
     """The same question, asked of DataFusion over the oracle's rows."""
     model = model_file(case, folder, plan.window)
-    prelude = ["DROP TABLE IF EXISTS m", f"CREATE EXTERNAL TABLE m STORED AS ARROW LOCATION '{model}'"]
+    prelude = [*PLAIN, "DROP TABLE IF EXISTS m", f"CREATE EXTERNAL TABLE m STORED AS ARROW LOCATION '{model}'"]
     return Ask(prelude, plan.question.select.replace("{T}", "m"), plan.ask.out + ".referee.arrow")
 
 
-def compare_twins(answer, twin, kind):
+def compare_twins(plan, answer, twin, shell):
     """A question that only DataFusion can answer: what matters is that the scan makes no difference."""
+    kind = plan.question.kind
     if twin.failure:  # it may fail on rows that a scan rightly leaves out
         return ("panic in " + kind, answer.message) if answer.failure == "panic" else ("refused", "")
     if answer.failure:
         return f"{answer.failure} in {kind}", answer.message
     wrong = compare.row_difference(rows_or_none(twin), rows_or_none(answer))
-    return ("wrong " + kind, wrong) if wrong else (None, "")
+    if wrong is None:
+        return None, ""
+    # DataFusion may contradict itself: with these settings over rows in memory, and not over the array with plain ones.
+    script = plan.ask.out + ".again.sql"
+    plain = Ask([*PLAIN, *plan.ask.prelude[2:]], plan.ask.sql, plan.ask.out + ".plain.arrow")
+    same_settings = Ask(plan.ask.prelude[:2] + plan.twin.prelude[2:], plan.twin.sql, plan.ask.out + ".settings.arrow")
+    right = lambda a: a.failure is None and compare.row_difference(rows_or_none(twin), rows_or_none(a)) is None
+    if right(shell.run([plain], script)[plain.out]):
+        if not right(shell.run([same_settings], script)[same_settings.out]):
+            return "datafusion", wrong
+        return f"wrong {kind} (right with plain settings)", wrong
+    return "wrong " + kind, wrong
 
 
 def rows_or_none(answer):
@@ -224,7 +250,7 @@ def save(result, case, folder, keep):
     lines = [f"seed {result.seed}: run.py --case {result.seed}", "", *[repr(f) for f in schema.fields],
              f"cell order {schema.cell_order}, tile order {schema.tile_order}, capacity {schema.capacity}, duplicates {schema.allows_dups}",
              f"coords {schema.coords}, offsets {schema.offsets}, validity {schema.validity}", "", *case["life"].notes,
-             f"windows {[(s, e, len(c[0])) for s, e, c in case['windows']]}", ""]
+             f"windows {[(s, e, len(c[0]), more) for s, e, c, more in case['windows']]}", ""]
     for verdict, text in result.failures:
         lines += [f"=== {verdict}", text.replace(folder, target)]
     with open(os.path.join(target, "report.txt"), "w", encoding="utf-8", errors="backslashreplace") as out:
@@ -244,6 +270,8 @@ def summary(results, seconds):
         print(f"  {feature:40} {good:6} / {bad}")
     asked = sum((r.asked for r in kept), collections.Counter())
     print("questions: " + ", ".join(f"{n} {k}" for k, n in asked.most_common()) + f"; {sum(r.refused for r in kept)} that DataFusion itself refuses")
+    if blamed := sum((r.blamed for r in kept), collections.Counter()):
+        print("wrong answers that DataFusion gives over rows in memory, too: " + ", ".join(f"{n} {k}" for k, n in blamed.most_common()))
     if unsupported := sum(r.unsupported for r in kept):
         print(f"{unsupported} time windows with deletes not asked: this release refuses to read them")
     for reason, count in dropped.most_common(12):
@@ -286,6 +314,8 @@ def in_process(seeds, options, work):
     with open(task, "wb") as out:
         pickle.dump((seeds, options, work), out)
     done = subprocess.run([sys.executable, os.path.abspath(__file__), "--batch-task", task], capture_output=True)
+    if options.blamed:
+        sys.stdout.write(done.stderr.decode(errors="replace"))
     if done.returncode == 0:
         with open(task, "rb") as source:
             return pickle.load(source)

@@ -1,6 +1,7 @@
 """Random legal array schemas: dimensions, attributes, filters, orders, enumerations.
 
-Legal means: libtiledb accepts it and its own defects are avoided (a dense dimension reaching its type's maximum loops for ever; string RLE over 255 bytes corrupts
+Legal means: libtiledb accepts it and its own defects are avoided (a dense dimension reaching its type's maximum loops for ever; one of more tiles than a signed
+type's maximum reads as fill values; string RLE over 255 bytes corrupts
 memory; xor after bit-width reduction and float scale before it cannot be read back; dimension strings beyond ASCII are sorted by signed bytes).
 """
 
@@ -131,10 +132,11 @@ def dense_dim(rng, name, datatype, size):
     for _ in range(20):
         extent = rng.choice([1, 2, 3, 5, size, max(1, size // 2), rng.randint(1, size + 3)])
         extent = max(1, min(extent, hi - lo + 1, 40))
-        if lo + -(-(hi - lo + 1) // extent) * extent <= limit:
+        tiles = -(-(hi - lo + 1) // extent)
+        if lo + tiles * extent <= limit and tiles <= limit:
             break
     else:
-        extent = 1
+        extent = 1 if hi - lo < limit else 2
     dim.extent = extent
     return dim
 

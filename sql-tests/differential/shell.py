@@ -44,26 +44,28 @@ class Shell:
             if os.path.exists(ask.out):
                 os.remove(ask.out)
         status, stderr = self._execute(asks, script_path)
-        clean = status == 0 and "panicked" not in stderr
-        suspects = []
-        # A statement that fails halfway leaves a file that looks complete: the last one of a process that failed proves nothing.
-        last = None if clean else next((ask for ask in reversed(asks) if os.path.exists(ask.out)), None)
+        failed, panicked = status != 0, "panicked" in stderr
+        done = [i for i, ask in enumerate(asks) if os.path.exists(ask.out)]
+        if len(asks) == 1 and (failed or panicked):
+            answers[asks[0].out] = _blame(status, stderr)
+        elif panicked or (failed and status != 1):  # nothing is known about the others
+            half = -(-len(asks) // 2)
+            self._run(asks[:half], script_path, answers)
+            self._run(asks[half:], script_path, answers)
+        elif failed:  # by an error: the statement that fails halfway leaves a file that looks complete, so the last file proves nothing
+            last = done[-1] if done else 0
+            self._take(asks[:last], answers)
+            for ask in asks[last : last + 2]:
+                self._run([ask], script_path, answers)
+            if asks[last + 2 :]:
+                self._run(asks[last + 2 :], script_path, answers)
+        else:
+            self._take(asks, answers)
+
+    def _take(self, asks, answers):
+        """The answers of statements that ran to their end; one without rows may leave no file."""
         for ask in asks:
-            if ask is not last and (clean or "panicked" not in stderr) and os.path.exists(ask.out) and (table := _load(ask.out)) is not None:
-                answers[ask.out] = Answer(table)
-            elif clean:  # an answer without rows may leave no file
-                answers[ask.out] = Answer(None)
-            else:
-                suspects.append(ask)
-        if len(asks) == 1:
-            if suspects:
-                answers[asks[0].out] = _blame(status, stderr)
-            return
-        if not suspects:
-            return
-        step = 1 if len(suspects) <= 4 else -(-len(suspects) // 2) if len(suspects) == len(asks) else len(suspects)
-        for start in range(0, len(suspects), step):
-            self._run(suspects[start : start + step], script_path, answers)
+            answers[ask.out] = Answer(compare.read_file(ask.out) if os.path.exists(ask.out) else None)
 
     def _execute(self, asks, script_path):
         lines, last = [], None
@@ -82,17 +84,10 @@ class Shell:
         return done.returncode, done.stderr.decode(errors="replace") + complaints
 
 
-def _load(path):
-    try:
-        return compare.read_file(path)
-    except Exception:  # cut short by a crash
-        return None
-
-
 def _blame(status, stderr):
     if status == "timeout":
         return Answer(failure="timeout", message="no answer in time")
-    if "panicked" in stderr:
+    if any(sign in stderr for sign in ("panicked", "internal error:", "this is a bug")):  # the shell tells a panic as an internal error
         return Answer(failure="panic", message=stderr[-3000:])
     kind = "error" if status >= 0 and status not in (101, 134, 139) else "panic"
     return Answer(failure=kind, message=f"exit status {status}\n{stderr[-3000:]}")

@@ -219,7 +219,9 @@ fn not_an_array(root: &Listing) -> Error {
             "the array was written in a format older than 10, which this release does not read",
         )
     } else if root.files.is_empty() && root.folders.is_empty() {
-        Error::not_found("nothing was found at this place, or an empty folder: check the path")
+        Error::not_found(
+            "no array is here: there is nothing, an empty folder, or a file where an array is a folder; check the path",
+        )
     } else {
         Error::not_an_array(format!(
             "the folder holds no {SCHEMA_FOLDER} with a schema in it, so it is not a TileDB array"

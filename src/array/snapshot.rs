@@ -178,12 +178,24 @@ async fn load_consolidated_footers(
     let mut footers = HashMap::new();
     for file in files {
         let path = format!("__fragment_meta/{}", file.name);
-        let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "consolidated fragment metadata")
-            .context("file", || &path)?;
-        for (name, range) in consolidated::decode(&tile.data).context("file", || &path)? {
-            let footer = tile.data.get(range).unwrap_or_default();
-            footers.entry(name).or_insert_with(|| Arc::from(footer));
+        let load = async {
+            let bytes = storage.read(&path).await?;
+            let tile = generic_tile::decode(&bytes, "consolidated fragment metadata")?;
+            let copies: Vec<(String, Arc<[u8]>)> = consolidated::decode(&tile.data)?
+                .into_iter()
+                .map(|(name, range)| (name, Arc::from(tile.data.get(range).unwrap_or_default())))
+                .collect();
+            Ok((copies, tile.data.len().saturating_mul(2)))
+        };
+        let key = storage.cache_key(&path, 0, file);
+        let copies = storage
+            .cache()
+            .get_or_load(key, load)
+            .await
+            .context("file", || path)?;
+        for (name, footer) in copies.iter() {
+            let copy = || Arc::clone(footer);
+            footers.entry(name.clone()).or_insert_with(copy);
         }
     }
     Ok(footers)

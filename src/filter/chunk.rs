@@ -4,7 +4,7 @@
 //! and the filtered data. Writers cut at about 64 KiB, but a reader takes what it finds: chunks of any size, of none
 //! (writers leave one behind when the last cell ends exactly at a boundary), and tiles without chunks.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
 /// Bytes of the three sizes in front of a chunk.
@@ -61,6 +61,21 @@ impl<'a> Iterator for Chunks<'a> {
         self.left = self.left.checked_sub(1)?;
         Some(self.read())
     }
+}
+
+/// Checks that the chunks of a tile add up to the size it is expected to have: before memory of that size is asked
+/// for, since the size may be a lie.
+pub fn expect_unfiltered_bytes(filtered: &[u8], expected: usize) -> Result<()> {
+    let mut found = 0_usize;
+    for chunk in Chunks::new(filtered)? {
+        found = found.saturating_add(chunk?.original_bytes);
+    }
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "the chunks hold {found} bytes where {expected} are expected"
+    )))
 }
 
 /// Whether a filtered tile says that it has no chunks.

@@ -35,7 +35,7 @@ mod zstd;
 #[cfg(test)]
 mod tests;
 
-pub use chunk::is_empty_tile;
+pub use chunk::{expect_unfiltered_bytes, is_empty_tile};
 pub use generic_tile::GenericTile;
 pub use pipeline::{Pipeline, TileContext};
 pub use scratch::Scratch;

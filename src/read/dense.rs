@@ -435,6 +435,10 @@ fn decode(
             };
             let scan = fragment(&context.plan, copy)?;
             let array = match scan.decode(request, fetched, of, scratch) {
+                // What cannot even be unfiltered is damage, and the number of its cells may be a lie.
+                Err(e) if scan.decode_cells(request, fetched, of, scratch).is_err() => {
+                    return Err(e);
+                }
                 Err(e) => match padding_excluded(context, clip, copy)? {
                     Some(kept) => scan.decode_kept(request, fetched, of, scratch, kept)?,
                     None => return Err(e),

@@ -286,14 +286,12 @@ fn decode_tile(
         .map(|ticket| scan.decode_timestamps(ticket, fetched, of, scratch))
         .transpose()?;
     let partly = scan.fragment.visibility == Visibility::ByCell;
-    let marked = !request.coordinates.is_empty() || (partly && timestamps.is_some());
-    let mut mask = vec![true; if marked { of.cells } else { 0 }];
+    // Made when cells are there: their number alone may be a lie.
+    let mut mask = Vec::new();
     if let Some(timestamps) = timestamps.as_ref().filter(|_| partly) {
         let window = plan.spec.table.snapshot.window;
         let (start, end) = (window.start.0, window.end_or_now().0);
-        for (mark, time) in mask.iter_mut().zip(timestamps) {
-            *mark = (start..=end).contains(time);
-        }
+        mask.extend(timestamps.iter().map(|time| (start..=end).contains(time)));
     }
     let mut columns = Vec::new();
     let mut dims = Vec::new();
@@ -310,6 +308,7 @@ fn decode_tile(
             e.with("dimension", &dimension.name)
                 .with("fragment", &scan.fragment.name.name)
         })?;
+        mask.resize(of.cells, true);
         looked_at.mark_inside(subarray.dim(d), &mut mask);
         if request.wanted.contains(&d) {
             let array = ty

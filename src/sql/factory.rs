@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
 use datafusion::logical_expr::CreateExternalTable;
@@ -61,7 +62,7 @@ async fn open(
     Ok(Arc::new(table))
 }
 
-/// The declared columns must be the array's, by name and in order.
+/// The declared columns must be the array's, by name, kind of type and in order.
 fn check_columns(
     statement: &CreateExternalTable,
     table: &super::TileDbTable,
@@ -78,12 +79,75 @@ fn check_columns(
         .iter()
         .map(|f| f.name().as_str())
         .collect::<Vec<_>>();
-    if declared == found {
-        return Ok(());
+    if declared != found {
+        return Err(Error::invalid(format!(
+            "the statement declares the columns {} but the array has {}: leave the list out, or name them all in order",
+            declared.join(", "),
+            found.join(", ")
+        )));
     }
-    Err(Error::invalid(format!(
-        "the statement declares the columns {} but the array has {}: leave the list out, or name them all in order",
-        declared.join(", "),
-        found.join(", ")
-    )))
+    let mut columns = statement.schema.fields().iter().zip(schema.fields());
+    match columns.find(|(declared, found)| !same_kind(declared.data_type(), found.data_type())) {
+        None => Ok(()),
+        Some((declared, found)) => Err(Error::invalid(format!(
+            "the statement declares the column {} as {} but in the array it is {}: leave the list out, or declare what is there",
+            found.name(),
+            declared.data_type(),
+            found.data_type()
+        ))),
+    }
+}
+
+/// Whether a type as SQL can declare it stands for a type of an array: SQL has one kind of text, of bytes and, short of a
+/// precision, of timestamps, and no way to say that values are an enumeration or a list of fixed length.
+fn same_kind(declared: &DataType, found: &DataType) -> bool {
+    use DataType::{Dictionary, FixedSizeList, LargeList, List, Timestamp};
+    match (declared, found) {
+        (declared, Dictionary(_, found)) => same_kind(declared, found),
+        (Timestamp(_, declared), Timestamp(_, found)) => declared == found,
+        (List(declared) | LargeList(declared), List(found) | FixedSizeList(found, _)) => {
+            same_kind(declared.data_type(), found.data_type())
+        }
+        _ if declared.is_string() => found.is_string(),
+        _ if declared.is_binary() => found.is_binary(),
+        (DataType::Time64(_), DataType::Time64(_)) => true,
+        _ => declared == found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+
+    use super::same_kind;
+
+    #[test]
+    fn declared_types_stand_for_a_kind() {
+        let codes = DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8));
+        let item = |t: DataType| Arc::new(Field::new_list_field(t, false));
+        let pair = DataType::FixedSizeList(item(DataType::Int16), 2);
+        let seconds = DataType::Timestamp(TimeUnit::Second, None);
+        let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        for (declared, found) in [
+            (&DataType::Utf8View, &codes),
+            (&DataType::Utf8, &DataType::Utf8View),
+            (&DataType::Binary, &DataType::FixedSizeBinary(3)),
+            (&nanoseconds, &seconds),
+            (&DataType::List(item(DataType::Int16)), &pair),
+        ] {
+            assert!(same_kind(declared, found), "{declared} {found}");
+        }
+        for (declared, found) in [
+            (&DataType::Utf8View, &DataType::Int32),
+            (&DataType::Int32, &DataType::Int64),
+            (&DataType::UInt32, &DataType::Int32),
+            (&DataType::Date32, &seconds),
+            (&DataType::Int16, &pair),
+            (&DataType::Utf8, &DataType::BinaryView),
+        ] {
+            assert!(!same_kind(declared, found), "{declared} {found}");
+        }
+    }
 }

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -69,6 +70,13 @@ impl TileDbTable {
             .with("array", self.storage.uri()));
         }
         Ok(table)
+    }
+
+    fn read_only<T>(&self, statement: &str) -> Result<T> {
+        let error = crate::Error::unsupported(format!(
+            "{statement} on a TileDB array: this release only reads arrays"
+        ));
+        Err(to_datafusion(error.with("array", self.storage.uri())))
     }
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
@@ -195,7 +203,29 @@ impl TableProvider for TileDbTable {
         _state: &dyn Session,
         _filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan_err!("DELETE is not supported on TileDB arrays by this release")
+        self.read_only("DELETE")
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        _input: Arc<dyn ExecutionPlan>,
+        _insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.read_only("INSERT")
+    }
+
+    async fn update(
+        &self,
+        _state: &dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.read_only("UPDATE")
+    }
+
+    async fn truncate(&self, _state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        self.read_only("TRUNCATE")
     }
 }
 

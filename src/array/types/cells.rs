@@ -48,13 +48,19 @@ pub enum CellData {
 
 /// A zeroed buffer, aligned for any number; an error rather than an abort if there is no such memory.
 pub fn zeroed(bytes: usize) -> Result<MutableBuffer> {
+    check_memory(bytes)?;
+    Ok(MutableBuffer::from_len_zeroed(bytes))
+}
+
+/// An error if there is no memory of `bytes` bytes, before something that cannot tell asks for it.
+pub fn check_memory(bytes: usize) -> Result<()> {
     if bytes > SMALL_BYTES {
         let probe = Vec::<u8>::new().try_reserve_exact(bytes.saturating_add(64));
         probe.map_err(|e| {
             Error::out_of_memory(format!("{bytes} bytes for one tile were refused")).with_source(e)
         })?;
     }
-    Ok(MutableBuffer::from_len_zeroed(bytes))
+    Ok(())
 }
 
 impl ColumnType {

@@ -17,7 +17,7 @@ mod time;
 mod tests;
 
 pub use bits::validity_to_nulls;
-pub use cells::{CellData, Cells, zeroed};
+pub use cells::{CellData, Cells, check_memory, zeroed};
 pub use column_type::{ColumnType, Shape};
 pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ROLE_KEY, arrow_schema, column_names,

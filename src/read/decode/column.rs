@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls, zeroed};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{Pipeline, Scratch, TileContext};
+use crate::filter::{Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
@@ -197,6 +197,7 @@ impl ColumnDecoder {
         let data = match (&self.offsets, self.ty.cell_bytes()) {
             (Some(offsets), _) => self.variable(offsets, tile, len, var_bytes, scratch)?,
             (None, Some(size)) => {
+                expect_unfiltered_bytes(&tile.values, len.saturating_mul(size))?;
                 let mut values = zeroed(len.saturating_mul(size))?;
                 self.values
                     .decode(&tile.values, values.as_slice_mut(), scratch)?;
@@ -218,6 +219,10 @@ impl ColumnDecoder {
         let var = tile.var.as_ref();
         let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
         let offsets_bytes = len.saturating_mul(OFFSET_BYTES);
+        if !self.values.produces_offsets() {
+            expect_unfiltered_bytes(&tile.values, offsets_bytes).context("tile", || "offsets")?;
+            expect_unfiltered_bytes(var, var_bytes)?;
+        }
         let mut offsets = zeroed(offsets_bytes.saturating_add(OFFSET_BYTES))?;
         let mut data = zeroed(var_bytes)?;
         if self.values.produces_offsets() {
@@ -253,6 +258,7 @@ impl ColumnDecoder {
         };
         let stored = tile.validity.as_ref();
         let stored = stored.ok_or_else(|| Error::internal("the validity tile was not fetched"))?;
+        expect_unfiltered_bytes(stored, len)?;
         let mut validity = zeroed(len)?;
         pipeline.decode(stored, validity.as_slice_mut(), scratch)?;
         Ok(validity_to_nulls(validity.as_slice()))

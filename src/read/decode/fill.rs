@@ -7,12 +7,14 @@ use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 
-use crate::array::types::{CellData, Cells, ColumnType, zeroed};
+use crate::array::types::{CellData, Cells, ColumnType, check_memory, zeroed};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
 /// `n` cells that were never written.
 pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<ArrayRef> {
+    // A view, or an index and a value.
+    check_memory(n.saturating_mul(16))?;
     let one = one_cell(attribute, ty).map_err(|e| {
         let message = "the fill value of cells that were never written cannot be read \
              (the option 'tiledb.empty_cells' shows such cells as 'null', or leaves them out by 'skip')";

@@ -5,7 +5,7 @@
 use arrow::buffer::{Buffer, MutableBuffer};
 
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{Pipeline, Scratch, TileContext};
+use crate::filter::{Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
@@ -32,6 +32,7 @@ pub fn decode_u64(
     cells: usize,
     scratch: &mut Scratch,
 ) -> Result<Vec<u64>> {
+    expect_unfiltered_bytes(filtered, cells.saturating_mul(size_of::<u64>()))?;
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(cells).map_err(|e| {
         Error::out_of_memory(format!("{cells} numbers of a tile were refused")).with_source(e)

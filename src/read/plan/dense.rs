@@ -224,11 +224,27 @@ fn domain(fragment: &Fragment, grid: &TileGrid) -> Result<Option<KeyBox>> {
     };
     let at = |e: Error| e.with("fragment", &fragment.name.name);
     let domain = KeyBox::from_ranges(&fragment.dimension_datatypes(), ranges).map_err(at)?;
-    if grid.domain().contains(&domain) {
-        return Ok(Some(domain));
-    }
     // Old consolidations widened the box to whole tiles; what lies outside the domain is padding.
-    Ok(domain.intersect(grid.domain()))
+    let domain = domain.intersect(grid.domain());
+    if let Some(domain) = &domain {
+        check_tile_count(fragment, grid, domain).map_err(at)?;
+    }
+    Ok(domain)
+}
+
+/// Every tile takes at least a count of chunks in each file, so a box of more tiles than bytes is no box: it would be
+/// a table of cells that nobody wrote, far too many to read.
+fn check_tile_count(fragment: &Fragment, grid: &TileGrid, domain: &KeyBox) -> Result<()> {
+    const TILE_BYTES: u64 = 8;
+    let bytes = fragment.footer.file_sizes.iter().max().copied();
+    let room = bytes.unwrap_or(0) / TILE_BYTES;
+    match grid.tiles_of_box(domain).count() {
+        Some(tiles) if tiles <= room => Ok(()),
+        tiles => Err(Error::corrupt(format!(
+            "the non-empty domain spans {} tiles, but the largest data file has room for at most {room}",
+            tiles.map_or_else(|| "more than 2^64".to_owned(), |tiles| tiles.to_string())
+        ))),
+    }
 }
 
 /// The cells of a tile follow from the extents; the footer must agree.

@@ -45,8 +45,17 @@ pub struct SparseUnit {
     pub cells: u64,
 }
 
+/// Plans a scan of a sparse array.
+pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
+    let mut state = SparsePlan {
+        spec,
+        counts: PlanCounts::default(),
+    };
+    state.plan().await
+}
+
 /// Planning state.
-pub(super) struct SparsePlan {
+struct SparsePlan {
     spec: ScanSpec,
     counts: PlanCounts,
 }
@@ -58,14 +67,6 @@ struct Candidates {
 }
 
 impl SparsePlan {
-    pub(super) async fn new(spec: ScanSpec) -> Result<ScanPlan> {
-        let mut state = Self {
-            spec,
-            counts: PlanCounts::default(),
-        };
-        state.plan().await
-    }
-
     async fn plan(&mut self) -> Result<ScanPlan> {
         let table = Arc::clone(&self.spec.table);
         let snapshot = &table.snapshot;

@@ -1,0 +1,516 @@
+//! Bad input, a test per kind: each gives an error that names the thing, what was found and what was expected.
+//!
+//! Damage by chance is in `mutation`, damage of each kind of file in `bad_files`; here is what a user may do, and what
+//! is forged with care: sizes that agree with each other and with nothing else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::prelude::SessionContext;
+use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::storage::MetadataCache;
+use libtest_mimic::{Failed, Trial};
+
+use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};
+use crate::{block_on, golden, trial};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("bad_input::places", || block_on(places())),
+        trial("bad_input::options", || block_on(options())),
+        trial("bad_input::wrong_types", || block_on(wrong_types())),
+        trial("bad_input::future_schema", || block_on(future_schema())),
+        trial("bad_input::future_fragment", || block_on(future_fragment())),
+        trial("bad_input::past_array", || block_on(past_array())),
+        trial("bad_input::encrypted", || block_on(encrypted())),
+        trial("bad_input::deletes", || block_on(deletes())),
+        trial("bad_input::missing_parts", || block_on(missing_parts())),
+        trial("bad_input::names", || block_on(names())),
+        trial("bad_input::forged_capacity", || block_on(forged_capacity())),
+        trial("bad_input::forged_extents", || block_on(forged_extents())),
+        trial("bad_input::forged_box", || block_on(forged_box())),
+        trial("bad_input::forged_sizes", || block_on(forged_sizes())),
+    ]
+}
+
+type Setting<'a> = (&'a str, &'a str);
+
+/// Runs a query on the array, as table `t`; the number of rows, or the message of the error.
+pub async fn read(array: &Path, options: &[Setting<'_>], sql: &str) -> Result<usize, String> {
+    let mut builder = TileDbTable::builder(array.display().to_string())
+        .cache(Arc::new(MetadataCache::new(1 << 20)));
+    for (key, value) in options {
+        builder = builder.option(key, value).map_err(|e| e.to_string())?;
+    }
+    let table = builder.open().await.map_err(|e| e.to_string())?;
+    let ctx = SessionContext::new();
+    ctx.register_table("t", Arc::new(table))
+        .map_err(|e| e.to_string())?;
+    let frame = ctx.sql(sql).await.map_err(|e| e.to_string())?;
+    let batches = frame.collect().await.map_err(|e| e.to_string())?;
+    Ok(batches.iter().map(|b| b.num_rows()).sum())
+}
+
+/// The outcome must be an error whose message holds all of `words`.
+pub fn refused(what: &str, outcome: Result<usize, String>, words: &[&str]) -> Result<(), Failed> {
+    match outcome {
+        Ok(rows) => {
+            Err(format!("{what}: expected an error with {words:?}, found {rows} rows").into())
+        }
+        Err(message) => match words.iter().find(|word| !message.contains(*word)) {
+            Some(word) => Err(format!("{what}: \"{word}\" is not in: {message}").into()),
+            None if message.contains("internal error") || message.contains("panic") => {
+                Err(format!("{what}: {message}").into())
+            }
+            None => Ok(()),
+        },
+    }
+}
+
+const ALL: &str = "SELECT * FROM t";
+
+/// Writes the files into a folder of their own and reads it.
+async fn read_files(files: &Files, sql: &str) -> Result<usize, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    files.write(folder.path());
+    read(folder.path(), &[], sql).await
+}
+
+/// Places that are no array, by the builder and as a table name.
+async fn places() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let place = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(place("empty"))?;
+    std::fs::create_dir_all(place("stuff/inside"))?;
+    std::fs::write(place("stuff/notes.md"), "no array")?;
+    std::fs::create_dir_all(place("group/__group"))?;
+    std::fs::write(place("group/__tiledb_group.tdb"), "")?;
+    std::fs::write(place("file.tdb"), "no array")?;
+    for (name, words) in [
+        ("missing", ["missing", "nothing was found"]),
+        ("empty", ["empty", "nothing was found"]),
+        ("stuff", ["stuff", "no __schema"]),
+        ("group", ["group", "TileDB group"]),
+        ("file.tdb", ["file.tdb", "not"]),
+        ("file.tdb/deeper", ["file.tdb", "not"]),
+    ] {
+        refused(name, read(&place(name), &[], ALL).await, &words)?;
+        let ctx = SessionContext::new().enable_url_table();
+        datafusion_tiledb::register(&ctx)?;
+        let path = place(name).display().to_string();
+        let sql = format!("SELECT * FROM '{path}'");
+        let outcome = ctx.sql(&sql).await.map(|_| 0).map_err(|e| e.to_string());
+        refused(&sql, outcome, &[&path])?;
+        let sql = format!("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{path}'");
+        let outcome = ctx.sql(&sql).await.map(|_| 0).map_err(|e| e.to_string());
+        refused(&sql, outcome, &words)?;
+    }
+    Ok(())
+}
+
+/// Options that do not exist, and values that are none.
+async fn options() -> Result<(), Failed> {
+    let array = golden::folder().join("quickstart_dense");
+    for (options, words) in [
+        (
+            vec![("color", "red")],
+            vec!["unknown option", "color", "tiledb.timestamp"],
+        ),
+        (
+            vec![("timestamp", "yesterday")],
+            vec!["tiledb.timestamp", "yesterday", "ISO 8601"],
+        ),
+        (
+            vec![("timestamp", "")],
+            vec!["tiledb.timestamp", "ISO 8601"],
+        ),
+        (vec![("timestamp", "1900-01-01")], vec!["before 1970"]),
+        (
+            vec![("timestamp", "99999999999999999999999")],
+            vec!["too large"],
+        ),
+        (
+            vec![("empty_cells", "maybe")],
+            vec!["tiledb.empty_cells", "maybe", "fill or null or skip"],
+        ),
+        (
+            vec![("capacity", "100")],
+            vec!["tiledb.capacity", "creating"],
+        ),
+        (
+            vec![("encryption_key", "hunter2")],
+            vec!["tiledb.encryption_key"],
+        ),
+        (
+            vec![("timestamp_start", "2000"), ("timestamp_end", "1000")],
+            vec!["2000", "1000"],
+        ),
+    ] {
+        let outcome = read(&array, &options, ALL).await;
+        if outcome.as_ref().is_err_and(|e| e.contains("hunter2")) {
+            return Err("the key is in the message".into());
+        }
+        refused(&format!("{options:?}"), outcome, &words)?;
+        let pairs: Vec<String> = options
+            .iter()
+            .map(|(k, v)| format!("'tiledb.{k}' '{v}'"))
+            .collect();
+        let sql = format!(
+            "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{}' OPTIONS ({})",
+            array.display(),
+            pairs.join(", ")
+        );
+        let ctx = SessionContext::new();
+        datafusion_tiledb::register(&ctx)?;
+        let outcome = ctx.sql(&sql).await.map(|_| 0).map_err(|e| e.to_string());
+        refused(&sql, outcome, &words)?;
+    }
+    Ok(())
+}
+
+/// A value of the wrong type in a filter is told as such, and never matches by accident.
+async fn wrong_types() -> Result<(), Failed> {
+    let dense = golden::folder().join("quickstart_dense");
+    let weather = golden::folder().join("weather_stations");
+    for (array, filter, words) in [
+        (&dense, "\"rows\" = 'abc'", ["abc", "Int32"]),
+        (&dense, "\"rows\" BETWEEN 1 AND 'x'", ["x", "Int64"]),
+        (
+            &dense,
+            "\"rows\" = TIMESTAMP '2024-01-01'",
+            ["Int32", "Timestamp"],
+        ),
+        (&dense, "a = 'abc'", ["abc", "Int32"]),
+        (&dense, "nothing = 1", ["nothing", "No field"]),
+        (&weather, "station > 5", ["Bergen", "Int64"]),
+        (&weather, "time = 'noon'", ["noon", "imestamp"]),
+        (&weather, "time > 'x' OR station = 'y'", ["x", "imestamp"]),
+    ] {
+        let sql = format!("SELECT * FROM t WHERE {filter}");
+        refused(&sql, read(array, &[], &sql).await, &words)?;
+    }
+    // Values of the right kind that the type cannot hold match nothing, or everything.
+    for (filter, rows) in [
+        ("\"rows\" = 3000000000", 0),
+        ("\"rows\" < 3000000000", 16),
+        ("\"rows\" = 1.5", 0),
+        ("\"rows\" > -9e30", 16),
+        ("\"rows\" = NULL", 0),
+        ("\"rows\" IN (1, NULL)", 4),
+    ] {
+        let found = read(&dense, &[], &format!("SELECT * FROM t WHERE {filter}")).await?;
+        if found != rows {
+            return Err(format!("{filter}: expected {rows} rows, found {found}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Replaces what the only schema holds.
+fn edit_schema(files: &mut Files, edit: impl FnOnce(&mut Vec<u8>)) {
+    let schema = files.find("__schema/");
+    files.edit(&schema, |tile| {
+        let mut schema = contents(tile);
+        edit(&mut schema);
+        *tile = plain_tile(&schema);
+    });
+}
+
+/// Replaces `from` by `to` wherever it stands.
+fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    assert_eq!(from.len(), to.len());
+    let places: Vec<usize> = (0..bytes.len())
+        .filter(|at| bytes[*at..].starts_with(from))
+        .collect();
+    assert!(!places.is_empty(), "nothing to replace");
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+}
+
+async fn future_schema() -> Result<(), Failed> {
+    for version in [24_u32, 1000, u32::MAX] {
+        let mut files = Files::golden("quickstart_sparse");
+        edit_schema(&mut files, |schema| {
+            schema[..4].copy_from_slice(&version.to_le_bytes())
+        });
+        let words = [&version.to_string(), "newer", "23", "__schema/"];
+        refused("schema", read_files(&files, ALL).await, &words)?;
+    }
+    Ok(())
+}
+
+async fn future_fragment() -> Result<(), Failed> {
+    let mut files = Files::golden("quickstart_sparse");
+    files.rename(|path| path.replace("_22.wrt", "_24.wrt").replace("_22/", "_24/"));
+    let metadata = files.find(METADATA_FILE);
+    // The name alone contradicts the footer.
+    refused(
+        "name",
+        read_files(&files, ALL).await,
+        &["22", "24", "__1000_1000_"],
+    )?;
+    files.edit(&metadata, |file| {
+        let (body, footer) = split_footer(file);
+        let footer = [&24_u32.to_le_bytes(), &footer[4..]].concat();
+        *file = join_footer(body, &footer);
+    });
+    refused(
+        "footer",
+        read_files(&files, ALL).await,
+        &["24", "newer", "23", "__1000_1000_"],
+    )
+}
+
+async fn past_array() -> Result<(), Failed> {
+    let mut files = Files::golden("quickstart_sparse");
+    files.rename(|path| {
+        if path.starts_with("__schema/") {
+            "__array_schema.tdb".into()
+        } else {
+            path.into()
+        }
+    });
+    refused(
+        "before version 10",
+        read_files(&files, ALL).await,
+        &["older than 10"],
+    )?;
+    let mut files = Files::golden("quickstart_sparse");
+    files.0.insert(
+        "__1_1_00000000000000000000000000000000_11.ok".into(),
+        Vec::new(),
+    );
+    refused(
+        "version 11",
+        read_files(&files, ALL).await,
+        &[".ok", "older than format 12"],
+    )
+}
+
+async fn encrypted() -> Result<(), Failed> {
+    for array in ["encrypted_dense", "encrypted_sparse"] {
+        let outcome = read(&golden::folder().join(array), &[], ALL).await;
+        refused(
+            array,
+            outcome,
+            &["encrypted (AES-256-GCM)", "__schema/", array],
+        )?;
+    }
+    Ok(())
+}
+
+async fn deletes() -> Result<(), Failed> {
+    for array in ["delete_simple", "delete_commits_consolidated"] {
+        let path = golden::folder().join(array);
+        let words = ["delete", "tiledb.timestamp", "__commits/", array];
+        refused(array, read(&path, &[], ALL).await, &words)?;
+        // Before the delete the array is readable.
+        read(&path, &[("timestamp", "1000")], ALL).await?;
+    }
+    Ok(())
+}
+
+async fn missing_parts() -> Result<(), Failed> {
+    let whole = Files::golden("weather_stations");
+    let without = |part: &str| {
+        let mut files = whole.clone();
+        files.0.retain(|path, _| !path.contains(part));
+        files
+    };
+    let fragment = "__fragments/__1000_1000_";
+    refused(
+        "folder of a fragment",
+        read_files(&without(fragment), ALL).await,
+        &[fragment, "does not exist"],
+    )?;
+    for file in [
+        "a0.tdb",
+        "a1_validity.tdb",
+        "a3_var.tdb",
+        "d0.tdb",
+        "d0_var.tdb",
+        METADATA_FILE,
+    ] {
+        refused(
+            file,
+            read_files(&without(file), ALL).await,
+            &[file, fragment, "does not exist"],
+        )?;
+    }
+    let gone = read_files(&without("__enumerations/"), ALL).await;
+    refused(
+        "enumeration",
+        gone,
+        &["__schema/__enumerations/", "does not exist"],
+    )?;
+    // A column whose file is missing hurts only those who ask for it.
+    read_files(&without("a0.tdb"), "SELECT time, wind FROM t").await?;
+    let mut files = whole.clone();
+    let schema = files.find("__schema/__1000");
+    files.rename(|path| {
+        if path == schema {
+            "__schema/__1_1_00000000000000000000000000000000".into()
+        } else {
+            path.into()
+        }
+    });
+    refused(
+        "schema",
+        read_files(&files, ALL).await,
+        &[
+            schema.rsplit('/').next().unwrap_or_default(),
+            "named by a fragment",
+        ],
+    )
+}
+
+async fn names() -> Result<(), Failed> {
+    let commit = |name: &str| {
+        let mut files = Files::golden("quickstart_sparse");
+        files.0.insert(format!("__commits/{name}"), Vec::new());
+        files
+    };
+    for name in [
+        "__2_1_00000000000000000000000000000000_22.wrt",
+        "x.wrt",
+        "__1_x_y_22.wrt",
+        "__9_9_..%2F.._22.wrt",
+    ] {
+        refused(
+            name,
+            read_files(&commit(name), ALL).await,
+            &["__commits/", name.trim_end_matches(".wrt")],
+        )?;
+    }
+    // What is not a commit is no concern of ours.
+    for name in ["notes.txt", ".DS_Store", "__1_1_x_22.wrt.bak"] {
+        read_files(&commit(name), ALL).await?;
+    }
+    Ok(())
+}
+
+/// The schema promises tiles of 2^36 cells and the footer agrees: nothing of that size is asked of the machine.
+async fn forged_capacity() -> Result<(), Failed> {
+    let mut files = Files::golden("rtree_three_levels").plain();
+    edit_schema(&mut files, |schema| {
+        schema[8..16].copy_from_slice(&(1_u64 << 36).to_le_bytes())
+    });
+    for sql in [
+        ALL,
+        "SELECT a FROM t WHERE x = 101 AND y = 525",
+        "SELECT x FROM t WHERE a > 5",
+    ] {
+        refused(sql, read_files(&files, sql).await, &["tile", "array"])?;
+    }
+    Ok(())
+}
+
+/// A dense array whose schema and footer agree on tiles of 2^40 cells.
+async fn forged_extents() -> Result<(), Failed> {
+    let mut files = Files::golden("quickstart_dense").plain();
+    edit_schema(&mut files, |schema| {
+        let dimension = |hi: i32, extent: i32| {
+            [
+                &1_i32.to_le_bytes()[..],
+                &hi.to_le_bytes(),
+                &[0],
+                &extent.to_le_bytes(),
+            ]
+            .concat()
+        };
+        replace(schema, &dimension(4, 4), &dimension(1 << 30, 1 << 20));
+    });
+    let metadata = files.find(METADATA_FILE);
+    refused(
+        "cells per tile",
+        read_files(&files, ALL).await,
+        &["16 cells per tile", "1099511627776"],
+    )?;
+    files.edit(&metadata, |file| {
+        let (body, footer) = split_footer(file);
+        let mut footer = footer.to_vec();
+        // Behind the box of 1 to 4 in both dimensions: no sparse tiles, sixteen cells in a tile.
+        let head = [1, 4, 1, 4].map(i32::to_le_bytes).concat();
+        let cells = |n: u64| [&head[..], &[0; 8], &n.to_le_bytes()].concat();
+        replace(&mut footer, &cells(16), &cells(1 << 40));
+        *file = join_footer(body, &footer);
+    });
+    refused("tiles", read_files(&files, ALL).await, &["tile"])?;
+    refused(
+        "tiles",
+        read_files(&files, "SELECT a FROM t WHERE cols > 2").await,
+        &["tile"],
+    )
+}
+
+/// A dense fragment that claims more tiles than its file has room for, down to the box of the whole domain.
+async fn forged_box() -> Result<(), Failed> {
+    let mut files = Files::golden("quickstart_dense").plain();
+    let domain = |hi: i32| [1_i32.to_le_bytes(), hi.to_le_bytes()].concat();
+    edit_schema(&mut files, |schema| {
+        replace(schema, &domain(4), &domain(i32::MAX - 9))
+    });
+    let metadata = files.find(METADATA_FILE);
+    files.edit(&metadata, |file| {
+        let (body, footer) = split_footer(file);
+        let mut footer = footer.to_vec();
+        replace(&mut footer, &domain(4), &domain(i32::MAX - 9));
+        *file = join_footer(body, &footer);
+    });
+    for sql in [
+        ALL,
+        "SELECT a FROM t WHERE \"rows\" > 2000000",
+        "SELECT count(*), sum(\"rows\") FROM t",
+        "SELECT count(*) FROM t",
+    ] {
+        refused(
+            sql,
+            read_files(&files, sql).await,
+            &["tiles", "__1000_1000_"],
+        )?;
+    }
+    Ok(())
+}
+
+/// Sections and chunks that claim sizes beyond the file, each a length checked before memory is asked for.
+async fn forged_sizes() -> Result<(), Failed> {
+    for value in [1_u64 << 31, 1 << 40, u64::MAX - 7, u64::MAX] {
+        for at in [4, 12, 34 + 8] {
+            // Persisted size, tile size and number of chunks of the schema's tile.
+            let mut files = Files::golden("quickstart_sparse").plain();
+            let schema = files.find("__schema/");
+            files.edit(&schema, |tile| {
+                tile[at..at + 8].copy_from_slice(&value.to_le_bytes())
+            });
+            refused(
+                &format!("{value} at {at}"),
+                read_files(&files, ALL).await,
+                &["__schema/"],
+            )?;
+        }
+        // The number of chunks of the first data tile, and the length of the footer.
+        let mut files = Files::golden("quickstart_sparse");
+        let data = files.find("a0.tdb");
+        files.edit(&data, |file| {
+            file[..8].copy_from_slice(&value.to_le_bytes())
+        });
+        refused(
+            "chunks",
+            read_files(&files, ALL).await,
+            &["chunks", "attribute a", "__1000_1000_"],
+        )?;
+        let mut files = Files::golden("quickstart_sparse");
+        let metadata = files.find(METADATA_FILE);
+        files.edit(&metadata, |file| {
+            let at = file.len() - 8;
+            file[at..].copy_from_slice(&value.to_le_bytes());
+        });
+        refused(
+            "footer",
+            read_files(&files, ALL).await,
+            &["footer", "__1000_1000_", METADATA_FILE],
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! Memory, cancellation and execution: what a scan takes from the pool it gives back, whatever ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::storage::MetadataCache;
+use futures::StreamExt;
+use libtest_mimic::{Failed, Trial};
+
+use crate::workshop::{Files, contents, plain_tile};
+use crate::{block_on, golden, trial};
+
+const ARRAYS: [&str; 6] = [
+    "weather_stations",
+    "dense_overlapping",
+    "dense_nullable_var",
+    "elevation",
+    "rtree_three_levels",
+    "sparse_consolidated_strings",
+];
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("memory::limits", || block_on(limits())),
+        trial("memory::dropped_halfway", || block_on(dropped_halfway())),
+        trial("memory::executed_again", || block_on(executed_again())),
+        trial(
+            "memory::limit_stops_early",
+            || block_on(limit_stops_early()),
+        ),
+    ]
+}
+
+fn session(pool: &Arc<dyn MemoryPool>, partitions: usize) -> Result<SessionContext, Failed> {
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::clone(pool))
+        .build_arc()?;
+    let config = SessionConfig::new()
+        .with_target_partitions(partitions)
+        .with_batch_size(100);
+    Ok(SessionContext::new_with_config_rt(config, runtime))
+}
+
+async fn register(ctx: &SessionContext, array: &str) -> Result<(), Failed> {
+    let path = golden::folder().join(array).display().to_string();
+    ctx.register_table("t", Arc::new(TileDbTable::open(path).await?))?;
+    Ok(())
+}
+
+/// Many copies of the first fragment of `weather_stations`, in an array that allows duplicates: several scan units.
+async fn large(copies: usize) -> Result<TileDbTable, Failed> {
+    let mut files = Files::golden("weather_stations");
+    files.0.retain(|path, _| !path.contains("/__2000_2000_"));
+    let schema = files.find("__schema/__1000");
+    files.edit(&schema, |tile| {
+        let mut schema = contents(tile);
+        // The flag behind the version: duplicates are allowed.
+        schema[4] = 1;
+        *tile = plain_tile(&schema);
+    });
+    let fragment = files.find(".wrt");
+    let name = fragment
+        .trim_start_matches("__commits/")
+        .trim_end_matches(".wrt");
+    for (path, bytes) in files.0.clone() {
+        if path.contains(name) {
+            for copy in 0..copies {
+                let path = path.replace(name, &format!("__1000_1000_{copy:032x}_22"));
+                files.0.insert(path, bytes.clone());
+            }
+            files.0.remove(&path);
+        }
+    }
+    let table = TileDbTable::builder("large")
+        .location(files.in_memory().await)
+        .cache(Arc::new(MetadataCache::new(16 << 20)));
+    Ok(table.open().await?)
+}
+
+/// Decoding that is under way when a stream ends finishes on its own.
+async fn expect_empty(pool: &Arc<dyn MemoryPool>, what: &str) -> Result<(), Failed> {
+    for _ in 0..200 {
+        if pool.reserved() == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(format!("{what}: {} bytes are still reserved", pool.reserved()).into())
+}
+
+/// Under any limit a scan gives all rows or says that the memory does not suffice.
+async fn limits() -> Result<(), Failed> {
+    for array in ARRAYS {
+        let expected = {
+            let ctx = SessionContext::new();
+            register(&ctx, array).await?;
+            ctx.table("t").await?.count().await?
+        };
+        let (mut worked, mut refused) = (0, 0);
+        for bits in [0, 4, 10, 12, 14, 16, 18, 20, 24, 28] {
+            let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new((1 << bits) - 1));
+            let ctx = session(&pool, 2)?;
+            register(&ctx, array).await?;
+            let what = format!("{array} in 2^{bits} bytes");
+            match ctx.sql("SELECT * FROM t").await?.collect().await {
+                Ok(batches) => {
+                    let rows: usize = batches.iter().map(|b| b.num_rows()).sum();
+                    if rows != expected {
+                        return Err(format!("{what}: {rows} rows instead of {expected}").into());
+                    }
+                    worked += 1;
+                }
+                Err(e) => {
+                    let text = e.to_string();
+                    if !matches!(e.find_root(), DataFusionError::ResourcesExhausted(_))
+                        || !text.contains("memory limit")
+                        || !text.contains(array)
+                    {
+                        return Err(format!("{what}: {text}").into());
+                    }
+                    refused += 1;
+                }
+            }
+            expect_empty(&pool, &what).await?;
+        }
+        if worked == 0 || refused == 0 {
+            return Err(format!("{array}: {worked} limits sufficed, {refused} did not").into());
+        }
+    }
+    Ok(())
+}
+
+/// A stream that is dropped before its end, or before its beginning, gives everything back.
+async fn dropped_halfway() -> Result<(), Failed> {
+    let table = Arc::new(large(200).await?);
+    for batches in [0, 1, 3, 700] {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+        let ctx = session(&pool, 2)?;
+        ctx.register_table("t", Arc::clone(&table) as _)?;
+        let mut stream = ctx.table("t").await?.execute_stream().await?;
+        for _ in 0..batches {
+            let batch = stream.next().await.ok_or("the stream is short")??;
+            assert!(batch.num_rows() > 0);
+        }
+        if batches == 1 && pool.reserved() == 0 {
+            return Err("a running scan has reserved nothing".into());
+        }
+        drop(stream);
+        expect_empty(&pool, &format!("dropped after {batches} batches")).await?;
+    }
+    Ok(())
+}
+
+async fn rows_of(
+    plan: &Arc<dyn ExecutionPlan>,
+    ctx: &SessionContext,
+) -> Result<Vec<usize>, Failed> {
+    let mut rows = Vec::new();
+    for partition in 0..plan.output_partitioning().partition_count() {
+        let mut stream = plan.execute(partition, ctx.task_ctx())?;
+        let mut count = 0;
+        while let Some(batch) = stream.next().await {
+            count += batch?.num_rows();
+        }
+        rows.push(count);
+    }
+    Ok(rows)
+}
+
+/// One plan, executed twice as a whole and partition by partition, gives the same rows.
+async fn executed_again() -> Result<(), Failed> {
+    for array in ARRAYS.into_iter().chain(["large"]) {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+        let ctx = session(&pool, 3)?;
+        match array {
+            "large" => {
+                ctx.register_table("t", Arc::new(large(200).await?))?;
+            }
+            _ => register(&ctx, array).await?,
+        }
+        let plan = ctx
+            .sql("SELECT * FROM t")
+            .await?
+            .create_physical_plan()
+            .await?;
+        let total = |batches: Vec<datafusion::arrow::array::RecordBatch>| {
+            batches.iter().map(|b| b.num_rows()).sum::<usize>()
+        };
+        let first = total(collect(Arc::clone(&plan), ctx.task_ctx()).await?);
+        let second = total(collect(Arc::clone(&plan), ctx.task_ctx()).await?);
+        let apart = rows_of(&plan, &ctx).await?;
+        let again: Vec<usize> = rows_of(&plan, &ctx).await?;
+        if first != second
+            || first != apart.iter().sum::<usize>()
+            || first != again.iter().sum::<usize>()
+        {
+            return Err(format!("{array}: {first}, {second}, {apart:?}, {again:?} rows").into());
+        }
+        if array == "large" && apart.len() < 2 {
+            return Err(format!("one partition of {first} rows").into());
+        }
+        expect_empty(&pool, array).await?;
+    }
+    Ok(())
+}
+
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan
+        .metrics()
+        .and_then(|m| m.sum_by_name(name))
+        .map_or(0, |v| v.as_usize());
+    own + plan
+        .children()
+        .iter()
+        .map(|child| metric(child, name))
+        .sum::<usize>()
+}
+
+/// LIMIT decodes the first tiles only, and a scan without one decodes all of them.
+async fn limit_stops_early() -> Result<(), Failed> {
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
+    ctx.register_table("t", Arc::new(large(400).await?))?;
+    let mut decoded = Vec::new();
+    for (sql, rows) in [
+        ("SELECT * FROM t LIMIT 5", 5),
+        ("SELECT * FROM t", usize::MAX),
+    ] {
+        let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+        let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+        let found: usize = batches.iter().map(|b| b.num_rows()).sum();
+        if rows != usize::MAX && found != rows {
+            return Err(format!("{sql}: {found} rows").into());
+        }
+        decoded.push(metric(&plan, "tiles_decoded"));
+    }
+    if decoded[0] == 0 || decoded[0] * 2 > decoded[1] {
+        return Err(format!(
+            "{} of {} tiles were decoded for 5 rows",
+            decoded[0], decoded[1]
+        )
+        .into());
+    }
+    Ok(())
+}

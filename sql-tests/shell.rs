@@ -1,0 +1,455 @@
+//! `tiledb-sql` as its users see it: flags, formats, exit status, what stands on stdout and what on stderr.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::workshop::Files;
+use crate::{golden, trial};
+
+/// The binary; absent if it was not built (`--no-default-features`).
+const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
+
+type Test = fn(&Place) -> Result<(), Failed>;
+
+pub fn trials() -> Vec<Trial> {
+    let tests: [(&str, Test); 13] = [
+        ("commands", commands),
+        ("files", files),
+        ("stdin", stdin),
+        ("formats", formats),
+        ("rows_shown", rows_shown),
+        ("settings", settings),
+        ("rc_file", rc_file),
+        ("about", about),
+        ("failures", failures),
+        ("damage", damage),
+        ("broken_pipe", broken_pipe),
+        ("names", names),
+        ("other_files", other_files),
+    ];
+    let mut trials = Vec::new();
+    for (name, test) in tests {
+        let run = move || {
+            let folder = tempfile::tempdir()?;
+            test(&Place(folder.path().to_owned()))
+        };
+        trials.push(trial(format!("shell::{name}"), run).with_ignored_flag(PROGRAM.is_none()));
+    }
+    trials
+}
+
+/// An empty folder where the shell runs, and looks for the home of its user.
+struct Place(PathBuf);
+
+struct Ran {
+    out: String,
+    err: String,
+    status: Option<i32>,
+}
+
+impl Place {
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM.unwrap_or_default());
+        command
+            .args(arguments)
+            .current_dir(&self.0)
+            .env("HOME", &self.0)
+            .env("RUST_BACKTRACE", "1")
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Ran, Failed> {
+        Ok(ran(self.command(arguments).output()?))
+    }
+
+    fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<Ran, Failed> {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn()?;
+        let mut stdin = child.stdin.take().ok_or("no stdin")?;
+        stdin.write_all(input.as_bytes())?;
+        drop(stdin);
+        Ok(ran(child.wait_with_output()?))
+    }
+
+    fn array(&self, name: &str, copy: &str) -> Result<(), Failed> {
+        Files::golden(name).write(&self.0.join(copy));
+        Ok(())
+    }
+}
+
+fn ran(output: std::process::Output) -> Ran {
+    Ran {
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        status: output.status.code(),
+    }
+}
+
+impl Ran {
+    /// Succeeded, printed exactly `out` on stdout and nothing on stderr.
+    fn gave(&self, out: &str) -> Result<(), Failed> {
+        if self.status == Some(0) && self.out == out && self.err.is_empty() {
+            return Ok(());
+        }
+        Err(format!("expected {out:?}\n{}", self.text()).into())
+    }
+
+    /// Succeeded and printed all of `words` on stdout.
+    fn has(&self, words: &[&str]) -> Result<(), Failed> {
+        match words.iter().find(|word| !self.out.contains(*word)) {
+            _ if self.status != Some(0) || !self.err.is_empty() => Err(self.text().into()),
+            Some(word) => Err(format!("\"{word}\" is missing\n{}", self.text()).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Failed with status 1 and one message on stderr that holds all of `words`; `out` is what came before.
+    fn failed(&self, out: &str, words: &[&str]) -> Result<(), Failed> {
+        let messages = self.err.lines().filter(|l| l.starts_with("Error")).count();
+        let clean = [
+            "panic",
+            "RUST_BACKTRACE",
+            "stack backtrace",
+            ".rs:",
+            "internal error",
+        ];
+        let clean = clean.iter().all(|word| !self.err.contains(word));
+        let told = words.iter().all(|word| self.err.contains(word));
+        if self.status == Some(1) && messages == 1 && clean && told && self.out == out {
+            return Ok(());
+        }
+        Err(format!(
+            "expected one message with {words:?} after {out:?}\n{}",
+            self.text()
+        )
+        .into())
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "status {:?}\nstdout {}\nstderr {}",
+            self.status, self.out, self.err
+        )
+    }
+}
+
+fn path(array: &str) -> String {
+    golden::folder().join(array).display().to_string()
+}
+
+fn commands(place: &Place) -> Result<(), Failed> {
+    let array = path("quickstart_sparse");
+    let create = format!("CREATE EXTERNAL TABLE q STORED AS TILEDB LOCATION '{array}'");
+    let count = "SELECT count(*) AS n FROM q; SELECT max(a) AS m FROM q;";
+    place
+        .run(&["-q", "--format", "csv", "-c", &create, "-c", count])?
+        .gave("n\n3\nm\n3\n")
+}
+
+fn files(place: &Place) -> Result<(), Failed> {
+    let array = path("quickstart_sparse");
+    let text =
+        format!("-- a script\nSELECT count(*) AS n\n  FROM '{array}';\n/* ; */ SELECT ';' AS s;\n");
+    fs::write(place.0.join("a script.sql"), text)?;
+    place
+        .run(&["-q", "--format", "csv", "-f", "a script.sql"])?
+        .gave("n\n3\ns\n;\n")?;
+    place
+        .run(&["-f", "nowhere.sql"])?
+        .failed("", &["nowhere.sql"])?;
+    fs::write(
+        place.0.join("bad.sql"),
+        "SELECT 1 AS a;\nSELECT\n nothing;\nSELECT 2;\n",
+    )?;
+    place
+        .run(&["-q", "--format", "csv", "-f", "bad.sql"])?
+        .failed("a\n1\n", &["bad.sql", "nothing"])
+}
+
+fn stdin(place: &Place) -> Result<(), Failed> {
+    let array = path("quickstart_sparse");
+    let script = format!("SELECT count(*) AS n FROM '{array}';\nSELECT 'ü' AS u;\n");
+    place
+        .run_with_input(&["-q", "--format", "csv"], &script)?
+        .gave("n\n3\nu\nü\n")?;
+    // As in a session what follows a failure still runs, but the failure is not forgotten.
+    place
+        .run_with_input(
+            &["-q", "--format", "csv"],
+            "SELECT nothing;\nSELECT 2 AS b;\n",
+        )?
+        .failed("b\n2\n", &["nothing"])?;
+    place
+        .run_with_input(&["-q", "--format", "csv", "-f", "-"], &script)?
+        .gave("n\n3\nu\nü\n")
+}
+
+fn formats(place: &Place) -> Result<(), Failed> {
+    let sql = format!(
+        "SELECT \"rows\", a FROM '{}' WHERE a < 3 ORDER BY a",
+        path("quickstart_dense")
+    );
+    for (format, out) in [
+        ("csv", "rows,a\n1,1\n1,2\n"),
+        ("tsv", "rows\ta\n1\t1\n1\t2\n"),
+        ("json", "[{\"rows\":1,\"a\":1},{\"rows\":1,\"a\":2}]\n"),
+        ("nd-json", "{\"rows\":1,\"a\":1}\n{\"rows\":1,\"a\":2}\n"),
+        (
+            "table",
+            "+------+---+\n| rows | a |\n+------+---+\n| 1    | 1 |\n| 1    | 2 |\n+------+---+\n",
+        ),
+    ] {
+        let ran = place.run(&["-q", "--format", format, "-c", &sql])?;
+        if ran.status != Some(0) || !ran.err.is_empty() || ran.out.trim() != out.trim() {
+            return Err(format!("{format}: {}", ran.text()).into());
+        }
+    }
+    let ran = place.run(&["--format", "yaml", "-c", &sql])?;
+    if ran.status != Some(2) || !ran.err.contains("yaml") || !ran.out.is_empty() {
+        return Err(ran.text().into());
+    }
+    Ok(())
+}
+
+fn rows_shown(place: &Place) -> Result<(), Failed> {
+    let sql = format!("SELECT a FROM '{}'", path("rtree_three_levels"));
+    let shown = |arguments: &[&str]| -> Result<usize, Failed> {
+        let ran = place.run(&[arguments, &["-c", &sql]].concat())?;
+        ran.has(&["| a "])?;
+        Ok(ran.out.lines().filter(|l| l.starts_with("| ")).count())
+    };
+    let found = [
+        shown(&[])?,
+        shown(&["--maxrows", "3"])?,
+        shown(&["--maxrows", "inf"])?,
+    ];
+    if found[0] > 50 || found[1] > 8 || found[2] < 1000 || found[1] >= found[0] {
+        return Err(format!("{found:?} rows are shown").into());
+    }
+    Ok(())
+}
+
+fn settings(place: &Place) -> Result<(), Failed> {
+    let show = "SHOW datafusion.execution.batch_size";
+    place
+        .run(&["-q", "--format", "csv", "-b", "123", "-c", show])?
+        .has(&["123"])?;
+    let sql = format!(
+        "SELECT count(DISTINCT temperature) AS n FROM '{}'",
+        path("weather_stations")
+    );
+    place
+        .run(&["-q", "--format", "csv", "-m", "1g", "-c", &sql])?
+        .has(&["n\n"])?;
+    let sql = format!("SELECT * FROM '{}'", path("weather_stations"));
+    place
+        .run(&["-q", "-m", "1k", "-c", &sql])?
+        .failed("", &["memory", "weather_stations", "raise the limit"])
+}
+
+fn rc_file(place: &Place) -> Result<(), Failed> {
+    fs::write(
+        place.0.join("start.sql"),
+        "CREATE VIEW v AS SELECT 7 AS seven;",
+    )?;
+    let ran = place.run_with_input(
+        &["-q", "--format", "csv", "--rc", "start.sql"],
+        "SELECT * FROM v;\n",
+    )?;
+    ran.has(&["seven\n7\n"])?;
+    let ran = place.run_with_input(&["-q", "--rc", "nowhere.sql"], "SELECT 1;\n")?;
+    if ran.status != Some(1) || !ran.err.contains("nowhere.sql") {
+        return Err(ran.text().into());
+    }
+    Ok(())
+}
+
+fn about(place: &Place) -> Result<(), Failed> {
+    place
+        .run(&["--version"])?
+        .has(&["tiledb-sql", env!("CARGO_PKG_VERSION"), "DataFusion 55"])?;
+    place.run(&["--help"])?.has(&[
+        "Examples:",
+        "CREATE EXTERNAL TABLE",
+        "STORED AS TILEDB",
+        "tiledb.timestamp",
+        "EXPLAIN ANALYZE",
+        "Exit status",
+        "--format",
+    ])
+}
+
+fn failures(place: &Place) -> Result<(), Failed> {
+    fs::create_dir(place.0.join("empty"))?;
+    let array = path("weather_stations");
+    let group = place.0.join("group");
+    fs::create_dir_all(group.join("__group"))?;
+    fs::write(group.join("__tiledb_group.tdb"), "")?;
+    for (sql, words) in [
+        ("SELECT * FROM 'nowhere'".to_owned(), vec!["nowhere"]),
+        ("SELECT * FROM 'empty'".to_owned(), vec!["empty"]),
+        (
+            "SELECT * FROM 'group'".to_owned(),
+            vec!["group", "TileDB group"],
+        ),
+        ("SELEC 1".to_owned(), vec!["SELEC"]),
+        (format!("SELECT nothing FROM '{array}'"), vec!["nothing"]),
+        (
+            format!("SELECT * FROM '{array}' WHERE station > 5"),
+            vec!["Bergen", "Int64"],
+        ),
+        (
+            format!("SELECT * FROM '{array}?timestamp=noon'"),
+            vec!["tiledb.timestamp", "noon"],
+        ),
+        (
+            format!(
+                "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{array}' OPTIONS ('tiledb.color' 'red')"
+            ),
+            vec!["color", "tiledb.timestamp"],
+        ),
+        (
+            format!("SELECT * FROM '{}'", path("encrypted_sparse")),
+            vec!["encrypted"],
+        ),
+        (
+            format!("SELECT * FROM '{}'", path("delete_simple")),
+            vec!["delete"],
+        ),
+        (
+            format!("DELETE FROM '{array}' WHERE wind > 3"),
+            vec!["DELETE"],
+        ),
+    ] {
+        let ran = place.run(&[
+            "-q",
+            "--format",
+            "csv",
+            "-c",
+            "SELECT 1 AS a",
+            "-c",
+            &sql,
+            "-c",
+            "SELECT 2",
+        ])?;
+        ran.failed("a\n1\n", &words)
+            .map_err(|e| format!("{sql}: {}", e.message().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+fn damage(place: &Place) -> Result<(), Failed> {
+    let mut files = Files::golden("weather_stations");
+    let data = files.find("a3_var.tdb");
+    files.edit(&data, |file| file.truncate(file.len() / 2));
+    files.write(&place.0.join("cut"));
+    let name = data.rsplit('/').next().unwrap_or_default();
+    place
+        .run(&["-q", "--format", "csv", "-c", "SELECT * FROM 'cut'"])?
+        .failed("", &[name, "truncated", "cut"])?;
+    // The other columns are as good as ever.
+    let sql = "SELECT count(temperature) AS n FROM 'cut'";
+    place
+        .run(&["-q", "--format", "csv", "-c", sql])?
+        .gave("n\n2000\n")
+}
+
+fn broken_pipe(place: &Place) -> Result<(), Failed> {
+    let array = path("weather_stations");
+    let sql = format!("SELECT * FROM '{array}' a CROSS JOIN '{array}' b");
+    let mut child = place
+        .command(&["-q", "--format", "csv", "-c", &sql])
+        .spawn()?;
+    // The reader reads nothing and goes.
+    drop(child.stdout.take());
+    let ran = ran(child.wait_with_output()?);
+    if ran.err.is_empty() && ran.status.is_some() {
+        return Ok(());
+    }
+    Err(ran.text().into())
+}
+
+fn names(place: &Place) -> Result<(), Failed> {
+    for name in [
+        "größe 100% #1",
+        "arrays/日本語",
+        "it's",
+        "a+b?c",
+        "deep/er/w.x_y",
+    ] {
+        place.array("quickstart_sparse", name)?;
+        let quoted = name.replace('\'', "''");
+        let create = format!("CREATE EXTERNAL TABLE q STORED AS TILEDB LOCATION '{quoted}'");
+        let ran = place.run(&[
+            "-q",
+            "--format",
+            "csv",
+            "-c",
+            &create,
+            "-c",
+            "SELECT sum(a) AS s FROM q",
+        ])?;
+        ran.gave("s\n6\n")
+            .map_err(|e| format!("{name}: {}", e.message().unwrap_or_default()))?;
+        for sql in [
+            "EXPLAIN SELECT * FROM q",
+            "EXPLAIN FORMAT INDENT SELECT * FROM q",
+            "EXPLAIN ANALYZE SELECT * FROM q",
+        ] {
+            place
+                .run(&["-q", "-c", &create, "-c", sql])?
+                .has(&["DataSourceExec"])?;
+        }
+        if name.contains('?') {
+            continue; // In a table name the question mark begins options.
+        }
+        let absolute = place.0.join(name).display().to_string().replace('\'', "''");
+        for path in [
+            quoted.clone(),
+            format!("./{quoted}"),
+            format!("{quoted}/"),
+            absolute,
+        ] {
+            let sql = format!("SELECT sum(a) AS s FROM '{path}'");
+            let ran = place.run(&["-q", "--format", "csv", "-c", &sql])?;
+            ran.gave("s\n6\n")
+                .map_err(|e| format!("{path}: {}", e.message().unwrap_or_default()))?;
+            place
+                .run(&["-q", "-c", &format!("EXPLAIN {sql}")])?
+                .has(&["DataSourceExec"])?;
+        }
+    }
+    Ok(())
+}
+
+/// Parquet, CSV and JSON are read and written as in datafusion-cli, and joined with arrays.
+fn other_files(place: &Place) -> Result<(), Failed> {
+    let array = path("weather_stations");
+    for (extension, header) in [
+        ("parquet", ""),
+        ("csv", " OPTIONS ('format.has_header' 'true')"),
+        ("json", ""),
+    ] {
+        let file = format!("stations.{extension}");
+        let copy = format!(
+            "COPY (SELECT DISTINCT station, upper(station) AS loud FROM '{array}') TO '{file}'{header}"
+        );
+        place.run(&["-q", "-c", &copy])?.has(&[])?;
+        assert!(Path::new(&place.0.join(&file)).exists());
+        let join = format!(
+            "SELECT count(*) AS n, count(DISTINCT s.loud) = count(DISTINCT w.station) AS same
+             FROM '{array}' w JOIN '{file}' s ON s.station = w.station"
+        );
+        place
+            .run(&["-q", "--format", "csv", "-c", &join])?
+            .gave("n,same\n2000,true\n")?;
+    }
+    Ok(())
+}
