@@ -33,16 +33,44 @@ const RUNS: usize = 5;
 
 /// A scan: its name, the array, the SQL that drains it, and its rows.
 const SCANS: [(&str, &str, &str, usize); 4] = [
-    ("dense, attribute", "dense50m", "SELECT v FROM a", 7072 * 7072),
-    ("dense, coordinates and attribute", "dense50m", "SELECT * FROM a", 7072 * 7072),
-    ("sparse, attributes", "sparse10m", "SELECT a, b FROM a", 10_000_000),
-    ("sparse, coordinates and attributes", "sparse10m", "SELECT * FROM a", 10_000_000),
+    (
+        "dense, attribute",
+        "dense50m",
+        "SELECT v FROM a",
+        7072 * 7072,
+    ),
+    (
+        "dense, coordinates and attribute",
+        "dense50m",
+        "SELECT * FROM a",
+        7072 * 7072,
+    ),
+    (
+        "sparse, attributes",
+        "sparse10m",
+        "SELECT a, b FROM a",
+        10_000_000,
+    ),
+    (
+        "sparse, coordinates and attributes",
+        "sparse10m",
+        "SELECT * FROM a",
+        10_000_000,
+    ),
 ];
 
 /// Slices of 1 % of the cells, and the tiles they touch at most.
 const SLICES: [(&str, &str, &str); 2] = [
-    ("dense, 1 %", "dense50m", "SELECT * FROM a WHERE y BETWEEN 1000 AND 1706 AND x BETWEEN 2000 AND 2706"),
-    ("sparse, 1 %", "sparse10m", "SELECT * FROM a WHERE d0 BETWEEN 200000 AND 299999 AND d1 BETWEEN 200000 AND 299999"),
+    (
+        "dense, 1 %",
+        "dense50m",
+        "SELECT * FROM a WHERE y BETWEEN 1000 AND 1706 AND x BETWEEN 2000 AND 2706",
+    ),
+    (
+        "sparse, 1 %",
+        "sparse10m",
+        "SELECT * FROM a WHERE d0 BETWEEN 200000 AND 299999 AND d1 BETWEEN 200000 AND 299999",
+    ),
 ];
 
 fn main() {
@@ -56,7 +84,10 @@ fn main() {
         .build()
         .expect("a runtime starts");
     let peers = peers(&folder);
-    println!("{:36} {:>9} {:>12} {:>11} {:>7}  libtiledb's way", "scan", "seconds", "Mcells/s", "libtiledb", "ratio");
+    println!(
+        "{:36} {:>9} {:>12} {:>11} {:>7}  libtiledb's way",
+        "scan", "seconds", "Mcells/s", "libtiledb", "ratio"
+    );
     for (name, array, sql, rows) in SCANS {
         let ours = runtime.block_on(best_of_runs(&folder.join(array), sql, rows));
         let speed = rows as f64 / ours / 1e6;
@@ -77,14 +108,23 @@ fn main() {
 async fn session(array: &Path) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(THREADS);
     let ctx = SessionContext::new_with_config(config);
-    let table = TileDbTable::open(array.display().to_string()).await.expect("the array opens");
-    ctx.register_table("a", Arc::new(table)).expect("a free name");
+    let table = TileDbTable::open(array.display().to_string())
+        .await
+        .expect("the array opens");
+    ctx.register_table("a", Arc::new(table))
+        .expect("a free name");
     ctx
 }
 
 /// Plans, reads every partition at once, and drops each batch as it comes.
 async fn drain(ctx: &SessionContext, sql: &str) -> (usize, Arc<dyn ExecutionPlan>) {
-    let plan = ctx.sql(sql).await.expect("SQL").create_physical_plan().await.expect("a plan");
+    let plan = ctx
+        .sql(sql)
+        .await
+        .expect("SQL")
+        .create_physical_plan()
+        .await
+        .expect("a plan");
     let streams = execute_stream_partitioned(Arc::clone(&plan), ctx.task_ctx()).expect("streams");
     let tasks = streams.into_iter().map(|mut stream| {
         tokio::spawn(async move {
@@ -139,8 +179,17 @@ fn peers(folder: &Path) -> HashMap<String, (f64, String)> {
         return HashMap::new();
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/arrays.py");
-    let output = Command::new(python).arg(script).arg("time").arg(folder).output().expect("Python runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(python)
+        .arg(script)
+        .arg("time")
+        .arg(folder)
+        .output()
+        .expect("Python runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
@@ -154,7 +203,13 @@ fn peers(folder: &Path) -> HashMap<String, (f64, String)> {
 /// The high-water mark of resident memory, where the system tells it.
 fn peak_memory_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap_or_default();
-    let kilobytes = line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
+    let line = status
+        .lines()
+        .find(|l| l.starts_with("VmHWM:"))
+        .unwrap_or_default();
+    let kilobytes = line
+        .split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse::<u64>().ok());
     kilobytes.unwrap_or(0) / 1024
 }

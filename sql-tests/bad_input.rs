@@ -87,8 +87,8 @@ async fn places() -> Result<(), Failed> {
     std::fs::write(place("group/__tiledb_group.tdb"), "")?;
     std::fs::write(place("file.tdb"), "no array")?;
     for (name, words) in [
-        ("missing", ["missing", "nothing was found"]),
-        ("empty", ["empty", "nothing was found"]),
+        ("missing", ["missing", "check the path"]),
+        ("empty", ["empty", "check the path"]),
         ("stuff", ["stuff", "no __schema"]),
         ("group", ["group", "TileDB group"]),
         ("file.tdb", ["file.tdb", "not"]),

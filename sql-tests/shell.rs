@@ -112,7 +112,9 @@ impl Ran {
 
     /// Failed with status 1 and one message on stderr that holds all of `words`; `out` is what came before.
     fn failed(&self, out: &str, words: &[&str]) -> Result<(), Failed> {
-        let messages = self.err.lines().filter(|l| l.starts_with("Error")).count();
+        // The memory pool's own message has a line that begins like one of the shell's.
+        let begins = |l: &&str| l.starts_with("Error") && !l.contains("Failed to allocate");
+        let messages = self.err.lines().filter(begins).count();
         let clean = [
             "panic",
             "RUST_BACKTRACE",
@@ -293,10 +295,10 @@ fn failures(place: &Place) -> Result<(), Failed> {
     fs::create_dir_all(group.join("__group"))?;
     fs::write(group.join("__tiledb_group.tdb"), "")?;
     for (sql, words) in [
-        ("SELECT * FROM 'nowhere'".to_owned(), vec!["nowhere"]),
-        ("SELECT * FROM 'empty'".to_owned(), vec!["empty"]),
+        ("SELECT * FROM './nowhere'".to_owned(), vec!["nowhere"]),
+        ("SELECT * FROM './empty'".to_owned(), vec!["empty"]),
         (
-            "SELECT * FROM 'group'".to_owned(),
+            "SELECT * FROM './group'".to_owned(),
             vec!["group", "TileDB group"],
         ),
         ("SELEC 1".to_owned(), vec!["SELEC"]),
@@ -352,10 +354,10 @@ fn damage(place: &Place) -> Result<(), Failed> {
     files.write(&place.0.join("cut"));
     let name = data.rsplit('/').next().unwrap_or_default();
     place
-        .run(&["-q", "--format", "csv", "-c", "SELECT * FROM 'cut'"])?
+        .run(&["-q", "--format", "csv", "-c", "SELECT * FROM './cut'"])?
         .failed("", &[name, "truncated", "cut"])?;
     // The other columns are as good as ever.
-    let sql = "SELECT count(temperature) AS n FROM 'cut'";
+    let sql = "SELECT count(temperature) AS n FROM './cut'";
     place
         .run(&["-q", "--format", "csv", "-c", sql])?
         .gave("n\n2000\n")
@@ -411,12 +413,7 @@ fn names(place: &Place) -> Result<(), Failed> {
             continue; // In a table name the question mark begins options.
         }
         let absolute = place.0.join(name).display().to_string().replace('\'', "''");
-        for path in [
-            quoted.clone(),
-            format!("./{quoted}"),
-            format!("{quoted}/"),
-            absolute,
-        ] {
+        for path in [format!("./{quoted}"), format!("./{quoted}/"), absolute] {
             let sql = format!("SELECT sum(a) AS s FROM '{path}'");
             let ran = place.run(&["-q", "--format", "csv", "-c", &sql])?;
             ran.gave("s\n6\n")

@@ -88,17 +88,18 @@ pub async fn read_unit(
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(clips.len());
     let mut bytes = 0_usize;
+    // The second round may not happen, but its memory must be there if it does.
+    let mut later_list = FetchList::default();
     for clip in &clips {
         let asked = ask(context, clip, &first, &mut list).await?;
-        bytes = bytes.saturating_add(decoded_bytes(
-            context,
-            clip,
-            &asked,
-            first.len() + later.len(),
-        )?);
+        let asked_later = ask(context, clip, &later, &mut later_list).await?;
+        let columns = first.len() + later.len();
+        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked, columns)?);
+        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked_later, 0)?);
         requests.push(asked);
     }
-    let bytes = bytes.saturating_add(usize::try_from(list.bytes())?);
+    let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
+    let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
     let grant = context.memory.reserve(bytes)?;
     let storage = &spec.table.snapshot.storage;
     let fetched = list.fetch(storage, &context.metrics).await?;
@@ -467,10 +468,18 @@ fn padding_excluded(
 ) -> Result<Option<BooleanBuffer>> {
     let dense = dense_plan(&context.plan)?;
     let grid = &dense.grid;
-    let tile = clip.cells.ranges().enumerate().map(|(d, (lo, _))| grid.tile_of(d, lo));
+    let tile = clip
+        .cells
+        .ranges()
+        .enumerate()
+        .map(|(d, (lo, _))| grid.tile_of(d, lo));
     let tile = grid.tile_box(&tile.collect::<Vec<_>>());
-    let written = dense.fragments.get(copy.fragment).and_then(|f| f.domain.intersect(&tile));
-    let Some(written) = written.filter(|written| written.cells() != Some(grid.cells_per_tile())) else {
+    let written = dense
+        .fragments
+        .get(copy.fragment)
+        .and_then(|f| f.domain.intersect(&tile));
+    let Some(written) = written.filter(|written| written.cells() != Some(grid.cells_per_tile()))
+    else {
         return Ok(None);
     };
     let mut kept = vec![false; usize::try_from(grid.cells_per_tile())?];

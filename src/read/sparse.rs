@@ -5,7 +5,6 @@
 //! predicate. The second fetches the other columns, only for tiles with survivors.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -47,12 +46,17 @@ pub async fn read_unit(
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(unit.tiles.len());
     let mut bytes = 0_usize;
+    // The second round may not happen, but its memory must be there if it does.
+    let mut later_list = FetchList::default();
     for tile in &unit.tiles {
         let request = reader.first_round(tile, &first_columns, &mut list).await?;
-        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &later_columns)?);
+        let later = reader.missing(&request, &later_columns);
+        let later = reader.ask(tile, &later, &mut later_list).await?;
+        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &later)?);
         requests.push(request);
     }
-    let bytes = bytes.saturating_add(usize::try_from(list.bytes())?);
+    let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
+    let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
     let grant = context.memory.reserve(bytes)?;
     let fetched = list
         .fetch(&plan.spec.table.snapshot.storage, &context.metrics)
@@ -71,12 +75,13 @@ pub async fn read_unit(
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(states.len());
     for state in &states {
-        let columns: &[usize] = if state.selection.is_empty() {
-            &[]
-        } else {
-            &later_columns
+        let decoded = |column: &usize| state.columns.iter().any(|(c, _)| c == column);
+        let wanted = later_columns.iter().copied().filter(|c| !decoded(c));
+        let wanted: Vec<usize> = match state.selection.is_empty() {
+            true => Vec::new(),
+            false => wanted.collect(),
         };
-        requests.push(reader.ask(&state.tile, columns, &mut list).await?);
+        requests.push(reader.ask(&state.tile, &wanted, &mut list).await?);
     }
     let fetched = list
         .fetch(&plan.spec.table.snapshot.storage, &context.metrics)
@@ -204,16 +209,26 @@ impl UnitReader<'_> {
             .collect()
     }
 
+    /// Of `columns`, those that the first round does not bring.
+    fn missing(&self, request: &FirstRound, columns: &[usize]) -> Vec<usize> {
+        let missing = columns.iter().filter(|c| !request.wanted.contains(c));
+        missing.copied().collect()
+    }
+
     /// Memory for the decoded tile, both rounds.
-    fn decoded_bytes(&self, request: &FirstRound, later: &[usize]) -> Result<usize> {
+    fn decoded_bytes(&self, request: &FirstRound, later: &[ColumnRequest]) -> Result<usize> {
         let scan = fragment(&self.context.plan, &request.tile)?;
         let cells = request.tile.cells;
         let mut bytes = cells.saturating_mul(if self.unit.resolve { 40 } else { 1 });
-        for column in request.coordinates.iter().chain(&request.columns) {
+        for column in request
+            .coordinates
+            .iter()
+            .chain(&request.columns)
+            .chain(later)
+        {
             bytes = bytes.saturating_add(scan.decoded_bytes(column, cells)?);
         }
-        // Of later columns only the width is known here; var-sized data is as large as its tiles say later.
-        Ok(bytes.saturating_add(later.len().saturating_mul(cells).saturating_mul(16)))
+        Ok(bytes)
     }
 }
 
@@ -225,7 +240,6 @@ fn decide(
     fetched: &Fetched,
     scratch: &mut Scratch,
 ) -> Result<Vec<TileState>> {
-    let started = Instant::now();
     let plan = &context.plan;
     let super::plan::Units::Sparse(units) = &plan.units else {
         return Err(Error::internal("a sparse unit of a dense plan"));
@@ -244,7 +258,6 @@ fn decide(
         let hidden = hide_older_copies(&mut contested)?;
         context.metrics.cells_hidden.add(hidden);
     }
-    context.metrics.decode_nanos.add_elapsed(started);
     states
         .into_iter()
         .zip(contested)
@@ -313,7 +326,11 @@ fn decode_tile(
         if request.wanted.contains(&d) {
             let array = ty
                 .to_array(cells)
-                .map_err(|e| e.with("dimension", &dimension.name))?;
+                .map_err(|e| {
+                    e.with("dimension", &dimension.name)
+                        .with("data tile", request.tile.tile.0)
+                        .with("fragment", &scan.fragment.name.name)
+                })?;
             metrics.bytes_decoded.add(array.get_array_memory_size());
             columns.push((d, array));
         }

@@ -1,6 +1,6 @@
 //! From a predicate to a subarray: what ranges on dimensions decide, and what is left to evaluate.
 //!
-//! Every expression is asked for the cells where it is *true* or where it is *false* ([`Truth`]): with NULL these
+//! Every expression is asked for the cells where it is *true* or where it is *false* (`Truth`): with NULL these
 //! are not each other's complement, and asking both ways makes NOT, AND and OR three-valued without any rewriting.
 //! The answer is a subarray that holds at least those cells, and says whether it holds exactly those; a conjunct
 //! answered exactly is not evaluated again. A wrong "exactly" is a wrong result, so whatever is not known to be

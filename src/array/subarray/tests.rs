@@ -175,7 +175,10 @@ fn text_is_short_and_readable() {
     };
     let describe = |r: Vec<KeyRange>| DimRanges::from_keys(r).describe(Datatype::Int32);
     assert_eq!(describe(vec![range(1, 5), range(9, 9)]), "[1, 5] or [9]");
-    assert_eq!(describe(vec![KeyRange { lo: 0, hi: int(-3) }]), "(-inf, -3]");
+    assert_eq!(
+        describe(vec![KeyRange { lo: 0, hi: int(-3) }]),
+        "(-inf, -3]"
+    );
     assert_eq!(
         describe(vec![KeyRange {
             lo: int(7),

@@ -302,7 +302,10 @@ fn empty_chunks_and_tiles_hold_nothing() {
         (0, vec![], vec![]),
     ]);
     assert_eq!(decode(&[], &int32, &with_empty, 4).unwrap(), one);
-    assert_eq!(decode(&[Filter::Gzip], &int32, &[0; 8], 0).unwrap(), Vec::<u8>::new());
+    assert_eq!(
+        decode(&[Filter::Gzip], &int32, &[0; 8], 0).unwrap(),
+        Vec::<u8>::new()
+    );
     let missing = decode(&[Filter::Gzip], &int32, &[0; 8], 4).unwrap_err();
     assert!(missing.to_string().contains("no chunks"), "{missing}");
 }

@@ -162,7 +162,10 @@ fn predicates_become_ranges() {
             "i [1, 3] or [9]",
         ),
         (one_of(I, vec![i8(3), S::Int8(None)], false), "i [3]"),
-        (one_of(I, vec![i8(3), i8(4)], true), "i (-inf, 2] or [5, inf)"),
+        (
+            one_of(I, vec![i8(3), i8(4)], true),
+            "i (-inf, 2] or [5, inf)",
+        ),
         (one_of(I, vec![i8(3), S::Int8(None)], true), "i nothing"),
         (is_null(col(I)).unwrap(), "i nothing"),
         (is_not_null(col(W)).unwrap(), "all"),
@@ -217,7 +220,10 @@ fn predicates_become_ranges() {
         (cmp(W, Op::Eq, date(8)), "w nothing"),
         (cmp(W, Op::LtEq, date(-1)), "w (-inf, 1969-12-25]"),
         (cmp(H, Op::Gt, second(3600)), "h [1970-01-01T02:00:00, inf)"),
-        (cmp(H, Op::GtEq, second(3601)), "h [1970-01-01T02:00:00, inf)"),
+        (
+            cmp(H, Op::GtEq, second(3601)),
+            "h [1970-01-01T02:00:00, inf)",
+        ),
         (cmp(H, Op::Eq, second(1)), "h nothing"),
         (
             binary(cast(H, DataType::Date32), Op::Eq, lit(date(1))),
