@@ -1,7 +1,7 @@
 //! Bad input, a test per kind: each gives an error that names the thing, what was found and what was expected.
 //!
-//! Damage by chance is in `mutation`, damage of each kind of file in `bad_files`; here is what a user may do, and what
-//! is forged with care: sizes that agree with each other and with nothing else.
+//! Damage by chance is in `mutation`, damage of each kind of file in `bad_files`, sizes forged with care in `forged`; here is
+//! what may lie at a path, what a user may ask, and what other releases wrote.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +26,6 @@ pub fn trials() -> Vec<Trial> {
         trial("bad_input::deletes", || block_on(deletes())),
         trial("bad_input::missing_parts", || block_on(missing_parts())),
         trial("bad_input::names", || block_on(names())),
-        trial("bad_input::forged_capacity", || block_on(forged_capacity())),
-        trial("bad_input::forged_extents", || block_on(forged_extents())),
-        trial("bad_input::forged_box", || block_on(forged_box())),
-        trial("bad_input::forged_sizes", || block_on(forged_sizes())),
     ]
 }
 
@@ -67,10 +63,10 @@ pub fn refused(what: &str, outcome: Result<usize, String>, words: &[&str]) -> Re
     }
 }
 
-const ALL: &str = "SELECT * FROM t";
+pub const ALL: &str = "SELECT * FROM t";
 
 /// Writes the files into a folder of their own and reads it.
-async fn read_files(files: &Files, sql: &str) -> Result<usize, String> {
+pub async fn read_files(files: &Files, sql: &str) -> Result<usize, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     files.write(folder.path());
     read(folder.path(), &[], sql).await
@@ -207,25 +203,13 @@ async fn wrong_types() -> Result<(), Failed> {
 }
 
 /// Replaces what the only schema holds.
-fn edit_schema(files: &mut Files, edit: impl FnOnce(&mut Vec<u8>)) {
+pub fn edit_schema(files: &mut Files, edit: impl FnOnce(&mut Vec<u8>)) {
     let schema = files.find("__schema/");
     files.edit(&schema, |tile| {
         let mut schema = contents(tile);
         edit(&mut schema);
         *tile = plain_tile(&schema);
     });
-}
-
-/// Replaces `from` by `to` wherever it stands.
-fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
-    assert_eq!(from.len(), to.len());
-    let places: Vec<usize> = (0..bytes.len())
-        .filter(|at| bytes[*at..].starts_with(from))
-        .collect();
-    assert!(!places.is_empty(), "nothing to replace");
-    for at in places {
-        bytes[at..at + to.len()].copy_from_slice(to);
-    }
 }
 
 async fn future_schema() -> Result<(), Failed> {
@@ -386,131 +370,6 @@ async fn names() -> Result<(), Failed> {
     // What is not a commit is no concern of ours.
     for name in ["notes.txt", ".DS_Store", "__1_1_x_22.wrt.bak"] {
         read_files(&commit(name), ALL).await?;
-    }
-    Ok(())
-}
-
-/// The schema promises tiles of 2^36 cells and the footer agrees: nothing of that size is asked of the machine.
-async fn forged_capacity() -> Result<(), Failed> {
-    let mut files = Files::golden("rtree_three_levels").plain();
-    edit_schema(&mut files, |schema| {
-        schema[8..16].copy_from_slice(&(1_u64 << 36).to_le_bytes())
-    });
-    for sql in [
-        ALL,
-        "SELECT a FROM t WHERE x = 101 AND y = 525",
-        "SELECT x FROM t WHERE a > 5",
-    ] {
-        refused(sql, read_files(&files, sql).await, &["tile", "array"])?;
-    }
-    Ok(())
-}
-
-/// A dense array whose schema and footer agree on tiles of 2^40 cells.
-async fn forged_extents() -> Result<(), Failed> {
-    let mut files = Files::golden("quickstart_dense").plain();
-    edit_schema(&mut files, |schema| {
-        let dimension = |hi: i32, extent: i32| {
-            [
-                &1_i32.to_le_bytes()[..],
-                &hi.to_le_bytes(),
-                &[0],
-                &extent.to_le_bytes(),
-            ]
-            .concat()
-        };
-        replace(schema, &dimension(4, 4), &dimension(1 << 30, 1 << 20));
-    });
-    let metadata = files.find(METADATA_FILE);
-    refused(
-        "cells per tile",
-        read_files(&files, ALL).await,
-        &["16 cells per tile", "1099511627776"],
-    )?;
-    files.edit(&metadata, |file| {
-        let (body, footer) = split_footer(file);
-        let mut footer = footer.to_vec();
-        // Behind the box of 1 to 4 in both dimensions: no sparse tiles, sixteen cells in a tile.
-        let head = [1, 4, 1, 4].map(i32::to_le_bytes).concat();
-        let cells = |n: u64| [&head[..], &[0; 8], &n.to_le_bytes()].concat();
-        replace(&mut footer, &cells(16), &cells(1 << 40));
-        *file = join_footer(body, &footer);
-    });
-    refused("tiles", read_files(&files, ALL).await, &["tile"])?;
-    refused(
-        "tiles",
-        read_files(&files, "SELECT a FROM t WHERE cols > 2").await,
-        &["tile"],
-    )
-}
-
-/// A dense fragment that claims more tiles than its file has room for, down to the box of the whole domain.
-async fn forged_box() -> Result<(), Failed> {
-    let mut files = Files::golden("quickstart_dense").plain();
-    let domain = |hi: i32| [1_i32.to_le_bytes(), hi.to_le_bytes()].concat();
-    edit_schema(&mut files, |schema| {
-        replace(schema, &domain(4), &domain(i32::MAX - 9))
-    });
-    let metadata = files.find(METADATA_FILE);
-    files.edit(&metadata, |file| {
-        let (body, footer) = split_footer(file);
-        let mut footer = footer.to_vec();
-        replace(&mut footer, &domain(4), &domain(i32::MAX - 9));
-        *file = join_footer(body, &footer);
-    });
-    for sql in [
-        ALL,
-        "SELECT a FROM t WHERE \"rows\" > 2000000",
-        "SELECT count(*), sum(\"rows\") FROM t",
-        "SELECT count(*) FROM t",
-    ] {
-        refused(
-            sql,
-            read_files(&files, sql).await,
-            &["tiles", "__1000_1000_"],
-        )?;
-    }
-    Ok(())
-}
-
-/// Sections and chunks that claim sizes beyond the file, each a length checked before memory is asked for.
-async fn forged_sizes() -> Result<(), Failed> {
-    for value in [1_u64 << 31, 1 << 40, u64::MAX - 7, u64::MAX] {
-        for at in [4, 12, 34 + 8] {
-            // Persisted size, tile size and number of chunks of the schema's tile.
-            let mut files = Files::golden("quickstart_sparse").plain();
-            let schema = files.find("__schema/");
-            files.edit(&schema, |tile| {
-                tile[at..at + 8].copy_from_slice(&value.to_le_bytes())
-            });
-            refused(
-                &format!("{value} at {at}"),
-                read_files(&files, ALL).await,
-                &["__schema/"],
-            )?;
-        }
-        // The number of chunks of the first data tile, and the length of the footer.
-        let mut files = Files::golden("quickstart_sparse");
-        let data = files.find("a0.tdb");
-        files.edit(&data, |file| {
-            file[..8].copy_from_slice(&value.to_le_bytes())
-        });
-        refused(
-            "chunks",
-            read_files(&files, ALL).await,
-            &["chunks", "attribute a", "__1000_1000_"],
-        )?;
-        let mut files = Files::golden("quickstart_sparse");
-        let metadata = files.find(METADATA_FILE);
-        files.edit(&metadata, |file| {
-            let at = file.len() - 8;
-            file[at..].copy_from_slice(&value.to_le_bytes());
-        });
-        refused(
-            "footer",
-            read_files(&files, ALL).await,
-            &["footer", "__1000_1000_", METADATA_FILE],
-        )?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@
 
 mod bad_files;
 mod bad_input;
+mod forged;
 mod golden;
 mod layers;
 mod memory;
@@ -24,6 +25,7 @@ mod mutation;
 mod neutral;
 mod requests;
 mod shell;
+mod shell_files;
 mod slt;
 mod workshop;
 
@@ -61,10 +63,12 @@ fn main() {
     trials.extend(slt::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
+    trials.extend(forged::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
     trials.extend(requests::trials());
     trials.extend(shell::trials());
+    trials.extend(shell_files::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));

@@ -1,8 +1,8 @@
 //! Damaged arrays, thousands of them: reading one gives an answer or an error, never a panic, a hang, a large
 //! allocation, or an "internal error".
 //!
-//! Deterministic: case N is always the same damage. `MUTATIONS=100000` runs so many cases, `MUTATION_CASE=N` one of
-//! them, and prints it. The cases run in a process of their own under a limit of address space, so that an absurd
+//! Deterministic: case N is always the same damage. `MUTATIONS=100000` runs so many cases, `MUTATION_FIRST=N` from
+//! there on, `MUTATION_CASE=N` that one alone, and prints it. The cases run in a process of their own under a limit of address space, so that an absurd
 //! allocation fails instead of succeeding lazily; if that process dies, the case it died at is told.
 
 use std::fs;
@@ -110,7 +110,11 @@ fn fault(text: String) {
 }
 
 fn run(progress: PathBuf) -> Result<(), Failed> {
-    panic::set_hook(Box::new(|info| fault(format!("panic: {info}"))));
+    panic::set_hook(Box::new(|info| {
+        // Also at once: a panic that cannot unwind ends the process.
+        eprintln!("{info}");
+        fault(format!("panic: {info}"));
+    }));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(2)
@@ -124,7 +128,10 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let cases = match number("MUTATION_CASE") {
         Some(case) => case..case + 1,
-        None => 0..number("MUTATIONS").unwrap_or(SMOKE_CASES),
+        None => {
+            let first = number("MUTATION_FIRST").unwrap_or(0);
+            first..first + number("MUTATIONS").unwrap_or(SMOKE_CASES)
+        }
     };
     let (mut told, mut answers, mut slowest) = (Vec::new(), 0_u64, (Duration::ZERO, 0));
     for case in cases.clone() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use libtest_mimic::{Failed, Trial};
@@ -13,10 +13,10 @@ use crate::{golden, trial};
 /// The binary; absent if it was not built (`--no-default-features`).
 const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
 
-type Test = fn(&Place) -> Result<(), Failed>;
+pub type Test = fn(&Place) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 13] = [
+    let tests: [(&str, Test); 10] = [
         ("commands", commands),
         ("files", files),
         ("stdin", stdin),
@@ -27,32 +27,33 @@ pub fn trials() -> Vec<Trial> {
         ("about", about),
         ("failures", failures),
         ("damage", damage),
-        ("broken_pipe", broken_pipe),
-        ("names", names),
-        ("other_files", other_files),
     ];
-    let mut trials = Vec::new();
-    for (name, test) in tests {
-        let run = move || {
-            let folder = tempfile::tempdir()?;
-            test(&Place(folder.path().to_owned()))
-        };
-        trials.push(trial(format!("shell::{name}"), run).with_ignored_flag(PROGRAM.is_none()));
-    }
-    trials
+    tests
+        .into_iter()
+        .map(|(name, test)| shell_trial(name, test))
+        .collect()
+}
+
+/// A test in an empty folder of its own.
+pub fn shell_trial(name: &str, test: Test) -> Trial {
+    let run = move || {
+        let folder = tempfile::tempdir()?;
+        test(&Place(folder.path().to_owned()))
+    };
+    trial(format!("shell::{name}"), run).with_ignored_flag(PROGRAM.is_none())
 }
 
 /// An empty folder where the shell runs, and looks for the home of its user.
-struct Place(PathBuf);
+pub struct Place(pub PathBuf);
 
-struct Ran {
-    out: String,
-    err: String,
-    status: Option<i32>,
+pub struct Ran {
+    pub out: String,
+    pub err: String,
+    pub status: Option<i32>,
 }
 
 impl Place {
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM.unwrap_or_default());
         command
             .args(arguments)
@@ -66,7 +67,7 @@ impl Place {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<Ran, Failed> {
+    pub fn run(&self, arguments: &[&str]) -> Result<Ran, Failed> {
         Ok(ran(self.command(arguments).output()?))
     }
 
@@ -78,13 +79,13 @@ impl Place {
         Ok(ran(child.wait_with_output()?))
     }
 
-    fn array(&self, name: &str, copy: &str) -> Result<(), Failed> {
+    pub fn array(&self, name: &str, copy: &str) -> Result<(), Failed> {
         Files::golden(name).write(&self.0.join(copy));
         Ok(())
     }
 }
 
-fn ran(output: std::process::Output) -> Ran {
+pub fn ran(output: std::process::Output) -> Ran {
     Ran {
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -94,7 +95,7 @@ fn ran(output: std::process::Output) -> Ran {
 
 impl Ran {
     /// Succeeded, printed exactly `out` on stdout and nothing on stderr.
-    fn gave(&self, out: &str) -> Result<(), Failed> {
+    pub fn gave(&self, out: &str) -> Result<(), Failed> {
         if self.status == Some(0) && self.out == out && self.err.is_empty() {
             return Ok(());
         }
@@ -102,7 +103,7 @@ impl Ran {
     }
 
     /// Succeeded and printed all of `words` on stdout.
-    fn has(&self, words: &[&str]) -> Result<(), Failed> {
+    pub fn has(&self, words: &[&str]) -> Result<(), Failed> {
         match words.iter().find(|word| !self.out.contains(*word)) {
             _ if self.status != Some(0) || !self.err.is_empty() => Err(self.text().into()),
             Some(word) => Err(format!("\"{word}\" is missing\n{}", self.text()).into()),
@@ -134,7 +135,7 @@ impl Ran {
         .into())
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!(
             "status {:?}\nstdout {}\nstderr {}",
             self.status, self.out, self.err
@@ -142,7 +143,7 @@ impl Ran {
     }
 }
 
-fn path(array: &str) -> String {
+pub fn path(array: &str) -> String {
     golden::folder().join(array).display().to_string()
 }
 
@@ -361,92 +362,4 @@ fn damage(place: &Place) -> Result<(), Failed> {
     place
         .run(&["-q", "--format", "csv", "-c", sql])?
         .gave("n\n2000\n")
-}
-
-fn broken_pipe(place: &Place) -> Result<(), Failed> {
-    let array = path("weather_stations");
-    let sql = format!("SELECT * FROM '{array}' a CROSS JOIN '{array}' b");
-    let mut child = place
-        .command(&["-q", "--format", "csv", "-c", &sql])
-        .spawn()?;
-    // The reader reads nothing and goes.
-    drop(child.stdout.take());
-    let ran = ran(child.wait_with_output()?);
-    if ran.err.is_empty() && ran.status.is_some() {
-        return Ok(());
-    }
-    Err(ran.text().into())
-}
-
-fn names(place: &Place) -> Result<(), Failed> {
-    for name in [
-        "größe 100% #1",
-        "arrays/日本語",
-        "it's",
-        "a+b?c",
-        "deep/er/w.x_y",
-    ] {
-        place.array("quickstart_sparse", name)?;
-        let quoted = name.replace('\'', "''");
-        let create = format!("CREATE EXTERNAL TABLE q STORED AS TILEDB LOCATION '{quoted}'");
-        let ran = place.run(&[
-            "-q",
-            "--format",
-            "csv",
-            "-c",
-            &create,
-            "-c",
-            "SELECT sum(a) AS s FROM q",
-        ])?;
-        ran.gave("s\n6\n")
-            .map_err(|e| format!("{name}: {}", e.message().unwrap_or_default()))?;
-        for sql in [
-            "EXPLAIN SELECT * FROM q",
-            "EXPLAIN FORMAT INDENT SELECT * FROM q",
-            "EXPLAIN ANALYZE SELECT * FROM q",
-        ] {
-            place
-                .run(&["-q", "-c", &create, "-c", sql])?
-                .has(&["DataSourceExec"])?;
-        }
-        if name.contains('?') {
-            continue; // In a table name the question mark begins options.
-        }
-        let absolute = place.0.join(name).display().to_string().replace('\'', "''");
-        for path in [format!("./{quoted}"), format!("./{quoted}/"), absolute] {
-            let sql = format!("SELECT sum(a) AS s FROM '{path}'");
-            let ran = place.run(&["-q", "--format", "csv", "-c", &sql])?;
-            ran.gave("s\n6\n")
-                .map_err(|e| format!("{path}: {}", e.message().unwrap_or_default()))?;
-            place
-                .run(&["-q", "-c", &format!("EXPLAIN {sql}")])?
-                .has(&["DataSourceExec"])?;
-        }
-    }
-    Ok(())
-}
-
-/// Parquet, CSV and JSON are read and written as in datafusion-cli, and joined with arrays.
-fn other_files(place: &Place) -> Result<(), Failed> {
-    let array = path("weather_stations");
-    for (extension, header) in [
-        ("parquet", ""),
-        ("csv", " OPTIONS ('format.has_header' 'true')"),
-        ("json", ""),
-    ] {
-        let file = format!("stations.{extension}");
-        let copy = format!(
-            "COPY (SELECT DISTINCT station, upper(station) AS loud FROM '{array}') TO '{file}'{header}"
-        );
-        place.run(&["-q", "-c", &copy])?.has(&[])?;
-        assert!(Path::new(&place.0.join(&file)).exists());
-        let join = format!(
-            "SELECT count(*) AS n, count(DISTINCT s.loud) = count(DISTINCT w.station) AS same
-             FROM '{array}' w JOIN '{file}' s ON s.station = w.station"
-        );
-        place
-            .run(&["-q", "--format", "csv", "-c", &join])?
-            .gave("n,same\n2000,true\n")?;
-    }
-    Ok(())
 }

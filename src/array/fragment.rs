@@ -22,6 +22,9 @@ use crate::storage::{CacheKey, FileInfo, Storage};
 /// The file that holds all metadata of a fragment.
 pub const METADATA_FILE: &str = "__fragment_metadata.tdb";
 
+/// The least a chunk takes; it stands for at most `u32::MAX` bytes.
+const CHUNK_HEADER_BYTES: u64 = 12;
+
 /// Position of a tile within its fragment, in the fragment's tile order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TileIdx(pub u64);
@@ -120,6 +123,16 @@ impl FieldTiles {
             Error::corrupt(format!("the size of var tile {} is not recorded", tile.0))
                 .with("file", &file.path)
         })?;
+        let Range { start, end } = file.tile(tile)?;
+        let most = ((end - start) / CHUNK_HEADER_BYTES).saturating_mul(u64::from(u32::MAX));
+        if size > most {
+            return Err(Error::corrupt(format!(
+                "var tile {} is said to hold {size} bytes, more than its {} filtered bytes can stand for",
+                tile.0,
+                end - start
+            ))
+            .with("file", &file.path));
+        }
         Ok(usize::try_from(size)?)
     }
 }

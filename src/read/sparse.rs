@@ -324,13 +324,11 @@ fn decode_tile(
         mask.resize(of.cells, true);
         looked_at.mark_inside(subarray.dim(d), &mut mask);
         if request.wanted.contains(&d) {
-            let array = ty
-                .to_array(cells)
-                .map_err(|e| {
-                    e.with("dimension", &dimension.name)
-                        .with("data tile", request.tile.tile.0)
-                        .with("fragment", &scan.fragment.name.name)
-                })?;
+            let array = ty.to_array(cells).map_err(|e| {
+                e.with("dimension", &dimension.name)
+                    .with("data tile", request.tile.tile.0)
+                    .with("fragment", &scan.fragment.name.name)
+            })?;
             metrics.bytes_decoded.add(array.get_array_memory_size());
             columns.push((d, array));
         }

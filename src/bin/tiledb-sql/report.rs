@@ -143,6 +143,14 @@ pub fn install_panic_hook() {
     }));
 }
 
+/// How the message of a caught panic begins.
+const PANIC: &str = "internal error: ";
+
+/// Whether [`catch_panic`] made this error.
+pub fn is_panic(error: &DataFusionError) -> bool {
+    describe(error).starts_with(PANIC)
+}
+
 /// Turns a panic inside the future into an error.
 pub async fn catch_panic<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     match AssertUnwindSafe(future).catch_unwind().await {
@@ -158,7 +166,7 @@ pub async fn catch_panic<T>(future: impl Future<Output = Result<T>>) -> Result<T
                 known
             };
             Err(message(format!(
-                "internal error: {text}; this is a bug, please report it with the statement that caused it"
+                "{PANIC}{text}; this is a bug, please report it with the statement that caused it"
             )))
         }
     }

@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::process::ExitCode;
 
 use datafusion::error::Result;
+use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec::exec_from_commands;
@@ -202,7 +203,29 @@ impl Shell {
 
     /// Runs one statement and prints its result.
     pub async fn statement(&self, sql: String) -> Result<()> {
-        report::catch_panic(exec_from_commands(&self.ctx, vec![sql], &self.print)).await
+        let explains = sql
+            .trim_start()
+            .get(..7)
+            .is_some_and(|w| w.eq_ignore_ascii_case("explain"));
+        let again = explains.then(|| sql.clone());
+        let run = |sql| report::catch_panic(exec_from_commands(&self.ctx, vec![sql], &self.print));
+        match (run(sql).await, again) {
+            // DataFusion's tree cuts long lines by bytes and cannot hold names beyond ASCII.
+            (Err(e), Some(sql)) if report::is_panic(&e) => {
+                let before = self.set_explain_format(ExplainFormat::Indent);
+                let result = run(sql).await;
+                self.set_explain_format(before);
+                result
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn set_explain_format(&self, format: ExplainFormat) -> ExplainFormat {
+        let state = self.ctx.state_ref();
+        let mut state = state.write();
+        let options = state.config_mut().options_mut();
+        std::mem::replace(&mut options.explain.format, format)
     }
 
     /// Runs one command (without its backslash) as a session does.
