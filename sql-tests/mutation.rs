@@ -46,7 +46,7 @@ const ARRAYS: [&str; 20] = [
     "stack_everything_once",
     "stack_rle_bitshuffle_gzip_md5",
 ];
-const SMOKE_CASES: u64 = 1500;
+const SMOKE_CASES: u64 = 1000;
 const NAME: &str = "mutation::damaged_arrays_give_an_answer_or_an_error";
 const CASE_SECONDS: u64 = 5;
 /// The limit of address space, in KiB; glibc reserves 64 MiB of it for every thread.
