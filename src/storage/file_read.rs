@@ -1,8 +1,8 @@
 //! Reads ranges of an open local file on a thread that may block.
 //!
 //! All ranges of a call are read in one go, since going to another thread costs as much as reading some
-//! kilobytes. The buffers are filled without being zeroed first. When the caller no longer waits, the
-//! thread stops at the next piece.
+//! kilobytes. A range is one system call as far as the system allows; zeroing its buffer first is cheaper than
+//! reading it in growing pieces. When the caller no longer waits, the thread stops at the next piece.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 
 /// How much is read between two looks at whether anybody still waits.
-const PIECE_BYTES: u64 = 8 << 20;
+const PIECE_BYTES: usize = 8 << 20;
 
 /// Reads `ranges`, which the caller has checked against the size of the file.
 pub(super) async fn read(mut file: File, ranges: Vec<Range<u64>>) -> io::Result<Vec<Bytes>> {
@@ -34,27 +34,32 @@ pub(super) async fn read(mut file: File, ranges: Vec<Range<u64>>) -> io::Result<
 }
 
 fn read_range(file: &mut File, range: Range<u64>, waiter: &Weak<()>) -> io::Result<Bytes> {
-    let mut missing = range.end.saturating_sub(range.start);
-    let len = usize::try_from(missing).map_err(io::Error::other)?;
+    let len = range.end.saturating_sub(range.start);
+    let len = usize::try_from(len).map_err(io::Error::other)?;
     let mut buffer = Vec::new();
     buffer
         .try_reserve_exact(len)
         .map_err(|source| io::Error::new(io::ErrorKind::OutOfMemory, source))?;
+    buffer.resize(len, 0);
     file.seek(SeekFrom::Start(range.start))?;
-    while missing > 0 {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         if waiter.strong_count() == 0 {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled"));
         }
-        let piece = missing.min(PIECE_BYTES);
-        let read = Read::by_ref(file).take(piece).read_to_end(&mut buffer)? as u64;
-        if read == 0 {
-            let end = range.end - missing;
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("the file now ends at {end}, before byte {}", range.end),
-            ));
+        let piece = rest.len().min(PIECE_BYTES);
+        match file.read(rest.get_mut(..piece).unwrap_or_default()) {
+            Ok(0) => {
+                let end = range.start + filled as u64;
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    format!("the file now ends at {end}, before byte {}", range.end),
+                ));
+            }
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
-        missing -= read;
     }
     Ok(buffer.into())
 }

@@ -22,13 +22,9 @@ mod session;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 
 use crate::args::Args;
 use crate::run::Shell;
-
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
