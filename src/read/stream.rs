@@ -22,8 +22,9 @@ use super::{dense, sparse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Scratch;
 
-/// Units in flight per partition: one is decoded while the next is fetched.
-const UNITS_IN_FLIGHT: usize = 2;
+/// Units in flight per partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
+/// it fetched.
+const UNITS_IN_FLIGHT: usize = 3;
 
 thread_local! {
     /// Decompression contexts are expensive to make; each decoding thread keeps its own.
