@@ -17,8 +17,8 @@ use super::fields::{ColumnRequest, FragmentScan, TileOf, fill_column};
 use super::memory::Grant;
 use super::plan::dense::{DenseFragment, DensePlan};
 use super::plan::{ScanPlan, Units};
+use super::rows::{Columns, apply_predicate, batch};
 use super::selection::Selection;
-use super::sparse::batch;
 use super::spec::EmptyCells;
 use super::stream::ScanContext;
 use crate::array::box_runs::{BoxRuns, Coordinates};
@@ -62,7 +62,7 @@ struct Piece {
 struct ClipState {
     clip: Clip,
     selection: Selection,
-    columns: Vec<(usize, ArrayRef)>,
+    columns: Columns,
 }
 
 /// Reads the tiles with these indexes.
@@ -334,21 +334,13 @@ fn decide(
     columns: &[usize],
     scratch: &mut Scratch,
 ) -> Result<Vec<ClipState>> {
-    let spec = &context.plan.spec;
     clips
         .into_iter()
         .zip(requests)
         .map(|(clip, requests)| {
             let columns = decode(context, &clip, requests, fetched, columns, scratch)?;
-            let mut selection = select(context, &clip)?;
-            if let Some(predicate) = spec.predicate.as_ref().filter(|_| !selection.is_empty()) {
-                let inputs = predicate
-                    .columns()
-                    .iter()
-                    .map(|column| selection.apply(find(&columns, *column)?))
-                    .collect::<Result<Vec<_>>>()?;
-                selection = selection.and_then(&predicate.evaluate(&inputs, selection.count())?)?;
-            }
+            let selection = select(context, &clip)?;
+            let selection = apply_predicate(&context.plan, selection, &columns)?;
             Ok(ClipState {
                 clip,
                 selection,
@@ -406,7 +398,7 @@ fn decode(
     fetched: &Fetched,
     columns: &[usize],
     scratch: &mut Scratch,
-) -> Result<Vec<(usize, ArrayRef)>> {
+) -> Result<Columns> {
     let table = &context.plan.spec.table;
     let cells = usize::try_from(dense_plan(&context.plan)?.grid.cells_per_tile())?;
     let decodes = requests.iter().any(|r| !r.is_empty());
@@ -572,26 +564,10 @@ fn coordinates(context: &ScanContext, clip: &Clip, column: usize) -> Result<Arra
         .map_err(|e| e.with("dimension", &dimension.name))
 }
 
-fn find(columns: &[(usize, ArrayRef)], column: usize) -> Result<&ArrayRef> {
-    columns
-        .iter()
-        .find(|(c, _)| *c == column)
-        .map(|(_, array)| array)
-        .ok_or_else(|| Error::internal(format!("column {column} was not decoded")))
-}
-
 /// The rows of each clip as a batch.
 fn emit(context: &ScanContext, states: &[ClipState]) -> Result<Vec<RecordBatch>> {
-    let projection = &context.plan.spec.projection;
-    states
-        .iter()
-        .filter(|state| !state.selection.is_empty())
-        .map(|state| {
-            let columns = projection
-                .iter()
-                .map(|column| state.selection.apply(find(&state.columns, *column)?))
-                .collect::<Result<Vec<_>>>()?;
-            batch(&context.schema, columns, state.selection.count())
-        })
+    let with_rows = states.iter().filter(|s| !s.selection.is_empty());
+    with_rows
+        .map(|state| batch(context, &state.selection, &state.columns))
         .collect()
 }

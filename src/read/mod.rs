@@ -15,6 +15,7 @@ pub mod fields;
 pub mod memory;
 pub mod metrics;
 pub mod plan;
+mod rows;
 pub mod selection;
 pub mod sparse;
 pub mod spec;

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::array::RecordBatch;
 
 use super::coordinates::DimCells;
 use super::fetch::{FetchList, Fetched, TileTicket};
@@ -16,6 +15,7 @@ use super::memory::Grant;
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::plan::sparse::{SparseUnit, TileRef};
+use super::rows::{Columns, apply_predicate, batch};
 use super::selection::Selection;
 use super::stream::ScanContext;
 use super::visibility::{ContestedTile, hide_older_copies};
@@ -137,7 +137,7 @@ struct FirstRound {
 struct TileState {
     tile: TileRef,
     selection: Selection,
-    columns: Vec<(usize, ArrayRef)>,
+    columns: Columns,
 }
 
 struct UnitReader<'a> {
@@ -277,8 +277,6 @@ fn decide(
         .collect()
 }
 
-type Columns = Vec<(usize, ArrayRef)>;
-
 /// Decodes one tile, and marks its cells that lie in the window and the ranges. No marks: all of them do.
 fn decode_tile(
     context: &ScanContext,
@@ -349,53 +347,10 @@ fn decode_tile(
     Ok((columns, contested))
 }
 
-/// Evaluates the predicate on the selected rows only: it must not see cells that newer ones hide.
-fn apply_predicate(plan: &ScanPlan, selection: Selection, columns: &Columns) -> Result<Selection> {
-    let Some(predicate) = &plan.spec.predicate else {
-        return Ok(selection);
-    };
-    if selection.is_empty() {
-        return Ok(selection);
-    }
-    let inputs = predicate
-        .columns()
-        .iter()
-        .map(|column| selection.apply(find(columns, *column)?))
-        .collect::<Result<Vec<_>>>()?;
-    selection.and_then(&predicate.evaluate(&inputs, selection.count())?)
-}
-
-fn find(columns: &Columns, column: usize) -> Result<&ArrayRef> {
-    columns
-        .iter()
-        .find(|(c, _)| *c == column)
-        .map(|(_, array)| array)
-        .ok_or_else(|| Error::internal(format!("column {column} was not decoded")))
-}
-
 /// The rows of each tile as a batch.
 fn emit(context: &ScanContext, states: Vec<TileState>) -> Result<Vec<RecordBatch>> {
-    let schema = &context.schema;
-    let projection = &context.plan.spec.projection;
-    let mut batches = Vec::with_capacity(states.len());
-    for state in states.iter().filter(|s| !s.selection.is_empty()) {
-        let columns = projection
-            .iter()
-            .map(|column| state.selection.apply(find(&state.columns, *column)?))
-            .collect::<Result<Vec<_>>>()?;
-        batches.push(batch(schema, columns, state.selection.count())?);
-    }
-    Ok(batches)
-}
-
-/// A batch of `rows` rows; the number counts where there are no columns.
-pub(super) fn batch(
-    schema: &SchemaRef,
-    columns: Vec<ArrayRef>,
-    rows: usize,
-) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options).map_err(|e| {
-        Error::internal("decoded columns do not fit the table's schema").with_source(e)
-    })
+    let with_rows = states.iter().filter(|s| !s.selection.is_empty());
+    with_rows
+        .map(|state| batch(context, &state.selection, &state.columns))
+        .collect()
 }
