@@ -18,6 +18,8 @@ pub enum ErrorKind {
     NotFound,
     /// Something is there, but it is not a TileDB array.
     NotAnArray,
+    /// Something is there, but it is not a TileDB group.
+    NotAGroup,
     /// Bytes on storage contradict the format or each other.
     Corrupt,
     /// The array uses a version or feature that this release does not handle.
@@ -37,6 +39,7 @@ impl fmt::Display for ErrorKind {
         f.write_str(match self {
             Self::NotFound => "not found",
             Self::NotAnArray => "not a TileDB array",
+            Self::NotAGroup => "not a TileDB group",
             Self::Corrupt => "corrupt data",
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",

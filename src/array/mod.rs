@@ -9,6 +9,7 @@ pub mod cell_order;
 pub mod directory;
 pub mod domain;
 pub mod fragment;
+pub mod group;
 pub mod hilbert;
 pub mod key;
 pub mod snapshot;

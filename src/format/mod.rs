@@ -15,6 +15,7 @@ pub mod filter_list;
 pub(crate) mod fixtures;
 pub mod fragment;
 pub mod generic_tile;
+pub mod group;
 pub mod metadata;
 pub mod names;
 pub mod schema;

@@ -41,7 +41,7 @@ impl Location {
         let store_id = StoreId::of(&store);
         // Only a hint about what a request costs, so the printed name is proof enough.
         let files = store.to_string().starts_with("LocalFileSystem");
-        let uri = without_secrets(&uri.into()).into();
+        let uri = Self::without_secrets(&uri.into()).into();
         Self {
             store,
             store_id,
@@ -60,7 +60,7 @@ impl Location {
         let path = match scheme(path_or_url).as_deref() {
             None => PathBuf::from(path_or_url),
             Some("file") => file_url_to_path(path_or_url)?,
-            Some(other) => return Err(not_local(other, &without_secrets(path_or_url))),
+            Some(other) => return Err(not_local(other, &Self::without_secrets(path_or_url))),
         };
         let root = absolute(&path, path_or_url).and_then(|absolute| {
             Path::from_absolute_path(&absolute)
@@ -100,6 +100,30 @@ impl Location {
         }
     }
 
+    /// The place that `relative` names seen from this folder, where `..` is the folder above; nothing lies above the
+    /// root of a store.
+    #[must_use]
+    pub fn resolve(&self, relative: &str) -> Self {
+        let mut place = self.clone();
+        for part in relative.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    let above = place.root.parts().count().saturating_sub(1);
+                    place.root = place.root.parts().take(above).collect();
+                }
+                part => place.root = place.path_of(part),
+            }
+        }
+        place.uri = self.uri_of(relative).into();
+        place
+    }
+
+    /// Whether both are the same folder of the same store.
+    pub fn same_place(&self, other: &Self) -> bool {
+        self.store_id == other.store_id && self.root == other.root
+    }
+
     /// The path in the store of `relative` below this folder.
     pub(super) fn path_of(&self, relative: &str) -> Path {
         let parts = relative.split('/').filter(|part| !part.is_empty());
@@ -115,6 +139,22 @@ impl Location {
             return self.uri.to_string();
         }
         format!("{}/{relative}", self.uri.trim_end_matches('/'))
+    }
+
+    /// Leaves out what may be secret in a URL: `user:password@`, and the query of a signed address.
+    pub fn without_secrets(uri: &str) -> String {
+        let Some((scheme, rest)) = uri.split_once("://") else {
+            return uri.to_owned();
+        };
+        if scheme.eq_ignore_ascii_case("file") {
+            return uri.to_owned();
+        }
+        let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host);
+        format!("{scheme}://{host}{path}")
     }
 
     /// Whether reads are likely served by the operating system's file cache.
@@ -226,22 +266,6 @@ fn absolute(path: &std::path::Path, given: &str) -> Result<PathBuf> {
     Ok(resolved)
 }
 
-/// Leaves out what may be secret in a URL: `user:password@`, and the query of a signed address.
-fn without_secrets(uri: &str) -> String {
-    let Some((scheme, rest)) = uri.split_once("://") else {
-        return uri.to_owned();
-    };
-    if scheme.eq_ignore_ascii_case("file") {
-        return uri.to_owned();
-    }
-    let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
-}
-
 #[cfg(test)]
 mod tests {
     use object_store::memory::InMemory;
@@ -278,6 +302,24 @@ mod tests {
         assert_eq!(location.path_of("x/a%2A.tdb").as_ref(), "d/x/a%2A.tdb");
         assert_eq!(location.path_of("/x//y/").as_ref(), "d/x/y");
         assert_eq!(location.path_of("").as_ref(), "d");
+    }
+
+    #[test]
+    fn members_of_groups_may_lie_above() {
+        let location = Location::local("/d/group").unwrap();
+        for (relative, root) in [
+            ("x/y", "d/group/x/y"),
+            ("./x//y/", "d/group/x/y"),
+            ("../x", "d/x"),
+            ("a/../../../../x%2Fy", "x%2Fy"),
+            ("", "d/group"),
+        ] {
+            let resolved = location.resolve(relative);
+            assert_eq!(resolved.root().as_ref(), root);
+            assert!(resolved.same_place(&Location::local(&format!("/{root}")).unwrap()));
+        }
+        assert_eq!(location.resolve("../x").uri(), "/d/group/../x");
+        assert!(!location.same_place(&location.resolve("..")));
     }
 
     #[test]

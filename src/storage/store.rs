@@ -122,6 +122,21 @@ impl Storage {
         }
     }
 
+    /// Reads below another location, all else as here.
+    #[must_use]
+    pub fn at(&self, location: Location) -> Self {
+        let options = if location.is_files() == self.location.is_files() {
+            self.options
+        } else {
+            Self::new(location.clone()).options
+        };
+        Self {
+            location,
+            options,
+            ..self.clone()
+        }
+    }
+
     /// Uses this cache.
     #[must_use]
     pub fn with_cache(mut self, cache: Arc<MetadataCache>) -> Self {

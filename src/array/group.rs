@@ -1,0 +1,391 @@
+//! A group as seen at a time: its members, and where they lie.
+//!
+//! Follows the specification's "Group": the files of `__group` inside the window, replayed in the order of their
+//! times; one of version 1 replaces everything before it, one of version 2 changes it. Only group files are read
+//! here, never a member. The subtle thing: a member is known by its name, or for want of one by its URI, so here
+//! nameless members get a name, and no two share one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::window::OpenWindow;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::filter::generic_tile;
+use crate::format::group::{GroupDetails, MemberEntry, ObjectKind};
+use crate::format::names::{TimestampedName, last_component};
+use crate::storage::{FileInfo, Listing, Location, Storage};
+
+/// The folder of group details.
+pub const GROUP_FOLDER: &str = "__group";
+/// The empty file that says "this is a group".
+pub const GROUP_FILE: &str = "__tiledb_group.tdb";
+/// Group files read at the same time.
+const OPEN_CONCURRENCY: usize = 8;
+/// What a decoded member takes in memory beyond its bytes on storage, for the cache.
+const MEMBER_OVERHEAD: usize = 64;
+
+/// A group at a time.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Where the group lies.
+    pub storage: Storage,
+    /// Its members, sorted by name.
+    pub members: Vec<Member>,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its name, or one made from its URI; unique in the group.
+    pub name: String,
+    /// What the group says it is.
+    pub kind: ObjectKind,
+    /// Where it lies, as a path or URI to show.
+    pub uri: String,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// Where a member lies.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In the group's own store.
+    Here(Location),
+    /// Wherever this absolute URI leads.
+    Elsewhere(String),
+}
+
+impl Group {
+    /// Opens the group at `storage` as seen through `window`.
+    pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
+        let details = load_details(storage, &window)
+            .await
+            .map_err(|e| e.with("group", storage.uri()))?;
+        Ok(Self {
+            storage: storage.clone(),
+            members: members(storage.location(), replay(&details)),
+        })
+    }
+
+    /// The member called `name`.
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        let found = self.members.binary_search_by(|m| m.name.as_str().cmp(name));
+        found.ok().and_then(|index| self.members.get(index))
+    }
+}
+
+async fn load_details(storage: &Storage, window: &OpenWindow) -> Result<Vec<Arc<GroupDetails>>> {
+    let listing = storage.list(GROUP_FOLDER).await?;
+    if listing.files.is_empty() {
+        // A group without members, or no group: on an object store an empty folder is not there.
+        check_is_group(&storage.list("").await?)?;
+    }
+    let files = visible_files(listing.files, window)?;
+    stream::iter(files)
+        .map(|file| load_file(storage, file))
+        .buffered(OPEN_CONCURRENCY)
+        .try_collect()
+        .await
+}
+
+async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails>> {
+    let path = format!("{GROUP_FOLDER}/{}", file.name);
+    let load = async {
+        let bytes = storage.read(&path).await?;
+        let tile = generic_tile::decode(&bytes, "group details")?;
+        let details = GroupDetails::decode(&tile.data)?;
+        let size = details.members.len().saturating_mul(MEMBER_OVERHEAD);
+        Ok((details, size.saturating_add(tile.data.len())))
+    };
+    let key = storage.cache_key(&path, 0, &file);
+    let details = storage.cache().get_or_load(key, load).await;
+    details.context("file", || path)
+}
+
+/// The files that matter, oldest first.
+fn visible_files(files: Vec<FileInfo>, window: &OpenWindow) -> Result<Vec<FileInfo>> {
+    let mut visible = Vec::new();
+    for file in files {
+        // Vacuum files, and what others leave in folders.
+        if file.name.contains('.') {
+            continue;
+        }
+        let path = || format!("{GROUP_FOLDER}/{}", file.name);
+        let name = TimestampedName::parse(&file.name).context("file", path)?;
+        if window.contains(&name) {
+            visible.push((name, file));
+        }
+    }
+    visible.sort_by(|(a, _), (b, _)| (a.t1, &a.name).cmp(&(b.t1, &b.name)));
+    // The name of a complete list ends in `_1`, or has no version.
+    let complete = |name: &TimestampedName| name.version.is_none_or(|v| v == 1);
+    let newest_complete = visible.iter().rposition(|(name, _)| complete(name));
+    let needed = visible.into_iter().skip(newest_complete.unwrap_or(0));
+    Ok(needed.map(|(_, file)| file).collect())
+}
+
+/// The members that are left by key, after all files.
+fn replay(details: &[Arc<GroupDetails>]) -> BTreeMap<&str, &MemberEntry> {
+    let mut members = BTreeMap::new();
+    for file in details {
+        if file.complete {
+            members.clear();
+        }
+        for member in &file.members {
+            if member.deleted {
+                members.remove(member.key());
+            } else {
+                members.insert(member.key(), member);
+            }
+        }
+    }
+    members
+}
+
+fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Member> {
+    let given = |entry: &MemberEntry| entry.name.clone().filter(|name| !name.is_empty());
+    let mut taken: HashSet<String> = entries.values().filter_map(|e| given(e)).collect();
+    let mut members: Vec<Member> = entries
+        .into_values()
+        .map(|entry| Member {
+            name: given(entry).unwrap_or_else(|| free_name(&entry.uri, &mut taken)),
+            kind: entry.kind,
+            uri: shown_uri(group, entry),
+            place: place(group, entry),
+        })
+        .collect();
+    members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    members
+}
+
+/// The last part of the URI, numbered where another member has that name.
+fn free_name(uri: &str, taken: &mut HashSet<String>) -> String {
+    let last = match last_component(uri) {
+        "" => "member",
+        last => last,
+    };
+    let mut name = last.to_owned();
+    let mut number = 1_u64;
+    while !taken.insert(name.clone()) {
+        number += 1;
+        name = format!("{last}_{number}");
+    }
+    name
+}
+
+fn place(group: &Location, entry: &MemberEntry) -> Place {
+    if entry.relative {
+        return Place::Here(group.resolve(&entry.uri));
+    }
+    // A store that only this program knows is not to be found by a URI, but what lies below the group is in its store.
+    let below = entry.uri.strip_prefix(group.uri().trim_end_matches('/'));
+    match below.and_then(|rest| rest.strip_prefix('/')) {
+        Some(rest) => Place::Here(group.resolve(rest)),
+        None => Place::Elsewhere(entry.uri.clone()),
+    }
+}
+
+fn shown_uri(group: &Location, entry: &MemberEntry) -> String {
+    if entry.relative {
+        group.resolve(&entry.uri).uri().to_owned()
+    } else {
+        Location::without_secrets(&entry.uri)
+    }
+}
+
+/// Says what lies at the place, unless it is a group.
+fn check_is_group(root: &Listing) -> Result<()> {
+    let has_file = |name: &str| root.files.iter().any(|f| f.name == name);
+    let has_folder = |name: &str| root.folders.iter().any(|f| f == name);
+    if has_folder("__schema") || has_file("__array_schema.tdb") {
+        Err(Error::new(
+            ErrorKind::NotAGroup,
+            "this is a TileDB array, not a group",
+        ))
+    } else if has_folder(GROUP_FOLDER) || has_file(GROUP_FILE) {
+        Ok(())
+    } else if root.files.is_empty() && root.folders.is_empty() {
+        Err(Error::not_found(
+            "no group is here: there is nothing, an empty folder, or a file where a group is a folder; check the path",
+        ))
+    } else {
+        Err(Error::new(
+            ErrorKind::NotAGroup,
+            format!("the folder holds neither {GROUP_FOLDER} nor {GROUP_FILE}"),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStoreExt, path::Path};
+
+    use super::*;
+    use crate::array::window::TimestampMs;
+
+    const UUID: &str = "0123456789abcdef0123456789abcdef";
+
+    struct Entry<'a>(u8, bool, &'a str, Option<&'a str>, Option<bool>);
+
+    /// A generic tile without filters.
+    fn tile(contents: &[u8]) -> Vec<u8> {
+        let len = u32::try_from(contents.len()).unwrap().to_le_bytes();
+        let chunk = [&1_u64.to_le_bytes()[..], &len, &len, &[0; 4], contents].concat();
+        let mut tile = 22_u32.to_le_bytes().to_vec();
+        tile.extend((chunk.len() as u64).to_le_bytes());
+        tile.extend((contents.len() as u64).to_le_bytes());
+        tile.push(4);
+        tile.extend(1_u64.to_le_bytes());
+        tile.push(0);
+        tile.extend(8_u32.to_le_bytes());
+        tile.extend(65_536_u32.to_le_bytes());
+        tile.extend(0_u32.to_le_bytes());
+        tile.extend(chunk);
+        tile
+    }
+
+    fn details(version: u32, entries: &[Entry<'_>]) -> Vec<u8> {
+        let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+        let mut bytes = version.to_le_bytes().to_vec();
+        bytes.extend((entries.len() as u64).to_le_bytes());
+        for Entry(kind, relative, uri, name, deleted) in entries {
+            bytes.extend(if deleted.is_some() { 2_u32 } else { 1 }.to_le_bytes());
+            bytes.extend([*kind, u8::from(*relative)]);
+            bytes.extend(text(uri));
+            bytes.push(u8::from(name.is_some()));
+            bytes.extend(name.map(text).unwrap_or_default());
+            bytes.extend(deleted.map(u8::from));
+        }
+        tile(&bytes)
+    }
+
+    async fn group(files: &[(&str, Vec<u8>)]) -> Storage {
+        let store = InMemory::new();
+        for (name, bytes) in files {
+            let path = Path::from(format!("data/g/{name}"));
+            store.put(&path, bytes.clone().into()).await.unwrap();
+        }
+        let location = Location::new(Arc::new(store), Path::from("data/g"), "mem://s/data/g");
+        Storage::new(location)
+    }
+
+    async fn names_at(storage: &Storage, end: u64) -> Vec<String> {
+        let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(end))).unwrap();
+        let group = Group::open(storage, window).await.unwrap();
+        group.members.into_iter().map(|m| m.name).collect()
+    }
+
+    fn file(time: u64, suffix: &str) -> String {
+        format!("__group/__{time}_{time}_{UUID}{suffix}")
+    }
+
+    #[tokio::test]
+    async fn changes_are_replayed_and_complete_lists_replace() {
+        let a = || Entry(2, true, "a", Some("A"), None);
+        let b = || Entry(2, true, "b", Some("B"), Some(false));
+        let storage = group(&[
+            (&file(1, ""), details(1, &[a()])),
+            (&file(2, "_2"), details(2, &[b()])),
+            (
+                &file(3, "_2"),
+                details(2, &[Entry(2, true, "a", Some("A"), Some(true))]),
+            ),
+            (&file(4, "_1"), details(1, &[a()])),
+            (&file(5, "_2"), details(2, &[b()])),
+            ("__group/.DS_Store", Vec::new()),
+            (&file(6, "_2.vac"), b"/__group/x\n".to_vec()),
+        ])
+        .await;
+        for (end, names) in [
+            (0, &[][..]),
+            (1, &["A"]),
+            (2, &["A", "B"]),
+            (3, &["B"]),
+            (4, &["A"]),
+            (9, &["A", "B"]),
+        ] {
+            assert_eq!(names_at(&storage, end).await, names, "at {end}");
+        }
+    }
+
+    #[tokio::test]
+    async fn members_have_names_and_places() {
+        let storage = group(&[(
+            &file(1, "_2"),
+            details(
+                2,
+                &[
+                    Entry(2, true, "x/obs", Some("obs"), Some(false)),
+                    Entry(2, true, "y/obs", None, Some(false)),
+                    Entry(2, true, "../obs", None, Some(false)),
+                    Entry(1, false, "mem://s/data/g/ms", Some(""), Some(false)),
+                    Entry(2, false, "s3://u:p@other/z/", None, Some(false)),
+                    Entry(2, false, "mem://s/data/g2", None, Some(false)),
+                ],
+            ),
+        )])
+        .await;
+        let group = Group::open(&storage, OpenWindow::default()).await.unwrap();
+        let shown: Vec<_> = group
+            .members
+            .iter()
+            .map(|m| {
+                let place = match &m.place {
+                    Place::Here(location) => location.root().to_string(),
+                    Place::Elsewhere(uri) => uri.clone(),
+                };
+                format!("{} {} {} {place}", m.name, m.kind, m.uri)
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "g2 array mem://s/data/g2 mem://s/data/g2",
+                "ms group mem://s/data/g/ms data/g/ms",
+                "obs array mem://s/data/g/x/obs data/g/x/obs",
+                "obs_2 array mem://s/data/g/../obs data/obs",
+                "obs_3 array mem://s/data/g/y/obs data/g/y/obs",
+                "z array s3://other/z/ s3://u:p@other/z/",
+            ]
+        );
+        assert_eq!(group.member("ms").unwrap().kind, ObjectKind::Group);
+        assert!(group.member("MS").is_none());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_group_says_what_it_is() {
+        let kind = async |files: &[(&str, Vec<u8>)]| {
+            let storage = group(files).await;
+            let error = Group::open(&storage, OpenWindow::default()).await.err();
+            error.map(|e| e.kind())
+        };
+        assert_eq!(kind(&[("__tiledb_group.tdb", Vec::new())]).await, None);
+        assert_eq!(kind(&[]).await, Some(ErrorKind::NotFound));
+        for file in ["__schema/__1_1_x", "__array_schema.tdb", "data.csv"] {
+            let found = kind(&[(file, vec![1])]).await;
+            assert_eq!(found, Some(ErrorKind::NotAGroup), "{file}");
+        }
+    }
+
+    #[tokio::test]
+    async fn broken_files_name_themselves() {
+        let good = details(2, &[Entry(2, true, "a", None, Some(false))]);
+        for (name, bytes, words) in [
+            (file(1, "_2"), good[..good.len() - 1].to_vec(), "truncated"),
+            (file(1, "_2"), details(3, &[]), "version 3"),
+            ("__group/__1_0_x_2".into(), good.clone(), "first time 1"),
+            ("__group/notes".into(), good.clone(), "not a timestamped"),
+        ] {
+            let storage = group(&[(&name, bytes)]).await;
+            let error = Group::open(&storage, OpenWindow::default()).await;
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert!(error.contains(&format!("file {name}")), "{error}");
+            assert!(error.contains("group mem://s/data/g"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Group details: the members of a group (specification: "Group").
+//!
+//! One tile per write: `u32 version, u64 number of members`, and per member `u32 version, u8 object type, u8 relative,
+//! u64 length, URI, u8 named, [u64 length, name]`, and `u8 deleted` in members of version 2. The subtle thing: a file
+//! of version 1 is the complete list at its time, one of version 2 a list of changes on top of all files before it;
+//! the count is 64 bits wide although the specification says 32, and members carry a version of their own, which
+//! need not be that of the file.
+
+use std::fmt;
+
+use super::cursor::Cursor;
+use crate::error::{Error, Result};
+
+/// The fewest bytes a member takes: without URI and name, in version 1.
+const MEMBER_BYTES: usize = 4 + 1 + 1 + 8 + 1;
+
+/// What a member of a group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// Another group.
+    Group,
+    /// An array.
+    Array,
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Group => "group",
+            Self::Array => "array",
+        })
+    }
+}
+
+/// One file of group details.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDetails {
+    /// Whether the file replaces what older files say (version 1) instead of changing it.
+    pub complete: bool,
+    /// The members, or the changes to them, in the order of the file.
+    pub members: Vec<MemberEntry>,
+}
+
+/// A member as a file tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberEntry {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Whether [`Self::uri`] starts at the group's own folder.
+    pub relative: bool,
+    /// Where it lies.
+    pub uri: String,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// Whether the file removes the member.
+    pub deleted: bool,
+}
+
+impl MemberEntry {
+    /// What tells members of a group apart: the name, or for want of one the URI.
+    pub fn key(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.uri)
+    }
+}
+
+impl GroupDetails {
+    /// Reads the unfiltered contents of a file of `__group`.
+    pub fn decode(tile: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(tile, "group details");
+        let complete = match cursor.u32("version")? {
+            1 => true,
+            2 => false,
+            other => return Err(unknown_version("group details", other)),
+        };
+        let count = cursor.count_u64(MEMBER_BYTES, "number of members")?;
+        let mut members = Vec::with_capacity(count);
+        for index in 0..count {
+            let member = decode_member(&mut cursor).map_err(|e| e.with("member", index))?;
+            members.push(member);
+        }
+        if cursor.remaining() > 0 {
+            return Err(Error::corrupt(format!(
+                "group details: {} bytes follow the last of {count} members, expected none",
+                cursor.remaining()
+            )));
+        }
+        Ok(Self { complete, members })
+    }
+}
+
+fn decode_member(cursor: &mut Cursor<'_>) -> Result<MemberEntry> {
+    let version = cursor.u32("member version")?;
+    if !(1..=2).contains(&version) {
+        return Err(unknown_version("group member", version));
+    }
+    let kind = match cursor.u8("object type")? {
+        1 => ObjectKind::Group,
+        2 => ObjectKind::Array,
+        other => return Err(cursor.invalid("object type", other, "1 (group) or 2 (array)")),
+    };
+    let relative = cursor.bool("relative")?;
+    let uri = cursor.string_u64("URI")?;
+    let name = match cursor.bool("named")? {
+        true => Some(cursor.string_u64("name")?),
+        false => None,
+    };
+    let deleted = version >= 2 && cursor.bool("deleted")?;
+    Ok(MemberEntry {
+        kind,
+        relative,
+        uri,
+        name,
+        deleted,
+    })
+}
+
+fn unknown_version(what: &str, version: u32) -> Error {
+    Error::unsupported(format!(
+        "{what}: version {version} is not one this release reads, which are 1 and 2"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::format::fixtures::{refuses_every_prefix, survives_bit_flips, unhex};
+
+    /// libtiledb 2.8: the group "sub" by the name "nested", and the group "y" without a name.
+    const VERSION_1: &str = "01000000 0200000000000000
+        01000000 01 01 0300000000000000 737562 01 0600000000000000 6e6573746564
+        01000000 01 01 0100000000000000 79 00";
+    /// libtiledb 2.15: "X" goes, "nested" comes, "y" stays unsaid.
+    const VERSION_2: &str = "02000000 0200000000000000
+        02000000 01 01 0100000000000000 78 01 0100000000000000 58 01
+        02000000 01 01 0300000000000000 737562 01 0600000000000000 6e6573746564 00";
+    /// The start of what libtiledb 2.30 writes into a group of version 1: an absolute member of version 2.
+    const MIXED: &str = "01000000 0200000000000000
+        02000000 01 00 0800000000000000 66696c653a2f2f79 01 0200000000000000 5932 00
+        01000000 01 01 0100000000000000 79 00";
+
+    fn member(uri: &str, name: Option<&str>) -> MemberEntry {
+        MemberEntry {
+            kind: ObjectKind::Group,
+            relative: true,
+            uri: uri.to_owned(),
+            name: name.map(str::to_owned),
+            deleted: false,
+        }
+    }
+
+    fn with(mut bytes: Vec<u8>, at: usize, value: u8) -> Error {
+        bytes[at] = value;
+        GroupDetails::decode(&bytes).unwrap_err()
+    }
+
+    #[test]
+    fn both_versions_and_the_mixture() {
+        let details = GroupDetails::decode(&unhex(VERSION_1)).unwrap();
+        assert!(details.complete);
+        assert_eq!(
+            details.members,
+            [member("sub", Some("nested")), member("y", None)]
+        );
+        assert_eq!(details.members[1].key(), "y");
+
+        let details = GroupDetails::decode(&unhex(VERSION_2)).unwrap();
+        assert!(!details.complete);
+        let gone = MemberEntry {
+            deleted: true,
+            ..member("x", Some("X"))
+        };
+        assert_eq!(details.members, [gone, member("sub", Some("nested"))]);
+
+        let details = GroupDetails::decode(&unhex(MIXED)).unwrap();
+        assert!(details.complete);
+        let absolute = MemberEntry {
+            relative: false,
+            ..member("file://y", Some("Y2"))
+        };
+        assert_eq!(details.members, [absolute, member("y", None)]);
+    }
+
+    #[test]
+    fn errors_say_what_was_found() {
+        let bytes = unhex(VERSION_2);
+        let error = with(bytes.clone(), 0, 3);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("version 3"), "{error}");
+        let error = with(bytes.clone(), 12, 9);
+        assert!(error.to_string().contains("(member 0)"), "{error}");
+        let error = with(bytes.clone(), 16, 3);
+        assert!(
+            error.message().contains("is 3, expected 1 (group)"),
+            "{error}"
+        );
+        let error = with(bytes.clone(), 26, 0xFF);
+        assert!(error.message().contains("UTF-8"), "{error}");
+        let error = with(bytes.clone(), 11, 0x7F);
+        assert!(error.message().contains("\"number of members\""), "{error}");
+        let longer = [bytes, vec![0]].concat();
+        assert!(GroupDetails::decode(&longer).is_err());
+    }
+
+    #[test]
+    fn truncations_and_bit_flips() {
+        for hex in [VERSION_1, VERSION_2, MIXED] {
+            refuses_every_prefix(&unhex(hex), GroupDetails::decode);
+            survives_bit_flips(&unhex(hex), GroupDetails::decode);
+        }
+        let empty = unhex("02000000 0000000000000000");
+        assert_eq!(GroupDetails::decode(&empty).unwrap().members, []);
+    }
+}
