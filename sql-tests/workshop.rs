@@ -151,7 +151,7 @@ pub fn join_footer(body: &[u8], footer: &[u8]) -> Vec<u8> {
 
 /// What a generic tile holds.
 pub fn contents(tile: &[u8]) -> Vec<u8> {
-    let tile = generic_tile::decode(tile, "golden tile");
+    let tile = generic_tile::decode(tile, "golden tile", None);
     tile.expect("a tile of libtiledb").data
 }
 

@@ -26,6 +26,9 @@ pub enum ErrorKind {
     Unsupported,
     /// An option, argument or value given by the user is not valid.
     InvalidInput,
+    /// The array is encrypted and no key was given, the key does not fit, or one was given for an array that is not
+    /// encrypted.
+    Encryption,
     /// The storage failed.
     Storage,
     /// The memory granted to the query does not suffice.
@@ -43,6 +46,7 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt => "corrupt data",
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",
+            Self::Encryption => "encryption",
             Self::Storage => "storage error",
             Self::OutOfMemory => "out of memory",
             Self::Internal => "internal error",
@@ -94,6 +98,11 @@ impl Error {
     /// An [`ErrorKind::InvalidInput`] error.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    /// An [`ErrorKind::Encryption`] error.
+    pub fn encryption(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Encryption, message)
     }
 
     /// An [`ErrorKind::Storage`] error.

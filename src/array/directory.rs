@@ -94,6 +94,11 @@ impl ArrayDirectory {
         chosen.ok_or_else(|| Error::corrupt(format!("the folder {SCHEMA_FOLDER} is empty")))
     }
 
+    /// The files of all schemas, in the order of their names.
+    pub fn schemas(&self) -> &[FileInfo] {
+        &self.schemas
+    }
+
     /// The file of the schema called `name`.
     pub fn schema_named(&self, name: &str) -> Result<&FileInfo> {
         self.schemas.iter().find(|f| f.name == name).ok_or_else(|| {

@@ -55,7 +55,9 @@ impl Snapshot {
         window: OpenWindow,
         directory: &ArrayDirectory,
     ) -> Result<Self> {
-        let schema = load_schema(storage, directory.schema_at(&window)?).await?;
+        let newest = load_schema(storage, directory.schema_at(&window)?).await?;
+        let storage = &settle_key(storage, directory, &newest).await?;
+        let schema = newest.schema;
         let enumerations = load_enumerations(storage, &schema).await?;
         let committed = directory
             .fragments(storage, &window, !schema.is_dense())
@@ -125,21 +127,53 @@ fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<
     Ok(())
 }
 
-async fn load_schema(storage: &Storage, file: &FileInfo) -> Result<Arc<ArraySchema>> {
+/// A schema and what its file tells about the array.
+#[derive(Debug, Clone)]
+struct SchemaFile {
+    schema: Arc<ArraySchema>,
+    encrypted: bool,
+}
+
+/// The storage as it is to be read from, now that the schema is known: with the key only if the array is encrypted.
+async fn settle_key(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    newest: &SchemaFile,
+) -> Result<Storage> {
+    if storage.encryption_key().is_none() || newest.encrypted {
+        return Ok(storage.clone());
+    }
+    // libtiledb writes the schema in the clear when it evolves an encrypted array: the others tell.
+    for file in directory.schemas() {
+        if load_schema(storage, file).await?.encrypted {
+            return Ok(storage.clone());
+        }
+    }
+    if storage.has_key_on_demand() {
+        return Ok(storage.clone().with_encryption_key(None));
+    }
+    Err(Error::encryption(
+        "an encryption key was given but the array is not encrypted",
+    ))
+}
+
+async fn load_schema(storage: &Storage, file: &FileInfo) -> Result<SchemaFile> {
     let path = format!("{SCHEMA_FOLDER}/{}", file.name);
     let load = async {
         let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "array schema")?;
-        Ok((
-            ArraySchema::decode(&tile.data)?,
-            tile.data.len().saturating_mul(2),
-        ))
+        let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
+        let schema = SchemaFile {
+            schema: Arc::new(ArraySchema::decode(&tile.data)?),
+            encrypted: tile.encrypted,
+        };
+        Ok((schema, tile.data.len().saturating_mul(2)))
     };
     let key = storage.cache_key(&path, 0, file);
     storage
         .cache()
         .get_or_load(key, load)
         .await
+        .map(|schema| schema.as_ref().clone())
         .context("file", || path)
 }
 
@@ -156,7 +190,7 @@ async fn load_enumerations(
         let path = format!("{ENUMERATIONS_FOLDER}/{}", reference.file);
         let load = async {
             let bytes = storage.read(&path).await?;
-            let tile = generic_tile::decode(&bytes, "enumeration")?;
+            let tile = generic_tile::decode(&bytes, "enumeration", storage.encryption_key())?;
             Ok((Enumeration::decode(&tile.data)?, tile.data.len()))
         };
         let key = storage.cache_key_immutable(&path, 0);
@@ -180,7 +214,11 @@ async fn load_consolidated_footers(
         let path = format!("__fragment_meta/{}", file.name);
         let load = async {
             let bytes = storage.read(&path).await?;
-            let tile = generic_tile::decode(&bytes, "consolidated fragment metadata")?;
+            let tile = generic_tile::decode(
+                &bytes,
+                "consolidated fragment metadata",
+                storage.encryption_key(),
+            )?;
             let copies: Vec<(String, Arc<[u8]>)> = consolidated::decode(&tile.data)?
                 .into_iter()
                 .map(|(name, range)| (name, Arc::from(tile.data.get(range).unwrap_or_default())))
@@ -218,7 +256,9 @@ async fn open_fragment(
             }
         };
         let (_, schema_name) = Footer::peek_schema_name(&bytes)?;
-        let schema = load_schema(storage, directory.schema_named(&schema_name)?).await?;
+        let schema = load_schema(storage, directory.schema_named(&schema_name)?)
+            .await?
+            .schema;
         let footer = Footer::decode(&bytes, &schema)?;
         let size = bytes.len().saturating_mul(2);
         Ok(((Arc::new(footer), schema, start), size))

@@ -3,9 +3,14 @@
 //! Any pipeline may stand in the header, also an empty one. The size it states decides nothing: memory grows with what
 //! really decompresses, and a size that disagrees is corrupt.
 
+use std::sync::Arc;
+
+use super::encryption_key::EncryptionKey;
 use super::pipeline::{Pipeline, TileContext};
 use super::scratch::Scratch;
+use super::stage::NO_KEY;
 use crate::error::{Error, Result, ResultExt};
+use crate::format::filter_list::Filter;
 use crate::format::generic_tile::GenericTileHeader;
 
 /// The contents of a generic tile.
@@ -17,16 +22,30 @@ pub struct GenericTile {
     pub consumed: usize,
     /// The version in the header; the contents have one of their own.
     pub version: u32,
+    /// Whether it was encrypted.
+    pub encrypted: bool,
 }
 
 /// Decodes the generic tile at the start of `bytes`; `what` names it in errors ("array schema").
-pub fn decode(bytes: &[u8], what: &'static str) -> Result<GenericTile> {
-    decode_with(bytes, what, &mut Scratch::default())
+///
+/// The header says whether the tile is encrypted. A `key` is of no consequence where it is not: some writers leave plain
+/// tiles in encrypted arrays.
+pub fn decode(
+    bytes: &[u8],
+    what: &'static str,
+    key: Option<&Arc<EncryptionKey>>,
+) -> Result<GenericTile> {
+    decode_with(bytes, what, key, &mut Scratch::default())
 }
 
 /// As [`decode`], with memory to reuse.
-pub fn decode_with(bytes: &[u8], what: &'static str, scratch: &mut Scratch) -> Result<GenericTile> {
-    decode_tile(bytes, what, scratch).context("generic tile", || what)
+pub fn decode_with(
+    bytes: &[u8],
+    what: &'static str,
+    key: Option<&Arc<EncryptionKey>>,
+    scratch: &mut Scratch,
+) -> Result<GenericTile> {
+    decode_tile(bytes, what, key, scratch).context("generic tile", || what)
 }
 
 /// Bytes that the generic tile at the start of `bytes` takes on storage; its header suffices.
@@ -34,12 +53,22 @@ pub fn encoded_len(bytes: &[u8]) -> Result<u64> {
     GenericTileHeader::decode(bytes, "generic tile")?.encoded_bytes()
 }
 
-fn decode_tile(bytes: &[u8], what: &'static str, scratch: &mut Scratch) -> Result<GenericTile> {
+fn decode_tile(
+    bytes: &[u8],
+    what: &'static str,
+    key: Option<&Arc<EncryptionKey>>,
+    scratch: &mut Scratch,
+) -> Result<GenericTile> {
     let header = GenericTileHeader::decode(bytes, what)?;
-    if header.encrypted {
-        return Err(Error::unsupported(
-            "the array is encrypted (AES-256-GCM): this release reads unencrypted arrays only",
-        ));
+    if header.encrypted && key.is_none() {
+        return Err(Error::encryption(NO_KEY));
+    }
+    if header.encrypted != header.filters.contains(|f| *f == Filter::Aes256Gcm) {
+        return Err(Error::corrupt(format!(
+            "the header says {}encrypted but its filters are [{}]",
+            if header.encrypted { "" } else { "not " },
+            header.filters
+        )));
     }
     let consumed = usize::try_from(header.encoded_bytes()?)?;
     let filtered = bytes.get(header.header_bytes..consumed).ok_or_else(|| {
@@ -55,11 +84,12 @@ fn decode_tile(bytes: &[u8], what: &'static str, scratch: &mut Scratch) -> Resul
         fragment_version: header.version,
         var_data: false,
     };
-    let pipeline = Pipeline::new(&header.filters, &context)?;
+    let pipeline = Pipeline::of_generic_tile(&header.filters, &context, key)?;
     let data = pipeline.decode_growing(filtered, usize::try_from(header.tile_bytes)?, scratch)?;
     Ok(GenericTile {
         data,
         consumed,
         version: header.version.get(),
+        encrypted: header.encrypted,
     })
 }

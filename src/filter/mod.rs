@@ -7,6 +7,7 @@
 //! This layer knows bytes only. Every length in a tile is untrusted: an intermediate buffer grows with what really
 //! decompresses, never with what a header claims.
 
+mod aes_256_gcm;
 mod bit_width_reduction;
 mod bitshuffle;
 mod byteshuffle;
@@ -17,6 +18,7 @@ mod compression;
 mod delta;
 mod dictionary;
 mod double_delta;
+mod encryption_key;
 mod float_scale;
 pub mod generic_tile;
 mod gzip;
@@ -36,6 +38,7 @@ mod zstd;
 mod tests;
 
 pub use chunk::{expect_unfiltered_bytes, is_empty_tile};
+pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use generic_tile::GenericTile;
 pub use pipeline::{Pipeline, TileContext};
 pub use scratch::Scratch;

@@ -5,8 +5,12 @@
 //! The filter that is undone last writes into the caller's memory; those before it into reusable buffers. Checksums
 //! below it are verified in place.
 
+use std::sync::Arc;
+
+use super::aes_256_gcm;
 use super::chunk::{Chunk, Chunks};
 use super::compression::{self, Bounds, Target};
+use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
 use super::scratch::{Buffer, Scratch};
 use super::stage::Stage;
@@ -132,6 +136,18 @@ impl<'a> State<'a> {
                 self.replace_data(buffer, scratch);
                 self.replace_metadata(restored, scratch);
             }
+            Stage::Encrypted(key) => {
+                let (mut buffer, mut restored) = (scratch.take(), scratch.take());
+                aes_256_gcm::decode(
+                    key,
+                    &mut self.metadata(),
+                    self.data.bytes(),
+                    Target::Growing(&mut buffer),
+                    &mut restored,
+                )?;
+                self.replace_data(buffer, scratch);
+                self.replace_metadata(restored, scratch);
+            }
         }
         Ok(())
     }
@@ -166,6 +182,18 @@ impl<'a> State<'a> {
                 self.replace_metadata(restored, scratch);
                 Ok(())
             }
+            Stage::Encrypted(key) => {
+                let mut restored = scratch.take();
+                aes_256_gcm::decode(
+                    key,
+                    &mut self.metadata(),
+                    self.data.bytes(),
+                    Target::Exact(out),
+                    &mut restored,
+                )?;
+                self.replace_metadata(restored, scratch);
+                Ok(())
+            }
         }
     }
 
@@ -176,30 +204,57 @@ impl<'a> State<'a> {
 }
 
 impl Pipeline {
-    /// Compiles `list` for tiles as `context` describes them.
-    pub fn new(list: &FilterList, context: &TileContext) -> Result<Self> {
-        Self::compile(list, context, string_form(list, context))
+    /// Compiles `list` for data tiles as `context` describes them. Those of an encrypted array are encrypted after all
+    /// filters of the list, which does not say so: `key` does.
+    pub fn new(
+        list: &FilterList,
+        context: &TileContext,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        let pipeline = Self::compile(list, context, string_form(list, context), key)?;
+        Ok(pipeline.encrypted_with(key))
+    }
+
+    /// Compiles the `list` of a generic tile's header, which names the encryption among its filters.
+    pub(super) fn of_generic_tile(
+        list: &FilterList,
+        context: &TileContext,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        Self::compile(list, context, None, key)
     }
 
     /// As [`Pipeline::new`], but strings under run lengths or a dictionary are restored with their offsets whatever the
     /// schema's version says: for a tile with cells whose offsets tile has no chunks. `None` if the pipeline is no such.
-    pub fn with_offsets_in_data(list: &FilterList, context: &TileContext) -> Result<Option<Self>> {
-        match leading_form(list).filter(|_| context.var_data) {
-            Some(form) => Self::compile(list, context, Some(form)).map(Some),
-            None => Ok(None),
-        }
+    pub fn with_offsets_in_data(
+        list: &FilterList,
+        context: &TileContext,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Option<Self>> {
+        let Some(form) = leading_form(list).filter(|_| context.var_data) else {
+            return Ok(None);
+        };
+        let pipeline = Self::compile(list, context, Some(form), key)?;
+        Ok(Some(pipeline.encrypted_with(key)))
+    }
+
+    fn encrypted_with(mut self, key: Option<&Arc<EncryptionKey>>) -> Self {
+        self.stages
+            .extend(key.map(|key| Stage::Encrypted(Arc::clone(key))));
+        self
     }
 
     fn compile(
         list: &FilterList,
         context: &TileContext,
         strings: Option<StringForm>,
+        key: Option<&Arc<EncryptionKey>>,
     ) -> Result<Self> {
         let mut datatype = context.datatype;
         let mut stages = Vec::new();
         let filters = list.filters.iter().skip(usize::from(strings.is_some()));
         for filter in filters {
-            let stage = Stage::compile(filter, &mut datatype, context)
+            let stage = Stage::compile(filter, &mut datatype, context, key)
                 .context("filter pipeline", || list.to_string())?;
             stages.extend(stage);
         }

@@ -4,11 +4,14 @@
 //! may reinterpret their input, float scaling and XOR put out integers, all others leave the type alone. Filters that
 //! did nothing when the tile was written leave no trace in it and are not stages.
 
+use std::sync::Arc;
+
 use super::bit_width_reduction;
 use super::bitshuffle;
 use super::byteshuffle;
 use super::checksum::Digest;
 use super::compression::Codec;
+use super::encryption_key::EncryptionKey;
 use super::float_scale::Scale;
 use super::pipeline::TileContext;
 use super::positive_delta;
@@ -22,11 +25,18 @@ use crate::format::filter_list::Filter;
 /// From this fragment version on, dates and times pass through positive delta and bit-width reduction.
 const DATES_ARE_REDUCED_SINCE: u32 = 20;
 
+/// The message where there is something encrypted and no key.
+pub(super) const NO_KEY: &str = "the array is encrypted (AES-256-GCM) and no key was given: set the option \
+     tiledb.encryption_key_file, tiledb.encryption_key_env or tiledb.encryption_key, or the environment variable \
+     TILEDB_ENCRYPTION_KEY";
+
 /// A filter to undo.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stage {
     /// Replaces data and metadata.
     Compressed(Codec),
+    /// Replaces data and metadata.
+    Encrypted(Arc<EncryptionKey>),
     /// Replaces the data and takes its own metadata off the front.
     Transformed(Transform),
     /// Leaves the data alone and takes its own metadata off the front.
@@ -58,6 +68,7 @@ impl Stage {
         filter: &Filter,
         datatype: &mut Datatype,
         context: &TileContext,
+        key: Option<&Arc<EncryptionKey>>,
     ) -> Result<Option<Self>> {
         let transform = |transform| Ok(Some(Self::Transformed(transform)));
         let width = Width::from_bytes(datatype.size())?;
@@ -117,7 +128,12 @@ impl Stage {
                     "filter dictionary on {datatype} or behind another filter: it encodes variable-length strings, as the first filter"
                 )));
             }
-            Filter::Aes256Gcm | Filter::WebP => {
+            Filter::Aes256Gcm => {
+                *datatype = Datatype::Blob;
+                let key = key.ok_or_else(|| Error::encryption(NO_KEY))?;
+                return Ok(Some(Self::Encrypted(Arc::clone(key))));
+            }
+            Filter::WebP => {
                 return Err(Error::unsupported(format!(
                     "filter {} cannot be read by this release",
                     filter.name()

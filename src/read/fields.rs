@@ -135,13 +135,14 @@ impl FragmentScan {
 fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<ColumnSource> {
     let own = &fragment.schema;
     let version = fragment.footer.version;
+    let key = table.snapshot.storage.encryption_key();
     let ty = table
         .types
         .get(column)
         .ok_or_else(|| Error::internal(format!("the table has no column {column}")))?;
     let dimensions = table.dimension_count();
     if column < dimensions {
-        let decoder = ColumnDecoder::for_dimension(own, column, version, ty)?;
+        let decoder = ColumnDecoder::for_dimension(own, column, version, ty, key)?;
         return Ok(ColumnSource::Stored {
             field: FragmentField::Dimension(column),
             decoder: Arc::new(decoder),
@@ -159,7 +160,7 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
     if !ty.reads(attribute.datatype, attribute.cell_val_num) {
         return Ok(ColumnSource::Fill);
     }
-    let decoder = ColumnDecoder::for_attribute(own, number, version, ty)?;
+    let decoder = ColumnDecoder::for_attribute(own, number, version, ty, key)?;
     Ok(ColumnSource::Stored {
         field: FragmentField::Attribute(number),
         decoder: Arc::new(decoder),
@@ -288,7 +289,11 @@ impl FragmentScan {
         scratch: &mut Scratch,
     ) -> Result<Vec<u64>> {
         let fragment = &self.fragment;
-        let pipeline = cell_numbers_pipeline(&fragment.schema, fragment.footer.version)?;
+        let pipeline = cell_numbers_pipeline(
+            &fragment.schema,
+            fragment.footer.version,
+            of.table.snapshot.storage.encryption_key(),
+        )?;
         decode_u64(&pipeline, &fetched.tile(ticket)?.values, of.cells, scratch)
             .map_err(|e| self.locate(e.with("field", "timestamps"), of.tile))
     }

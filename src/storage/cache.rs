@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use super::location::{Location, StoreId};
 use super::store::FileInfo;
 use crate::error::{Error, Result};
+use crate::filter::KeyFingerprint;
 
 /// The budget of the cache that a process shares.
 const DEFAULT_BUDGET_BYTES: u64 = 128 << 20;
@@ -29,6 +30,8 @@ pub struct CacheKey {
     path: Arc<str>,
     part: u64,
     version: Option<FileVersion>,
+    /// What was decrypted is not for those without the key.
+    encryption: Option<KeyFingerprint>,
 }
 
 /// One state of a file. Where a store has entity tags they decide: the modification time comes in different
@@ -46,7 +49,13 @@ enum Stamp {
 }
 
 impl CacheKey {
-    pub(super) fn new(location: &Location, file: &str, part: u64, info: Option<&FileInfo>) -> Self {
+    pub(super) fn new(
+        location: &Location,
+        file: &str,
+        part: u64,
+        info: Option<&FileInfo>,
+        encryption: Option<KeyFingerprint>,
+    ) -> Self {
         let version = info.map(|info| FileVersion {
             bytes: info.bytes,
             stamp: match &info.e_tag {
@@ -59,6 +68,7 @@ impl CacheKey {
             path: location.path_of(file).as_ref().into(),
             part,
             version,
+            encryption,
         }
     }
 }
@@ -244,10 +254,11 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+    use crate::filter::EncryptionKey;
 
     fn key(part: u64) -> CacheKey {
         let location = Location::local("/array").unwrap();
-        CacheKey::new(&location, "f", part, None)
+        CacheKey::new(&location, "f", part, None, None)
     }
 
     async fn load(cache: &MetadataCache, part: u64, bytes: usize) -> Arc<u64> {
@@ -264,8 +275,9 @@ mod tests {
             modified_us,
             e_tag: e_tag.map(str::to_owned),
         };
-        let key =
-            |file: &str, part, info: FileInfo| CacheKey::new(&location, file, part, Some(&info));
+        let key = |file: &str, part, info: FileInfo| {
+            CacheKey::new(&location, file, part, Some(&info), None)
+        };
         let base = key("f", 0, info(1, 1, None));
         assert_eq!(base, key("f", 0, info(1, 1, None)));
         assert_ne!(base, key("g", 0, info(1, 1, None)));
@@ -277,6 +289,16 @@ mod tests {
             key("f", 0, info(1, 1, Some("t"))),
             key("f", 0, info(1, 2, Some("t")))
         );
+    }
+
+    #[test]
+    fn what_was_decrypted_is_only_for_those_with_the_key() {
+        let location = Location::local("/array").unwrap();
+        let with = |bytes: u8| EncryptionKey::new(&[bytes; 32]).fingerprint();
+        let key = |encryption| CacheKey::new(&location, "f", 0, None, encryption);
+        assert_eq!(key(Some(with(1))), key(Some(with(1))));
+        assert_ne!(key(Some(with(1))), key(Some(with(2))));
+        assert_ne!(key(Some(with(1))), key(None));
     }
 
     #[tokio::test]

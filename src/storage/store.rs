@@ -24,6 +24,7 @@ use super::file_read;
 use super::location::Location;
 use super::request_log::{IoCounters, Request, RequestKind, RequestLog};
 use crate::error::{Error, Result, ResultExt};
+use crate::filter::{EncryptionKey, KeyFingerprint};
 
 /// How ranges become requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +104,15 @@ pub struct Storage {
     cache: Arc<MetadataCache>,
     counters: Arc<IoCounters>,
     log: Option<Arc<RequestLog>>,
+    encryption: Encryption,
+}
+
+/// The key that the array's files are read with.
+#[derive(Clone, Default)]
+struct Encryption {
+    key: Option<Arc<EncryptionKey>>,
+    /// The key is for whatever is encrypted; what is not encrypted is read all the same.
+    on_demand: bool,
 }
 
 impl Storage {
@@ -119,6 +129,7 @@ impl Storage {
             cache: MetadataCache::shared(),
             counters: Arc::default(),
             log: None,
+            encryption: Encryption::default(),
         }
     }
 
@@ -149,6 +160,36 @@ impl Storage {
     pub fn with_request_log(mut self, log: Arc<RequestLog>) -> Self {
         self.log = Some(log);
         self
+    }
+
+    /// Reads an encrypted array with this key; that the array is not encrypted is then an error.
+    #[must_use]
+    pub fn with_encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
+        self.encryption = Encryption {
+            key,
+            on_demand: false,
+        };
+        self
+    }
+
+    /// Reads with this key if the array is encrypted.
+    #[must_use]
+    pub fn with_encryption_key_on_demand(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
+        self.encryption = Encryption {
+            key,
+            on_demand: true,
+        };
+        self
+    }
+
+    /// The key to read encrypted files with.
+    pub fn encryption_key(&self) -> Option<&Arc<EncryptionKey>> {
+        self.encryption.key.as_ref()
+    }
+
+    /// Whether the key, if any, is there in case the array is encrypted.
+    pub fn has_key_on_demand(&self) -> bool {
+        self.encryption.on_demand
     }
 
     /// Counts with these counters, for example those of one query.
@@ -187,13 +228,17 @@ impl Storage {
 
     /// The key of what is parsed from `part` of `file` (0, or an offset), valid as long as the file is the one `info` tells of.
     pub fn cache_key(&self, file: &str, part: u64, info: &FileInfo) -> CacheKey {
-        CacheKey::new(&self.location, file, part, Some(info))
+        CacheKey::new(&self.location, file, part, Some(info), self.fingerprint())
     }
 
     /// As [`cache_key`](Self::cache_key), without asking the store anything: only for files that are never
     /// rewritten under the same name, as those of a fragment, whose name holds a UUID.
     pub fn cache_key_immutable(&self, file: &str, part: u64) -> CacheKey {
-        CacheKey::new(&self.location, file, part, None)
+        CacheKey::new(&self.location, file, part, None, self.fingerprint())
+    }
+
+    fn fingerprint(&self) -> Option<KeyFingerprint> {
+        self.encryption_key().map(|key| key.fingerprint())
     }
 
     /// What is directly in `folder`, relative to the array (`""` is the array itself). A folder that does not exist is empty.

@@ -45,7 +45,8 @@ impl Fragment {
         let load = async {
             let range = self.section_range(start, "R-tree")?;
             let bytes = storage.read_range(&path, range).await?;
-            let tile = generic_tile::decode(&bytes, "R-tree").context("file", || &path)?;
+            let tile = generic_tile::decode(&bytes, "R-tree", storage.encryption_key())
+                .context("file", || &path)?;
             let mbrs = Mbrs::decode(&tile.data, &self.schema, self.footer.sparse_tile_count)
                 .context("file", || &path)?;
             let size = tile.data.len();
@@ -110,7 +111,8 @@ impl Fragment {
             let bytes = fetched
                 .next()
                 .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))?;
-            let tile = generic_tile::decode(&bytes, section.what).context("file", || &path)?;
+            let tile = generic_tile::decode(&bytes, section.what, storage.encryption_key())
+                .context("file", || &path)?;
             let values = decode_u64s(&tile.data, section.what).context("file", || &path)?;
             let size = values.len().saturating_mul(8);
             loaded.push(cache.insert(self.cache_key(storage, section.start), values, size));

@@ -82,13 +82,18 @@ fn a_lying_generic_tile_costs_no_memory() {
     for filters in [ONE_GZIP, NO_FILTERS] {
         let filtered = tile(&[(claim as usize, metadata.clone(), data.clone())]);
         assert!(
-            generic_tile::decode(&boxed(filters, u64::from(claim), 0, &filtered), "test").is_err()
+            generic_tile::decode(
+                &boxed(filters, u64::from(claim), 0, &filtered),
+                "test",
+                None
+            )
+            .is_err()
         );
         metadata.clear();
     }
     // More chunks than bytes.
     let filtered = u64::MAX.to_le_bytes();
-    assert!(generic_tile::decode(&boxed(ONE_GZIP, 1, 0, &filtered), "test").is_err());
+    assert!(generic_tile::decode(&boxed(ONE_GZIP, 1, 0, &filtered), "test", None).is_err());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 )]
 
 mod encoders;
+mod encryption;
 mod hostile;
 mod round_trip;
 mod vectors;
@@ -32,7 +33,7 @@ fn pipeline(filters: &[Filter], context: &TileContext) -> Result<Pipeline> {
         max_chunk_bytes: 65536,
         filters: filters.to_vec(),
     };
-    Pipeline::new(&list, context)
+    Pipeline::new(&list, context, None)
 }
 
 /// A tile of chunks given as original size, metadata, data.

@@ -265,8 +265,12 @@ fn an_offsets_tile_without_chunks_overrules_the_version() {
         max_chunk_bytes: 65536,
         filters: vec![Filter::Rle],
     };
-    assert!(!Pipeline::new(&list, &context).unwrap().produces_offsets());
-    let forced = Pipeline::with_offsets_in_data(&list, &context).unwrap();
+    assert!(
+        !Pipeline::new(&list, &context, None)
+            .unwrap()
+            .produces_offsets()
+    );
+    let forced = Pipeline::with_offsets_in_data(&list, &context, None).unwrap();
     assert!(forced.unwrap().produces_offsets());
     assert!(is_empty_tile(&[0; 8]).unwrap());
 }
@@ -311,13 +315,14 @@ fn empty_chunks_and_tiles_hold_nothing() {
 }
 
 #[test]
-fn encryption_and_webp_are_refused_by_name() {
-    for (filter, name) in [(Filter::Aes256Gcm, "aes_256_gcm"), (Filter::WebP, "webp")] {
-        let error = pipeline(&[Filter::Zstd, filter], &context(Datatype::UInt8, false));
-        let error = error.unwrap_err();
-        assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
-        assert!(error.to_string().contains(name), "{error}");
-    }
+fn webp_is_refused_by_name() {
+    let error = pipeline(
+        &[Filter::Zstd, Filter::WebP],
+        &context(Datatype::UInt8, false),
+    );
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
+    assert!(error.to_string().contains("webp"), "{error}");
 }
 
 /// A generic tile around `filtered` with the pipeline `filters`.
@@ -344,30 +349,30 @@ fn a_generic_tile_ends_where_its_header_says() {
     let mut bytes = boxed(NO_FILTERS, 4, 0, &filtered);
     let len = bytes.len();
     bytes.extend_from_slice(b"the next tile");
-    let decoded = generic_tile::decode(&bytes, "test").unwrap();
+    let decoded = generic_tile::decode(&bytes, "test", None).unwrap();
     assert_eq!(decoded.data, b"abcd");
     assert_eq!(decoded.consumed, len);
     assert_eq!(decoded.version, 22);
     assert_eq!(generic_tile::encoded_len(&bytes).unwrap(), len as u64);
     for len in 0..len {
-        assert!(generic_tile::decode(&bytes[..len], "test").is_err());
+        assert!(generic_tile::decode(&bytes[..len], "test", None).is_err());
     }
     for wrong in [3, 5, u64::MAX] {
         let bytes = boxed(NO_FILTERS, wrong, 0, &filtered);
-        assert!(generic_tile::decode(&bytes, "test").is_err());
+        assert!(generic_tile::decode(&bytes, "test", None).is_err());
     }
 }
 
 #[test]
 fn an_empty_generic_tile_has_no_chunks() {
-    let decoded = generic_tile::decode(&boxed(ONE_GZIP, 0, 0, &[0; 8]), "test").unwrap();
+    let decoded = generic_tile::decode(&boxed(ONE_GZIP, 0, 0, &[0; 8]), "test", None).unwrap();
     assert!(decoded.data.is_empty());
 }
 
 #[test]
 fn an_encrypted_generic_tile_says_so() {
-    let error = generic_tile::decode(&boxed(ONE_GZIP, 0, 1, &[0; 8]), "test").unwrap_err();
-    assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
+    let error = generic_tile::decode(&boxed(ONE_GZIP, 0, 1, &[0; 8]), "test", None).unwrap_err();
+    assert_eq!(error.kind(), crate::error::ErrorKind::Encryption);
     assert!(
         error.to_string().contains("the array is encrypted"),
         "{error}"

@@ -4,13 +4,15 @@
 //! an empty stub that is never read; and the fragment's own schema says whether there are validity tiles, which
 //! may differ from the column's nullability after the schema evolved.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 
 use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls, zeroed};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
+use crate::filter::{EncryptionKey, Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
@@ -51,6 +53,7 @@ impl ColumnDecoder {
         dimension: usize,
         fragment_version: FormatVersion,
         ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
     ) -> Result<Self> {
         let field = schema
             .dimensions
@@ -64,7 +67,7 @@ impl ColumnDecoder {
             filters: schema.dimension_filters(dimension),
             nullable: false,
         };
-        Self::new(schema, &field, fragment_version, ty)
+        Self::new(schema, &field, fragment_version, ty, key)
             .context(field.role, || field.name.to_owned())
     }
 
@@ -74,6 +77,7 @@ impl ColumnDecoder {
         attribute: usize,
         fragment_version: FormatVersion,
         ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
     ) -> Result<Self> {
         let field = schema
             .attributes
@@ -87,7 +91,7 @@ impl ColumnDecoder {
             filters: &field.filters,
             nullable: field.nullable,
         };
-        Self::new(schema, &field, fragment_version, ty)
+        Self::new(schema, &field, fragment_version, ty, key)
             .context(field.role, || field.name.to_owned())
     }
 
@@ -96,6 +100,7 @@ impl ColumnDecoder {
         field: &Stored<'_>,
         fragment_version: FormatVersion,
         ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
     ) -> Result<Self> {
         if !ty.reads(field.datatype, field.cell_val_num) {
             return Err(Error::unsupported(format!(
@@ -114,7 +119,7 @@ impl ColumnDecoder {
                 fragment_version,
                 var_data,
             };
-            Pipeline::new(filters, &context)
+            Pipeline::new(filters, &context, key)
         };
         let cell_bytes = ty.cell_bytes();
         let element_bytes = field.datatype.size();

@@ -2,10 +2,12 @@
 //!
 //! All are one `u64` per cell, filtered by the schema's coords filters.
 
+use std::sync::Arc;
+
 use arrow::buffer::{Buffer, MutableBuffer};
 
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
+use crate::filter::{EncryptionKey, Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
@@ -14,6 +16,7 @@ use crate::format::version::FormatVersion;
 pub fn cell_numbers_pipeline(
     schema: &ArraySchema,
     fragment_version: FormatVersion,
+    key: Option<&Arc<EncryptionKey>>,
 ) -> Result<Pipeline> {
     let context = TileContext {
         datatype: Datatype::UInt64,
@@ -22,7 +25,7 @@ pub fn cell_numbers_pipeline(
         fragment_version,
         var_data: false,
     };
-    Pipeline::new(&schema.coords_filters, &context).context("filters", || "coords")
+    Pipeline::new(&schema.coords_filters, &context, key).context("filters", || "coords")
 }
 
 /// The numbers of a tile of `cells` cells.

@@ -82,7 +82,14 @@ fn column_type(attribute: &Attribute) -> ColumnType {
 }
 
 fn decoder(attribute: &Attribute) -> ColumnDecoder {
-    ColumnDecoder::for_attribute(&schema(attribute), 0, VERSION, &column_type(attribute)).unwrap()
+    ColumnDecoder::for_attribute(
+        &schema(attribute),
+        0,
+        VERSION,
+        &column_type(attribute),
+        None,
+    )
+    .unwrap()
 }
 
 fn fixed(values: Bytes) -> TileBytes {
@@ -163,7 +170,7 @@ fn a_dimension_and_its_pipeline() {
     let schema = schema(&attribute(Datatype::Int8, CellValNum::Fixed(1), false));
     let dimension = &schema.dimensions[0];
     let ty = ColumnType::of_dimension(dimension, &TypeOptions::default()).unwrap();
-    let decoder = ColumnDecoder::for_dimension(&schema, 0, VERSION, &ty).unwrap();
+    let decoder = ColumnDecoder::for_dimension(&schema, 0, VERSION, &ty, None).unwrap();
     let array = decoder.decode(
         &fixed(tile(&[&7i32.to_le_bytes()])),
         1,
@@ -171,10 +178,10 @@ fn a_dimension_and_its_pipeline() {
         &mut Scratch::default(),
     );
     assert_eq!(array.unwrap().as_ref(), &Int32Array::from(vec![7]));
-    assert!(ColumnDecoder::for_dimension(&schema, 1, VERSION, &ty).is_err());
-    assert!(ColumnDecoder::for_attribute(&schema, 1, VERSION, &ty).is_err());
+    assert!(ColumnDecoder::for_dimension(&schema, 1, VERSION, &ty, None).is_err());
+    assert!(ColumnDecoder::for_attribute(&schema, 1, VERSION, &ty, None).is_err());
     // The attribute is INT8, the column INT32.
-    assert!(ColumnDecoder::for_attribute(&schema, 0, VERSION, &ty).is_err());
+    assert!(ColumnDecoder::for_attribute(&schema, 0, VERSION, &ty, None).is_err());
 }
 
 #[test]
@@ -262,9 +269,14 @@ fn nullability_that_changed_with_the_schema() {
     let required = attribute(Datatype::Int32, CellValNum::Fixed(1), false);
     let scratch = &mut Scratch::default();
     let value = tile(&[&1i32.to_le_bytes()]);
-    let old_required =
-        ColumnDecoder::for_attribute(&schema(&required), 0, VERSION, &column_type(&nullable))
-            .unwrap();
+    let old_required = ColumnDecoder::for_attribute(
+        &schema(&required),
+        0,
+        VERSION,
+        &column_type(&nullable),
+        None,
+    )
+    .unwrap();
     assert_eq!(
         old_required
             .decode(&fixed(value.clone()), 1, 0, scratch)
@@ -272,9 +284,14 @@ fn nullability_that_changed_with_the_schema() {
             .null_count(),
         0
     );
-    let old_nullable =
-        ColumnDecoder::for_attribute(&schema(&nullable), 0, VERSION, &column_type(&required))
-            .unwrap();
+    let old_nullable = ColumnDecoder::for_attribute(
+        &schema(&nullable),
+        0,
+        VERSION,
+        &column_type(&required),
+        None,
+    )
+    .unwrap();
     let valid = |byte| TileBytes {
         values: value.clone(),
         var: None,
@@ -406,7 +423,7 @@ fn the_fill_of_an_enumeration_is_null_over_the_same_values() {
 #[test]
 fn numbers_of_cells() {
     let schema = schema(&attribute(Datatype::Int8, CellValNum::Fixed(1), false));
-    let pipeline = cell_numbers_pipeline(&schema, VERSION).unwrap();
+    let pipeline = cell_numbers_pipeline(&schema, VERSION, None).unwrap();
     let scratch = &mut Scratch::default();
     let decoded = decode_u64(&pipeline, &offsets(&[1, u64::MAX]), 2, scratch).unwrap();
     assert_eq!(decoded, [1, u64::MAX]);

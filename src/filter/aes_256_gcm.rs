@@ -1,0 +1,114 @@
+//! AES-256-GCM (specification: "Encryption Filters").
+//!
+//! Chunk metadata: `u32 metadata parts, u32 data parts`, then per part, metadata parts first, `u32 plain bytes, u32
+//! cipher bytes`, a nonce of 12 bytes and a tag of 16. Chunk data: the cipher texts in that order. As with a compressor,
+//! the metadata of the filters before it (in the order of writing) are inside: what is decrypted replaces them.
+//!
+//! A cipher text is as long as its plain text, so what comes out is bounded by what is there. The plain text is made where
+//! it is wanted; it is not looked at before the tag was found to be right.
+
+use aes_gcm::aead::AeadInPlace;
+use aes_gcm::aead::generic_array::GenericArray;
+
+use super::compression::Target;
+use super::encryption_key::EncryptionKey;
+use super::parts;
+use super::scratch::Buffer;
+use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
+
+const NONCE_BYTES: usize = 12;
+const TAG_BYTES: usize = 16;
+/// Bytes of chunk metadata for one part.
+const PART_BYTES: usize = 8 + NONCE_BYTES + TAG_BYTES;
+const NAME: &str = "aes_256_gcm";
+
+/// Undoes the filter: data into `target`, restored metadata into `restored`.
+pub(super) fn decode(
+    key: &EncryptionKey,
+    metadata: &mut Cursor<'_>,
+    input: &[u8],
+    target: Target<'_>,
+    restored: &mut Buffer,
+) -> Result<()> {
+    let metadata_parts = metadata.count_u32(PART_BYTES, "number of encrypted metadata parts")?;
+    let data_parts = metadata.count_u32(PART_BYTES, "number of encrypted data parts")?;
+    let mut input = input;
+    for _ in 0..metadata_parts {
+        let part = Part::next(metadata, &mut input)?;
+        part.decrypt(key, restored.extend(part.cipher_text.len()))?;
+    }
+    match target {
+        Target::Growing(buffer) => {
+            for _ in 0..data_parts {
+                let part = Part::next(metadata, &mut input)?;
+                part.decrypt(key, buffer.extend(part.cipher_text.len()))?;
+            }
+        }
+        Target::Exact(mut out) => {
+            for _ in 0..data_parts {
+                let part = Part::next(metadata, &mut input)?;
+                part.decrypt(
+                    key,
+                    parts::take_front(&mut out, part.cipher_text.len(), NAME)?,
+                )?;
+            }
+            parts::expect_full(out, NAME)?;
+        }
+    }
+    if input.is_empty() {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "{NAME}: {} bytes of the chunk belong to no encrypted part",
+        input.len()
+    )))
+}
+
+struct Part<'a> {
+    nonce: [u8; NONCE_BYTES],
+    tag: [u8; TAG_BYTES],
+    cipher_text: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    fn next(metadata: &mut Cursor<'_>, input: &mut &'a [u8]) -> Result<Self> {
+        let plain_bytes = metadata.u32("plain bytes of an encrypted part")?;
+        let cipher_bytes = metadata.u32("cipher bytes of an encrypted part")?;
+        if plain_bytes != cipher_bytes {
+            return Err(Error::corrupt(format!(
+                "{NAME}: a part has {cipher_bytes} encrypted bytes for {plain_bytes}, expected the same number"
+            )));
+        }
+        let nonce = metadata.array("nonce of an encrypted part")?;
+        let tag = metadata.array("tag of an encrypted part")?;
+        let (cipher_text, rest) = usize::try_from(cipher_bytes)
+            .ok()
+            .and_then(|len| input.split_at_checked(len))
+            .ok_or_else(|| {
+                Error::corrupt(format!(
+                    "{NAME}: a part claims {cipher_bytes} bytes but {} remain in the chunk",
+                    input.len()
+                ))
+            })?;
+        *input = rest;
+        Ok(Self {
+            nonce,
+            tag,
+            cipher_text,
+        })
+    }
+
+    /// Decrypts into `out`, which has the length of the cipher text.
+    fn decrypt(&self, key: &EncryptionKey, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(self.cipher_text);
+        let nonce = GenericArray::from_slice(&self.nonce);
+        let tag = GenericArray::from_slice(&self.tag);
+        let done = key.cipher.decrypt_in_place_detached(nonce, &[], out, tag);
+        done.map_err(|_| {
+            Error::encryption(
+                "the encryption key does not fit, or the data were changed after they were written",
+            )
+        })
+    }
+}
