@@ -95,7 +95,7 @@ async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails
     let path = format!("{GROUP_FOLDER}/{}", file.name);
     let load = async {
         let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "group details")?;
+        let tile = generic_tile::decode(&bytes, "group details", storage.encryption_key())?;
         let details = GroupDetails::decode(&tile.data)?;
         let size = details.members.len().saturating_mul(MEMBER_OVERHEAD);
         Ok((details, size.saturating_add(tile.data.len())))
