@@ -2,7 +2,7 @@
 
 The Python classes of tiledb-py hide what a differential test needs: every datatype, raw validity bytes, exact float bits, embedded NULs.
 So arrays are made and read through the C API, with raw buffers both ways. Every call is checked; a refusal raises `TileDBError`.
-The library is loaded here but no context is created at import: callers fork one process per array, and libtiledb's threads do not survive a fork.
+Nothing is loaded at import: callers fork one process per array, because libtiledb may crash, its threads do not survive a fork, and another process may want another release.
 """
 
 import ctypes as ct
@@ -26,23 +26,31 @@ class TileDBError(Exception):
     """libtiledb refused a call."""
 
 
-def _load():
+def load(path=None):
+    """Loads libtiledb: the one inside the installed wheel, or another release's. Once per process, before the first context."""
+    global _lib
+    _lib = ct.CDLL(path or installed())
+
+
+def installed():
     package = os.path.dirname(importlib.util.find_spec("tiledb").origin)
     found = glob.glob(os.path.join(package + ".libs", "libtiledb*")) + glob.glob(os.path.join(package, "libtiledb.so*"))
     if not found:
         raise RuntimeError("no libtiledb shared library beside the tiledb package in " + package)
-    return ct.CDLL(found[0])
+    return found[0]
 
 
-_lib = _load()
+_lib = None
 
 
 class Context:
     """A libtiledb context with its own configuration; `call` checks every return code."""
 
-    def __init__(self, **settings):
-        self.ptr = ct.c_void_p()
-        config = make_config({"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **settings})
+    def __init__(self, settings=None):
+        if _lib is None:
+            load()
+        self.ptr, self.settings = ct.c_void_p(), {"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **(settings or {})}
+        config = make_config(self.settings)
         if _lib.tiledb_ctx_alloc(config, ct.byref(self.ptr)) != 0:
             raise TileDBError("cannot make a context")
 
@@ -113,12 +121,15 @@ class OpenArray:
         return bool(empty.value)
 
     def query(self, layout, ranges, buffers):
-        """Runs one query. `ranges`: (dimension, lo, hi) numpy scalars; `buffers`: {name: Buffer}. True when the query completed."""
+        """Runs one query. `ranges`: (dimension, lo, hi) numpy scalars or bytes; `buffers`: {name: Buffer}. True when the query completed."""
         query = self.ctx.new("query_alloc", self.ptr, ct.c_int(self.kind))
         self.ctx.call("query_set_layout", query, ct.c_int(layout))
         if ranges:
             subarray = self.ctx.new("subarray_alloc", self.ptr)
             for dim_index, lo, hi in ranges:
+                if isinstance(lo, bytes):
+                    self.ctx.call("subarray_add_range_var", subarray, ct.c_uint32(dim_index), ct.c_char_p(lo), ct.c_uint64(len(lo)), ct.c_char_p(hi), ct.c_uint64(len(hi)))
+                    continue
                 lo, hi = np.array([lo]), np.array([hi])
                 self.ctx.call("subarray_add_range", subarray, ct.c_uint32(dim_index), _address(lo), _address(hi), None)
             self.ctx.call("query_set_subarray_t", query, subarray)
@@ -131,13 +142,29 @@ class OpenArray:
             self.ctx.call("query_finalize", query)
         return status.value == COMPLETED
 
-    def delete_where(self, field, op, value):
-        """Writes a delete condition `field op value` (raw bytes)."""
-        condition = self.ctx.new("query_condition_alloc")
-        self.ctx.call("query_condition_init", condition, field.encode(), ct.c_char_p(value), ct.c_uint64(len(value)), ct.c_int(op))
+    def delete_where(self, condition):
+        """Writes a delete condition, made by one of the functions below."""
         query = self.ctx.new("query_alloc", self.ptr, ct.c_int(DELETE))
         self.ctx.call("query_set_condition", query, condition)
         self.ctx.call("query_submit", query)
+
+    def put_metadata(self, key, datatype, count, value):
+        self.ctx.call("array_put_metadata", self.ptr, key.encode(), ct.c_int(datatype), ct.c_uint32(count), ct.c_char_p(value) if count else None)
+
+    def delete_metadata(self, key):
+        self.ctx.call("array_delete_metadata", self.ptr, key.encode())
+
+    def metadata(self):
+        """{key: (datatype, count, raw value)} as far as the window shows it; `sizes` of datatypes are the caller's business."""
+        number, out = ct.c_uint64(), {}
+        self.ctx.call("array_get_metadata_num", self.ptr, ct.byref(number))
+        for index in range(number.value):
+            key, key_size, datatype, count, value = ct.c_char_p(), ct.c_uint32(), ct.c_int(), ct.c_uint32(), ct.c_void_p()
+            self.ctx.call("array_get_metadata_from_index", self.ptr, ct.c_uint64(index), ct.byref(key), ct.byref(key_size), ct.byref(datatype), ct.byref(count), ct.byref(value))
+            size = ct.c_uint64()
+            size.value = _lib.tiledb_datatype_size(datatype) * count.value
+            out[ct.string_at(key, key_size.value).decode()] = (datatype.value, count.value, ct.string_at(value, size.value) if value.value and count.value else b"")
+        return out
 
 
 class Buffer:
@@ -165,9 +192,48 @@ def _address(array):
     return ct.c_void_p(array.ctypes.data)
 
 
+def condition(ctx, field, op, value):
+    """`field op value`, the value as raw bytes."""
+    handle = ctx.new("query_condition_alloc")
+    ctx.call("query_condition_init", handle, field.encode(), ct.c_char_p(value), ct.c_uint64(len(value)), ct.c_int(op))
+    return handle
+
+
+def membership(ctx, field, op, values):
+    """`field IN (…)` or NOT IN, the members as raw bytes."""
+    data, offsets = b"".join(values), np.cumsum([0] + [len(v) for v in values[:-1]]).astype(np.uint64)
+    return ctx.new("query_condition_alloc_set_membership", field.encode(), ct.c_char_p(data), ct.c_uint64(len(data)), _address(offsets), ct.c_uint64(offsets.nbytes), ct.c_int(op))
+
+
+def combined(ctx, left, right, op):
+    """AND is 0, OR is 1."""
+    return ctx.new("query_condition_combine", left, right, ct.c_int(op))
+
+
+def negated(ctx, inner):
+    return ctx.new("query_condition_negate", inner)
+
+
+def fragment_facts(ctx, uri, dims):
+    """{fragment name: (name of the schema it was written with, its box)}; `dims`: the numpy types of the dimensions, all of fixed size, or nothing."""
+    info, number, out = ctx.new("fragment_info_alloc", uri.encode()), ct.c_uint32(), {}
+    ctx.call("fragment_info_load", info)
+    ctx.call("fragment_info_get_fragment_num", info, ct.byref(number))
+    for index in range(number.value):
+        where, schema, box = ct.c_char_p(), ct.c_char_p(), []
+        ctx.call("fragment_info_get_fragment_uri", info, ct.c_uint32(index), ct.byref(where))
+        ctx.call("fragment_info_get_array_schema_name", info, ct.c_uint32(index), ct.byref(schema))
+        for dim, dtype in enumerate(dims):
+            bounds = np.zeros(2, dtype)
+            ctx.call("fragment_info_get_non_empty_domain_from_index", info, ct.c_uint32(index), ct.c_uint32(dim), _address(bounds))
+            box.append(tuple(bounds.tolist()))
+        out[where.value.decode().rstrip("/").rsplit("/", 1)[1]] = schema.value.decode(), box
+    return out
+
+
 def consolidate(ctx, uri, settings, fragments=None):
     small = {"sm.consolidation.total_buffer_size": 2**25, "sm.consolidation.buffer_size": 2**20, "sm.mem.total_budget": 2**28}
-    config = make_config({"sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **small, **settings})
+    config = make_config({**ctx.settings, **small, **settings})
     if fragments:
         names = (ct.c_char_p * len(fragments))(*[f.encode() for f in fragments])
         ctx.call("array_consolidate_fragments", uri.encode(), names, ct.c_uint64(len(fragments)), config)
@@ -175,5 +241,5 @@ def consolidate(ctx, uri, settings, fragments=None):
         ctx.call("array_consolidate", uri.encode(), config)
 
 
-def vacuum(ctx, uri, mode):
-    ctx.call("array_vacuum", uri.encode(), make_config({"sm.vacuum.mode": mode}))
+def vacuum(ctx, uri, settings):
+    ctx.call("array_vacuum", uri.encode(), make_config({**ctx.settings, **settings}))

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 import values
-from ctiledb import DELETE, ROW_MAJOR, UNORDERED, WRITE, Buffer, OpenArray, TileDBError, consolidate, vacuum
+from ctiledb import DELETE, ROW_MAJOR, UNORDERED, WRITE, Buffer, OpenArray, TileDBError, condition, consolidate, vacuum
 from fieldtypes import FLOATS, TEXTS, size_of
 
 
@@ -122,7 +122,12 @@ def write_dense(rng, ctx, uri, schema, windows, time, life):
 
 
 def random_column(rng, attr, count):
-    """The buffer of one attribute: a pool of odd values drawn at random, in runs, in order, or one constant."""
+    """The buffer of one attribute."""
+    return pack(attr, *random_cells(rng, attr, count))
+
+
+def random_cells(rng, attr, count):
+    """(raw cells, validity or None) of one attribute: a pool of odd values drawn at random, in runs, in order, or one constant."""
     pool = [values.random_cell(rng, attr) for _ in range(rng.choice([1, 3, 20, 200]))]
     cells = rng.choices(pool, k=count)
     shape = rng.choice(["random", "random", "ordered", "runs"])
@@ -135,7 +140,7 @@ def random_column(rng, attr, count):
     if attr.nullable:
         share = rng.choice([0.0, 0.0, 0.1, 0.5, 1.0])
         validity = np.array([int(rng.random() >= share) for _ in range(count)], np.uint8)
-    return pack(attr, cells, validity)
+    return cells, validity
 
 
 def pack(field, cells, validity):
@@ -162,7 +167,7 @@ def delete(rng, ctx, uri, schema, pools, time, life):
         return
     try:
         with OpenArray(ctx, uri, DELETE, end=time) as array:
-            array.delete_where(field.name, op, value)
+            array.delete_where(condition(ctx, field.name, op, value))
         life.timestamps.append(time)
         life.deletes.append(time)
         life.note(f"delete at {time}: {field.name!r} op {op} {value.hex()}", "delete condition")
@@ -190,7 +195,7 @@ def tidy(rng, ctx, uri, life):
         consolidate(ctx, uri, settings, chosen)
         life.note(f"consolidate {what} {settings} {chosen}", "consolidated " + what)
         if rng.random() < 0.5:
-            vacuum(ctx, uri, settings["sm.consolidation.mode"])
+            vacuum(ctx, uri, {"sm.vacuum.mode": settings["sm.consolidation.mode"]})
             life.note("vacuum", "vacuumed")
     except TileDBError as refusal:
         life.note(f"consolidate {what} refused: {refusal}")

@@ -76,6 +76,14 @@ class Enumeration:
     offsets: object = None  # numpy u64 or None
     ordered: bool = False
 
+    def pieces(self):
+        """The members as raw bytes."""
+        if self.offsets is None:
+            size = size_of(self.datatype)
+            return [self.raw[i : i + size] for i in range(0, len(self.raw), size)]
+        bounds = [*self.offsets.tolist(), len(self.raw)]
+        return [self.raw[a:b] for a, b in zip(bounds, bounds[1:])]
+
 
 @dataclass
 class Field:
@@ -120,6 +128,21 @@ class Field:
     @property
     def is_list(self):
         return self.ncell != 1 and self.datatype not in TEXTS + BINARIES and self.datatype not in WIDE_TEXTS
+
+    def default_fill(self):
+        """The fill value where the schema gives none."""
+        if self.fill is not None:
+            return self.fill
+        if self.datatype in FLOATS:
+            one = np.array([np.nan], self.dtype).tobytes()
+        elif self.datatype in INTEGERS:
+            low, high = int_range(self.datatype)
+            one = np.array([low or high], self.dtype).tobytes()
+        elif "TIME_" in self.datatype:
+            one = np.array([NAT], self.dtype).tobytes()
+        else:
+            one = b"\x80" if self.datatype == "CHAR" else bytes(size_of(self.datatype))
+        return one if self.is_var else one * self.ncell
 
     def canonical_type(self):
         """The Arrow type design promises for this column."""

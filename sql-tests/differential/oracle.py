@@ -8,12 +8,16 @@ import math
 import os
 import pickle
 import random
+import re
 import shutil
 import traceback
+from collections import Counter
 
 import numpy as np
 
+import compare
 import data_gen
+import history
 import schema_gen
 from ctiledb import READ, ROW_MAJOR, UNORDERED, Buffer, Context, OpenArray, TileDBError
 
@@ -24,20 +28,30 @@ class Dropped(Exception):
     """The case says nothing: libtiledb refused, or it grew too large."""
 
 
-def read_window(ctx, uri, schema, cells_written, start, end):
+class View:
+    """One look at one array: where, the time window, further table options, and what must be seen there."""
+
+    def __init__(self, uri, start, end, fields, columns, more=None):
+        self.uri, self.start, self.end, self.fields, self.columns, self.more = uri, start, end, fields, columns, more or {}
+        self.must_refuse = None  # a reason why there is nothing to be seen
+        self.rival, self.quarrel = None, None  # another opinion on the columns, and why it may be right
+
+
+def read_window(ctx, uri, schema, cells_written, start, end, by_ranges=False):
     """Columns (lists of canonical values, dimensions first) of the array in the inclusive window [start, end]."""
     with OpenArray(ctx, uri, READ, start, end) as array:
         first = schema.dims[0]
         if array.is_empty(0, first.is_var, first.dtype):
             return [[] for _ in schema.fields]
         if schema.sparse:
-            return read_sparse(array, schema, cells_written)
+            return read_sparse(array, schema, cells_written, by_ranges)
         return read_dense(array, schema)
 
 
-def read_sparse(array, schema, cells_written):
+def read_sparse(array, schema, cells_written, by_ranges):
     buffers = {f.name: room(f, cells_written + 1) for f in schema.fields}
-    if not array.query(UNORDERED, None, buffers):
+    ranges = [(i, *([b"", b"\x7f" * 99] if d.is_var else map(d.dtype.type, d.domain))) for i, d in enumerate(schema.dims)] if by_ranges else None
+    if not array.query(UNORDERED, ranges, buffers):
         raise Dropped("incomplete read")
     return [f.cells(*buffers[f.name].filled()) for f in schema.fields]
 
@@ -72,8 +86,9 @@ def random_windows(rng, timestamps):
     return list(dict.fromkeys(w for w in windows if w[1] is None or w[0] <= w[1]))
 
 
-def never_written(rng, schema, life, start, end, columns, _):
+def never_written(rng, schema, life, view):
     """The same window with never-written cells as NULLs or left out, where the writes say which these are: consolidation writes fill values."""
+    start, end, columns = view.start, view.end, view.columns
     boxes = [box for time, box in life.boxes if start <= time and (end is None or time <= end)]
     if schema.sparse or not boxes or any(f.startswith(("consolidated", "refused")) for f in life.features):
         return []
@@ -85,7 +100,14 @@ def never_written(rng, schema, life, start, end, columns, _):
     else:
         columns = columns[: len(schema.dims)] + [[v if w else None for v, w in zip(column, written)] for column in columns[len(schema.dims) :]]
     life.features.add("empty cells " + mode)
-    return [(start, end, columns, {"tiledb.empty_cells": mode})]
+    return [View(view.uri, start, end, view.fields, columns, {"tiledb.empty_cells": mode})]
+
+
+def story(schema):
+    """A schema in words."""
+    return [*[repr(f) for f in schema.fields],
+            f"cell order {schema.cell_order}, tile order {schema.tile_order}, capacity {schema.capacity}, duplicates {schema.allows_dups}",
+            f"coords {schema.coords}, offsets {schema.offsets}, validity {schema.validity}", ""]
 
 
 def make_case(seed, folder):
@@ -97,9 +119,9 @@ def make_case(seed, folder):
         schema_gen.create(ctx, uri, schema)
         life = data_gen.live(rng, ctx, uri, schema)
         ctx = Context()
-        windows = [(start, end, read_window(ctx, uri, schema, life.cells, start, end), {}) for start, end in random_windows(rng, life.timestamps)]
-        windows += never_written(rng, schema, life, *windows[-1])
-        answer = {"schema": schema, "life": life, "windows": windows, "rng": rng.getstate()}
+        views = [View(uri, start, end, schema.fields, read_window(ctx, uri, schema, life.cells, start, end)) for start, end in random_windows(rng, life.timestamps)]
+        views += never_written(rng, schema, life, views[-1])
+        answer = {"features": schema.features | life.features, "notes": story(schema) + life.notes, "views": views}
     except (TileDBError, Dropped) as refusal:
         answer = {"dropped": str(refusal)}
     except Exception:  # a fault of this tool: shown as such, never hidden
@@ -108,20 +130,116 @@ def make_case(seed, folder):
         pickle.dump(answer, out)
 
 
-def case_in_child(seed, folder, timeout=60):
-    """The case of a seed, or {"dropped": reason} when libtiledb crashes, hangs or refuses."""
-    import multiprocessing
-
+def case_in_child(seed, folder):
+    """The case of a seed, or {"dropped": reason} when libtiledb crashes, hangs or refuses. Seeds that begin with h are histories."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    child = multiprocessing.get_context("fork").Process(target=make_case, args=(seed, folder))
+    trouble = in_child(make_history if seed.startswith("h") else make_case, (seed, folder))
+    if trouble:
+        return {"dropped": trouble}
+    with open(os.path.join(folder, "case.pkl"), "rb") as source:
+        case = pickle.load(source)
+    return settle(case, folder) if "windows" in case else case
+
+
+def in_child(target, args, timeout=60):
+    """Runs a function in a forked process; None, or what became of the process."""
+    import multiprocessing
+
+    child = multiprocessing.get_context("fork").Process(target=target, args=args)
     child.start()
     child.join(timeout)
     if child.is_alive():
         child.kill()
         child.join()
-        return {"dropped": "libtiledb hangs"}
-    if child.exitcode != 0:
-        return {"dropped": f"libtiledb crashes ({child.exitcode})"}
-    with open(os.path.join(folder, "case.pkl"), "rb") as source:
-        return pickle.load(source)
+        return "libtiledb hangs"
+    return f"libtiledb crashes ({child.exitcode})" if child.exitcode else None
+
+
+# --- histories --------------------------------------------------------------------------------------------------------------------------
+
+def make_history(seed, folder):
+    """Makes the history of a seed and pickles it with the model's answers. Runs in a forked child."""
+    try:
+        told = history.make(seed, folder)
+        answer = {"features": told.features, "notes": story(told.model.versions[0].schema) + told.notes, "windows": told.windows, "cells": told.cells, "settings": told.settings}
+    except (TileDBError, Dropped) as refusal:
+        answer = {"dropped": str(refusal)}
+    except Exception:
+        answer = {"broken": traceback.format_exc()}
+    with open(os.path.join(folder, "case.pkl"), "wb") as out:
+        pickle.dump(answer, out)
+
+
+def settle(case, folder):
+    """Asks libtiledb about every window, and decides what must be seen: where it and the model agree, that; where libtiledb fails and the model has no doubt, the model's; where both
+    refuse, an error. Where they disagree, both are kept."""
+    case["views"], case["tally"] = [], Counter()
+    for window, (verdict, said) in zip(case["windows"], second_opinions(case, folder)):
+        schema, answer, doubts = window.schema, window.answer, sorted(window.doubts)
+        view = View(window.uri, window.start, window.end, schema.fields, answer, window.more)
+        if verdict == "rows":
+            view.columns = said
+            if answer is None:
+                view.quarrel = f"the model refuses: {window.silence}"
+            elif difference := compare.row_difference(list(zip(*answer)), list(zip(*said))):
+                view.rival, view.quarrel = answer, ", ".join(doubts) or "no doubt"
+                case["notes"].append(f"window {window.start} to {window.end} of {window.uri}: libtiledb against the model ({view.quarrel}): {difference}")
+            case["tally"]["libtiledb and the model agree" if not view.quarrel else "they disagree: " + view.quarrel] += 1
+        elif answer is not None and not doubts:
+            case["tally"]["the model alone: " + said] += 1
+        elif answer is None and verdict == "error":
+            view.must_refuse = f"libtiledb: {said}; the model: {window.silence}"
+            case["tally"]["both refuse"] += 1
+        else:
+            case["tally"][f"not asked: {said}; {', '.join(doubts) or window.silence}"] += 1
+            continue
+        case["views"].append(view)
+    del case["windows"]
+    return case
+
+
+def second_opinions(case, folder):
+    """Per window ("rows", columns), ("error", text) or ("crash", text)."""
+    path, out = os.path.join(folder, "answers.pkl"), []
+    by_ranges = False
+    while len(out) < len(case["windows"]):
+        if os.path.exists(path):
+            os.remove(path)
+        trouble = in_child(read_all, (case, len(out), by_ranges, path), 20)
+        fresh = list(pickled(path))
+        out += fresh
+        if not fresh and (by_ranges or not trouble):
+            out.append(("crash", trouble or "no answer"))
+        by_ranges = bool(trouble) and not fresh and not by_ranges
+    return out
+
+
+def read_all(case, first, by_ranges, path):
+    """Reads windows one after the other (or one, by explicit ranges) and writes down each answer at once, because the next may be a crash."""
+    ctx = Context(case["settings"])
+    with open(path, "wb") as out:
+        for window in case["windows"][first : first + 1 if by_ranges else None]:
+            try:
+                answer = "rows", read_window(ctx, window.uri, window.schema, 2 * case["cells"] + 20, window.start, window.end, by_ranges)
+            except (TileDBError, Dropped) as refusal:
+                answer = "error", plain(str(refusal))
+            except Exception as fault:
+                answer = "error", f"unreadable answer: {fault}"
+            pickle.dump(answer, out)
+            out.flush()
+
+
+def pickled(path):
+    if os.path.exists(path):
+        with open(path, "rb") as source:
+            while True:
+                try:
+                    yield pickle.load(source)
+                except (EOFError, pickle.UnpicklingError):
+                    return
+
+
+def plain(message):
+    """A message without what differs from case to case."""
+    return re.sub(r"\b__[0-9a-f_]+|'[^']*'|\d+|(file://)?/[^ ;]*", "*", message)[:160]

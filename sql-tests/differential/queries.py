@@ -43,6 +43,22 @@ def whole_table(fields, columns):
     return [Question("whole table", "SELECT * FROM {T} LIMIT 1", types), Question("whole table", f"SELECT {outputs(fields, range(len(fields)))} FROM {{T}}", all_rows)]
 
 
+def refusal(reason):
+    """There is no right answer, only an error."""
+    return Question("must refuse", "SELECT * FROM {T}", lambda t: f"an answer where there can be none ({reason})")
+
+
+def disputed(fields, columns, rival):
+    """libtiledb and the model disagree: the check says whose side the answer takes."""
+    sides = {"libtiledb": list(zip(*columns)), "the model": rival and list(zip(*rival))}
+
+    def check(table):
+        got = compare.rows_of(table)
+        return next((name for name, rows in sides.items() if rows is not None and compare.row_difference(rows, got) is None), "neither")
+
+    return Question("disputed", f"SELECT {outputs(fields, range(len(fields)))} FROM {{T}}", check)
+
+
 def random_questions(rng, fields, columns, count):
     rows = list(zip(*columns))
     makers = [selection, selection, selection, selection, counting, limited, aggregates, sorted_by_dimensions, groups, counting_all, counting_limited, distinct]

@@ -27,21 +27,22 @@ class Result:
 
     def __init__(self, seed):
         self.seed, self.dropped, self.features, self.asked, self.failures, self.refused = seed, None, set(), collections.Counter(), [], 0
-        self.unsupported = 0  # time windows the release says it cannot read
+        self.not_yet = collections.Counter()  # what the release says, in so many words, that it does not do
+        self.tally = collections.Counter()  # histories: how libtiledb and the model got along
         self.blamed = collections.Counter()  # wrong answers that are DataFusion's own: it gives them over rows in memory, too
 
 
 class Planned:
     """A question with everything needed to check and report it; `twin` is the same one asked of DataFusion over the oracle's rows."""
 
-    def __init__(self, question, ask, window, twin=None):
-        self.question, self.ask, self.window, self.twin = question, ask, window, twin
+    def __init__(self, question, ask, view, number, twin=None):
+        self.question, self.ask, self.view, self.number, self.twin = question, ask, view, number, twin
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=200)
-    parser.add_argument("--seed", default="1", help="first part of every case's seed")
+    parser.add_argument("--seed", default="1", help="first part of every case's seed; one that begins with h makes histories, e.g. h1")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", action="append", help="run exactly this case, e.g. 1:17 (repeatable)")
     parser.add_argument("--binary", default=os.environ.get("TILEDB_SQL", "tiledb-sql"), help="the shell under test (or TILEDB_SQL)")
@@ -49,6 +50,8 @@ def arguments():
     parser.add_argument("--keep-all", action="store_true", help="save passing cases too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--queries", type=int, default=12, help="random questions per time window")
+    parser.add_argument("--history-queries", type=int, default=4, help="the same for histories, which have more windows")
+    parser.add_argument("--disputes", help="show (and keep) the cases of disputes whose text holds this")
     parser.add_argument("--expressions", type=int, default=6, help="random statements per time window that DataFusion over the oracle's rows answers, too")
     parser.add_argument("--batch", type=int, default=8, help="cases per process of the shell")
     parser.add_argument("--feature", action="append", default=[], help="only cases having this feature (repeatable), e.g. dense, hilbert")
@@ -58,25 +61,33 @@ def arguments():
 
 
 def plan_case(seed, case, folder, options):
-    """The questions of a case, window by window."""
-    rng = random.Random(seed + ":queries")
-    fields, plans = case["schema"].fields, []
-    uri = os.path.join(folder, "array")
-    for number, (start, end, columns, more) in enumerate(case["windows"]):
-        table, create = table_for(rng, uri, start, end, more)
-        asked = queries.whole_table(fields, columns) + queries.random_questions(rng, fields, columns, options.queries)
-        asked += [queries.Question(*expressions.random_statement(rng, fields, columns), None) for _ in range(options.expressions)] if columns[0] else []
+    """The questions of a case, view by view."""
+    rng, plans, histories = random.Random(seed + ":queries"), [], seed.startswith("h")
+    shell_settings = lambda: [f"SET datafusion.execution.target_partitions = {rng.choice(PARTITIONS)}", f"SET datafusion.execution.batch_size = {rng.choice(BATCH_SIZES)}"]
+    for number, view in enumerate(case["views"]):
+        fields, columns = view.fields, view.columns
+        table, create = table_for(rng, view)
+        if view.must_refuse:
+            asked = [queries.refusal(view.must_refuse)]
+        elif view.quarrel:
+            asked = [queries.disputed(fields, columns, view.rival)]
+        else:
+            asked = queries.whole_table(fields, columns) + queries.random_questions(rng, fields, columns, options.history_queries if histories else options.queries)
+            statements = options.expressions if not histories else int(rng.random() < 0.3)
+            asked += [queries.Question(*expressions.random_statement(rng, fields, columns), None) for _ in range(statements)] if columns[0] else []
+        prelude = [*shell_settings(), *create]
         for index, question in enumerate(asked):
-            prelude = [f"SET datafusion.execution.target_partitions = {rng.choice(PARTITIONS)}", f"SET datafusion.execution.batch_size = {rng.choice(BATCH_SIZES)}", *create]
+            prelude = prelude if histories else [*shell_settings(), *create]  # histories have more views: one table for all questions
             out = os.path.join(folder, f"w{number}_q{index}.arrow")
-            plans.append(Planned(question, Ask(prelude, question.select.replace("{T}", table), out), number))
+            plans.append(Planned(question, Ask(prelude, question.select.replace("{T}", table), out), view, number))
             if question.check is None:
-                plans[-1].twin = over_model(plans[-1], case, folder)
+                plans[-1].twin = over_model(plans[-1], folder)
     return plans
 
 
-def table_for(rng, uri, start, end, more):
+def table_for(rng, view):
     """(the table's name in SQL, the statements that make it): the path itself, or an external table with a time window."""
+    uri, start, end, more = view.uri, view.start, view.end, view.more
     if start == 0 and end is None and not more and rng.random() < 0.7:
         return f"'{uri}'", []
     options = [f"'tiledb.timestamp_start' '{start}'"] if start else []
@@ -93,20 +104,18 @@ def run_batch(seeds, options, work):
         result, folder = Result(seed), os.path.join(work, seed.replace(":", "_"))
         results.append(result)
         case = oracle.case_in_child(seed, folder)
-        if "schema" in case:
-            result.features = case["schema"].features | case["life"].features
         wanted = set(options.feature)
-        if "schema" not in case or not wanted <= result.features:
+        result.features = case.get("features", set())
+        if "views" not in case or not wanted <= result.features:
             result.dropped = case.get("broken") or case.get("dropped") or "feature not wanted"
             result.failures = [("tool", case["broken"])] if "broken" in case else []
             shutil.rmtree(folder, ignore_errors=True)
             continue
+        result.tally = case.get("tally", result.tally)
         if options.write_models:
-            for number in range(len(case["windows"])):
-                model_file(case, folder, number)
+            for number, view in enumerate(case["views"]):
+                model_file(view, number, folder)
         plans = plan_case(seed, case, folder, options)
-        if case["life"].deletes:
-            plans = supported(result, plans, shell, folder)
         cases[seed] = (case, folder, plans)
         everything += plans
     answers = shell.run([p.ask for p in everything] + [p.twin for p in everything if p.twin], os.path.join(work, f"script_{seeds[0].replace(':', '_')}.sql")) if everything else {}
@@ -116,23 +125,10 @@ def run_batch(seeds, options, work):
     return results
 
 
-def supported(result, plans, shell, folder):
-    """Leaves out the windows with deletes that this release refuses, in so many words, to read; a window it reads must be right."""
-    first = {plan.window: plan.ask for plan in reversed(plans)}
-    refused = set()
-    for window, ask in first.items():
-        answer = shell.run([ask], os.path.join(folder, "probe.sql"))[ask.out]
-        if answer.failure == "error" and "not supported: " in answer.message and " delete " in answer.message:
-            refused.add(window)
-    result.unsupported = len(refused)
-    return [plan for plan in plans if plan.window not in refused]
-
-
-def model_file(case, folder, number):
+def model_file(view, number, folder):
     path = os.path.join(folder, f"model_{number}.arrow")
     if not os.path.exists(path):
-        columns, more = case["windows"][number][2:]
-        compare.write_model(path, case["schema"].fields, columns, more.get("tiledb.empty_cells") == "null")
+        compare.write_model(path, view.fields, view.columns, view.more.get("tiledb.empty_cells") == "null")
     return path
 
 
@@ -142,9 +138,15 @@ def judge(result, case, folder, plans, answers, shell, options):
         if plan.twin:
             verdict, text = compare_twins(plan, answers[plan.ask.out], answers[plan.twin.out], shell)
         else:
-            verdict, text = judge_one(plan, answers.get(plan.ask.out), case, folder, shell)
+            verdict, text = judge_one(plan, answers.get(plan.ask.out), folder, shell)
         if verdict == "refused":
             result.refused += 1
+        elif verdict == "not yet":
+            result.not_yet[text] += 1
+        elif verdict == "disputed":
+            result.tally[text] += 1
+            if options.disputes and options.disputes in text:
+                result.failures.append((verdict, report(plan, text)))
         elif verdict == "datafusion":
             result.blamed[plan.question.kind] += 1
             if options.blamed:
@@ -156,8 +158,16 @@ def judge(result, case, folder, plans, answers, shell, options):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def judge_one(plan, answer, case, folder, shell):
-    """(None, "") when right; ("refused", …) when DataFusion itself cannot do it; ("datafusion", …) when it is wrong by itself; otherwise the class of failure and its text."""
+def judge_one(plan, answer, folder, shell):
+    """(None, "") when right; ("not yet", …) when the release says it cannot do it; ("refused", …) when DataFusion itself cannot do it; ("datafusion", …) when it is wrong by itself;
+    otherwise the class of failure and its text."""
+    if answer.failure == "error" and "not supported: " in answer.message:
+        return "not yet", oracle.plain(answer.message[answer.message.index("not supported: ") :].split("\n")[0])
+    if answer.failure == "error" and plan.question.kind == "must refuse":
+        return None, ""
+    if plan.question.kind == "disputed" and answer.failure in (None, "error"):
+        side = check(plan, answer) if answer.failure is None else "neither, by the error: " + oracle.plain(answer.message)
+        return "disputed", f"disputed ({plan.view.quarrel}): we agree with {side}"
     if answer.failure is None:
         wrong = check(plan, answer)
         if wrong is None:
@@ -165,9 +175,9 @@ def judge_one(plan, answer, case, folder, shell):
         verdict = "wrong " + plan.question.kind
     else:
         verdict, wrong = f"{answer.failure} in {plan.question.kind}", answer.message
-    if plan.question.kind == "whole table":
+    if plan.question.kind in ("whole table", "must refuse", "disputed"):
         return verdict, wrong
-    return referee(plan, verdict, wrong, case, folder, shell)
+    return referee(plan, verdict, wrong, folder, shell)
 
 
 def check(plan, answer):
@@ -186,9 +196,9 @@ class NoRows:
     columns, schema = [], None
 
 
-def referee(plan, verdict, wrong, case, folder, shell):
+def referee(plan, verdict, wrong, folder, shell):
     """Asks DataFusion the same question over the oracle's own rows: tells a wrong scan from a wrong expectation."""
-    ask = over_model(plan, case, folder)
+    ask = over_model(plan, folder)
     answer = shell.run([ask], plan.ask.out + ".referee.sql")[ask.out]
     if answer.failure:
         if "error" in verdict:
@@ -205,9 +215,9 @@ def referee(plan, verdict, wrong, case, folder, shell):
     return "doubtful: " + verdict, wrong + f"\n(DataFusion over the oracle's rows disagrees with the expectation, too: {doubt})"
 
 
-def over_model(plan, case, folder):
+def over_model(plan, folder):
     """The same question, asked of DataFusion over the oracle's rows."""
-    model = model_file(case, folder, plan.window)
+    model = model_file(plan.view, plan.number, folder)
     prelude = [*PLAIN, "DROP TABLE IF EXISTS m", f"CREATE EXTERNAL TABLE m STORED AS ARROW LOCATION '{model}'"]
     return Ask(prelude, plan.question.select.replace("{T}", "m"), plan.ask.out + ".referee.arrow")
 
@@ -217,6 +227,8 @@ def compare_twins(plan, answer, twin, shell):
     kind = plan.question.kind
     if twin.failure:  # it may fail on rows that a scan rightly leaves out
         return ("panic in " + kind, answer.message) if answer.failure == "panic" else ("refused", "")
+    if answer.failure == "error" and "not supported: " in answer.message:
+        return "not yet", oracle.plain(answer.message[answer.message.index("not supported: ") :].split("\n")[0])
     if answer.failure:
         return f"{answer.failure} in {kind}", answer.message
     wrong = compare.row_difference(rows_or_none(twin), rows_or_none(answer))
@@ -246,11 +258,7 @@ def save(result, case, folder, keep):
     target = os.path.join(keep, result.seed.replace(":", "_"))
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target)
-    schema = case["schema"]
-    lines = [f"seed {result.seed}: run.py --case {result.seed}", "", *[repr(f) for f in schema.fields],
-             f"cell order {schema.cell_order}, tile order {schema.tile_order}, capacity {schema.capacity}, duplicates {schema.allows_dups}",
-             f"coords {schema.coords}, offsets {schema.offsets}, validity {schema.validity}", "", *case["life"].notes,
-             f"windows {[(s, e, len(c[0]), more) for s, e, c, more in case['windows']]}", ""]
+    lines = [f"seed {result.seed}: run.py --case {result.seed}", "", *case["notes"], f"windows {[(v.uri, v.start, v.end, len(v.columns[0]) if v.columns else None, v.more) for v in case['views']]}", ""]
     for verdict, text in result.failures:
         lines += [f"=== {verdict}", text.replace(folder, target)]
     with open(os.path.join(target, "report.txt"), "w", encoding="utf-8", errors="backslashreplace") as out:
@@ -272,8 +280,12 @@ def summary(results, seconds):
     print("questions: " + ", ".join(f"{n} {k}" for k, n in asked.most_common()) + f"; {sum(r.refused for r in kept)} that DataFusion itself refuses")
     if blamed := sum((r.blamed for r in kept), collections.Counter()):
         print("wrong answers that DataFusion gives over rows in memory, too: " + ", ".join(f"{n} {k}" for k, n in blamed.most_common()))
-    if unsupported := sum(r.unsupported for r in kept):
-        print(f"{unsupported} time windows with deletes not asked: this release refuses to read them")
+    if not_yet := sum((r.not_yet for r in kept), collections.Counter()):
+        print("not yet: " + "\n         ".join(f"{n} x {text}" for text, n in not_yet.most_common()))
+    if tally := sum((r.tally for r in kept), collections.Counter()):
+        print("views of histories:")
+        for text, n in tally.most_common():
+            print(f"  {n:6} x {text}   e.g. {', '.join([r.seed for r in kept if text in r.tally][:4])}")
     for reason, count in dropped.most_common(12):
         print(f"dropped {count}: {reason[:150]}")
     classes = collections.Counter(verdict for r in failed for verdict, _ in r.failures)

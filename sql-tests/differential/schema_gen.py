@@ -42,7 +42,8 @@ class Schema:
         return self.dims + self.attrs
 
 
-def random_schema(rng):
+def random_schema(rng, totals=(1, 10, 100, 600, 2000)):
+    """`totals`: how many cells of a dense array the data may touch."""
     sparse = rng.random() < 0.6
     ndim = rng.choice([1, 1, 2, 2, 2, 3, 4])
     names = rng.sample(DIM_NAMES, ndim)
@@ -52,7 +53,7 @@ def random_schema(rng):
     else:
         hilbert = False
         datatype = rng.choice(INTEGERS + INTEGERS + DATETIMES + TIMES)
-        sizes = dense_sizes(rng, ndim)
+        sizes = dense_sizes(rng, ndim, totals)
         dims = [dense_dim(rng, n, datatype, s) for n, s in zip(names, sizes)]
         shrink_tiles(dims)
     count = rng.choice([0, 1, 1, 2, 3, 4, 5] if sparse else [1, 1, 2, 3, 4, 5])
@@ -110,9 +111,9 @@ def sparse_dim(rng, name, hilbert):
     return dim
 
 
-def dense_sizes(rng, ndim):
+def dense_sizes(rng, ndim, totals):
     """How many cells of each dimension the data may touch; the product stays small enough for a row model in Python."""
-    total = rng.choice([1, 10, 100, 600, 2000])
+    total = rng.choice(totals)
     sizes = []
     for left in range(ndim, 0, -1):
         cap = max(1, round(total ** (1 / left)))
@@ -283,7 +284,8 @@ def random_pipeline(rng, attr):
 
 # --- creation ---------------------------------------------------------------------------------------------------------------------------
 
-def create(ctx: Context, uri, schema: Schema):
+def create(ctx: Context, uri, schema: Schema, limits=None):
+    """`limits`: the current domain, (lo, hi) per dimension."""
     domain = ctx.new("domain_alloc")
     for dim in schema.dims:
         handle = make_dimension(ctx, dim)
@@ -301,7 +303,29 @@ def create(ctx: Context, uri, schema: Schema):
         ctx.call("array_schema_add_enumeration", made, make_enumeration(ctx, enumeration))
     for attr in schema.attrs:
         ctx.call("array_schema_add_attribute", made, make_attribute(ctx, attr))
+    if limits:
+        ctx.call("array_schema_set_current_domain", made, make_current_domain(ctx, schema.dims, limits))
     ctx.call("array_create", uri.encode(), made)
+
+
+class Range(ct.Structure):
+    """tiledb_range_t"""
+
+    _fields_ = [("min", ct.c_void_p), ("min_size", ct.c_uint64), ("max", ct.c_void_p), ("max_size", ct.c_uint64)]
+
+
+def make_current_domain(ctx, dims, limits):
+    domain = ctx.new("domain_alloc")
+    for dim in dims:
+        ctx.call("domain_add_dimension", domain, make_dimension(ctx, dim))
+    box = ctx.new("ndrectangle_alloc", domain)
+    for number, (dim, limit) in enumerate(zip(dims, limits)):
+        lo, hi = (np.array([v], dim.dtype) for v in limit)
+        bounds = Range(lo.ctypes.data, lo.nbytes, hi.ctypes.data, hi.nbytes)
+        ctx.call("ndrectangle_set_range", box, ct.c_uint32(number), ct.byref(bounds))
+    made = ctx.new("current_domain_create")
+    ctx.call("current_domain_set_ndrectangle", made, box)
+    return made
 
 
 def make_dimension(ctx, dim):

@@ -1,13 +1,17 @@
 """Drives `tiledb-sql`: many statements in one process, and the blame on the right one when something goes wrong.
 
-Each question is a `COPY (…) TO 'file.arrow'`. A batch whose process fails, hangs or leaves a file out is split until the guilty statement stands alone.
+Each question is a `COPY (…) TO 'file.arrow'` on a line of its own. The shell reads the script from its standard input, goes on after an error and names the line, so every error finds
+its question. A batch whose process dies or hangs is split until the guilty statement stands alone.
 """
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 
 import compare
+
+ERROR = re.compile(r"^Error \(stdin, line (\d+)\): ", re.M)
 
 
 @dataclass
@@ -18,8 +22,11 @@ class Ask:
     sql: str
     out: str
 
+    def statement(self):
+        return f"COPY ({self.sql}) TO '{self.out}' STORED AS ARROW"
+
     def statements(self):
-        return [*self.prelude, f"COPY ({self.sql}) TO '{self.out}' STORED AS ARROW"]
+        return [*self.prelude, self.statement()]
 
 
 @dataclass
@@ -30,64 +37,71 @@ class Answer:
 
 
 class Shell:
-    def __init__(self, binary, batch_timeout=180, single_timeout=30):
+    def __init__(self, binary, batch_timeout=300, single_timeout=30):
         self.binary, self.batch_timeout, self.single_timeout = binary, batch_timeout, single_timeout
 
     def run(self, asks, script_path):
-        """{ask.out: Answer} for a batch."""
+        """{ask.out: Answer} for a batch; the script is left at `script_path`."""
         answers = {}
-        self._run(asks, script_path, answers)
+        if asks:
+            self._run(asks, script_path, answers)
         return answers
 
     def _run(self, asks, script_path, answers):
         for ask in asks:
             if os.path.exists(ask.out):
                 os.remove(ask.out)
-        status, stderr = self._execute(asks, script_path)
-        failed, panicked = status != 0, "panicked" in stderr
-        done = [i for i, ask in enumerate(asks) if os.path.exists(ask.out)]
-        if len(asks) == 1 and (failed or panicked):
-            answers[asks[0].out] = _blame(status, stderr)
-        elif panicked or (failed and status != 1):  # nothing is known about the others
+        lines, owner = script(asks)
+        with open(script_path, "w", encoding="utf-8") as out:
+            out.write("\n".join(lines) + "\n")
+        status, stderr = self._execute(script_path, len(asks))
+        if status in (0, 1):
+            errors = by_question(stderr, owner)
+            for number, ask in enumerate(asks):
+                # The statement that fails halfway leaves a file that looks complete; one without rows may leave none.
+                answers[ask.out] = blame(errors[number]) if number in errors else Answer(compare.read_file(ask.out) if os.path.exists(ask.out) else None)
+        elif len(asks) == 1:
+            answers[asks[0].out] = Answer(failure="timeout", message="no answer in time") if status == "timeout" else Answer(failure="panic", message=f"exit status {status}\n{stderr[-3000:]}")
+        else:
             half = -(-len(asks) // 2)
             self._run(asks[:half], script_path, answers)
             self._run(asks[half:], script_path, answers)
-        elif failed:  # by an error: the statement that fails halfway leaves a file that looks complete, so the last file proves nothing
-            last = done[-1] if done else 0
-            self._take(asks[:last], answers)
-            for ask in asks[last : last + 2]:
-                self._run([ask], script_path, answers)
-            if asks[last + 2 :]:
-                self._run(asks[last + 2 :], script_path, answers)
-        else:
-            self._take(asks, answers)
 
-    def _take(self, asks, answers):
-        """The answers of statements that ran to their end; one without rows may leave no file."""
-        for ask in asks:
-            answers[ask.out] = Answer(compare.read_file(ask.out) if os.path.exists(ask.out) else None)
+    def _execute(self, script_path, count):
+        timeout = self.single_timeout if count == 1 else self.batch_timeout
+        with open(script_path, "rb") as source:
+            try:
+                done = subprocess.run([*self.binary, "-q"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                return "timeout", ""
+        return done.returncode, done.stderr.decode(errors="replace")
 
-    def _execute(self, asks, script_path):
-        lines, last = [], None
-        for ask in asks:
-            lines += [f"{s};" for s in (ask.statements() if ask.prelude != last else ask.statements()[-1:])]
+
+def script(asks):
+    """(statements, one per line; for each line the questions that depend on it)"""
+    lines, owner, last, users = [], [], None, None
+    for number, ask in enumerate(asks):
+        if ask.prelude != last:
+            users = []
+            lines += [f"{statement};" for statement in ask.prelude]
+            owner += [users] * len(ask.prelude)
             last = ask.prelude
-        with open(script_path, "w", encoding="utf-8") as out:
-            out.write("\n".join(lines) + "\n")
-        timeout = self.single_timeout if len(asks) == 1 else self.batch_timeout
-        try:
-            done = subprocess.run([*self.binary, "-q", "-f", script_path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            return "timeout", ""
-        text = done.stdout.decode(errors="replace")
-        complaints = "\n".join(line for line in text.splitlines() if "panicked" in line)
-        return done.returncode, done.stderr.decode(errors="replace") + complaints
+        users.append(number)
+        lines.append(f"{ask.statement()};")
+        owner.append([number])
+    return lines, owner
 
 
-def _blame(status, stderr):
-    if status == "timeout":
-        return Answer(failure="timeout", message="no answer in time")
-    if any(sign in stderr for sign in ("panicked", "internal error:", "this is a bug")):  # the shell tells a panic as an internal error
-        return Answer(failure="panic", message=stderr[-3000:])
-    kind = "error" if status >= 0 and status not in (101, 134, 139) else "panic"
-    return Answer(failure=kind, message=f"exit status {status}\n{stderr[-3000:]}")
+def by_question(stderr, owner):
+    """{question: its first error}"""
+    marks, errors = list(ERROR.finditer(stderr)), {}
+    for mark, following in zip(marks, [*marks[1:], None]):
+        text = stderr[mark.end() : following.start() if following else len(stderr)].strip()
+        for number in owner[int(mark[1]) - 1]:
+            errors.setdefault(number, text)
+    return errors
+
+
+def blame(message):
+    panic = any(sign in message for sign in ("panicked", "internal error:", "this is a bug"))  # the shell tells a panic as an internal error
+    return Answer(failure="panic" if panic else "error", message=message[-3000:])

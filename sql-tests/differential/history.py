@@ -1,0 +1,453 @@
+"""A random history of one array: writes, deletes, schema evolution, consolidation, vacuum, removal of fragments, leftovers of crashed writers, at random times (often equal, sometimes
+in the past), encrypted or not; told to libtiledb and to the in-memory model alike. What it leaves: the array (and copies of it as it was in between), and the questions' time windows
+with the model's answers.
+"""
+
+import copy
+import ctypes as ct
+import itertools
+import math
+import os
+import random
+import shutil
+from dataclasses import replace
+
+import numpy as np
+
+import data_gen
+import model as mem
+import schema_gen
+import values
+from conditions import random_condition, shape_of
+from ctiledb import COL_MAJOR, DELETE, ROW_MAJOR, UNORDERED, WRITE, Context, OpenArray, TileDBError, consolidate, fragment_facts, vacuum
+from fieldtypes import FLOATS, INTEGERS
+
+BASES = [1_700_000_000_000] * 8 + [1, 7, 95]
+KEY = "0123456789abcdeF0123456789abcdeF"
+
+
+class Window:
+    """One view of one array: where, when, and who says what about it."""
+
+    def __init__(self, uri, start, end, more=None):
+        self.uri, self.start, self.end, self.more = uri, start, end, more or {}
+        self.schema, self.answer, self.doubts, self.silence = None, None, set(), None  # the model's schema, columns, doubts; why it has no answer
+
+
+class History:
+    def __init__(self, rng, folder):
+        self.rng, self.folder, self.uri = rng, folder, os.path.join(folder, "array")
+        self.notes, self.features, self.times, self.windows, self.cells, self.snapshots = [], set(), [], [], 0, 0
+        encrypted = rng.random() < 0.12
+        self.settings = {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": KEY} if encrypted else {}
+        self.more = {"tiledb.encryption_key": KEY} if encrypted else {}
+        if encrypted:
+            self.features.add("encrypted")
+        self.ctx = Context(self.settings)
+        self.seen = {}  # field name -> raw cells written
+        self.dropped = []  # attributes that were dropped, to come back
+        self.now = self.base = rng.choice(BASES)
+
+    def note(self, what, feature=None):
+        self.notes.append(what)
+        if feature:
+            self.features.add(feature)
+
+    # --- creation -----------------------------------------------------------------------------------------------------------------------
+
+    def create(self):
+        rng = self.rng
+        schema = schema_gen.random_schema(rng, (1, 10, 40, 150))
+        schema.attrs = [lossless(a) for a in schema.attrs[:3]]
+        if rng.random() < 0.6 and schema.attrs:  # what deletes can name
+            attr = schema.attrs[0]
+            attr.datatype, attr.ncell, attr.enumeration, attr.pipeline, attr.fill, attr.tame = rng.choice(INTEGERS), 1, None, [], None, False
+            attr.fill_valid = 0
+        self.places = None if schema.sparse else [data_gen.place_window(rng, d) for d in schema.dims]
+        self.limits = current_domain(rng, schema, self.places) if rng.random() < 0.25 else None
+        schema_gen.create(self.ctx, self.uri, schema, self.limits)
+        self.model = mem.Model(schema.sparse, schema.allows_dups)
+        self.name_schema(schema, self.base, self.limits)
+        if schema.sparse:
+            self.pools = [data_gen.coordinate_pool(rng, d) for d in schema.dims]
+            if rng.random() < 0.6:
+                self.pools = data_gen.crowd(rng, self.pools)
+        self.features |= schema.features
+        if self.limits:
+            self.features.add("current domain")
+            self.note(f"current domain {self.limits}")
+
+    def name_schema(self, schema, time, limits):
+        """Finds the schema file that just appeared, and renames it: arrays are always created now, and names must follow from the seed."""
+        folder = os.path.join(self.uri, "__schema")
+        known = {v.name for v in self.model.versions}
+        (name,) = [n for n in os.listdir(folder) if n != "__enumerations" and n not in known]
+        fresh = f"__{time}_{time}_{self.rng.randbytes(16).hex()}"
+        os.rename(os.path.join(folder, name), os.path.join(folder, fresh))
+        self.model.versions.append(mem.Version(fresh, schema, limits))
+
+    @property
+    def schema(self):
+        """What a writer sees: the schema whose name is last as text."""
+        return max(self.model.versions, key=lambda v: v.name).schema
+
+    # --- the life -----------------------------------------------------------------------------------------------------------------------
+
+    def live(self):
+        rng, many = self.rng, self.rng.choice([1, 2, 3, 4, 6, 8, 12])
+        kinds = {self.write: 6, self.delete: 3 if self.model.sparse else 0, self.evolve: 3.5, self.tidy: 3, self.clean: 1.5, self.remove: 0.4, self.crash: 0.3, self.snapshot: 0.5}
+        favour = rng.choice([None, None, self.evolve, self.tidy, self.delete, self.write])
+        if favour and kinds[favour]:
+            kinds[favour] *= 3
+        for event in [self.write] + rng.choices(list(kinds), list(kinds.values()), k=many):
+            if self.times and rng.random() < 0.12:
+                self.now = max(1, rng.choice(self.times) + rng.choice([-1, 0, 0, 1]))  # back in time
+            else:
+                self.now = max(self.now, *self.times, 0) + rng.choice([0, 0, 1, 1, 5, 10, 100]) if self.times else self.now + rng.choice([0, 1, 5])
+            try:
+                event()
+            except TileDBError as refusal:
+                self.note(f"{event.__name__} at {self.now} refused: {refusal}", "refused " + event.__name__)
+        self.look(self.uri, rng.choice([2, 3, 4]))
+
+    def write(self):
+        rng, schema, known = self.rng, self.schema, mem.Disk.look(self.uri).fragments
+        fragment = mem.Fragment("", schema)
+        if schema.sparse:
+            buffers, ranges, layout = self.sparse_cells(fragment), None, UNORDERED
+        else:
+            buffers, ranges = self.dense_cells(fragment)
+            layout = schema.cell_order if schema.cell_order else ROW_MAJOR
+        with OpenArray(self.ctx, self.uri, WRITE, end=self.now) as array:
+            array.query(layout, ranges, buffers)
+        (name,) = mem.Disk.look(self.uri).fragments - known
+        fragment.name = name
+        self.model.fragments[name] = fragment
+        self.settle_name(name)
+        self.times.append(self.now)
+        self.note(f"write of {len(fragment.cells) if fragment.cells is not None else fragment.box} at {self.now}: {fragment.name}")
+
+    def settle_name(self, name):
+        """Gives a fragment a name that follows from the seed: where times are equal, the name decides what is newer."""
+        begin, _, version = name.rsplit("_", 2)
+        fresh = f"{begin}_{self.rng.randbytes(16).hex()}_{version}"
+        os.rename(os.path.join(self.uri, "__fragments", name), os.path.join(self.uri, "__fragments", fresh))
+        for suffix in (".wrt", ".vac"):
+            if os.path.exists(path := os.path.join(self.uri, "__commits", name + suffix)):
+                os.rename(path, os.path.join(self.uri, "__commits", fresh + suffix))
+        fragment = self.model.fragments.pop(name)
+        fragment.name = fresh
+        self.model.fragments[fresh] = fragment
+        self.notes[-1:] = [self.notes[-1].replace(name, fresh)] if self.notes else []
+
+    def columns(self, count):
+        """(buffers, {name: [(raw, valid)]}) for random cells of every attribute."""
+        buffers, columns = {}, {}
+        for attr in self.schema.attrs:
+            raw, validity = data_gen.random_cells(self.rng, attr, count)
+            buffers[attr.name] = data_gen.pack(attr, raw, validity)
+            columns[attr.name] = [(r, int(v)) for r, v in zip(raw, itertools.repeat(1) if validity is None else validity.tolist())]
+            self.seen.setdefault((attr.name, shape_of(attr)), []).extend(raw[:20])
+        return buffers, columns
+
+    def sparse_cells(self, fragment):
+        rng, schema = self.rng, self.schema
+        pools = [within(pool, d, limit) for pool, d, limit in zip(self.pools, schema.dims, self.limits or [None] * len(schema.dims))]
+        places = [tuple(rng.choice(pool) for pool in pools) for _ in range(rng.choice([1, 2, 5, 12, 30, 80]))]
+        if not schema.allows_dups:
+            places = list(dict.fromkeys(places))
+        buffers, columns = self.columns(len(places))
+        fragment.cells = [mem.Sparse(self.now, place, {name: column[i] for name, column in columns.items()}) for i, place in enumerate(places)]
+        self.cells += len(places)
+        return {d.name: data_gen.pack(d, [p[i] for p in places], None) for i, d in enumerate(schema.dims)} | buffers
+
+    def dense_cells(self, fragment):
+        rng, schema, box = self.rng, self.schema, []
+        for i, (lo, hi) in enumerate(self.places):
+            if self.limits:
+                lo, hi = max(lo, self.limits[i][0]), min(hi, self.limits[i][1])
+            first = rng.choice([lo, rng.randint(lo, hi)])
+            box.append((first, rng.choice([hi, rng.randint(first, hi)])))
+        fragment.box = box
+        buffers, fragment.columns = self.columns(math.prod(hi - lo + 1 for lo, hi in box))
+        if schema.cell_order == COL_MAJOR:
+            sizes = [hi - lo + 1 for lo, hi in box]
+            order = np.arange(math.prod(sizes)).reshape(sizes, order="F").ravel().tolist()
+            fragment.columns = {name: [column[i] for i in order] for name, column in fragment.columns.items()}
+        return buffers, [(i, d.dtype.type(lo), d.dtype.type(hi)) for i, (d, (lo, hi)) in enumerate(zip(schema.dims, box))]
+
+    def delete(self):
+        condition = random_condition(self.rng, self.schema, self.pools, lambda f: self.seen.get((f.name, shape_of(f)), []))
+        if condition is None:
+            return
+        known = mem.Disk.look(self.uri).deletes
+        with OpenArray(self.ctx, self.uri, DELETE, end=self.now) as array:
+            array.delete_where(condition.handle(self.ctx))
+        for name in mem.Disk.look(self.uri).deletes - known:
+            fresh = f"__{self.now}_{self.now}_{self.rng.randbytes(16).hex()}_{name.rsplit('_', 1)[1]}"
+            os.rename(os.path.join(self.uri, "__commits", name), os.path.join(self.uri, "__commits", fresh))
+            self.model.deletes[fresh] = mem.Delete(self.now, condition)
+        self.times.append(self.now)
+        self.note(f"delete at {self.now}: {condition!r}", "delete")
+        if len(condition.leaves()) > 1:
+            self.features.add("delete by a tree")
+
+    # --- evolution ----------------------------------------------------------------------------------------------------------------------
+
+    def evolve(self):
+        if self.settings:
+            return  # libtiledb writes the evolved schema of an encrypted array unencrypted
+        rng, ctx = self.rng, self.ctx
+        fresh = replace(self.schema, attrs=[copy.copy(a) for a in self.schema.attrs], dims=list(self.schema.dims))
+        evolution, limits, said, features = ctx.new("array_schema_evolution_alloc"), self.limits, [], set()
+        gone = []
+        for _ in range(rng.choice([1, 1, 1, 2])):
+            step = rng.choice(["add", "add", "drop", "back", "back", "enumeration", "enumeration", "domain"])
+            if step == "add":
+                self.add(evolution, fresh, self.new_attribute(fresh), said)
+            elif step == "back" and [a for a in self.dropped if a.name not in [x.name for x in fresh.attrs + gone]]:
+                old = rng.choice([a for a in self.dropped if a.name not in [x.name for x in fresh.attrs + gone]])
+                again = copy.copy(old) if rng.random() < 0.5 else random_attribute(rng, old.name)
+                again.enumeration = None
+                self.add(evolution, fresh, again, said)
+                features.add("attribute back" if shape_of(old) == shape_of(again) else "attribute back with another type")
+                step = None
+            elif step == "drop" and len(fresh.attrs) > 1:
+                attr = rng.choice(fresh.attrs)
+                if attr.name and attr in fresh.attrs and not any(s.endswith(repr(attr.name)) for s in said):
+                    ctx.call("array_schema_evolution_drop_attribute", evolution, attr.name.encode())
+                    fresh.attrs.remove(attr)
+                    gone.append(attr)
+                    said.append(f"drop {attr.name!r}")
+                else:
+                    step = None
+            elif step == "enumeration" and [a for a in fresh.attrs if a.enumeration] and not any("enumeration" in s for s in said):
+                attr = rng.choice([a for a in fresh.attrs if a.enumeration])
+                longer = extended(rng, attr.enumeration)
+                old = schema_gen.make_enumeration(ctx, attr.enumeration)
+                tail = longer.pieces()[len(attr.enumeration.values) :]
+                raw, offsets = b"".join(tail), np.cumsum([0] + [len(p) for p in tail[:-1]]).astype(np.uint64)
+                var = attr.enumeration.offsets is not None
+                made = ctx.new("enumeration_extend", old, ct.c_char_p(raw), ct.c_uint64(len(raw)), ct.c_void_p(offsets.ctypes.data) if var else None, ct.c_uint64(offsets.nbytes if var else 0))
+                ctx.call("array_schema_evolution_extend_enumeration", evolution, made)
+                previous = attr.enumeration
+                for other in fresh.attrs:
+                    if other.enumeration is previous:
+                        other.enumeration = longer
+                said.append(f"extend enumeration {longer.name!r} by {longer.values[len(previous.values):]!r}")
+            elif step == "domain" and limits and limits == self.limits:
+                limits = [grown(rng, d, limit) for d, limit in zip(fresh.dims, limits)]
+                ctx.call("array_schema_evolution_expand_current_domain", evolution, schema_gen.make_current_domain(ctx, fresh.dims, limits))
+                said.append(f"expand current domain to {limits}")
+            else:
+                step = None
+            if step:
+                features.add({"add": "attribute added", "drop": "attribute dropped", "enumeration": "enumeration extended", "domain": "current domain expanded"}[step])
+        if not said:
+            return
+        ctx.call("array_schema_evolution_set_timestamp_range", evolution, ct.c_uint64(self.now), ct.c_uint64(self.now))
+        ctx.call("array_evolve", self.uri.encode(), evolution)
+        self.name_schema(fresh, self.now, limits)
+        self.limits, self.dropped = limits, self.dropped + gone
+        self.features |= features | {"evolved"}
+        self.times.append(self.now)
+        self.note(f"evolve at {self.now}: {'; '.join(said)}: {self.model.versions[-1].name}")
+
+    def add(self, evolution, fresh, attr, said):
+        if attr.name in [a.name for a in fresh.attrs]:
+            return
+        if attr.enumeration:
+            self.ctx.call("array_schema_evolution_add_enumeration", evolution, schema_gen.make_enumeration(self.ctx, attr.enumeration))
+        self.ctx.call("array_schema_evolution_add_attribute", evolution, schema_gen.make_attribute(self.ctx, attr))
+        fresh.attrs.append(attr)
+        said.append(f"add {attr.datatype} x{attr.ncell} nullable={attr.nullable} fill={attr.fill} {attr.name!r}")
+
+    def new_attribute(self, fresh):
+        taken = {a.name for version in self.model.versions for a in version.schema.attrs} | {a.name for a in fresh.attrs}
+        attr = random_attribute(self.rng, self.rng.choice([n for n in schema_gen.NAMES + ["n1", "n2", "n3", "n4", "n5", "n6"] * 2 + [f"m{len(taken)}"] if n not in taken]))
+        if attr.enumeration:
+            attr.enumeration.name = f"late{len(self.model.versions)}_{len(taken)}"
+        return attr
+
+    # --- maintenance --------------------------------------------------------------------------------------------------------------------
+
+    def tidy(self):
+        """Consolidates fragments (all, a span of time, a chosen run), commits or fragment metadata."""
+        rng, before = self.rng, mem.Disk.look(self.uri)
+        what = rng.choice(["all", "all", "window", "chosen", "commits", "commits", "fragment_meta"])
+        settings, chosen, window = {"sm.consolidation.mode": "fragments"}, None, (0, mem.NEVER)
+        names = sorted(before.fragments - self.model.strangers, key=lambda n: (mem.fragment_times(n)[0], n))
+        if what in ("commits", "fragment_meta"):
+            settings["sm.consolidation.mode"] = what
+        elif what == "window" and self.times:
+            window = tuple(sorted(rng.choices(self.times, k=2)))
+            settings |= {"sm.consolidation.timestamp_start": window[0], "sm.consolidation.timestamp_end": window[1]}
+        elif what == "chosen" and len(names) >= 2:
+            start = rng.randint(0, len(names) - 2)
+            chosen = names[start : rng.randint(start + 2, len(names))]
+        purge = rng.random() < 0.15
+        if purge:
+            settings["sm.consolidation.purge_deleted_cells"] = "true"
+        if not self.model.sparse and rng.random() < 0.5:
+            settings["sm.consolidation.amplification"] = rng.choice(["2.0", "100.0"])
+        if rng.random() < 0.15:
+            settings |= {"sm.consolidation.steps": rng.choice([1, 2]), "sm.consolidation.step_min_frags": 2, "sm.consolidation.step_max_frags": rng.choice([2, 3])}
+        consolidate(self.ctx, self.uri, settings, chosen)
+        self.note(f"consolidate {what} {settings} {chosen}", "consolidated " + what)
+        if purge and what not in ("commits", "fragment_meta"):
+            self.features.add("purged")
+        self.learn(before, purge, window)
+        if rng.random() < 0.3:
+            self.clean(settings["sm.consolidation.mode"])
+
+    def learn(self, before, purge, window):
+        """What consolidation left: each new fragment, by the list of those it replaces."""
+        disk = mem.Disk.look(self.uri)
+        fresh = disk.fragments - before.fragments
+        several = len(fresh) > 1  # a later step's list names the fragment of an earlier one
+        dims = [] if self.model.sparse else [d.dtype for d in self.schema.dims]
+        facts = fragment_facts(self.ctx, self.uri, dims) if fresh else {}
+        while fresh:
+            name = next((n for n in fresh if n in disk.replaced and disk.replaced[n] <= set(self.model.fragments)), None)
+            if name is None:
+                break
+            fresh.discard(name)
+            inputs = sorted((self.model.fragments[n] for n in disk.replaced[name]), key=lambda f: f.order)
+            own, box = facts.get(name, (None, None))
+            schema = next((v.schema for v in self.model.versions if v.name == own), self.schema)
+            model = self.model
+            merged = model.consolidate_sparse(name, inputs, schema, purge, window) if model.sparse else model.consolidate_dense(name, inputs, schema)
+            model.fragments[name] = merged
+            if merged.box and self.limits:
+                merged.doubts.add("dense consolidation under a current domain")  # libtiledb 2.30 writes tiles that are too short
+            elif merged.box and box and merged.box != box:
+                merged.doubts.add("consolidation wrote another box")
+            self.note(f"  {name} replaces {sorted(disk.replaced[name])}{'; box ' + str(box) if box else ''}")
+            if not several:
+                self.settle_name(name)
+
+    def clean(self, mode=None):
+        mode = mode or self.rng.choice(["fragments", "fragments", "commits", "fragment_meta"])
+        settings = {"sm.vacuum.mode": mode}
+        vacuum(self.ctx, self.uri, settings)
+        self.note(f"vacuum {mode}", "vacuumed " + mode)
+
+    def remove(self):
+        """Deletes fragments: those of a span of time, or chosen ones."""
+        rng, names = self.rng, sorted(mem.Disk.look(self.uri).fragments - self.model.strangers)
+        if rng.random() < 0.6:
+            span = sorted(rng.choices(self.times, k=2))
+            self.ctx.call("array_delete_fragments_v2", self.uri.encode(), ct.c_uint64(span[0]), ct.c_uint64(span[1]))
+        elif names:
+            span = rng.sample(names, 1)
+            uris = (ct.c_char_p * 1)(*[os.path.join("file://" + self.uri, "__fragments", n).encode() for n in span])
+            self.ctx.call("array_delete_fragments_list", self.uri.encode(), uris, ct.c_size_t(1))
+        else:
+            return
+        self.note(f"fragments {span} deleted", "deleted fragments")
+
+    def crash(self):
+        """What a crashed writer leaves: a fragment without its commit, an empty folder, stray files."""
+        rng, folder = self.rng, os.path.join(self.uri, "__fragments")
+        names = sorted(mem.Disk.look(self.uri).fragments - self.model.strangers)
+        stranger = f"__{self.now}_{self.now}_{rng.randbytes(16).hex()}_22"
+        if names and rng.random() < 0.7:
+            shutil.copytree(os.path.join(folder, rng.choice(names)), os.path.join(folder, stranger))
+        else:
+            os.makedirs(os.path.join(folder, stranger))
+        self.model.strangers.add(stranger)
+        with open(os.path.join(self.uri, "stray.tmp"), "w", encoding="utf-8") as out:
+            out.write("nothing")
+        self.note(f"crashed writer left {stranger}", "crash leftovers")
+
+    # --- views --------------------------------------------------------------------------------------------------------------------------
+
+    def snapshot(self):
+        """A copy of the array as it is now, to be read later."""
+        if self.snapshots < 2:
+            target = os.path.join(self.folder, f"array{self.snapshots}")
+            self.snapshots += 1
+            shutil.copytree(self.uri, target)
+            self.look(target, 1)
+
+    def look(self, uri, more):
+        """Time windows on the array as it is now: all of it, and random ones around the events."""
+        rng, disk = self.rng, mem.Disk.look(self.uri)
+        edges = [t + d for t in self.times or [self.base] for d in (-1, 0, 0, 1) if t + d >= 0]
+        spans = [(0, None)] + [(rng.choice([0, 0, rng.choice(edges)]), rng.choice([None, *edges])) for _ in range(more)]
+        for start, end in dict.fromkeys(s for s in spans if s[1] is None or s[0] <= s[1]):
+            window = Window(uri, start, end, dict(self.more))
+            window.schema = self.model.version(mem.NEVER if end is None else end).schema
+            try:
+                window.schema, window.answer, window.doubts = self.model.read(disk, start, end)
+            except (mem.Refused, mem.Unknown) as silence:
+                window.silence = silence
+            self.windows.append(window)
+            if start or end is not None:
+                self.features.add("time travel")
+
+
+def random_attribute(rng, name):
+    return lossless(schema_gen.random_attr(rng, name))
+
+
+def lossless(attr):
+    """Without the filter that changes what was written: the model knows the cells as they were given."""
+    attr.pipeline = [step for step in attr.pipeline if step[0] != schema_gen.SCALE_FLOAT]
+    return attr
+
+
+def current_domain(rng, schema, places):
+    """Bounds per dimension inside the domain, which leave something of the places to write to; None where a dimension has no integer bounds."""
+    if any(d.is_var or d.datatype in FLOATS for d in schema.dims):
+        return None
+    out = []
+    for number, dim in enumerate(schema.dims):
+        lo, hi = dim.domain
+        first = rng.choice([lo, rng.randint(lo, places[number][0] if places else hi)])
+        least = places[number][0] if places else first
+        out.append((first, rng.choice([hi, rng.randint(least, hi), min(hi, least + dim.window + 3)])))
+    return out
+
+
+def grown(rng, dim, limit):
+    lo, hi = dim.domain
+    return rng.choice([limit[0], lo, rng.randint(lo, limit[0])]), rng.choice([limit[1], hi, rng.randint(limit[1], hi)])
+
+
+def within(pool, dim, limit):
+    if limit is None:
+        return pool
+    kept = [p for p in pool if limit[0] <= int(np.frombuffer(p, dim.dtype)[0]) <= limit[1]]
+    return kept or [np.array([limit[0]], dim.dtype).tobytes()]
+
+
+def extended(rng, enumeration):
+    """The same enumeration with more members."""
+    count = rng.choice([1, 2, 5])
+    longer = copy.copy(enumeration)
+    if enumeration.offsets is not None:
+        fresh = [f"more{len(enumeration.values) + i}" for i in range(count)]
+        pieces = enumeration.pieces() + [m.encode() for m in fresh]
+        longer.offsets = np.cumsum([0] + [len(p) for p in pieces[:-1]]).astype(np.uint64)
+    else:
+        dtype = np.dtype(schema_gen.DATATYPES[enumeration.datatype][1])
+        numbers = [v for v in range(200, 256) if v not in enumeration.values][:count]
+        pieces = enumeration.pieces() + [np.array([n], dtype).tobytes() for n in numbers]
+        known = np.frombuffer(enumeration.raw, dtype).tolist()
+        if set(known) & set(numbers):
+            return enumeration
+        fresh = np.array(numbers, dtype).view("<u8").tolist() if enumeration.datatype == "FLOAT64" else numbers
+    longer.raw, longer.values = b"".join(pieces), enumeration.values + fresh
+    return longer
+
+
+def make(seed, folder):
+    """The whole history of a seed, in this process (a child)."""
+    history = History(random.Random(seed), folder)
+    history.create()
+    history.live()
+    return history
+
+
+__all__ = ["make", "Window", "values"]

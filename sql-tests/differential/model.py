@@ -1,0 +1,293 @@
+"""What an array holds at any time, by first principles: the cells of every fragment in memory, and the rules of the format for putting them together.
+
+It knows the raw cells each write put down; what consolidation and vacuum did it learns from names alone: which fragments exist and which a `.vac` file lists as replaced. It is the second
+opinion beside libtiledb, and the only one where libtiledb crashes or is known to be wrong. What the rules leave open is a *doubt*: with a doubt, the model alone convinces nobody.
+"""
+
+import itertools
+import math
+import os
+from dataclasses import dataclass, field as dc_field
+
+import numpy as np
+
+from conditions import MISSING, shape_of
+from data_gen import pack
+
+NEVER = math.inf
+
+
+class Refused(Exception):
+    """The array cannot be read there, by the rules."""
+
+
+class Unknown(Exception):
+    """The model was not told enough."""
+
+
+@dataclass
+class Version:
+    """A schema: its name on disk and what is in it."""
+
+    name: str
+    schema: object
+    limits: list = None  # the current domain
+
+    @property
+    def time(self):
+        return int(self.name.split("_")[3])
+
+
+@dataclass
+class Delete:
+    time: int
+    condition: object
+
+
+@dataclass
+class Sparse:
+    """A cell. `dead`: the time of the first delete that a consolidation found to hit it."""
+
+    time: int
+    coords: tuple
+    values: dict  # name -> (raw, valid)
+    dead: float = NEVER
+
+
+@dataclass
+class Fragment:
+    name: str
+    schema: object
+    cells: list = None  # sparse: of Sparse
+    box: list = None  # dense: (lo, hi) per dimension
+    columns: dict = None  # dense: name -> [(raw, valid)] in row-major order of the box
+    processed: set = dc_field(default_factory=set)
+    merged: bool = False
+    doubts: set = dc_field(default_factory=set)
+
+    @property
+    def times(self):
+        return fragment_times(self.name)
+
+    @property
+    def order(self):
+        return self.times[0], self.name
+
+
+def fragment_times(name):
+    parts = name.split("_")
+    return int(parts[2]), int(parts[3])
+
+
+@dataclass
+class Disk:
+    """The names that decide: fragments that exist, the inputs each `.vac` lists, delete files, whether commits were consolidated."""
+
+    fragments: set
+    replaced: dict
+    deletes: set
+    commits_consolidated: bool
+
+    @staticmethod
+    def look(uri):
+        folder, commits = os.path.join(uri, "__fragments"), os.path.join(uri, "__commits")
+        names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+        files = os.listdir(commits) if os.path.isdir(commits) else []
+        replaced = {}
+        for name in files:
+            if name.endswith(".vac"):
+                with open(os.path.join(commits, name), encoding="utf-8") as source:
+                    replaced[name[:-4]] = {line.strip().rstrip("/").rsplit("/", 1)[-1] for line in source if line.strip()}
+        return Disk(names, replaced, {n for n in files if n.endswith(".del")}, any(n.endswith(".con") for n in files))
+
+
+@dataclass
+class Model:
+    sparse: bool
+    allows_dups: bool
+    versions: list = dc_field(default_factory=list)
+    fragments: dict = dc_field(default_factory=dict)
+    deletes: dict = dc_field(default_factory=dict)  # file name -> Delete; nothing ever removes one
+    strangers: set = dc_field(default_factory=set)  # directories without a commit
+
+    def version(self, end):
+        """libtiledb compares schema names as text."""
+        ordered = sorted(self.versions, key=lambda v: v.name)
+        return next((v for v in reversed(ordered) if v.time <= end), ordered[0])
+
+    def visible(self, disk, start, end):
+        """Fragments inside the window, in their order, without those a consolidation that is itself inside replaced."""
+        inside = (lambda a, b: a <= end and b >= start) if self.sparse else (lambda a, b: start <= a and b <= end)
+        hidden = set().union(*(names for stem, names in disk.replaced.items() if inside(*fragment_times(stem))))
+        names = [n for n in disk.fragments - hidden - self.strangers if inside(*fragment_times(n))]
+        if missing := [n for n in names if n not in self.fragments]:
+            raise Unknown(f"fragment {missing[0]} came from nowhere")
+        return sorted((self.fragments[n] for n in names), key=lambda f: f.order)
+
+    def read(self, disk, start, end):
+        """(schema, columns of canonical values, doubts)"""
+        end = NEVER if end is None else end
+        version, doubts = self.version(end), set()
+        schema, fragments = version.schema, self.visible(disk, start, end)
+        for fragment in fragments:
+            doubts |= fragment.doubts
+        if version.limits and any(outside(f, schema.dims, version.limits) for f in fragments):
+            doubts.add("cells outside the current domain of that time")
+        rows = (self.sparse_rows if self.sparse else self.dense_rows)(disk, fragments, schema, start, end, doubts)
+        columns = list(zip(*rows)) or [()] * len(schema.fields)
+        return schema, [canonical(f, column) for f, column in zip(schema.fields, columns)], doubts
+
+    # --- sparse -------------------------------------------------------------------------------------------------------------------------
+
+    def sparse_rows(self, disk, fragments, schema, start, end, doubts):
+        deletes = [(n, d) for n, d in self.deletes.items() if start <= d.time <= end]
+        for _, delete in deletes if fragments else []:
+            check_fields(delete, schema, doubts)
+        cells = [(cell, fragment) for fragment in fragments for cell in fragment.cells if start <= cell.time <= end]
+        if not self.allows_dups:
+            cells = newest(cells, disk, doubts)
+        alive = [(c, f) for c, f in cells if (c.dead > end or c.dead == NEVER) and not any(hits(d, c, f, doubts) for n, d in deletes if n not in f.processed)]
+        return [[(raw, 1) for raw in c.coords] + [value_for(a, f.schema, c.values, doubts) for a in schema.attrs] for c, f in alive]
+
+    def consolidate_sparse(self, name, inputs, schema, purge, window):
+        merged = Fragment(name, schema, cells=[], merged=True)
+        first = min(f.times[0] for f in inputs)
+        deletes = {n: d for n, d in self.deletes.items() if window[0] <= d.time <= window[1]}
+        marks = any(d.time >= first for d in deletes.values()) or any(f.processed for f in inputs)
+        merged.processed = set(deletes) if marks else set()
+        for fragment in inputs:
+            merged.doubts |= fragment.doubts
+            for cell in fragment.cells:
+                dead = min([cell.dead] + [d.time for n, d in deletes.items() if n not in fragment.processed and hits(d, cell, fragment, merged.doubts)])
+                if not (purge and dead < NEVER):
+                    values = {a.name: value_for(a, fragment.schema, cell.values, merged.doubts) for a in schema.attrs}
+                    merged.cells.append(Sparse(cell.time, cell.coords, values, dead))
+        return merged
+
+    # --- dense --------------------------------------------------------------------------------------------------------------------------
+
+    def dense_rows(self, disk, fragments, schema, start, end, doubts):
+        if not fragments:
+            return []
+        box = union(fragments)
+        if disk.commits_consolidated and len({f.times[0] for f in fragments}) < len(fragments):
+            doubts.add("two fragments of one time")
+        columns = overlay(fragments, box, schema, doubts)
+        coords = itertools.product(*[[(d.dtype.type(v).tobytes(), 1) for v in range(lo, hi + 1)] for d, (lo, hi) in zip(schema.dims, box)])
+        return [[*place, *(columns[a.name][i] for a in schema.attrs)] for i, place in enumerate(coords)]
+
+    def consolidate_dense(self, name, inputs, schema):
+        merged = Fragment(name, schema, box=union(inputs), merged=True)
+        for fragment in inputs:
+            merged.doubts |= fragment.doubts
+        merged.columns = overlay(sorted(inputs, key=lambda f: f.order), merged.box, schema, merged.doubts)
+        return merged
+
+
+def outside(fragment, dims, limits):
+    """Whether a fragment reaches beyond a current domain, which only a writer of the past with the schema of the future can do."""
+    box = fragment.box
+    if box is None:
+        columns = [np.frombuffer(b"".join(c.coords[i] for c in fragment.cells), d.dtype).tolist() for i, d in enumerate(dims)]
+        box = [(min(c), max(c)) for c in columns] if fragment.cells else limits
+    return any(lo < low or hi > high for (lo, hi), (low, high) in zip(box, limits))
+
+
+def newest(cells, disk, doubts):
+    """One cell per place: the one written last; among equals, that of the later fragment."""
+    best = {}
+    for cell, fragment in cells:  # fragments come in order, so the later one of two equals wins
+        held = best.get(cell.coords)
+        if held and held[0].time == cell.time and (held[1].merged or fragment.merged or disk.commits_consolidated):
+            doubts.add("two cells of one place and one time")
+        if not held or cell.time >= held[0].time:
+            best[cell.coords] = cell, fragment
+    return list(best.values())
+
+
+def check_fields(delete, schema, doubts):
+    """A delete on an attribute that the table does not have (any more) cannot be applied."""
+    fields = {f.name: f for f in schema.fields}
+    for leaf in delete.condition.leaves():
+        if leaf.field.name not in fields:
+            raise Refused(f"a delete names {leaf.field.name!r}, which the schema does not have")
+        if shape_of(fields[leaf.field.name]) != shape_of(leaf.field):
+            doubts.add("a delete on an attribute that changed its type")
+
+
+def hits(delete, cell, fragment, doubts):
+    if cell.time > delete.time:
+        return False
+    fields = {f.name: f for f in fragment.schema.fields}
+
+    def look_up(field):
+        own = fields.get(field.name)
+        if own is None or shape_of(own) != shape_of(field):
+            if own is not None:
+                doubts.add("a delete on an attribute that changed its type")
+            if len(delete.condition.leaves()) > 1:
+                doubts.add("a delete of many leaves on a missing attribute")
+            return MISSING
+        if own.is_dim:
+            return cell.coords[[d.name for d in fragment.schema.dims].index(own.name)]
+        raw, valid = cell.values[own.name]
+        return raw if valid else None
+
+    return not delete.condition.holds(look_up, True)
+
+
+def value_for(attr, own, values, doubts):
+    """The (raw, valid) cell of an attribute as another schema wants it; where the fragment has no such thing, the fill value."""
+    found = next((a for a in own.attrs if a.name == attr.name), None)
+    if found is None or shape_of(found) != shape_of(attr):
+        if found is not None:
+            doubts.add("an attribute that changed its type")
+        return fill_of(attr)
+    if found.nullable != attr.nullable:
+        doubts.add("an attribute that changed its nullability")
+    return values[attr.name]
+
+
+def fill_of(attr):
+    return attr.default_fill(), attr.fill_valid if attr.nullable else 1
+
+
+def union(fragments):
+    return [(min(f.box[i][0] for f in fragments), max(f.box[i][1] for f in fragments)) for i in range(len(fragments[0].box))]
+
+
+def overlay(fragments, box, schema, doubts):
+    """The columns of a box: each cell from the last fragment that covers it."""
+    sizes = [hi - lo + 1 for lo, hi in box]
+    owner = np.full(sizes, -1)
+    inner = np.zeros(sizes, np.int64)
+    for number, fragment in enumerate(fragments):
+        part = tuple(slice(lo - base, hi - base + 1) for (lo, hi), (base, _) in zip(fragment.box, box))
+        owner[part] = number
+        inner[part] = np.arange(owner[part].size).reshape(owner[part].shape)
+    for attr in schema.attrs:
+        has = [any(a.name == attr.name for a in f.schema.attrs) for f in fragments]
+        if any(earlier and not later for earlier, later in itertools.combinations(has, 2)):
+            doubts.add("a newer fragment lacks an attribute that an older one has")  # libtiledb 2.30: the fill value where it covers a whole tile, else the older value
+    sources = [{a.name: found.columns[a.name] if usable(a, found.schema, doubts) else None for a in schema.attrs} for found in fragments]
+    places = list(zip(owner.ravel().tolist(), inner.ravel().tolist()))
+    out = {}
+    for attr in schema.attrs:
+        fill = fill_of(attr)
+        out[attr.name] = [fill if n < 0 or sources[n][attr.name] is None else sources[n][attr.name][i] for n, i in places]
+    return out
+
+
+def usable(attr, own, doubts):
+    return value_for(attr, own, {attr.name: True}, doubts) is True
+
+
+def canonical(field, column):
+    """Canonical values of a column of (raw, valid) cells."""
+    if not column:
+        return []
+    validity = np.array([valid for _, valid in column], np.uint8) if field.nullable else None
+    raw = [raw if valid or not field.nullable else field.default_fill() for raw, valid in column]
+    buffer = pack(field, raw, None)
+    data, offsets, _ = buffer.filled()
+    return field.cells(data, offsets, validity)
