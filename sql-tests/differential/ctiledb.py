@@ -32,6 +32,17 @@ def load(path=None):
     _lib = ct.CDLL(path or installed())
 
 
+def has(name):
+    """Whether this release has a call."""
+    return hasattr(_lib, "tiledb_" + name)
+
+
+def version():
+    numbers = [ct.c_int() for _ in range(3)]
+    _lib.tiledb_version(*[ct.byref(n) for n in numbers])
+    return tuple(n.value for n in numbers)
+
+
 def installed():
     package = os.path.dirname(importlib.util.find_spec("tiledb").origin)
     found = glob.glob(os.path.join(package + ".libs", "libtiledb*")) + glob.glob(os.path.join(package, "libtiledb.so*"))
@@ -55,6 +66,8 @@ class Context:
             raise TileDBError("cannot make a context")
 
     def call(self, name, *args):
+        if not has(name):
+            raise TileDBError(f"this release has no {name}")
         if getattr(_lib, "tiledb_" + name)(self.ptr, *args) != 0:
             error, message = ct.c_void_p(), ct.c_char_p()
             _lib.tiledb_ctx_get_last_error(self.ptr, ct.byref(error))
@@ -95,10 +108,13 @@ class OpenArray:
     def __init__(self, ctx, uri, kind, start=0, end=None):
         self.ctx = ctx
         self.ptr = ctx.new("array_alloc", uri.encode())
-        ctx.call("array_set_open_timestamp_start", self.ptr, ct.c_uint64(start))
-        if end is not None:
-            ctx.call("array_set_open_timestamp_end", self.ptr, ct.c_uint64(end))
-        ctx.call("array_open", self.ptr, ct.c_int(kind))
+        if has("array_set_open_timestamp_end"):
+            ctx.call("array_set_open_timestamp_start", self.ptr, ct.c_uint64(start))
+            if end is not None:
+                ctx.call("array_set_open_timestamp_end", self.ptr, ct.c_uint64(end))
+            ctx.call("array_open", self.ptr, ct.c_int(kind))
+        else:  # before 2.3, which writes at the time of the clock
+            ctx.call("array_open", self.ptr, ct.c_int(kind))
         self.kind = kind
 
     def __enter__(self):
@@ -124,7 +140,10 @@ class OpenArray:
         """Runs one query. `ranges`: (dimension, lo, hi) numpy scalars or bytes; `buffers`: {name: Buffer}. True when the query completed."""
         query = self.ctx.new("query_alloc", self.ptr, ct.c_int(self.kind))
         self.ctx.call("query_set_layout", query, ct.c_int(layout))
-        if ranges:
+        if ranges and not has("query_set_subarray_t"):
+            bounds = np.array([[lo, hi] for _, lo, hi in ranges], type(ranges[0][1]))
+            self.ctx.call("query_set_subarray", query, _address(bounds))
+        elif ranges:
             subarray = self.ctx.new("subarray_alloc", self.ptr)
             for dim_index, lo, hi in ranges:
                 if isinstance(lo, bytes):
@@ -176,6 +195,11 @@ class Buffer:
 
     def attach(self, ctx, query, name):
         name = name.encode()
+        if not has("query_set_data_buffer"):  # before 2.4
+            parts = [(b, size) for b, size in ((self.offsets, self.sizes[1]), (self.data, self.sizes[0]), (self.validity, self.sizes[2])) if b is not None]
+            kind = "query_set_buffer" + ("_var" if self.offsets is not None else "") + ("_nullable" if self.validity is not None else "")
+            ctx.call(kind, query, name, *[x for b, size in parts for x in (_address(b), ct.byref(size))])
+            return
         ctx.call("query_set_data_buffer", query, name, _address(self.data), ct.byref(self.sizes[0]))
         if self.offsets is not None:
             ctx.call("query_set_offsets_buffer", query, name, _address(self.offsets), ct.byref(self.sizes[1]))

@@ -15,6 +15,9 @@ from conditions import MISSING, shape_of
 from data_gen import pack
 
 NEVER = math.inf
+LEGACY = "__array_schema.tdb"  # before format 10
+STAMPED = 15  # the first format whose consolidated sparse fragments carry the time of each cell
+FOLDERS = {"__schema", "__fragments", "__commits", "__meta", "__fragment_meta", "__labels"}
 
 
 class Refused(Exception):
@@ -35,7 +38,12 @@ class Version:
 
     @property
     def time(self):
-        return int(self.name.split("_")[3])
+        return 0 if self.name == LEGACY else int(self.name.split("_")[3])
+
+    @property
+    def order(self):
+        """libtiledb compares schema names as text; the one of old arrays comes first."""
+        return "" if self.name == LEGACY else self.name
 
 
 @dataclass
@@ -64,6 +72,11 @@ class Fragment:
     processed: set = dc_field(default_factory=set)
     merged: bool = False
     doubts: set = dc_field(default_factory=set)
+    inputs: list = None  # dense, consolidated
+
+    def fit(self, box):
+        """The columns of a consolidated dense fragment whose box is this; old releases widen it to whole tiles."""
+        self.box, self.columns = box, overlay(sorted(self.inputs, key=lambda f: f.order), box, self.schema, self.doubts)
 
     @property
     def times(self):
@@ -75,8 +88,14 @@ class Fragment:
 
 
 def fragment_times(name):
-    parts = name.split("_")
-    return int(parts[2]), int(parts[3])
+    """First and last time, from a name of any format: `__uuid_t`, `__uuid_now_t`, `__t_t_uuid`, `__t_t_uuid_version`."""
+    parts = name.split("_")[2:]
+    return (int(parts[-1]), int(parts[-1])) if len(parts[0]) == 32 else (int(parts[0]), int(parts[1]))
+
+
+def format_of(name):
+    parts = name.split("_")[2:]
+    return int(parts[3]) if len(parts) == 4 else 2 if len(parts[0]) == 32 else 4
 
 
 @dataclass
@@ -90,13 +109,17 @@ class Disk:
 
     @staticmethod
     def look(uri):
+        """Both layouts: `__fragments` and `__commits`, and everything beside the schema before format 12."""
         folder, commits = os.path.join(uri, "__fragments"), os.path.join(uri, "__commits")
+        beside = [n for n in os.listdir(uri) if n.startswith("__") and n not in FOLDERS and n != LEGACY]
         names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-        files = os.listdir(commits) if os.path.isdir(commits) else []
+        names |= {n for n in beside if os.path.isdir(os.path.join(uri, n))}
+        files = {n: os.path.join(commits, n) for n in (os.listdir(commits) if os.path.isdir(commits) else [])}
+        files |= {n: os.path.join(uri, n) for n in beside if n.endswith(".vac")}
         replaced = {}
-        for name in files:
+        for name, path in files.items():
             if name.endswith(".vac"):
-                with open(os.path.join(commits, name), encoding="utf-8") as source:
+                with open(path, encoding="utf-8") as source:
                     replaced[name[:-4]] = {line.strip().rstrip("/").rsplit("/", 1)[-1] for line in source if line.strip()}
         return Disk(names, replaced, {n for n in files if n.endswith(".del")}, any(n.endswith(".con") for n in files))
 
@@ -111,15 +134,19 @@ class Model:
     strangers: set = dc_field(default_factory=set)  # directories without a commit
 
     def version(self, end):
-        """libtiledb compares schema names as text."""
-        ordered = sorted(self.versions, key=lambda v: v.name)
+        ordered = sorted(self.versions, key=lambda v: v.order)
         return next((v for v in reversed(ordered) if v.time <= end), ordered[0])
 
     def visible(self, disk, start, end):
         """Fragments inside the window, in their order, without those a consolidation that is itself inside replaced."""
-        inside = (lambda a, b: a <= end and b >= start) if self.sparse else (lambda a, b: start <= a and b <= end)
-        hidden = set().union(*(names for stem, names in disk.replaced.items() if inside(*fragment_times(stem))))
-        names = [n for n in disk.fragments - hidden - self.strangers if inside(*fragment_times(n))]
+
+        def inside(name):
+            first, last = fragment_times(name)
+            overlaps = self.sparse and format_of(name) >= STAMPED
+            return first <= end and last >= start if overlaps else start <= first and last <= end
+
+        hidden = set().union(*(names for stem, names in disk.replaced.items() if inside(stem)))
+        names = [n for n in disk.fragments - hidden - self.strangers if inside(n)]
         if missing := [n for n in names if n not in self.fragments]:
             raise Unknown(f"fragment {missing[0]} came from nowhere")
         return sorted((self.fragments[n] for n in names), key=lambda f: f.order)
@@ -131,6 +158,8 @@ class Model:
         schema, fragments = version.schema, self.visible(disk, start, end)
         for fragment in fragments:
             doubts |= fragment.doubts
+        if self.sparse and self.versions[0].name == LEGACY and any(format_of(f.name) >= 5 for f in fragments) and any(format_of(f.name) < 5 for f in self.fragments.values()):
+            doubts.add("new fragments in a sparse array of format below 5")
         if version.limits and any(outside(f, schema.dims, version.limits) for f in fragments):
             doubts.add("cells outside the current domain of that time")
         rows = (self.sparse_rows if self.sparse else self.dense_rows)(disk, fragments, schema, start, end, doubts)
@@ -162,6 +191,12 @@ class Model:
                 if not (purge and dead < NEVER):
                     values = {a.name: value_for(a, fragment.schema, cell.values, merged.doubts) for a in schema.attrs}
                     merged.cells.append(Sparse(cell.time, cell.coords, values, dead))
+        if format_of(name) < STAMPED:
+            if not self.allows_dups:
+                pairs = [(c, merged) for c in merged.cells]
+                merged.cells = [c for c, _ in newest(pairs, None, merged.doubts)]
+            for cell in merged.cells:
+                cell.time = merged.times[0]
         return merged
 
     # --- dense --------------------------------------------------------------------------------------------------------------------------
@@ -177,10 +212,10 @@ class Model:
         return [[*place, *(columns[a.name][i] for a in schema.attrs)] for i, place in enumerate(coords)]
 
     def consolidate_dense(self, name, inputs, schema):
-        merged = Fragment(name, schema, box=union(inputs), merged=True)
+        merged = Fragment(name, schema, box=union(inputs), merged=True, inputs=inputs)
         for fragment in inputs:
             merged.doubts |= fragment.doubts
-        merged.columns = overlay(sorted(inputs, key=lambda f: f.order), merged.box, schema, merged.doubts)
+        merged.fit(merged.box)
         return merged
 
 
@@ -198,7 +233,7 @@ def newest(cells, disk, doubts):
     best = {}
     for cell, fragment in cells:  # fragments come in order, so the later one of two equals wins
         held = best.get(cell.coords)
-        if held and held[0].time == cell.time and (held[1].merged or fragment.merged or disk.commits_consolidated):
+        if held and held[0].time == cell.time and (held[1].merged or fragment.merged or disk is None or disk.commits_consolidated):
             doubts.add("two cells of one place and one time")
         if not held or cell.time >= held[0].time:
             best[cell.coords] = cell, fragment

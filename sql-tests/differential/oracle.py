@@ -130,16 +130,17 @@ def make_case(seed, folder):
         pickle.dump(answer, out)
 
 
-def case_in_child(seed, folder):
-    """The case of a seed, or {"dropped": reason} when libtiledb crashes, hangs or refuses. Seeds that begin with h are histories."""
+def case_in_child(seed, folder, libraries=()):
+    """The case of a seed, or {"dropped": reason} when libtiledb crashes, hangs or refuses. Seeds that begin with h are histories, those with o histories that begin with an old release."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    trouble = in_child(make_history if seed.startswith("h") else make_case, (seed, folder))
-    if trouble:
+    if seed[0] in "ho":
+        case = make_history(seed, folder, libraries)
+        return settle(case, folder) if "windows" in case else case
+    if trouble := in_child(make_case, (seed, folder)):
         return {"dropped": trouble}
     with open(os.path.join(folder, "case.pkl"), "rb") as source:
-        case = pickle.load(source)
-    return settle(case, folder) if "windows" in case else case
+        return pickle.load(source)
 
 
 def in_child(target, args, timeout=60):
@@ -158,17 +159,37 @@ def in_child(target, args, timeout=60):
 
 # --- histories --------------------------------------------------------------------------------------------------------------------------
 
-def make_history(seed, folder):
-    """Makes the history of a seed and pickles it with the model's answers. Runs in a forked child."""
+def make_history(seed, folder, libraries):
+    """The history of a seed with the model's answers, each release in a process of its own."""
+    told = history.begin(seed, folder, libraries)
+    path = os.path.join(folder, "history.pkl")
+    for number in range(len(told.releases) + 1):
+        with open(path, "wb") as out:
+            pickle.dump(told, out)
+        if trouble := in_child(one_release, (path, number)):
+            return {"dropped": trouble}
+        with open(path, "rb") as source:
+            told = pickle.load(source)
+        if isinstance(told, dict):
+            return told
+    return {"features": told.features, "notes": story(told.model.versions[0].schema) + told.notes, "windows": told.windows, "cells": told.cells, "settings": told.settings}
+
+
+def one_release(path, number):
+    """Runs in a forked child: a part of a history, from file to file."""
+    with open(path, "rb") as source:
+        told = pickle.load(source)
     try:
-        told = history.make(seed, folder)
-        answer = {"features": told.features, "notes": story(told.model.versions[0].schema) + told.notes, "windows": told.windows, "cells": told.cells, "settings": told.settings}
+        if number < len(told.releases):
+            history.go_on(told, number)
+        if number == len(told.releases):
+            history.finish(told)
     except (TileDBError, Dropped) as refusal:
-        answer = {"dropped": str(refusal)}
+        told = {"dropped": f"{'libtiledb %s.%s: ' % told.release[:2] if told.releases != [None] and told.release else ''}{plain(str(refusal))}"}
     except Exception:
-        answer = {"broken": traceback.format_exc()}
-    with open(os.path.join(folder, "case.pkl"), "wb") as out:
-        pickle.dump(answer, out)
+        told = {"broken": traceback.format_exc()}
+    with open(path, "wb") as out:
+        pickle.dump(told, out)
 
 
 def settle(case, folder):

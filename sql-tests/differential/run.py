@@ -4,6 +4,7 @@
 import argparse
 import collections
 import concurrent.futures
+import glob
 import os
 import pickle
 import random
@@ -42,7 +43,8 @@ class Planned:
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=200)
-    parser.add_argument("--seed", default="1", help="first part of every case's seed; one that begins with h makes histories, e.g. h1")
+    parser.add_argument("--seed", default="1", help="first part of every case's seed; one that begins with h makes histories, e.g. h1; with o histories begun by old releases")
+    parser.add_argument("--libraries", default=os.environ.get("TILEDB_LIBRARIES"), help="folder of folders with old libtiledb shared libraries, for the o seeds (or TILEDB_LIBRARIES)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", action="append", help="run exactly this case, e.g. 1:17 (repeatable)")
     parser.add_argument("--binary", default=os.environ.get("TILEDB_SQL", "tiledb-sql"), help="the shell under test (or TILEDB_SQL)")
@@ -62,7 +64,7 @@ def arguments():
 
 def plan_case(seed, case, folder, options):
     """The questions of a case, view by view."""
-    rng, plans, histories = random.Random(seed + ":queries"), [], seed.startswith("h")
+    rng, plans, histories = random.Random(seed + ":queries"), [], seed[0] in "ho"
     shell_settings = lambda: [f"SET datafusion.execution.target_partitions = {rng.choice(PARTITIONS)}", f"SET datafusion.execution.batch_size = {rng.choice(BATCH_SIZES)}"]
     for number, view in enumerate(case["views"]):
         fields, columns = view.fields, view.columns
@@ -103,7 +105,7 @@ def run_batch(seeds, options, work):
     for seed in seeds:
         result, folder = Result(seed), os.path.join(work, seed.replace(":", "_"))
         results.append(result)
-        case = oracle.case_in_child(seed, folder)
+        case = oracle.case_in_child(seed, folder, options.releases)
         wanted = set(options.feature)
         result.features = case.get("features", set())
         if "views" not in case or not wanted <= result.features:
@@ -299,6 +301,9 @@ def main():
     options = arguments()
     if not shutil.which(options.binary.split()[0]):
         sys.exit(f"no shell to test at {options.binary!r}: give --binary or set TILEDB_SQL")
+    options.releases = old_releases(options.libraries)
+    if not options.releases and any(s.startswith("o") for s in options.case or [options.seed]):
+        sys.exit("seeds that begin with o need --libraries")
     seeds = options.case or [f"{options.seed}:{i}" for i in range(options.first, options.first + options.cases)]
     batches = [seeds[i : i + options.batch] for i in range(0, len(seeds), options.batch)]
     began, results = time.time(), []
@@ -309,8 +314,16 @@ def main():
             results += part
             for result in part:
                 for verdict, text in result.failures[:2]:
-                    print(f"[{result.seed}] {verdict}: {text.splitlines()[-2] if verdict == 'tool' else first_line(text)}", flush=True)
+                    print(f"[{result.seed}] {verdict}: {text.strip()[-600:] if verdict == 'tool' else first_line(text)}", flush=True)
     return summary(results, time.time() - began)
+
+
+def old_releases(folder):
+    """The libraries in `FOLDER/tiledb-<version of the wheel>/libtiledb…`, the oldest first."""
+    if not folder:
+        return []
+    folders = sorted((n for n in os.listdir(folder) if n.startswith("tiledb-")), key=lambda n: [int(part) for part in n[7:].split(".")])
+    return [glob.glob(os.path.join(folder, n, "libtiledb*"))[0] for n in folders]
 
 
 def first_line(text):
@@ -332,7 +345,7 @@ def in_process(seeds, options, work):
         with open(task, "rb") as source:
             return pickle.load(source)
     broken = Result(seeds[0])
-    broken.failures, broken.dropped = [("tool", done.stderr.decode(errors="replace")[-3000:] + "\n ")], "tool failure"
+    broken.failures, broken.dropped = [("tool", f"exit {done.returncode} " + done.stderr.decode(errors="replace")[-3000:] + "\n ")], "tool failure"
     return [broken]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field as dc_field
 import numpy as np
 
 import values
-from ctiledb import COL_MAJOR, HILBERT, ROW_MAJOR, VAR, Context
+from ctiledb import COL_MAJOR, HILBERT, ROW_MAJOR, VAR, Context, has
 from fieldtypes import DATATYPES, DATETIMES, FLOATS, INTEGERS, TIMES, Enumeration, Field, int_range, size_of
 
 GZIP, ZSTD, LZ4, RLE, BZIP2, DOUBLE_DELTA, BWR, BITSHUFFLE, BYTESHUFFLE, POSITIVE_DELTA = range(1, 11)
@@ -295,9 +295,11 @@ def create(ctx: Context, uri, schema: Schema, limits=None):
     ctx.call("array_schema_set_cell_order", made, ct.c_int(schema.cell_order))
     ctx.call("array_schema_set_tile_order", made, ct.c_int(schema.tile_order))
     ctx.call("array_schema_set_capacity", made, ct.c_uint64(schema.capacity))
-    if schema.sparse:
-        ctx.call("array_schema_set_allows_dups", made, ct.c_int(int(schema.allows_dups)))
+    if schema.allows_dups:
+        ctx.call("array_schema_set_allows_dups", made, ct.c_int(1))
     for name in ("coords", "offsets", "validity"):
+        if name == "validity" and not has("array_schema_set_validity_filter_list"):
+            continue
         ctx.call(f"array_schema_set_{name}_filter_list", made, ctx.filter_list(getattr(schema, name)))
     for enumeration in {id(a.enumeration): a.enumeration for a in schema.attrs if a.enumeration}.values():
         ctx.call("array_schema_add_enumeration", made, make_enumeration(ctx, enumeration))
@@ -345,7 +347,8 @@ def make_dimension(ctx, dim):
 def make_attribute(ctx, attr):
     handle = ctx.new("attribute_alloc", attr.name.encode(), ct.c_int(DATATYPES[attr.datatype][0]))
     ctx.call("attribute_set_cell_val_num", handle, ct.c_uint32(attr.ncell))
-    ctx.call("attribute_set_nullable", handle, ct.c_uint8(attr.nullable))
+    if attr.nullable:
+        ctx.call("attribute_set_nullable", handle, ct.c_uint8(1))
     if attr.pipeline:
         ctx.call("attribute_set_filter_list", handle, ctx.filter_list(attr.pipeline, attr.chunk_size))
     if attr.enumeration:
