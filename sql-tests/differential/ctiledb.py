@@ -174,15 +174,15 @@ class OpenArray:
         self.ctx.call("array_delete_metadata", self.ptr, key.encode())
 
     def metadata(self):
-        """{key: (datatype, count, raw value)} as far as the window shows it; `sizes` of datatypes are the caller's business."""
+        """{key: (datatype, count, raw value)} as far as the window shows it."""
         number, out = ct.c_uint64(), {}
         self.ctx.call("array_get_metadata_num", self.ptr, ct.byref(number))
         for index in range(number.value):
             key, key_size, datatype, count, value = ct.c_char_p(), ct.c_uint32(), ct.c_int(), ct.c_uint32(), ct.c_void_p()
             self.ctx.call("array_get_metadata_from_index", self.ptr, ct.c_uint64(index), ct.byref(key), ct.byref(key_size), ct.byref(datatype), ct.byref(count), ct.byref(value))
-            size = ct.c_uint64()
-            size.value = _lib.tiledb_datatype_size(datatype) * count.value
-            out[ct.string_at(key, key_size.value).decode()] = (datatype.value, count.value, ct.string_at(value, size.value) if value.value and count.value else b"")
+            size = _lib.tiledb_datatype_size(datatype) * count.value
+            # An empty value is told as one element at no address.
+            out[ct.string_at(key, key_size.value).decode()] = (datatype.value, count.value, ct.string_at(value, size)) if value.value else (datatype.value, 0, b"")
         return out
 
 

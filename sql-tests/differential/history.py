@@ -20,8 +20,9 @@ import schema_gen
 import values
 from conditions import random_condition, shape_of
 from ctiledb import COL_MAJOR, DELETE, HILBERT, ROW_MAJOR, UNORDERED, WRITE, Buffer, Context, OpenArray, TileDBError, consolidate, fragment_facts, has, load, vacuum, version
-from fieldtypes import FLOATS, INTEGERS
+from fieldtypes import DATATYPES, FLOATS, INTEGERS
 
+SIDE = ["commits", "fragment_meta", "array_meta"]  # what consolidation and vacuum can be about, besides fragments
 BASES = [1_700_000_000_000] * 8 + [1, 7, 95]
 KEY = "0123456789abcdeF0123456789abcdeF"
 
@@ -41,10 +42,11 @@ class History:
         self.notes, self.features, self.times, self.windows, self.cells, self.snapshots = [], set(), [], [], 0, 0
         encrypted = rng.random() < 0.12 and releases == [None]
         self.settings = {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": KEY} if encrypted else {}
-        self.more = {"tiledb.encryption_key": KEY} if encrypted else {}
+        self.more = [{"tiledb.encryption_key": KEY}, {"tiledb.encryption_key": KEY.encode().hex()}, {}] if encrypted else [{}]  # without one: from the environment
         if encrypted:
             self.features.add("encrypted")
         self.ctx, self.release = None, None
+        self.annotated = False
         self.seen = {}  # field name -> raw cells written
         self.dropped = []  # attributes that were dropped, to come back
         self.now = self.base = rng.choice(BASES)
@@ -115,7 +117,7 @@ class History:
 
     def live(self, many):
         rng = self.rng
-        kinds = {self.write: 6, self.delete: 3 if self.model.sparse else 0, self.evolve: 3.5, self.tidy: 3, self.clean: 1.5, self.remove: 0.4, self.crash: 0.3, self.snapshot: 0.5}
+        kinds = {self.write: 6, self.delete: 3 if self.model.sparse else 0, self.evolve: 3.5, self.tidy: 3, self.clean: 1.5, self.remove: 0.4, self.crash: 0.3, self.snapshot: 0.5, self.annotate: 1.2}
         favour = rng.choice([None, None, self.evolve, self.tidy, self.delete, self.write])
         if favour and kinds[favour]:
             kinds[favour] *= 3
@@ -313,7 +315,9 @@ class History:
         what = rng.choice(["all", "all", "window", "chosen", "commits", "commits", "fragment_meta"])
         settings, chosen, window = {"sm.consolidation.mode": "fragments"}, None, (0, mem.NEVER)
         names = sorted(before.fragments - self.model.strangers, key=lambda n: (mem.fragment_times(n)[0], n))
-        if what in ("commits", "fragment_meta"):
+        if self.annotated and rng.random() < 0.3:
+            what = "array_meta"
+        if what in SIDE:
             settings["sm.consolidation.mode"] = what
         elif what == "window" and self.times:
             window = tuple(sorted(rng.choices(self.times, k=2)))
@@ -330,7 +334,7 @@ class History:
             settings |= {"sm.consolidation.steps": rng.choice([1, 2]), "sm.consolidation.step_min_frags": 2, "sm.consolidation.step_max_frags": rng.choice([2, 3])}
         consolidate(self.ctx, self.uri, settings, chosen)
         self.note(f"consolidate {what} {settings} {chosen}", "consolidated " + what)
-        if purge and what not in ("commits", "fragment_meta"):
+        if purge and what not in SIDE:
             self.features.add("purged")
         self.learn(before, purge, window)
         if rng.random() < 0.3:
@@ -356,6 +360,8 @@ class History:
             model = self.model
             merged = model.consolidate_sparse(name, inputs, schema, purge, window) if model.sparse else model.consolidate_dense(name, inputs, schema)
             model.fragments[name] = merged
+            if merged.box and not self.current:
+                merged.doubts.add("dense consolidation by an old release")  # 2.18 loses cells
             if merged.box and self.limits:
                 merged.doubts.add("dense consolidation under a current domain")  # libtiledb 2.30 writes tiles that are too short
             elif merged.box and box and merged.box != box:
@@ -365,10 +371,29 @@ class History:
                 self.settle_name(name)
 
     def clean(self, mode=None):
-        mode = mode or self.rng.choice(["fragments", "fragments", "commits", "fragment_meta"])
+        mode = mode or self.rng.choice(["fragments", "fragments", *SIDE])
         settings = {"sm.vacuum.mode": mode}
         vacuum(self.ctx, self.uri, settings)
         self.note(f"vacuum {mode}", "vacuumed " + mode)
+
+    def annotate(self):
+        """Puts and deletes array metadata."""
+        rng, said = self.rng, []
+        with OpenArray(self.ctx, self.uri, WRITE, end=self.now) as array:
+            for key in rng.sample(["a", "b b", "é", "long" * 20, "x.y"], rng.choice([1, 1, 2, 3])):
+                if self.annotated and rng.random() < 0.3:
+                    array.delete_metadata(key)
+                    said.append(f"-{key}")
+                    continue
+                datatype = rng.choice(INTEGERS + FLOATS + ["STRING_UTF8", "STRING_ASCII", "STRING_UTF8"])
+                text = values.random_text(rng, 30).encode()
+                count = len(text) if "STRING" in datatype else rng.choice([0, 1, 1, 3])
+                value = text if "STRING" in datatype else b"".join(values.random_scalar(rng, datatype) for _ in range(count))
+                array.put_metadata(key, DATATYPES[datatype][0], count, value)
+                said.append(f"{key}: {datatype} x{count} {value!r}")
+        self.annotated = True
+        self.times.append(self.now)
+        self.note(f"metadata at {self.now}: {'; '.join(said)}", "metadata")
 
     def remove(self):
         """Deletes fragments: those of a span of time, or chosen ones."""
@@ -417,7 +442,7 @@ class History:
         edges = [t + d for t in self.times or [self.base] for d in (-1, 0, 0, 1) if t + d >= 0]
         spans = [(0, None)] + [(rng.choice([0, 0, rng.choice(edges)]), rng.choice([None, *edges])) for _ in range(more)]
         for start, end in dict.fromkeys(s for s in spans if s[1] is None or s[0] <= s[1]):
-            window = Window(uri, start, end, dict(self.more))
+            window = Window(uri, start, end, rng.choice(self.more))
             window.schema = self.model.version(mem.NEVER if end is None else end).schema
             try:
                 window.schema, window.answer, window.doubts = self.model.read(disk, start, end)

@@ -20,6 +20,7 @@ import data_gen
 import history
 import schema_gen
 from ctiledb import READ, ROW_MAJOR, UNORDERED, Buffer, Context, OpenArray, TileDBError
+from fieldtypes import DATATYPES
 
 MAX_ROWS = 12_000
 
@@ -35,6 +36,7 @@ class View:
         self.uri, self.start, self.end, self.fields, self.columns, self.more = uri, start, end, fields, columns, more or {}
         self.must_refuse = None  # a reason why there is nothing to be seen
         self.rival, self.quarrel = None, None  # another opinion on the columns, and why it may be right
+        self.metadata = None  # rows (key, type, count, bytes), where that is asked
 
 
 def read_window(ctx, uri, schema, cells_written, start, end, by_ranges=False):
@@ -196,9 +198,10 @@ def settle(case, folder):
     """Asks libtiledb about every window, and decides what must be seen: where it and the model agree, that; where libtiledb fails and the model has no doubt, the model's; where both
     refuse, an error. Where they disagree, both are kept."""
     case["views"], case["tally"] = [], Counter()
-    for window, (verdict, said) in zip(case["windows"], second_opinions(case, folder)):
+    for window, (verdict, said, metadata) in zip(case["windows"], second_opinions(case, folder)):
         schema, answer, doubts = window.schema, window.answer, sorted(window.doubts)
         view = View(window.uri, window.start, window.end, schema.fields, answer, window.more)
+        view.metadata = metadata
         if verdict == "rows":
             view.columns = said
             if answer is None:
@@ -216,12 +219,16 @@ def settle(case, folder):
             case["tally"][f"not asked: {said}; {', '.join(doubts) or window.silence}"] += 1
             continue
         case["views"].append(view)
+    if case["settings"] and case["views"]:
+        wrong = View(case["views"][0].uri, 0, None, [], [], {"tiledb.encryption_key": history.KEY.swapcase()})
+        wrong.must_refuse = "a wrong key"
+        case["views"].append(wrong)
     del case["windows"]
     return case
 
 
 def second_opinions(case, folder):
-    """Per window ("rows", columns), ("error", text) or ("crash", text)."""
+    """Per window ("rows", columns, metadata), ("error", text, …) or ("crash", text, …)."""
     path, out = os.path.join(folder, "answers.pkl"), []
     by_ranges = False
     while len(out) < len(case["windows"]):
@@ -231,7 +238,7 @@ def second_opinions(case, folder):
         fresh = list(pickled(path))
         out += fresh
         if not fresh and (by_ranges or not trouble):
-            out.append(("crash", trouble or "no answer"))
+            out.append(("crash", trouble or "no answer", None))
         by_ranges = bool(trouble) and not fresh and not by_ranges
     return out
 
@@ -241,14 +248,22 @@ def read_all(case, first, by_ranges, path):
     ctx = Context(case["settings"])
     with open(path, "wb") as out:
         for window in case["windows"][first : first + 1 if by_ranges else None]:
+            metadata = None
             try:
+                metadata = read_metadata(ctx, window) if "metadata" in case["features"] else None
                 answer = "rows", read_window(ctx, window.uri, window.schema, 2 * case["cells"] + 20, window.start, window.end, by_ranges)
             except (TileDBError, Dropped) as refusal:
                 answer = "error", plain(str(refusal))
             except Exception as fault:
                 answer = "error", f"unreadable answer: {fault}"
-            pickle.dump(answer, out)
+            pickle.dump((*answer, metadata), out)
             out.flush()
+
+
+def read_metadata(ctx, window):
+    names = {number: name for name, (number, _) in DATATYPES.items()}
+    with OpenArray(ctx, window.uri, READ, window.start, window.end) as array:
+        return [(key, names[datatype], count, raw) for key, (datatype, count, raw) in array.metadata().items()]
 
 
 def pickled(path):

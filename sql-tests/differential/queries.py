@@ -59,6 +59,13 @@ def disputed(fields, columns, rival):
     return Question("disputed", f"SELECT {outputs(fields, range(len(fields)))} FROM {{T}}", check)
 
 
+def metadata(view):
+    """The array's metadata; an empty value has no bytes."""
+    options = {"tiledb.timestamp_start": view.start or None, "tiledb.timestamp_end": view.end} | view.more
+    arguments = ", ".join(f"'{text}'" for text in [view.uri, *[str(x) for pair in options.items() if pair[1] is not None for x in pair]])
+    return Question("metadata", f"SELECT key, type, count, bytes FROM tiledb_metadata({arguments})", lambda t: compare.row_difference(view.metadata, compare.rows_of(t)))
+
+
 def random_questions(rng, fields, columns, count):
     rows = list(zip(*columns))
     makers = [selection, selection, selection, selection, counting, limited, aggregates, sorted_by_dimensions, groups, counting_all, counting_limited, distinct]

@@ -17,6 +17,7 @@ import compare
 import expressions
 import oracle
 import queries
+from history import KEY
 from shell import Ask, Shell
 
 PARTITIONS, BATCH_SIZES = [1, 4, 16], [1, 7, 8192]
@@ -77,6 +78,7 @@ def plan_case(seed, case, folder, options):
             asked = queries.whole_table(fields, columns) + queries.random_questions(rng, fields, columns, options.history_queries if histories else options.queries)
             statements = options.expressions if not histories else int(rng.random() < 0.3)
             asked += [queries.Question(*expressions.random_statement(rng, fields, columns), None) for _ in range(statements)] if columns[0] else []
+        asked += [queries.metadata(view)] if view.metadata is not None else []
         prelude = [*shell_settings(), *create]
         for index, question in enumerate(asked):
             prelude = prelude if histories else [*shell_settings(), *create]  # histories have more views: one table for all questions
@@ -101,7 +103,7 @@ def table_for(rng, view):
 
 def run_batch(seeds, options, work):
     """Makes the arrays of some seeds, asks all their questions in one process, checks the answers."""
-    shell, results, cases, everything = Shell(options.binary.split()), [], {}, []
+    shell, results, cases, everything = Shell(options.binary.split(), variables={"TILEDB_ENCRYPTION_KEY": KEY}), [], {}, []
     for seed in seeds:
         result, folder = Result(seed), os.path.join(work, seed.replace(":", "_"))
         results.append(result)
@@ -177,7 +179,7 @@ def judge_one(plan, answer, folder, shell):
         verdict = "wrong " + plan.question.kind
     else:
         verdict, wrong = f"{answer.failure} in {plan.question.kind}", answer.message
-    if plan.question.kind in ("whole table", "must refuse", "disputed"):
+    if plan.question.kind in ("whole table", "must refuse", "disputed", "metadata"):
         return verdict, wrong
     return referee(plan, verdict, wrong, folder, shell)
 

@@ -37,7 +37,8 @@ class Answer:
 
 
 class Shell:
-    def __init__(self, binary, batch_timeout=300, single_timeout=30):
+    def __init__(self, binary, batch_timeout=300, single_timeout=30, variables=None):
+        self.variables = variables or {}
         self.binary, self.batch_timeout, self.single_timeout = binary, batch_timeout, single_timeout
 
     def run(self, asks, script_path):
@@ -71,7 +72,7 @@ class Shell:
         timeout = self.single_timeout if count == 1 else self.batch_timeout
         with open(script_path, "rb") as source:
             try:
-                done = subprocess.run([*self.binary, "-q"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+                done = subprocess.run([*self.binary, "-q"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, env=os.environ | self.variables)
             except subprocess.TimeoutExpired:
                 return "timeout", ""
         return done.returncode, done.stderr.decode(errors="replace")
