@@ -100,10 +100,10 @@ fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<
         let refuse = |what: &str| {
             Err(Error::unsupported(what.to_owned()).with("fragment", &fragment.name.name))
         };
-        if fragment.footer.dense != schema.is_dense() {
-            return refuse(
-                "a sparse fragment in a dense array (or the reverse) is not read by this release",
-            );
+        // Releases up to 2.5 wrote sparse fragments into dense arrays, never the reverse.
+        if fragment.footer.dense && !schema.is_dense() {
+            return Err(Error::corrupt("a dense fragment in a sparse array")
+                .with("fragment", &fragment.name.name));
         }
         if fragment.footer.has_delete_metadata {
             return refuse(

@@ -116,6 +116,22 @@ impl TileGrid {
         self.cells_per_tile
     }
 
+    /// Cells of a tile from one value of each dimension to the next, in the stored order.
+    pub fn strides(&self) -> Vec<u64> {
+        let mut strides = vec![1; self.extents.len()];
+        let mut stride = 1_u64;
+        let mut step = |(slot, extent): (&mut u64, &u64)| {
+            *slot = stride;
+            stride = stride.saturating_mul(*extent);
+        };
+        let sides = strides.iter_mut().zip(&self.extents);
+        match self.cell_order {
+            Layout::ColMajor => sides.for_each(&mut step),
+            _ => sides.rev().for_each(&mut step),
+        }
+        strides
+    }
+
     /// The index of the tile that holds `key` in dimension `dim`; a key below the domain counts to the first tile.
     pub fn tile_of(&self, dim: usize, key: u64) -> u64 {
         match (self.domain.lo().get(dim), self.extents.get(dim)) {

@@ -7,9 +7,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures::future::try_join_all;
+
+use super::scattered::ScatteredTiles;
 use super::{PlanCounts, ScanPlan, Units, needed_columns};
 use crate::array::domain::KeyBox;
 use crate::array::fragment::Fragment;
+use crate::array::snapshot::Snapshot;
 use crate::array::subarray::DimRanges;
 use crate::array::tile_grid::{TileBox, TileGrid};
 use crate::error::{Error, Result};
@@ -20,13 +24,22 @@ use crate::read::spec::{EmptyCells, ScanSpec};
 /// Small tiles are read together until a unit holds so many cells.
 const UNIT_CELLS: u64 = 128 * 1024;
 
-/// A fragment's box of cells and of tiles.
+/// A fragment's box of cells, and how it stores them.
 #[derive(Debug)]
 pub struct DenseFragment {
-    /// The cells it wrote.
+    /// The cells it wrote; of a sparse fragment, a box around them.
     pub domain: KeyBox,
-    /// The tiles it stores, which number them.
-    pub tiles: TileBox,
+    /// How it stores them.
+    pub stored_as: StoredAs,
+}
+
+/// How a fragment of a dense array stores its cells.
+#[derive(Debug)]
+pub enum StoredAs {
+    /// As space tiles: this box of them, which numbers them.
+    Tiles(TileBox),
+    /// As a sparse fragment: single cells with their coordinates.
+    Cells,
 }
 
 /// The units of a dense scan.
@@ -38,6 +51,8 @@ pub struct DensePlan {
     pub bounds: KeyBox,
     /// As the plan's fragments.
     pub fragments: Vec<DenseFragment>,
+    /// The tiles of the sparse ones among them.
+    pub scattered: ScatteredTiles,
     /// Per dimension the touched intervals of tile indexes, ascending.
     intervals: Vec<TileIntervals>,
     tiles: u64,
@@ -125,8 +140,8 @@ impl DensePlan {
     }
 }
 
-/// Plans a scan of a dense array. Needs no I/O: the footers say all.
-pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
+/// Plans a scan of a dense array. The footers say all, but for the MBRs of sparse fragments.
+pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let table = Arc::clone(&spec.table);
     let snapshot = &table.snapshot;
     let grid = TileGrid::new(&snapshot.schema)?;
@@ -178,13 +193,24 @@ pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
             counts.fragments_pruned += 1;
             continue;
         }
-        check_tile_cells(&fragment, &grid)?;
-        boxes.push(DenseFragment {
-            tiles: grid.tiles_of_box(&domain),
-            domain,
-        });
+        let is_dense = fragment.footer.dense;
+        let stored_as = if is_dense {
+            check_tile_cells(&fragment, &grid)?;
+            StoredAs::Tiles(grid.tiles_of_box(&domain))
+        } else {
+            StoredAs::Cells
+        };
+        boxes.push(DenseFragment { domain, stored_as });
+        let needed = match is_dense {
+            true => needed.clone(),
+            // Only their coordinates say where its cells are.
+            false => (0..needed.len())
+                .map(|c| c < dimensions || needed.get(c) == Some(&true))
+                .collect(),
+        };
         fragments.push(FragmentScan::new(&table, fragment, &needed, false)?);
     }
+    let scattered = scattered_tiles(&fragments, snapshot).await?;
     let rows = selected_rows(&bounds, &spec);
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
     let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
@@ -194,15 +220,32 @@ pub(super) fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         counts,
         exact_rows: rows.filter(|_| exact),
         max_rows: rows.unwrap_or(u64::MAX),
-        units: Units::Dense(DensePlan {
+        units: Units::Dense(Box::new(DensePlan {
             grid,
             bounds,
             fragments: boxes,
+            scattered,
             intervals,
             tiles,
             tiles_per_unit,
-        }),
+        })),
     })
+}
+
+async fn scattered_tiles(
+    fragments: &[FragmentScan],
+    snapshot: &Snapshot,
+) -> Result<ScatteredTiles> {
+    let sparse = fragments
+        .iter()
+        .map(|scan| scan.fragment.as_ref())
+        .enumerate()
+        .filter(|(_, fragment)| !fragment.footer.dense)
+        .collect::<Vec<_>>();
+    let mbrs = sparse.iter().map(|(_, f)| f.mbrs(&snapshot.storage));
+    let mbrs = try_join_all(mbrs).await?;
+    let tiles = sparse.iter().zip(&mbrs);
+    ScatteredTiles::new(tiles.map(|((number, fragment), mbrs)| (*number, *fragment, mbrs.as_ref())))
 }
 
 /// An array without fragments has no rows.
@@ -226,7 +269,7 @@ fn domain(fragment: &Fragment, grid: &TileGrid) -> Result<Option<KeyBox>> {
     let domain = KeyBox::from_ranges(&fragment.dimension_datatypes(), ranges).map_err(at)?;
     // Old consolidations widened the box to whole tiles; what lies outside the domain is padding.
     let domain = domain.intersect(grid.domain());
-    if let Some(domain) = &domain {
+    if let (Some(domain), true) = (&domain, fragment.footer.dense) {
         check_tile_count(fragment, grid, domain).map_err(at)?;
     }
     Ok(domain)

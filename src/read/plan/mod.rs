@@ -6,6 +6,7 @@
 
 pub mod dense;
 pub mod entangle;
+pub mod scattered;
 pub mod sparse;
 
 use std::ops::Range;
@@ -37,7 +38,7 @@ pub enum Units {
     /// Units of a sparse array.
     Sparse(Vec<SparseUnit>),
     /// Units of a dense array.
-    Dense(DensePlan),
+    Dense(Box<DensePlan>),
 }
 
 /// A planned scan.
@@ -62,7 +63,7 @@ impl ScanPlan {
     pub async fn new(spec: ScanSpec) -> Result<Self> {
         let uri = spec.table.snapshot.storage.uri().to_owned();
         let planned = if spec.table.snapshot.schema.is_dense() {
-            dense::plan(spec)
+            dense::plan(spec).await
         } else {
             sparse::plan(spec).await
         };

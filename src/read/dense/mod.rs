@@ -1,0 +1,248 @@
+//! Reading one dense unit: a run of space tiles.
+//!
+//! Of each tile only the clip is read, its part inside the subarray and the non-empty domain. The newest fragment
+//! that covers the clip supplies it without any merging; where none does, the cells are painted, oldest fragment
+//! first, and what no fragment covers is the fill value (specification: "Reading dense arrays"; every attribute
+//! of a cell comes from the last fragment whose box contains it). Rows come out in the stored order.
+
+mod clip;
+mod columns;
+mod scattered;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::BooleanBuffer;
+
+use self::clip::{Clip, Copy};
+use self::columns::decode;
+use super::fetch::{FetchList, Fetched};
+use super::fields::{ColumnRequest, FragmentScan};
+use super::memory::Grant;
+use super::plan::dense::DensePlan;
+use super::plan::{ScanPlan, Units};
+use super::rows::{Columns, apply_predicate, batch};
+use super::selection::Selection;
+use super::spec::EmptyCells;
+use super::stream::ScanContext;
+use crate::array::box_runs::Coordinates;
+use crate::error::{Error, Result};
+use crate::filter::Scratch;
+
+/// A clip after the first round.
+struct ClipState {
+    clip: Clip,
+    selection: Selection,
+    columns: Columns,
+}
+
+/// Reads the tiles with these indexes.
+pub async fn read_unit(
+    context: &Arc<ScanContext>,
+    tiles: Vec<Vec<u64>>,
+) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
+    let spec = &context.plan.spec;
+    let dense = dense_plan(&context.plan)?;
+    let clips = tiles
+        .iter()
+        .map(|tile| Clip::new(dense, tile, &context.plan))
+        .filter_map(Result::transpose)
+        .collect::<Result<Vec<_>>>()?;
+    let clips = scattered::place(context, clips).await?;
+    let is_attribute = |c: &usize| *c >= spec.table.dimension_count();
+    let first = match spec.predicate {
+        Some(_) => spec.predicate_columns().to_vec(),
+        None => spec.projection.clone(),
+    };
+    let mut later = spec.projection.clone();
+    later.retain(|column| !first.contains(column));
+
+    let mut list = FetchList::default();
+    let mut requests = Vec::with_capacity(clips.len());
+    let mut bytes = 0_usize;
+    // The second round may not happen, but its memory must be there if it does.
+    let mut later_list = FetchList::default();
+    for clip in &clips {
+        let asked = ask(context, clip, &first, &mut list).await?;
+        let asked_later = ask(context, clip, &later, &mut later_list).await?;
+        let columns = first.len() + later.len();
+        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked, columns)?);
+        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked_later, 0)?);
+        requests.push(asked);
+    }
+    let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
+    let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
+    let grant = context.memory.reserve(bytes)?;
+    let storage = &spec.table.snapshot.storage;
+    let fetched = list.fetch(storage, &context.metrics).await?;
+    let states = context
+        .decode(move |context, scratch| {
+            decide(context, clips, &requests, &fetched, &first, scratch)
+        })
+        .await?;
+    if later.is_empty() || states.iter().all(|s| s.selection.is_empty()) {
+        let batches = context
+            .decode(move |context, _| emit(context, &states))
+            .await?;
+        return Ok((batches, Some(grant)));
+    }
+
+    let mut list = FetchList::default();
+    let mut requests = Vec::with_capacity(states.len());
+    let fetch_later = later
+        .iter()
+        .copied()
+        .filter(is_attribute)
+        .collect::<Vec<_>>();
+    for state in &states {
+        let columns: &[usize] = if state.selection.is_empty() {
+            &[]
+        } else {
+            &fetch_later
+        };
+        requests.push(ask(context, &state.clip, columns, &mut list).await?);
+    }
+    let fetched = list.fetch(storage, &context.metrics).await?;
+    let batches = context
+        .decode(move |context, scratch| {
+            let mut states = states;
+            for (state, requests) in states.iter_mut().zip(&requests) {
+                if !state.selection.is_empty() {
+                    let columns =
+                        decode(context, &state.clip, requests, &fetched, &later, scratch)?;
+                    state.columns.extend(columns);
+                }
+            }
+            emit(context, &states)
+        })
+        .await?;
+    Ok((batches, Some(grant)))
+}
+
+fn dense_plan(plan: &ScanPlan) -> Result<&DensePlan> {
+    match &plan.units {
+        Units::Dense(dense) => Ok(dense),
+        Units::Sparse(_) => Err(Error::internal("a dense unit of a sparse plan")),
+    }
+}
+
+/// The requests of one clip: per copy, the attributes asked for.
+type ClipRequests = Vec<Vec<ColumnRequest>>;
+
+async fn ask(
+    context: &ScanContext,
+    clip: &Clip,
+    columns: &[usize],
+    list: &mut FetchList,
+) -> Result<ClipRequests> {
+    let spec = &context.plan.spec;
+    let mut requests = Vec::with_capacity(clip.copies.len());
+    for copy in &clip.copies {
+        let scan = fragment(&context.plan, copy)?;
+        let tiles = scan.tiles(&spec.table.snapshot.storage).await?;
+        let attributes = columns
+            .iter()
+            .filter(|c| **c >= spec.table.dimension_count());
+        requests.push(
+            attributes
+                .map(|column| scan.ask(tiles, *column, copy.tile, list))
+                .collect::<Result<Vec<_>>>()?,
+        );
+    }
+    Ok(requests)
+}
+
+fn fragment<'a>(plan: &'a ScanPlan, copy: &Copy) -> Result<&'a FragmentScan> {
+    plan.fragments
+        .get(copy.fragment)
+        .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
+}
+
+fn decoded_bytes(
+    context: &ScanContext,
+    clip: &Clip,
+    requests: &ClipRequests,
+    columns: usize,
+) -> Result<usize> {
+    let mut bytes = clip.rows.saturating_mul(8).saturating_mul(columns);
+    for (copy, requests) in clip.copies.iter().zip(requests) {
+        let scan = fragment(&context.plan, copy)?;
+        for request in requests {
+            bytes = bytes.saturating_add(scan.decoded_bytes(request, copy.cells)?);
+        }
+    }
+    Ok(bytes)
+}
+
+/// Decodes the first round and decides which cells become rows.
+fn decide(
+    context: &ScanContext,
+    clips: Vec<Clip>,
+    requests: &[ClipRequests],
+    fetched: &Fetched,
+    columns: &[usize],
+    scratch: &mut Scratch,
+) -> Result<Vec<ClipState>> {
+    clips
+        .into_iter()
+        .zip(requests)
+        .map(|(clip, requests)| {
+            let columns = decode(context, &clip, requests, fetched, columns, scratch)?;
+            let selection = select(context, &clip)?;
+            let selection = apply_predicate(&context.plan, selection, &columns)?;
+            Ok(ClipState {
+                clip,
+                selection,
+                columns,
+            })
+        })
+        .collect()
+}
+
+/// The cells of a clip that the ranges select, and that count as rows.
+fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
+    let spec = &context.plan.spec;
+    let order = dense_plan(&context.plan)?.grid.cell_order();
+    let mut mask: Option<Vec<bool>> = None;
+    for (d, (lo, hi)) in clip.cells.ranges().enumerate() {
+        let ranges = spec.subarray.dim(d);
+        if ranges.covers_keys(lo, hi) {
+            continue;
+        }
+        let mut inside = Vec::new();
+        let coordinates = Coordinates::new(&clip.cells, order, d)?;
+        coordinates.fill(0, clip.rows, &mut inside, |key| ranges.contains_key(key));
+        match &mut mask {
+            None => mask = Some(inside),
+            Some(mask) => mask.iter_mut().zip(&inside).for_each(|(a, b)| *a &= b),
+        }
+    }
+    if spec.empty_cells == EmptyCells::Skip
+        && (clip.copies.is_empty() || clip.pieces.iter().any(|p| clip.is_empty_piece(p)))
+    {
+        let mut mask = mask.unwrap_or_else(|| vec![true; clip.rows]);
+        let mut rest = mask.as_mut_slice();
+        for piece in &clip.pieces {
+            let Some((cells, after)) = rest.split_at_mut_checked(piece.len) else {
+                break;
+            };
+            if clip.is_empty_piece(piece) {
+                cells.fill(false);
+            }
+            rest = after;
+        }
+        return Ok(Selection::from_mask(BooleanBuffer::from(mask)));
+    }
+    Ok(mask.map_or_else(
+        || Selection::all(clip.rows),
+        |mask| Selection::from_bools(&mask),
+    ))
+}
+
+/// The rows of each clip as a batch.
+fn emit(context: &ScanContext, states: &[ClipState]) -> Result<Vec<RecordBatch>> {
+    let with_rows = states.iter().filter(|s| !s.selection.is_empty());
+    with_rows
+        .map(|state| batch(context, &state.selection, &state.columns))
+        .collect()
+}
