@@ -256,9 +256,9 @@ async fn past_array() -> Result<(), Failed> {
         }
     });
     refused(
-        "before version 10",
+        "a schema of another name",
         read_files(&files, ALL).await,
-        &["older than 10"],
+        &["__1000_1000_", "is not in __schema"],
     )?;
     let mut files = Files::golden("quickstart_sparse");
     files.0.insert(
@@ -266,9 +266,16 @@ async fn past_array() -> Result<(), Failed> {
         Vec::new(),
     );
     refused(
-        "version 11",
+        "a commit without a fragment",
         read_files(&files, ALL).await,
-        &[".ok", "older than format 12"],
+        &["__1_1_00000000000000000000000000000000_11"],
+    )?;
+    let mut files = Files::golden("quickstart_sparse");
+    edit_schema(&mut files, |schema| schema[..4].fill(0));
+    refused(
+        "version 0",
+        read_files(&files, ALL).await,
+        &["format version 0", "older than 1", "__schema/"],
     )
 }
 

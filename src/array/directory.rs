@@ -2,15 +2,21 @@
 //!
 //! Follows the specification's "Array format hierarchy" and "Commits": a fragment exists when a `.wrt` file of its
 //! name lies in `__commits`, or a `.con` file there lists it and no `.ign` file takes it back; a `.vac` file inside
-//! the window hides the fragments it lists. The existence of a fragment's folder says nothing.
+//! the window hides the fragments it lists. The existence of a fragment's folder says nothing. Fragments before
+//! version 12 lie in the array's own folder, their `.ok` and `.vac` files beside them; before version 5 there is no
+//! such file and the fragment's metadata commit it. An array may hold both kinds.
 
 use std::collections::{BTreeMap, HashSet};
 
 use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 
+use super::fragment::METADATA_FILE;
 use super::window::{OpenWindow, Visibility};
 use crate::error::{Error, Result, ResultExt};
-use crate::format::commit::{self, CommitEntryKind};
+use crate::format::commit::{self, CommitEntryKind, CommitKind};
+use crate::format::fragment::data_files::coords_file;
+use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
 use crate::storage::{FileInfo, Listing, Storage};
 
@@ -21,6 +27,29 @@ pub const ENUMERATIONS_FOLDER: &str = "__schema/__enumerations";
 const COMMITS_FOLDER: &str = "__commits";
 const FRAGMENTS_FOLDER: &str = "__fragments";
 const FRAGMENT_META_FOLDER: &str = "__fragment_meta";
+/// Fragments lie in a folder of their own since this version.
+const FRAGMENTS_FOLDER_SINCE: u32 = 12;
+/// Folders listed at the same time.
+const LIST_CONCURRENCY: usize = 16;
+
+/// A file of an array.
+#[derive(Debug, Clone)]
+pub struct ArrayFile {
+    /// The folder it lies in, relative to the array.
+    pub folder: &'static str,
+    /// What the store tells about it.
+    pub info: FileInfo,
+}
+
+impl ArrayFile {
+    /// The file, relative to the array.
+    pub fn path(&self) -> String {
+        match self.folder {
+            "" => self.info.name.clone(),
+            folder => format!("{folder}/{}", self.info.name),
+        }
+    }
+}
 
 /// A committed fragment.
 #[derive(Debug, Clone)]
@@ -31,17 +60,22 @@ pub struct CommittedFragment {
     pub folder: String,
     /// How much of it the window shows.
     pub visibility: Visibility,
-    /// The commit file, whose identity stands for the fragment's in caches.
+    /// The file that commits it, whose identity stands for the fragment's in caches.
     pub commit: FileInfo,
+    /// Whether one file holds all coordinates; asked only of fragments that may be older than version 5.
+    pub has_coords_file: bool,
 }
 
 /// The listing of an array folder, before any schema is read.
 #[derive(Debug)]
 pub struct ArrayDirectory {
-    schemas: Vec<FileInfo>,
-    commits: Vec<FileInfo>,
-    /// Consolidated footers, `__fragment_meta/*.meta`.
-    pub consolidated_footers: Vec<FileInfo>,
+    /// Oldest first.
+    schemas: Vec<ArrayFile>,
+    commits: Vec<ArrayFile>,
+    /// Folders that would be fragments before version 5 if they hold fragment metadata.
+    old_fragments: Vec<TimestampedName>,
+    /// Consolidated footers, `*.meta`.
+    pub consolidated_footers: Vec<ArrayFile>,
 }
 
 impl ArrayDirectory {
@@ -62,32 +96,47 @@ impl ArrayDirectory {
         commits: Listing,
         fragment_meta: Listing,
     ) -> Result<Self> {
-        if schema.files.is_empty() {
+        let is_old_schema = |file: &FileInfo| file.name == OLD_SCHEMA_NAME;
+        let is_old_commit = |file: &FileInfo| {
+            let kind = CommitKind::of(&file.name);
+            matches!(kind, Some(CommitKind::Ok | CommitKind::Vacuum))
+        };
+        let is_meta = |file: &FileInfo| file.name.ends_with(".meta");
+        let mut schemas = files("", &root, is_old_schema);
+        schemas.extend(files(SCHEMA_FOLDER, &schema, |_| true));
+        if schemas.is_empty() {
             return Err(not_an_array(&root));
         }
-        if root.files.iter().any(|f| f.name.ends_with(".ok")) {
-            return Err(Error::unsupported(
-                "the array holds fragments older than format 12 (files ending in .ok), which this release does not read",
-            ));
-        }
+        let mut all_commits = files("", &root, is_old_commit);
+        all_commits.extend(files(COMMITS_FOLDER, &commits, |_| true));
+        let mut consolidated_footers = files("", &root, is_meta);
+        consolidated_footers.extend(files(FRAGMENT_META_FOLDER, &fragment_meta, is_meta));
         Ok(Self {
-            schemas: schema.files,
-            commits: commits.files,
-            consolidated_footers: fragment_meta
-                .files
-                .into_iter()
-                .filter(|f| f.name.ends_with(".meta"))
+            schemas,
+            commits: all_commits,
+            old_fragments: root
+                .folders
+                .iter()
+                .filter_map(|f| old_fragment(f))
                 .collect(),
+            consolidated_footers,
         })
     }
 
     /// The schema a reader uses: of the names in *string* order, the last that ends inside the window, else the first.
-    pub fn schema_at(&self, window: &OpenWindow) -> Result<&FileInfo> {
+    pub fn schema_at(&self, window: &OpenWindow) -> Result<&ArrayFile> {
         let end = window.end_or_now().0;
         let mut chosen = None;
         for file in &self.schemas {
-            let name = TimestampedName::parse(&file.name).context("file", || &file.name)?;
-            if chosen.is_none() || name.t2 <= end {
+            let since = match file.folder {
+                // The schema of old releases has no time: it was there first.
+                "" => 0,
+                _ => {
+                    let name = TimestampedName::parse(&file.info.name);
+                    name.context("file", || file.path())?.t2
+                }
+            };
+            if chosen.is_none() || since <= end {
                 chosen = Some(file);
             }
         }
@@ -95,15 +144,20 @@ impl ArrayDirectory {
     }
 
     /// The files of all schemas, in the order of their names.
-    pub fn schemas(&self) -> &[FileInfo] {
+    pub fn schemas(&self) -> &[ArrayFile] {
         &self.schemas
     }
 
     /// The file of the schema called `name`.
-    pub fn schema_named(&self, name: &str) -> Result<&FileInfo> {
-        self.schemas.iter().find(|f| f.name == name).ok_or_else(|| {
+    pub fn schema_named(&self, name: &str) -> Result<&ArrayFile> {
+        let mut schemas = self.schemas.iter();
+        schemas.find(|f| f.info.name == name).ok_or_else(|| {
+            let place = match name {
+                OLD_SCHEMA_NAME => "the array's folder",
+                _ => SCHEMA_FOLDER,
+            };
             Error::corrupt(format!(
-                "the schema \"{name}\" named by a fragment is not in {SCHEMA_FOLDER}"
+                "the schema \"{name}\" named by a fragment is not in {place}"
             ))
         })
     }
@@ -115,90 +169,146 @@ impl ArrayDirectory {
         window: &OpenWindow,
         sparse_array: bool,
     ) -> Result<Vec<CommittedFragment>> {
-        let mut committed: BTreeMap<String, FileInfo> = BTreeMap::new();
+        let commits = Commits::read(storage, &self.commits, window, sparse_array).await?;
+        let sees = |name: &TimestampedName| {
+            let visibility = window.sees_fragment(name, sparse_array);
+            let visible =
+                visibility != Visibility::Hidden && !commits.vacuumed.contains(&name.name);
+            visible.then_some(visibility)
+        };
+        let mut fragments = Vec::with_capacity(commits.committed.len());
+        for (stem, commit) in &commits.committed {
+            let name = TimestampedName::parse(stem).context("file", || commit.path())?;
+            if let Some(visibility) = sees(&name) {
+                let in_root = name.version.is_some_and(|v| v < FRAGMENTS_FOLDER_SINCE);
+                fragments.push(CommittedFragment {
+                    folder: if in_root {
+                        stem.clone()
+                    } else {
+                        format!("{FRAGMENTS_FOLDER}/{stem}")
+                    },
+                    name,
+                    visibility,
+                    commit: commit.info.clone(),
+                    has_coords_file: false,
+                });
+            }
+        }
+        let mut lookups = Vec::new();
+        for name in &self.old_fragments {
+            lookups.extend(sees(name).map(|visibility| look_at(storage, name, visibility)));
+        }
+        let lookups = stream::iter(lookups).buffered(LIST_CONCURRENCY);
+        let old: Vec<_> = lookups.try_collect().await?;
+        fragments.extend(old.into_iter().flatten());
+        fragments.sort_by(|a, b| (a.name.t1, &a.name.name).cmp(&(b.name.t1, &b.name.name)));
+        Ok(fragments)
+    }
+}
+
+/// The files of a listing that are `wanted`.
+fn files(
+    folder: &'static str,
+    listing: &Listing,
+    wanted: impl Fn(&FileInfo) -> bool,
+) -> Vec<ArrayFile> {
+    let wanted = listing.files.iter().filter(|file| wanted(file)).cloned();
+    wanted.map(|info| ArrayFile { folder, info }).collect()
+}
+
+/// The name of a folder in the array's, if it may be a fragment that nothing else commits.
+fn old_fragment(folder: &str) -> Option<TimestampedName> {
+    let name = TimestampedName::parse(folder).ok()?;
+    (name.version.is_none() && name.name == folder).then_some(name)
+}
+
+/// Lists a folder, which is a fragment before version 5 if it holds fragment metadata.
+async fn look_at(
+    storage: &Storage,
+    name: &TimestampedName,
+    visibility: Visibility,
+) -> Result<Option<CommittedFragment>> {
+    let listing = storage.list(&name.name).await?;
+    let coords = coords_file();
+    let find = |wanted: &str| listing.files.iter().find(|file| file.name == wanted);
+    Ok(find(METADATA_FILE).map(|metadata| CommittedFragment {
+        name: name.clone(),
+        folder: name.name.clone(),
+        visibility,
+        commit: metadata.clone(),
+        has_coords_file: find(&coords).is_some(),
+    }))
+}
+
+/// What the commit files say.
+#[derive(Default)]
+struct Commits {
+    /// Committed fragments, and the files that say so.
+    committed: BTreeMap<String, ArrayFile>,
+    /// Fragments that others replace.
+    vacuumed: HashSet<String>,
+}
+
+impl Commits {
+    async fn read(
+        storage: &Storage,
+        files: &[ArrayFile],
+        window: &OpenWindow,
+        sparse_array: bool,
+    ) -> Result<Self> {
+        let mut commits = Self::default();
         let mut ignored = HashSet::new();
-        let mut listed: BTreeMap<String, FileInfo> = BTreeMap::new();
-        let mut vacuumed = HashSet::new();
-        for file in &self.commits {
-            let Some((stem, extension)) = file.name.rsplit_once('.') else {
+        let mut listed: BTreeMap<String, ArrayFile> = BTreeMap::new();
+        for file in files {
+            let Some(kind) = CommitKind::of(&file.info.name) else {
                 continue;
             };
-            let path = format!("{COMMITS_FOLDER}/{}", file.name);
-            match extension {
-                "wrt" => {
-                    committed.insert(stem.to_owned(), file.clone());
+            let stem = commit::path_name(&file.info.name);
+            let path = file.path();
+            match kind {
+                CommitKind::Write | CommitKind::Ok => {
+                    commits.committed.insert(stem.to_owned(), file.clone());
                 }
-                "con" => {
+                CommitKind::Consolidated => {
                     let bytes = storage.read(&path).await?;
                     for entry in
                         commit::parse_consolidated_commits(&bytes).context("file", || &path)?
                     {
-                        self.add_consolidated(entry, file, window, &mut listed)
-                            .context("file", || &path)?;
+                        match entry.kind {
+                            CommitEntryKind::Write | CommitEntryKind::Ok => {
+                                listed.insert(entry.name, file.clone());
+                            }
+                            CommitEntryKind::Delete { .. } => {
+                                refuse_delete(&entry.name, window).context("file", || &path)?;
+                            }
+                        }
                     }
                 }
-                "ign" => {
+                CommitKind::Ignore => {
                     let bytes = storage.read(&path).await?;
                     let paths = commit::parse_ignore(&bytes).context("file", || &path)?;
                     ignored.extend(paths.iter().map(|p| commit::path_name(p).to_owned()));
                 }
-                "vac" => {
+                CommitKind::Vacuum => {
                     let name = TimestampedName::parse(stem).context("file", || &path)?;
                     if window.sees_fragment(&name, sparse_array) != Visibility::Hidden {
                         let bytes = storage.read(&path).await?;
                         let paths = commit::parse_vacuum(&bytes).context("file", || &path)?;
-                        vacuumed.extend(paths.iter().map(|p| commit::path_name(p).to_owned()));
+                        let names = paths.iter().map(|p| commit::path_name(p).to_owned());
+                        commits.vacuumed.extend(names);
                     }
                 }
-                "del" | "upd" => refuse_delete(stem, window).context("file", || &path)?,
-                _ => {}
+                CommitKind::Delete | CommitKind::Update => {
+                    refuse_delete(stem, window).context("file", || &path)?;
+                }
             }
         }
         // `.ign` files subtract from what `.con` files list, never from a commit file of its own.
         listed.retain(|name, _| !ignored.contains(name));
         for (name, file) in listed {
-            committed.entry(name).or_insert(file);
+            commits.committed.entry(name).or_insert(file);
         }
-        let mut fragments = Vec::with_capacity(committed.len());
-        for (stem, commit) in committed {
-            if vacuumed.contains(&stem) {
-                continue;
-            }
-            let name = TimestampedName::parse(&stem)
-                .context("file", || format!("{COMMITS_FOLDER}/{}", commit.name))?;
-            let visibility = window.sees_fragment(&name, sparse_array);
-            if visibility != Visibility::Hidden {
-                let folder = format!("{FRAGMENTS_FOLDER}/{stem}");
-                fragments.push(CommittedFragment {
-                    name,
-                    folder,
-                    visibility,
-                    commit,
-                });
-            }
-        }
-        fragments.sort_by(|a, b| (a.name.t1, &a.name.name).cmp(&(b.name.t1, &b.name.name)));
-        Ok(fragments)
-    }
-
-    fn add_consolidated(
-        &self,
-        entry: commit::CommitEntry,
-        file: &FileInfo,
-        window: &OpenWindow,
-        listed: &mut BTreeMap<String, FileInfo>,
-    ) -> Result<()> {
-        match entry.kind {
-            CommitEntryKind::Write => {
-                listed.insert(entry.name, file.clone());
-                Ok(())
-            }
-            CommitEntryKind::Delete { .. } => refuse_delete(&entry.name, window),
-            CommitEntryKind::Ok => Err(Error::unsupported(format!(
-                "the fragment \"{}\" is older than format 12, which this release does not read",
-                entry.name
-            ))),
-        }
+        Ok(commits)
     }
 }
 
@@ -219,10 +329,6 @@ fn not_an_array(root: &Listing) -> Error {
     let has_folder = |name: &str| root.folders.iter().any(|f| f == name);
     if has_folder("__group") || has_file("__tiledb_group.tdb") {
         Error::not_an_array("this is a TileDB group, not an array: name one of its members")
-    } else if has_file("__array_schema.tdb") {
-        Error::unsupported(
-            "the array was written in a format older than 10, which this release does not read",
-        )
     } else if root.files.is_empty() && root.folders.is_empty() {
         Error::not_found(
             "no array is here: there is nothing, an empty folder, or a file where an array is a folder; check the path",

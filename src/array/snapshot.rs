@@ -4,24 +4,27 @@
 //! changes afterwards, whatever is written meanwhile.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream;
 
-use super::directory::{ArrayDirectory, CommittedFragment, ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
-use super::fragment::{Fragment, METADATA_FILE};
+use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
+use super::fragment::{Fragment, METADATA_FILE, load_monolithic};
 use super::window::OpenWindow;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
 use crate::format::fragment::consolidated;
-use crate::format::fragment::footer::Footer;
+use crate::format::fragment::footer::{Footer, OLD_SCHEMA_NAME};
 use crate::format::schema::ArraySchema;
-use crate::storage::{FileInfo, Storage};
+use crate::storage::Storage;
 
 /// Footers are a few hundred bytes for a few fields; one suffix read of this size nearly always holds one.
 const FOOTER_SUFFIX_BYTES: u64 = 8 * 1024;
+/// Footers name their schema since this version.
+const SCHEMA_NAMED_SINCE: u32 = 10;
 /// Footers read at the same time.
 const OPEN_CONCURRENCY: usize = 16;
 
@@ -157,8 +160,8 @@ async fn settle_key(
     ))
 }
 
-async fn load_schema(storage: &Storage, file: &FileInfo) -> Result<SchemaFile> {
-    let path = format!("{SCHEMA_FOLDER}/{}", file.name);
+async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> {
+    let path = file.path();
     let load = async {
         let bytes = storage.read(&path).await?;
         let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
@@ -168,7 +171,7 @@ async fn load_schema(storage: &Storage, file: &FileInfo) -> Result<SchemaFile> {
         };
         Ok((schema, tile.data.len().saturating_mul(2)))
     };
-    let key = storage.cache_key(&path, 0, file);
+    let key = storage.cache_key(&path, 0, &file.info);
     storage
         .cache()
         .get_or_load(key, load)
@@ -207,11 +210,11 @@ async fn load_enumerations(
 /// The footers of many fragments, from the few files that hold copies of them.
 async fn load_consolidated_footers(
     storage: &Storage,
-    files: &[FileInfo],
+    files: &[ArrayFile],
 ) -> Result<HashMap<String, Arc<[u8]>>> {
     let mut footers = HashMap::new();
     for file in files {
-        let path = format!("__fragment_meta/{}", file.name);
+        let path = file.path();
         let load = async {
             let bytes = storage.read(&path).await?;
             let tile = generic_tile::decode(
@@ -225,7 +228,7 @@ async fn load_consolidated_footers(
                 .collect();
             Ok((copies, tile.data.len().saturating_mul(2)))
         };
-        let key = storage.cache_key(&path, 0, file);
+        let key = storage.cache_key(&path, 0, &file.info);
         let copies = storage
             .cache()
             .get_or_load(key, load)
@@ -247,11 +250,26 @@ async fn open_fragment(
 ) -> Result<Fragment> {
     let path = format!("{}/{METADATA_FILE}", fragment.folder);
     let key = storage.cache_key(&path, u64::MAX, &fragment.commit);
+    let versions = fragment.name.fragment_versions();
     let load = async {
+        let old_schema = if *versions.end() < SCHEMA_NAMED_SINCE {
+            let file = directory.schema_named(OLD_SCHEMA_NAME)?;
+            Some(load_schema(storage, file).await?.schema)
+        } else {
+            None
+        };
+        if let Some(schema) = old_schema.as_ref().filter(|_| fragment.name.uuid_first) {
+            let dense = !fragment.has_coords_file;
+            let metadata = load_monolithic(storage, &path, &fragment.commit, schema, dense).await?;
+            let footer = Arc::clone(&metadata.footer);
+            let size = footer.file_sizes.len().saturating_mul(16);
+            return Ok(((footer, Arc::clone(schema), None), size));
+        }
         let (bytes, start) = match &consolidated_footer {
             Some(footer) => (footer.to_vec(), None),
             None => {
-                let (bytes, start) = read_footer(storage, &path).await?;
+                let schema = old_schema.as_deref();
+                let (bytes, start) = read_footer(storage, &path, &versions, schema).await?;
                 (bytes, Some(start))
             }
         };
@@ -269,10 +287,11 @@ async fn open_fragment(
         .await
         .context("file", || path)?;
     let (footer, schema, footer_start) = (*opened).clone();
-    if fragment.name.version != Some(footer.version.get()) {
+    if !versions.contains(&footer.version.get()) {
         return Err(Error::corrupt(format!(
-            "the footer says format version {}, the fragment's name says {:?}",
-            footer.version, fragment.name.version
+            "the footer says format version {}, the fragment's name says {}",
+            footer.version,
+            show_versions(&versions)
         )));
     }
     let slots = footer.slots(&schema);
@@ -288,10 +307,30 @@ async fn open_fragment(
     })
 }
 
-/// The bytes of a footer and where they start in the metadata file.
-async fn read_footer(storage: &Storage, path: &str) -> Result<(Vec<u8>, u64)> {
+fn show_versions(versions: &RangeInclusive<u32>) -> String {
+    if versions.start() == versions.end() {
+        return versions.start().to_string();
+    }
+    format!("{} or {}", versions.start(), versions.end())
+}
+
+/// The bytes of a footer and where they start in the metadata file; `old_schema` is that of fragments whose footer
+/// does not name one.
+async fn read_footer(
+    storage: &Storage,
+    path: &str,
+    versions: &RangeInclusive<u32>,
+    old_schema: Option<&ArraySchema>,
+) -> Result<(Vec<u8>, u64)> {
     let suffix = storage.read_suffix(path, FOOTER_SUFFIX_BYTES).await?;
-    let range = Footer::footer_range(&suffix.bytes, suffix.file_bytes)?;
+    let unmarked = match old_schema {
+        Some(schema) => Footer::unmarked_range(versions, schema, suffix.file_bytes)?,
+        None => None,
+    };
+    let range = match unmarked {
+        Some(range) => range,
+        None => Footer::footer_range(&suffix.bytes, suffix.file_bytes)?,
+    };
     let suffix_start = suffix.file_bytes.saturating_sub(suffix.bytes.len() as u64);
     if range.start >= suffix_start {
         let from = usize::try_from(range.start - suffix_start)?;

@@ -290,6 +290,36 @@ impl Pipeline {
         expect_complete(expected, rest.len())
     }
 
+    /// Unfilters the chunks that hold the `out.len()` bytes behind the first `skip` bytes of a tile, and no others. These
+    /// bytes must be chunks of their own.
+    pub fn decode_part(
+        &self,
+        filtered: &[u8],
+        skip: usize,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let expected = out.len();
+        let (mut skip, mut rest) = (skip, out);
+        for (index, chunk) in Chunks::new(filtered)?.enumerate() {
+            let chunk = chunk?;
+            if skip > 0 {
+                skip = skip.checked_sub(chunk.original_bytes).ok_or_else(|| {
+                    Error::corrupt("the chunk begins in one part of the tile and ends in another")
+                        .with("chunk", index)
+                })?;
+                continue;
+            }
+            if rest.is_empty() {
+                break;
+            }
+            let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
+            self.decode_chunk(&chunk, out, scratch)
+                .context("chunk", || index)?;
+        }
+        expect_complete(expected, rest.len())
+    }
+
     /// Unfilters one tile of strings encoded with their offsets: `data` has the size the tile is expected to have,
     /// `offsets` one place per cell for the offset at which the cell starts.
     pub fn decode_strings(

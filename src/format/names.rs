@@ -4,6 +4,8 @@
 //! whose last number is the only time that counts. The subtle thing: the forms are told apart by counting
 //! underscores, as the reference implementation does, so that both agree on what a stray file is.
 
+use std::ops::RangeInclusive;
+
 use crate::error::{Error, Result};
 
 /// Underscores in `__t1_t2_uuid_v`.
@@ -22,6 +24,8 @@ pub struct TimestampedName {
     pub t2: u64,
     /// The format version in the name; `None` if the form has none.
     pub version: Option<u32>,
+    /// Whether the UUID comes before the times, as in fragments of versions 1 and 2.
+    pub uuid_first: bool,
 }
 
 impl TimestampedName {
@@ -41,6 +45,7 @@ impl TimestampedName {
             parse_number(text).ok_or_else(|| invalid(&format!("\"{text}\" is not a number")))
         };
         let underscores = name.bytes().filter(|b| *b == b'_').count();
+        let mut uuid_first = false;
         let (t1, t2, version) = match parts.as_slice() {
             [t1, t2, _, version] if underscores == UNDERSCORES_WITH_VERSION => {
                 let version = u32::try_from(number(version)?)
@@ -48,7 +53,10 @@ impl TimestampedName {
                 (number(t1)?, number(t2)?, Some(version))
             }
             [t1, t2, uuid] if uuid.len() == UUID_DIGITS => (number(t1)?, number(t2)?, None),
-            [_, t] | [_, _, t] => (number(t)?, number(t)?, None),
+            [_, t] | [_, _, t] => {
+                uuid_first = true;
+                (number(t)?, number(t)?, None)
+            }
             _ => return Err(invalid("it has the wrong number of parts")),
         };
         if t1 > t2 {
@@ -61,7 +69,17 @@ impl TimestampedName {
             t1,
             t2,
             version,
+            uuid_first,
         })
+    }
+
+    /// The format versions a fragment of this name may have.
+    pub fn fragment_versions(&self) -> RangeInclusive<u32> {
+        match self.version {
+            Some(version) => version..=version,
+            None if self.uuid_first => 1..=2,
+            None => 3..=4,
+        }
     }
 }
 
@@ -113,10 +131,14 @@ mod tests {
         assert_eq!((full.t1, full.t2, full.version), (3, 7, Some(22)));
         let schema = parse(&format!("__3_7_{UUID}"));
         assert_eq!((schema.t1, schema.t2, schema.version), (3, 7, None));
+        assert_eq!(schema.fragment_versions(), 3..=4);
         let first = parse(&format!("__{UUID}_9"));
         assert_eq!((first.t1, first.t2, first.version), (9, 9, None));
+        assert_eq!(first.fragment_versions(), 1..=2);
         let consolidated = parse(&format!("__{UUID}_12_9/"));
         assert_eq!((consolidated.t1, consolidated.t2), (9, 9));
+        assert!(consolidated.uuid_first && !full.uuid_first);
+        assert_eq!(full.fragment_versions(), 22..=22);
         let enumeration = parse(&format!("__schema/__enumerations/__{UUID}_0"));
         assert_eq!((enumeration.t1, enumeration.version), (0, None));
     }

@@ -1,4 +1,4 @@
-//! Format versions, and the one table of what changed when.
+//! Format versions, and the two questions asked of them: what may be read, and what a version has.
 //!
 //! A schema, a fragment and a commit each carry their own version; each is parsed by its own.
 
@@ -14,7 +14,7 @@ impl FormatVersion {
     /// The newest version this crate reads. Released libtiledb writes 22.
     pub const NEWEST: Self = Self(23);
     /// The oldest version this crate reads.
-    pub const OLDEST: Self = Self(12);
+    pub const OLDEST: Self = Self(1);
 
     /// A version read from storage; one from the future, or from too far in the past, is an error that says so.
     pub fn new(version: u32) -> Result<Self> {

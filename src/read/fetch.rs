@@ -66,7 +66,10 @@ impl FetchList {
         let Some((_, ranges)) = self.files.get_mut(index) else {
             return Err(Error::internal("a file was dropped from the fetch list"));
         };
-        ranges.push(range);
+        // The dimensions of old fragments share a tile.
+        if ranges.last() != Some(&range) {
+            ranges.push(range);
+        }
         Ok(Ticket {
             file: index,
             range: ranges.len() - 1,

@@ -1,16 +1,17 @@
 //! Which files hold the tiles of a field, and where in them each tile lies.
 //!
-//! A field has a file of fixed values or offsets, one of var-sized data and one of validity, as its schema says. The
+//! A field has a file of fixed values or offsets, one of var-sized data and one of validity, as its schema says; before
+//! version 5 all dimensions share a file. The
 //! subtle thing: only the starts of tiles are stored, so a tile ends where the next one starts, and the last one where
 //! the footer says the file does.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::sections::Section;
+use super::sections::{List, Section};
 use super::{Fragment, TileIdx};
 use crate::error::{Error, Result};
-use crate::format::schema::CellValNum;
+use crate::format::fragment::data_files::{FilePart, FileStem};
 
 /// The least a chunk takes; it stands for at most `u32::MAX` bytes.
 const CHUNK_HEADER_BYTES: u64 = 12;
@@ -100,81 +101,68 @@ impl FieldTiles {
 
 impl Fragment {
     pub(super) fn layout(&self, field: FragmentField) -> Result<FieldLayout> {
+        let version = self.footer.version;
         let (slot, stem, var, nullable) = match field {
             FragmentField::Dimension(i) => {
                 let dimension = self.schema.dimensions.get(i);
-                let var = dimension.is_some_and(|d| d.cell_val_num == CellValNum::Var);
-                (self.slots.dimension(i), format!("d{i}"), var, false)
+                let dimension = dimension.ok_or_else(|| no_field("dimension", i))?;
+                let stem = if self.slots.has_separate_dimensions() {
+                    FileStem::dimension(version, i, &dimension.name)
+                } else {
+                    FileStem::coords()
+                };
+                (self.slots.dimension(i), stem, dimension.is_var(), false)
             }
             FragmentField::Attribute(i) => {
                 let attribute = self.schema.attributes.get(i);
-                let var = attribute.is_some_and(|a| a.cell_val_num == CellValNum::Var);
-                let nullable = attribute.is_some_and(|a| a.nullable);
-                (self.slots.attribute(i), format!("a{i}"), var, nullable)
+                let attribute = attribute.ok_or_else(|| no_field("attribute", i))?;
+                let stem = FileStem::attribute(version, i, &attribute.name);
+                let (var, nullable) = (attribute.is_var(), attribute.nullable);
+                (self.slots.attribute(i), stem, var, nullable)
             }
             FragmentField::Timestamps => {
                 let slot = self.slots.timestamps().ok_or_else(|| {
                     Error::internal("the fragment has no timestamps")
                         .with("fragment", &self.name.name)
                 })?;
-                (slot, "t".to_owned(), false, false)
+                (slot, FileStem::timestamps(), false, false)
             }
         };
-        let sections = &self.footer.sections;
-        let file = |suffix: &str, sizes: &[u64], offsets: &[u64], what| {
+        let file = |part, sizes: &[u64], list| {
+            let bytes = sizes.get(slot).copied().ok_or_else(|| {
+                Error::corrupt(format!(
+                    "the footer has {} slots, slot {slot} is asked for",
+                    sizes.len()
+                ))
+            })?;
             Ok::<_, Error>(FileLayout {
-                path: format!("{}/{stem}{suffix}.tdb", self.folder),
-                bytes: at(sizes, slot)?,
-                offsets: Section {
-                    start: at(offsets, slot)?,
-                    what,
-                },
+                path: format!("{}/{}", self.folder, stem.file(part)),
+                bytes,
+                offsets: Section { list, slot },
             })
         };
         let footer = &self.footer;
+        let (var, validity) = (
+            var.then(|| {
+                let data = file(FilePart::Var, &footer.var_file_sizes, List::VarOffsets)?;
+                let list = List::VarSizes;
+                Ok::<_, Error>((data, Section { list, slot }))
+            }),
+            nullable.then(|| {
+                let sizes = &footer.validity_file_sizes;
+                file(FilePart::Validity, sizes, List::ValidityOffsets)
+            }),
+        );
         Ok(FieldLayout {
-            values: file(
-                "",
-                &footer.file_sizes,
-                &sections.tile_offsets,
-                "tile offsets",
-            )?,
-            var: if var {
-                let sizes = Section {
-                    start: at(&sections.var_sizes, slot)?,
-                    what: "var tile sizes",
-                };
-                let data = file(
-                    "_var",
-                    &footer.var_file_sizes,
-                    &sections.var_offsets,
-                    "var tile offsets",
-                )?;
-                Some((data, sizes))
-            } else {
-                None
-            },
-            validity: if nullable {
-                Some(file(
-                    "_validity",
-                    &footer.validity_file_sizes,
-                    &sections.validity_offsets,
-                    "validity tile offsets",
-                )?)
-            } else {
-                None
-            },
+            values: file(FilePart::Fixed, &footer.file_sizes, List::TileOffsets)?,
+            var: var.transpose()?,
+            validity: validity.transpose()?,
         })
     }
 }
 
-fn at(list: &[u64], slot: usize) -> Result<u64> {
-    list.get(slot).copied().ok_or_else(|| {
-        Error::corrupt(format!(
-            "the footer has {} slots, slot {slot} is asked for",
-            list.len()
-        ))
-    })
+fn no_field(role: &str, number: usize) -> Error {
+    Error::internal(format!("the fragment's schema has no {role} {number}"))
 }
 
 /// A [`TileFile`] whose offsets are still to be read.

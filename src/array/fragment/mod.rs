@@ -9,6 +9,7 @@ mod sections;
 use std::sync::Arc;
 
 pub use files::{FieldTiles, FragmentField, TileFile};
+pub(super) use sections::load_monolithic;
 
 use super::window::Visibility;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! The sections of a fragment's metadata file, each read when it is needed.
 //!
 //! A section is found by an offset in the footer; those of one request are read in one go, and kept in the metadata
-//! cache: a fragment never changes.
+//! cache: a fragment never changes. The metadata of versions 1 and 2 are one tile, read and kept as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,26 +10,86 @@ use super::files::FieldLayout;
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
+use crate::format::fragment::footer::{Footer, SectionOffsets};
+use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
 use crate::format::fragment::offsets::decode_u64s;
 use crate::format::fragment::rtree::Mbrs;
-use crate::storage::{CacheKey, Storage};
+use crate::format::schema::ArraySchema;
+use crate::storage::{CacheKey, FileInfo, Storage};
 
-/// A section of the metadata file that is a list of `u64`.
+/// A section of the metadata file that is a list of `u64`, one per tile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section {
-    pub start: u64,
-    pub what: &'static str,
+    pub list: List,
+    pub slot: usize,
+}
+
+/// What a list is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum List {
+    TileOffsets,
+    VarOffsets,
+    VarSizes,
+    ValidityOffsets,
+}
+
+impl Section {
+    fn what(self) -> &'static str {
+        match self.list {
+            List::TileOffsets => "tile offsets",
+            List::VarOffsets => "var tile offsets",
+            List::VarSizes => "var tile sizes",
+            List::ValidityOffsets => "validity tile offsets",
+        }
+    }
+
+    /// Where it starts, by the footer.
+    fn start(self, sections: &SectionOffsets) -> Result<u64> {
+        let starts = match self.list {
+            List::TileOffsets => &sections.tile_offsets,
+            List::VarOffsets => &sections.var_offsets,
+            List::VarSizes => &sections.var_sizes,
+            List::ValidityOffsets => &sections.validity_offsets,
+        };
+        starts.get(self.slot).copied().ok_or_else(|| {
+            Error::corrupt(format!(
+                "the footer has {} slots of {}, slot {} is asked for",
+                starts.len(),
+                self.what(),
+                self.slot
+            ))
+        })
+    }
+
+    /// The list itself, where all metadata are one tile.
+    fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
+        let lists = match self.list {
+            List::TileOffsets => Some(&metadata.tile_offsets),
+            List::VarOffsets => Some(&metadata.var_offsets),
+            List::VarSizes => Some(&metadata.var_sizes),
+            List::ValidityOffsets => None,
+        };
+        let list = lists.and_then(|lists| lists.get(self.slot));
+        list.map(Arc::clone)
+            .ok_or_else(|| Error::internal(format!("slot {} has no {}", self.slot, self.what())))
+    }
 }
 
 impl Fragment {
-    fn section_range(&self, start: u64, what: &str) -> Result<Range<u64>> {
+    async fn section_range(&self, storage: &Storage, start: u64, what: &str) -> Result<Range<u64>> {
+        let path = self.metadata_path();
         let limit = self.footer_start.unwrap_or(u64::MAX);
-        let end = self.footer.section_end(start, limit);
-        if end == u64::MAX || end < start {
+        let mut end = self.footer.section_end(start, limit);
+        if end == u64::MAX {
+            // The last one, and the footer came from elsewhere: what follows the section does no harm.
+            let file = storage.head(&path).await?;
+            end = file.map_or(0, |file| file.bytes);
+        }
+        if end < start {
             return Err(Error::corrupt(format!(
                 "the section \"{what}\" starts at {start} but no section or footer follows it"
             ))
-            .with("file", self.metadata_path()));
+            .with("file", path));
         }
         Ok(start..end)
     }
@@ -38,16 +98,35 @@ impl Fragment {
         storage.cache_key(&self.metadata_path(), start, &self.commit)
     }
 
+    /// The one tile that is all metadata of a fragment of versions 1 and 2; `None` for later ones.
+    async fn monolithic(&self, storage: &Storage) -> Result<Option<Arc<Monolithic>>> {
+        if self.footer.version.since(LAST_MONOLITHIC + 1) {
+            return Ok(None);
+        }
+        let path = self.metadata_path();
+        let dense = self.footer.dense;
+        let metadata = load_monolithic(storage, &path, &self.commit, &self.schema, dense).await;
+        metadata.map(Some).context("fragment", || &self.name.name)
+    }
+
     /// The MBR of every tile of a sparse fragment.
     pub async fn mbrs(&self, storage: &Storage) -> Result<Arc<Mbrs>> {
+        if let Some(metadata) = self.monolithic(storage).await? {
+            return Ok(Arc::clone(&metadata.mbrs));
+        }
         let start = self.footer.sections.rtree;
         let path = self.metadata_path();
         let load = async {
-            let range = self.section_range(start, "R-tree")?;
+            let range = self.section_range(storage, start, "R-tree").await?;
             let bytes = storage.read_range(&path, range).await?;
             let tile = generic_tile::decode(&bytes, "R-tree", storage.encryption_key())
                 .context("file", || &path)?;
-            let mbrs = Mbrs::decode(&tile.data, &self.schema, self.footer.sparse_tile_count)
+            let Footer {
+                version,
+                sparse_tile_count,
+                ..
+            } = *self.footer;
+            let mbrs = Mbrs::decode(&tile.data, &self.schema, version, sparse_tile_count)
                 .context("file", || &path)?;
             let size = tile.data.len();
             Ok((mbrs, size))
@@ -90,20 +169,25 @@ impl Fragment {
         storage: &Storage,
         sections: &[Section],
     ) -> Result<Vec<Arc<Vec<u64>>>> {
+        if let Some(metadata) = self.monolithic(storage).await? {
+            return sections.iter().map(|s| s.of(&metadata)).collect();
+        }
         let path = self.metadata_path();
         let cache = storage.cache();
         let mut lists = Vec::with_capacity(sections.len());
         let mut missing = Vec::new();
         for section in sections {
-            let cached = cache.get::<Vec<u64>>(self.cache_key(storage, section.start));
+            let start = section.start(&self.footer.sections)?;
+            let key = self.cache_key(storage, start);
+            let cached = cache.get::<Vec<u64>>(key.clone());
             if cached.is_none() {
-                missing.push(self.section_range(section.start, section.what)?);
+                missing.push(self.section_range(storage, start, section.what()).await?);
             }
-            lists.push(cached);
+            lists.push((cached, key));
         }
         let mut fetched = storage.read_ranges(&path, &missing).await?.into_iter();
         let mut loaded = Vec::with_capacity(sections.len());
-        for (list, section) in lists.into_iter().zip(sections) {
+        for ((list, key), section) in lists.into_iter().zip(sections) {
             if let Some(list) = list {
                 loaded.push(list);
                 continue;
@@ -111,12 +195,35 @@ impl Fragment {
             let bytes = fetched
                 .next()
                 .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))?;
-            let tile = generic_tile::decode(&bytes, section.what, storage.encryption_key())
+            let tile = generic_tile::decode(&bytes, section.what(), storage.encryption_key())
                 .context("file", || &path)?;
-            let values = decode_u64s(&tile.data, section.what).context("file", || &path)?;
+            let values = decode_u64s(&tile.data, section.what()).context("file", || &path)?;
             let size = values.len().saturating_mul(8);
-            loaded.push(cache.insert(self.cache_key(storage, section.start), values, size));
+            loaded.push(cache.insert(key, values, size));
         }
         Ok(loaded)
     }
+}
+
+/// All metadata of a fragment of version 1 or 2; `file` is what the store tells about them.
+pub(in crate::array) async fn load_monolithic(
+    storage: &Storage,
+    path: &str,
+    file: &FileInfo,
+    schema: &ArraySchema,
+    dense: bool,
+) -> Result<Arc<Monolithic>> {
+    let load = async {
+        let bytes = storage.read(path).await?;
+        let tile = generic_tile::decode(&bytes, "fragment metadata", storage.encryption_key())?;
+        let metadata = Monolithic::decode(&tile.data, schema, dense)?;
+        let size = metadata.memory_bytes();
+        Ok((metadata, size))
+    };
+    let key = storage.cache_key(path, 0, file);
+    storage
+        .cache()
+        .get_or_load(key, load)
+        .await
+        .context("file", || path)
 }

@@ -1,9 +1,11 @@
 //! The footer of a fragment's metadata (specification: "Fragment Metadata File", Footer).
 //!
 //! Plain bytes, never filtered or encrypted. It names the schema whose counts the rest of it follows, so it is read in
-//! two steps. The subtle thing: some writers leave bytes behind the last field, so its length is never demanded.
+//! two steps. The subtle thing: where it starts. Its length ends the file, but in versions 3 to 9 only if a dimension has
+//! strings; otherwise it follows from the schema. Some writers leave bytes behind the last field, so a length that is
+//! stored is not demanded.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::slots::Slots;
 use crate::error::{Error, Result, ResultExt};
@@ -16,6 +18,10 @@ use crate::format::version::FormatVersion;
 const WHAT: &str = "fragment footer";
 /// Bytes of the footer's length, which ends the file.
 const LENGTH_BYTES: u64 = 8;
+/// Since this version the footer's length is always stored.
+const FOOTER_LENGTH_SINCE: u32 = 10;
+/// The schema of every fragment before version 10.
+pub const OLD_SCHEMA_NAME: &str = "__array_schema.tdb";
 /// The optional section with the first and last coordinates of each tile in global order.
 const GLOBAL_ORDER_BOUNDS: u64 = 0;
 
@@ -69,8 +75,8 @@ pub struct SectionOffsets {
     pub sums: Vec<u64>,
     /// The number of nulls of each tile.
     pub null_counts: Vec<u64>,
-    /// Smallest, largest, sum and nulls of the whole fragment.
-    pub fragment_statistics: u64,
+    /// Smallest, largest, sum and nulls of the whole fragment; since version 12.
+    pub fragment_statistics: Option<u64>,
     /// The delete conditions the fragment has already applied; since version 16.
     pub processed_conditions: Option<u64>,
     /// First and last coordinates of tiles in global order; since version 23.
@@ -104,11 +110,12 @@ impl Footer {
         let last_tile_cell_count = cursor.u64("cells in the last tile")?;
         let has_timestamps = version.since(14) && cursor.bool("has timestamps")?;
         let has_delete_metadata = version.since(15) && cursor.bool("has delete metadata")?;
-        let slots = Slots::new(schema, has_timestamps, has_delete_metadata).count();
-        let file_sizes = decode_per_slot(cursor, slots, "file sizes")?;
-        let var_file_sizes = decode_per_slot(cursor, slots, "var file sizes")?;
-        let validity_file_sizes = decode_per_slot(cursor, slots, "validity file sizes")?;
-        let sections = SectionOffsets::decode(cursor, version, slots, schema.dimensions.len())?;
+        let slots = Slots::new(schema, version, has_timestamps, has_delete_metadata);
+        let file_sizes = decode_per_slot(cursor, slots.count(), "file sizes")?;
+        let var_file_sizes = decode_per_slot(cursor, slots.var_count(), "var file sizes")?;
+        let validity_file_sizes =
+            decode_per_slot(cursor, slots.validity_count(), "validity file sizes")?;
+        let sections = SectionOffsets::decode(cursor, version, &slots, schema.dimensions.len())?;
         let footer = Self {
             version,
             schema_name,
@@ -129,7 +136,12 @@ impl Footer {
 
     /// The slots of this fragment's fields; `schema` is the one the footer names.
     pub fn slots(&self, schema: &ArraySchema) -> Slots {
-        Slots::new(schema, self.has_timestamps, self.has_delete_metadata)
+        Slots::new(
+            schema,
+            self.version,
+            self.has_timestamps,
+            self.has_delete_metadata,
+        )
     }
 
     /// The number of cells of a sparse fragment, duplicates and deleted cells included.
@@ -153,7 +165,39 @@ impl Footer {
             .fold(footer_start, u64::min)
     }
 
-    /// Where the footer is, given the last bytes of the file, at least eight.
+    /// Where the footer of a fragment of versions 3 to 9 is in a file of this size, if its length is not stored.
+    ///
+    /// `versions` are those the fragment's name leaves possible; of these, all have the same length.
+    pub fn unmarked_range(
+        versions: &RangeInclusive<u32>,
+        schema: &ArraySchema,
+        file_size: u64,
+    ) -> Result<Option<Range<u64>>> {
+        if *versions.end() >= FOOTER_LENGTH_SINCE {
+            return Ok(None);
+        }
+        let mut domain_bytes = 0_usize;
+        for dimension in &schema.dimensions {
+            let Some(size) = dimension.cell_size() else {
+                return Ok(None);
+            };
+            domain_bytes = domain_bytes.saturating_add(2 * size);
+        }
+        let slots = Slots::new(schema, FormatVersion::new(*versions.start())?, false, false);
+        // Version, two flags, two counts, the R-tree's offset; sizes and offsets; offsets of var sizes.
+        let numbers =
+            2 * (slots.count() + slots.var_count() + slots.validity_count()) + slots.var_count();
+        let length =
+            (4 + 2 + 3 * size_of::<u64>() + domain_bytes + numbers * size_of::<u64>()) as u64;
+        match file_size.checked_sub(length) {
+            Some(start) => Ok(Some(start..file_size)),
+            None => Err(Error::corrupt(format!(
+                "fragment metadata has {file_size} bytes, expected a footer of {length} at the end: it is corrupt or truncated"
+            ))),
+        }
+    }
+
+    /// Where the footer is, given the last bytes of the file, at least eight, which are its length.
     pub fn footer_range(file_tail: &[u8], file_size: u64) -> Result<Range<u64>> {
         let length = file_tail
             .last_chunk::<8>()
@@ -173,7 +217,7 @@ impl Footer {
         }
     }
 
-    fn validate(&self, schema: &ArraySchema) -> Result<()> {
+    pub(super) fn validate(&self, schema: &ArraySchema) -> Result<()> {
         if self.dense && !schema.is_dense() {
             return Err(Error::corrupt(
                 "the fragment footer says dense, but its array schema is sparse",
@@ -206,20 +250,27 @@ impl SectionOffsets {
     fn decode(
         cursor: &mut Cursor<'_>,
         version: FormatVersion,
-        slots: usize,
+        slots: &Slots,
         dimensions: usize,
     ) -> Result<Self> {
+        let with_statistics = if version.since(11) { slots.count() } else { 0 };
+        let (slots, var_slots, validity_slots) =
+            (slots.count(), slots.var_count(), slots.validity_count());
         Ok(Self {
             rtree: cursor.u64("R-tree offset")?,
             tile_offsets: decode_per_slot(cursor, slots, "tile offsets")?,
-            var_offsets: decode_per_slot(cursor, slots, "var tile offsets")?,
-            var_sizes: decode_per_slot(cursor, slots, "var tile sizes")?,
-            validity_offsets: decode_per_slot(cursor, slots, "validity tile offsets")?,
-            mins: decode_per_slot(cursor, slots, "tile mins")?,
-            maxes: decode_per_slot(cursor, slots, "tile maxes")?,
-            sums: decode_per_slot(cursor, slots, "tile sums")?,
-            null_counts: decode_per_slot(cursor, slots, "tile null counts")?,
-            fragment_statistics: cursor.u64("fragment statistics offset")?,
+            var_offsets: decode_per_slot(cursor, var_slots, "var tile offsets")?,
+            var_sizes: decode_per_slot(cursor, var_slots, "var tile sizes")?,
+            validity_offsets: decode_per_slot(cursor, validity_slots, "validity tile offsets")?,
+            mins: decode_per_slot(cursor, with_statistics, "tile mins")?,
+            maxes: decode_per_slot(cursor, with_statistics, "tile maxes")?,
+            sums: decode_per_slot(cursor, with_statistics, "tile sums")?,
+            null_counts: decode_per_slot(cursor, with_statistics, "tile null counts")?,
+            fragment_statistics: if version.since(12) {
+                Some(cursor.u64("fragment statistics offset")?)
+            } else {
+                None
+            },
             processed_conditions: if version.since(16) {
                 Some(cursor.u64("processed conditions offset")?)
             } else {
@@ -236,30 +287,37 @@ impl SectionOffsets {
     /// Every section's start, in no particular order.
     fn all(&self) -> impl Iterator<Item = u64> {
         let bounds = self.global_order_bounds.iter();
-        [self.rtree, self.fragment_statistics]
+        [
+            Some(self.rtree),
+            self.fragment_statistics,
+            self.processed_conditions,
+        ]
+        .into_iter()
+        .flatten()
+        .chain(bounds.flat_map(|bounds| bounds.mins.iter().chain(&bounds.maxes).copied()))
+        .chain(
+            [
+                &self.tile_offsets,
+                &self.var_offsets,
+                &self.var_sizes,
+                &self.validity_offsets,
+                &self.mins,
+                &self.maxes,
+                &self.sums,
+                &self.null_counts,
+            ]
             .into_iter()
-            .chain(self.processed_conditions)
-            .chain(bounds.flat_map(|bounds| bounds.mins.iter().chain(&bounds.maxes).copied()))
-            .chain(
-                [
-                    &self.tile_offsets,
-                    &self.var_offsets,
-                    &self.var_sizes,
-                    &self.validity_offsets,
-                    &self.mins,
-                    &self.maxes,
-                    &self.sums,
-                    &self.null_counts,
-                ]
-                .into_iter()
-                .flatten()
-                .copied(),
-            )
+            .flatten()
+            .copied(),
+        )
     }
 }
 
 fn decode_head(cursor: &mut Cursor<'_>) -> Result<(FormatVersion, String)> {
     let version = FormatVersion::new(cursor.u32("version")?)?;
+    if !version.since(10) {
+        return Ok((version, OLD_SCHEMA_NAME.to_owned()));
+    }
     let schema_name = cursor.string_u64("schema name")?;
     check_component(&schema_name, "the schema a fragment names")?;
     Ok((version, schema_name))
@@ -273,6 +331,14 @@ fn decode_non_empty_domain(
     if cursor.bool("null non-empty domain")? {
         return Ok(None);
     }
+    decode_ranges(cursor, schema).map(Some)
+}
+
+/// Reads one range per dimension.
+pub(super) fn decode_ranges(
+    cursor: &mut Cursor<'_>,
+    schema: &ArraySchema,
+) -> Result<Vec<DomainRange>> {
     let mut ranges = Vec::with_capacity(schema.dimensions.len());
     for dimension in &schema.dimensions {
         let range = match dimension.cell_size() {
@@ -284,10 +350,15 @@ fn decode_non_empty_domain(
             .context("dimension", || &dimension.name)?;
         ranges.push(range);
     }
-    Ok(Some(ranges))
+    Ok(ranges)
 }
 
-fn decode_per_slot(cursor: &mut Cursor<'_>, slots: usize, field: &'static str) -> Result<Vec<u64>> {
+/// Reads one number per slot.
+pub(super) fn decode_per_slot(
+    cursor: &mut Cursor<'_>,
+    slots: usize,
+    field: &'static str,
+) -> Result<Vec<u64>> {
     let bytes = cursor.bytes(slots.saturating_mul(size_of::<u64>()), field)?;
     let (values, _) = bytes.as_chunks::<8>();
     Ok(values.iter().map(|v| u64::from_le_bytes(*v)).collect())

@@ -5,7 +5,9 @@
 //! footer names, with a dead slot between attributes and dimensions.
 
 pub mod consolidated;
+pub mod data_files;
 pub mod footer;
+pub mod monolithic;
 pub mod offsets;
 pub mod processed_conditions;
 pub mod rtree;

@@ -1,7 +1,8 @@
 //! The minimum bounding rectangles of a sparse fragment's tiles (specification: "Fragment Metadata File", R-Tree).
 //!
-//! `u32 fanout, u32 levels`, then each level root first: `u64 count` and the rectangles. Only the leaves are kept, one
-//! per tile, column by column: a tree over a few bytes per tile is built faster than it is walked. The subtle thing:
+//! `u32 fanout, u32 levels` (before version 5 `u32 dimensions, u32 fanout, u8 datatype, u32 levels`), then each level
+//! root first: `u64 count` and the rectangles. Only the leaves are kept, one per tile, column by column: a tree over a
+//! few bytes per tile is built faster than it is walked. The subtle thing:
 //! levels are validated against the fanout although they are dropped, since writers differ in nothing here.
 
 use crate::error::{Error, Result, ResultExt};
@@ -9,6 +10,7 @@ use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{check_order, read_var_pair};
 use crate::format::schema::ArraySchema;
+use crate::format::version::FormatVersion;
 
 /// The rectangles of all tiles of a sparse fragment, in tile order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,11 +39,16 @@ pub enum MbrColumn {
 }
 
 impl Mbrs {
-    /// Reads the leaves; `tiles` is the number of tiles in the footer.
-    pub fn decode(tile: &[u8], schema: &ArraySchema, tiles: u64) -> Result<Self> {
+    /// Reads the leaves of a fragment of this version; `tiles` is the number of tiles in the footer.
+    pub fn decode(
+        tile: &[u8],
+        schema: &ArraySchema,
+        version: FormatVersion,
+        tiles: u64,
+    ) -> Result<Self> {
         let mut cursor = Cursor::new(tile, "R-tree");
         let cursor = &mut cursor;
-        let fanout = u64::from(cursor.u32("fanout")?);
+        let fanout = u64::from(decode_fanout(cursor, schema, version)?);
         // A level takes at least its count.
         let levels = cursor.count_u32(8, "number of levels")?;
         let reader = MbrReader::new(schema);
@@ -70,6 +77,17 @@ impl Mbrs {
         if cursor.remaining() != 0 {
             return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
         }
+        mbrs.check(schema)?;
+        Ok(mbrs)
+    }
+
+    /// Reads the rectangles of a fragment of versions 1 and 2: a count and the leaves, without a tree.
+    pub(super) fn decode_leaves(cursor: &mut Cursor<'_>, schema: &ArraySchema) -> Result<Self> {
+        let reader = MbrReader::new(schema);
+        let len = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
+        let mut columns = reader.columns();
+        reader.read(cursor, len, &mut columns)?;
+        let mbrs = Self { len, columns };
         mbrs.check(schema)?;
         Ok(mbrs)
     }
@@ -249,6 +267,28 @@ impl MbrReader {
         }
         Ok(())
     }
+}
+
+/// Reads the header, but for the number of levels.
+fn decode_fanout(
+    cursor: &mut Cursor<'_>,
+    schema: &ArraySchema,
+    version: FormatVersion,
+) -> Result<u32> {
+    if version.since(5) {
+        return cursor.u32("fanout");
+    }
+    let dimensions = cursor.u32("number of dimensions")?;
+    if usize::try_from(dimensions)? != schema.dimensions.len() {
+        return Err(cursor.invalid("number of dimensions", dimensions, schema.dimensions.len()));
+    }
+    let fanout = cursor.u32("fanout")?;
+    let code = cursor.u8("datatype")?;
+    let expected = schema.dimensions.first().map(|d| d.datatype);
+    if Some(Datatype::from_code(code)?) != expected {
+        return Err(cursor.invalid("datatype", code, "that of the dimensions"));
+    }
+    Ok(fanout)
 }
 
 /// The root is one rectangle; every other level has as many as `fanout` children per parent make.

@@ -1,26 +1,21 @@
-//! Slot numbers and data file names of a fragment's fields (specification: "Fragment Metadata File", "Fragment").
+//! Positions of a fragment's fields in the per-field lists of its metadata (specification: "Fragment Metadata File").
 //!
-//! Attributes come first, then one dead slot (once the zipped coordinates), the dimensions, the timestamps and the
-//! two fields of delete metadata. The subtle thing: the dead slot exists in every version, so dimension `j` has slot
-//! `A + 1 + j`, with `A` counted by the schema that the footer names.
+//! Attributes come first, then one slot that held all coordinates until version 4 and is dead since, the dimensions,
+//! the timestamps and the two fields of delete metadata. The subtle thing: the dead slot exists in every version, so
+//! dimension `j` has slot `A + 1 + j`, with `A` counted by the schema that the footer names.
 
-use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
+use crate::format::version::FormatVersion;
 
-/// What is stored of a field, each in a file of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FilePart {
-    /// The values of fixed fields, the offsets of variable-sized ones.
-    Fixed,
-    /// The values of variable-sized fields.
-    Var,
-    /// One byte per cell of nullable fields.
-    Validity,
-}
+/// Since this version every dimension has files, and a slot, of its own.
+pub const SEPARATE_DIMENSIONS_SINCE: u32 = 5;
+/// Since this version fields may be nullable.
+const VALIDITY_SINCE: u32 = 7;
 
 /// Maps fields to their positions in the per-field arrays of a fragment's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots {
+    version: FormatVersion,
     attributes: usize,
     dimensions: usize,
     has_timestamps: bool,
@@ -28,9 +23,15 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The slots of a fragment of `schema` with these flags in its footer.
-    pub fn new(schema: &ArraySchema, has_timestamps: bool, has_delete_metadata: bool) -> Self {
+    /// The slots of a fragment of `schema` with this version and these flags in its footer.
+    pub fn new(
+        schema: &ArraySchema,
+        version: FormatVersion,
+        has_timestamps: bool,
+        has_delete_metadata: bool,
+    ) -> Self {
         Self {
+            version,
             attributes: schema.attributes.len(),
             dimensions: schema.dimensions.len(),
             has_timestamps,
@@ -43,9 +44,18 @@ impl Slots {
         index
     }
 
-    /// The slot of dimension `index`.
+    /// The slot of dimension `index`; before version 5 all share one.
     pub fn dimension(&self, index: usize) -> usize {
-        self.attributes + 1 + index
+        if self.has_separate_dimensions() {
+            self.attributes + 1 + index
+        } else {
+            self.attributes
+        }
+    }
+
+    /// Whether every dimension has files of its own; otherwise one file holds all coordinates.
+    pub fn has_separate_dimensions(&self) -> bool {
+        self.version.since(SEPARATE_DIMENSIONS_SINCE)
     }
 
     /// The slot of the write time of each cell.
@@ -66,41 +76,29 @@ impl Slots {
 
     /// The number of slots.
     pub fn count(&self) -> usize {
+        if !self.has_separate_dimensions() {
+            return self.attributes + 1;
+        }
         self.dimension(self.dimensions)
             + usize::from(self.has_timestamps)
             + 2 * usize::from(self.has_delete_metadata)
     }
 
-    /// The name of the file that holds `part` of `slot`, as versions since 9 name it.
-    pub fn field_file(&self, slot: usize, part: FilePart) -> Result<String> {
-        let suffix = match part {
-            FilePart::Fixed => "",
-            FilePart::Var => "_var",
-            FilePart::Validity => "_validity",
-        };
-        Ok(format!("{}{suffix}.tdb", self.file_stem(slot)?))
+    /// The number of slots in lists about variable-sized values.
+    pub fn var_count(&self) -> usize {
+        if self.has_separate_dimensions() {
+            self.count()
+        } else {
+            self.attributes
+        }
     }
 
-    fn file_stem(&self, slot: usize) -> Result<String> {
-        if slot < self.attributes {
-            return Ok(format!("a{slot}"));
-        }
-        let dimension = slot.checked_sub(self.attributes + 1);
-        match dimension {
-            Some(index) if index < self.dimensions => return Ok(format!("d{index}")),
-            _ => {}
-        }
-        if self.timestamps() == Some(slot) {
-            Ok("t".to_owned())
-        } else if self.delete_timestamps() == Some(slot) {
-            Ok("dt".to_owned())
-        } else if self.delete_condition_index() == Some(slot) {
-            Ok("dci".to_owned())
+    /// The number of slots in lists about validity.
+    pub fn validity_count(&self) -> usize {
+        if self.version.since(VALIDITY_SINCE) {
+            self.count()
         } else {
-            Err(Error::internal(format!(
-                "slot {slot} of {} has no data files",
-                self.count()
-            )))
+            0
         }
     }
 }

@@ -5,13 +5,15 @@ use super::footer::Footer;
 use super::offsets::{TileExtents, decode_u64s};
 use super::processed_conditions::decode_processed_conditions;
 use super::rtree::{MbrColumn, Mbrs};
-use super::slots::{FilePart, Slots};
+use super::slots::Slots;
 use super::statistics::{FragmentStatistics, TileMinMax};
 use crate::format::fixtures::{
     bytes, refuses_every_prefix, starting_with, survives_bit_flips, unhex,
 };
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
+
+const NEW: FormatVersion = FormatVersion::known(22);
 
 /// A fragment of the fixtures: footer, file size and where the footer is.
 struct Fragment {
@@ -49,7 +51,7 @@ fn u64s(values: &[u64]) -> Vec<u8> {
 #[test]
 fn slots_count_the_dead_one() {
     let schema = ArraySchema::decode(&bytes("sparse.schema")).unwrap();
-    let plain = Slots::new(&schema, false, false);
+    let plain = Slots::new(&schema, NEW, false, false);
     assert_eq!(
         (plain.count(), plain.attribute(1), plain.dimension(0)),
         (6, 1, 3)
@@ -58,13 +60,13 @@ fn slots_count_the_dead_one() {
         (plain.timestamps(), plain.delete_timestamps()),
         (None, None)
     );
-    let all = Slots::new(&schema, true, true);
+    let all = Slots::new(&schema, NEW, true, true);
     assert_eq!((all.count(), all.timestamps()), (9, Some(6)));
     assert_eq!(
         (all.delete_timestamps(), all.delete_condition_index()),
         (Some(7), Some(8))
     );
-    let deletes = Slots::new(&schema, false, true);
+    let deletes = Slots::new(&schema, NEW, false, true);
     assert_eq!(
         (
             deletes.delete_timestamps(),
@@ -72,16 +74,6 @@ fn slots_count_the_dead_one() {
         ),
         (Some(6), Some(7))
     );
-    let file = |slot, part| all.field_file(slot, part).unwrap();
-    assert_eq!(file(0, FilePart::Validity), "a0_validity.tdb");
-    assert_eq!(file(1, FilePart::Var), "a1_var.tdb");
-    let fixed = [3, 4, 5, 6, 7, 8].map(|slot| file(slot, FilePart::Fixed));
-    assert_eq!(
-        fixed,
-        ["d0.tdb", "d1.tdb", "d2.tdb", "t.tdb", "dt.tdb", "dci.tdb"]
-    );
-    assert!(all.field_file(2, FilePart::Fixed).is_err());
-    assert!(all.field_file(9, FilePart::Fixed).is_err());
 }
 
 #[test]
@@ -124,7 +116,7 @@ fn a_sparse_fragment_of_twelve_tiles() {
         footer_start
     );
 
-    let mbrs = Mbrs::decode(&bytes("sparse.fragment@0"), &schema, 12).unwrap();
+    let mbrs = Mbrs::decode(&bytes("sparse.fragment@0"), &schema, NEW, 12).unwrap();
     assert_eq!((footer.sections.rtree, mbrs.len()), (0, 12));
     assert_eq!(mbrs.range(0, 0), (&b"k00"[..], &b"k01"[..]));
     assert_eq!(mbrs.range(11, 0), (&b"k22"[..], &b"k22"[..]));
@@ -163,9 +155,11 @@ fn a_sparse_fragment_of_twelve_tiles() {
     assert_eq!(maxes.value(12, None), None);
     let sums = decode_u64s(&section(footer.sections.sums[n]), "sums").unwrap();
     assert_eq!((sums[0], sums[11]), (1, 22));
-    let statistics =
-        FragmentStatistics::decode(&section(footer.sections.fragment_statistics), slots.count())
-            .unwrap();
+    let statistics = FragmentStatistics::decode(
+        &section(footer.sections.fragment_statistics.unwrap()),
+        slots.count(),
+    )
+    .unwrap();
     assert_eq!(
         (statistics.slots[n].max.as_slice(), statistics.slots[n].sum),
         (&[22u8, 0][..], 253i64.to_le_bytes())
@@ -190,7 +184,7 @@ fn a_dense_fragment() {
     assert!(footer.var_file_sizes[slots.attribute(1)] > 0);
     assert_eq!(footer.file_sizes[slots.dimension(0)], 0);
     // No levels at all.
-    let mbrs = Mbrs::decode(&unhex("0a000000 00000000"), &schema, 0).unwrap();
+    let mbrs = Mbrs::decode(&unhex("0a000000 00000000"), &schema, NEW, 0).unwrap();
     assert!(mbrs.is_empty());
 }
 
@@ -206,7 +200,7 @@ fn a_consolidated_fragment_with_a_delete() {
         decode_processed_conditions(&bytes(&format!("deleted.fragment@{at}"))).unwrap();
     assert_eq!(conditions.len(), 1);
     assert!(conditions[0].starts_with("__commits/__30_30_") && conditions[0].ends_with("_22.del"));
-    let at = footer.sections.fragment_statistics;
+    let at = footer.sections.fragment_statistics.unwrap();
     let statistics =
         FragmentStatistics::decode(&bytes(&format!("deleted.fragment@{at}")), slots.count())
             .unwrap();
@@ -269,12 +263,12 @@ fn every_version_reads_the_same() {
             version >= 16
         );
         let rtree = bytes(&format!("v{version}.fragment.rtree"));
-        let mbrs = Mbrs::decode(&rtree, &schema, footer.sparse_tile_count).unwrap();
+        let mbrs = Mbrs::decode(&rtree, &schema, footer.version, footer.sparse_tile_count).unwrap();
         assert_eq!(mbrs.range(0, 0).0, 1i32.to_le_bytes());
         assert_eq!(mbrs.range(mbrs.len() - 1, 0).1, 6i32.to_le_bytes());
         refuses_every_prefix(footer_bytes, |b| Footer::decode(b, &schema));
         refuses_every_prefix(&rtree, |b| {
-            Mbrs::decode(b, &schema, footer.sparse_tile_count)
+            Mbrs::decode(b, &schema, footer.version, footer.sparse_tile_count)
         });
     }
 }
@@ -300,17 +294,18 @@ fn every_truncation_fails_and_no_bit_flip_panics() {
     }
     let Fragment { schema, footer, .. } = fragment("sparse", "sparse.fragment");
     let section = |at: u64| bytes(&format!("sparse.fragment@{at}"));
-    survives_bit_flips(&section(0), |b| Mbrs::decode(b, &schema, 12));
-    refuses_every_prefix(&section(0), |b| Mbrs::decode(b, &schema, 12));
+    survives_bit_flips(&section(0), |b| Mbrs::decode(b, &schema, NEW, 12));
+    refuses_every_prefix(&section(0), |b| Mbrs::decode(b, &schema, NEW, 12));
     refuses_every_prefix(&section(footer.sections.tile_offsets[0]), |b| {
         decode_u64s(b, "tile offsets")
     });
     refuses_every_prefix(&section(footer.sections.mins[1]), |b| {
         TileMinMax::decode(b, "tile mins")
     });
-    refuses_every_prefix(&section(footer.sections.fragment_statistics), |b| {
-        FragmentStatistics::decode(b, 6)
-    });
+    refuses_every_prefix(
+        &section(footer.sections.fragment_statistics.unwrap()),
+        |b| FragmentStatistics::decode(b, 6),
+    );
     let Fragment { footer, .. } = fragment("deleted", "deleted.fragment");
     let at = footer.sections.processed_conditions.unwrap();
     refuses_every_prefix(
@@ -363,11 +358,11 @@ fn a_tree_that_contradicts_itself_is_refused() {
     let schema = ArraySchema::decode(&bytes("deleted.schema")).unwrap();
     let good = "0a000000 02000000 0100000000000000 02000000 09000000
                 0200000000000000 02000000 05000000 09000000 09000000";
-    let mbrs = Mbrs::decode(&unhex(good), &schema, 2).unwrap();
+    let mbrs = Mbrs::decode(&unhex(good), &schema, NEW, 2).unwrap();
     assert_eq!(mbrs.range(1, 0), (&[9, 0, 0, 0][..], &[9, 0, 0, 0][..]));
     let refused = |from: &str, to: &str, tiles: u64, message: &str| {
         let changed = good.replacen(from, to, 1);
-        let error = Mbrs::decode(&unhex(&changed), &schema, tiles)
+        let error = Mbrs::decode(&unhex(&changed), &schema, NEW, tiles)
             .unwrap_err()
             .to_string();
         assert!(error.contains(message), "{error}");

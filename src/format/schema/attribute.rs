@@ -35,7 +35,7 @@ impl DataOrder {
 /// An attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
-    /// The name; one attribute of an array may have an empty one.
+    /// The name; one attribute of an array may have an empty one, for which releases 1.x stored `__attr`.
     pub name: String,
     /// The type of an element.
     pub datatype: Datatype,
@@ -43,7 +43,8 @@ pub struct Attribute {
     pub cell_val_num: CellValNum,
     /// The filters of its values.
     pub filters: FilterList,
-    /// The value of a cell never written: a whole cell, or one or more elements if variable-sized.
+    /// The value of a cell never written: a whole cell, or one or more elements if variable-sized. Schemas before
+    /// version 6 have none, so it is one element, which fills the cell.
     pub fill_value: Vec<u8>,
     /// Whether cells may be null.
     pub nullable: bool,
@@ -66,10 +67,14 @@ impl Attribute {
         let datatype = Datatype::from_code(cursor.u8("attribute datatype")?)?;
         let cell_val_num = CellValNum::decode(cursor)?;
         let filters = FilterList::decode(cursor, version)?;
-        let fill_bytes = cursor.u64("fill value bytes")?;
-        let fill_value = cursor.bytes_u64(fill_bytes, "fill value")?.to_vec();
-        let nullable = cursor.bool("nullable")?;
-        let fill_valid = cursor.bool("fill validity")?;
+        let fill_value = if version.since(6) {
+            let fill_bytes = cursor.u64("fill value bytes")?;
+            cursor.bytes_u64(fill_bytes, "fill value")?.to_vec()
+        } else {
+            datatype.default_fill()
+        };
+        let nullable = version.since(7) && cursor.bool("nullable")?;
+        let fill_valid = version.since(7) && cursor.bool("fill validity")?;
         let order = if version.since(17) {
             DataOrder::decode(cursor)?
         } else {

@@ -1,7 +1,8 @@
 //! One dimension (specification: "Array Schema File", Dimension).
 //!
-//! Name, datatype, elements per cell, filters, domain, extent. The subtle thing: the extent of a signed dimension
-//! is a number of steps and may use the whole unsigned range of its width, so it is never read as signed.
+//! Name, datatype, elements per cell, filters, domain, extent; before version 5 one datatype stands for all dimensions
+//! and the coordinates' filters for theirs. The subtle thing: the extent of a signed dimension is a number of steps and
+//! may use the whole unsigned range of its width, so it is never read as signed.
 
 use super::CellValNum;
 use crate::error::Result;
@@ -29,37 +30,59 @@ pub struct Dimension {
     pub extent: Option<Vec<u8>>,
 }
 
+/// The datatype in front of the dimensions, which versions before 5 have for all of them.
+pub(super) fn decode_shared_datatype(
+    cursor: &mut Cursor<'_>,
+    version: FormatVersion,
+) -> Result<Option<Datatype>> {
+    if version.since(5) {
+        return Ok(None);
+    }
+    Datatype::from_code(cursor.u8("domain datatype")?).map(Some)
+}
+
 impl Dimension {
-    pub(super) fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+    pub(super) fn decode(
+        cursor: &mut Cursor<'_>,
+        version: FormatVersion,
+        shared_datatype: Option<Datatype>,
+    ) -> Result<Self> {
         let name = cursor.string_u32("dimension name")?;
-        let decoded = Self::decode_body(cursor, version, &name);
+        let decoded = Self::decode_body(cursor, version, shared_datatype, &name);
         decoded.map_err(|e| e.with("dimension", &name))
     }
 
-    fn decode_body(cursor: &mut Cursor<'_>, version: FormatVersion, name: &str) -> Result<Self> {
-        let datatype = Datatype::from_code(cursor.u8("dimension datatype")?)?;
-        let cell_val_num = CellValNum::decode(cursor)?;
-        let filters = FilterList::decode(cursor, version)?;
-        let domain_bytes = cursor.u64("domain bytes")?;
-        let domain = if cell_val_num.is_var() {
-            if domain_bytes != 0 {
+    fn decode_body(
+        cursor: &mut Cursor<'_>,
+        version: FormatVersion,
+        shared_datatype: Option<Datatype>,
+        name: &str,
+    ) -> Result<Self> {
+        let (datatype, cell_val_num, filters) = match shared_datatype {
+            Some(datatype) => (datatype, CellValNum::Fixed(1), FilterList::default()),
+            None => (
+                Datatype::from_code(cursor.u8("dimension datatype")?)?,
+                CellValNum::decode(cursor)?,
+                FilterList::decode(cursor, version)?,
+            ),
+        };
+        let size = datatype.size();
+        let expected = if cell_val_num.is_var() { 0 } else { 2 * size };
+        if version.since(5) {
+            let found = cursor.u64("domain bytes")?;
+            if found != expected as u64 {
                 return Err(cursor.invalid(
                     "domain bytes",
-                    domain_bytes,
-                    "0 for a string dimension",
+                    found,
+                    format_args!(
+                        "{expected}: two {datatype} values, or nothing for variable-sized ones"
+                    ),
                 ));
             }
+        }
+        let domain = if cell_val_num.is_var() {
             None
         } else {
-            let size = datatype.size();
-            let expected = 2 * datatype.size() as u64;
-            if domain_bytes != expected {
-                return Err(cursor.invalid(
-                    "domain bytes",
-                    domain_bytes,
-                    format_args!("{expected}, two {datatype} values"),
-                ));
-            }
             Some((
                 cursor.bytes(size, "domain low")?.to_vec(),
                 cursor.bytes(size, "domain high")?.to_vec(),
@@ -69,7 +92,7 @@ impl Dimension {
         let extent = if null_extent {
             None
         } else {
-            Some(cursor.bytes(datatype.size(), "tile extent")?.to_vec())
+            Some(cursor.bytes(size, "tile extent")?.to_vec())
         };
         Ok(Self {
             name: name.to_owned(),

@@ -164,7 +164,7 @@ impl ArraySchema {
         let mut cursor = Cursor::new(tile, "array schema");
         let cursor = &mut cursor;
         let version = FormatVersion::new(cursor.u32("version")?)?;
-        let allows_duplicates = cursor.bool("allows duplicates")?;
+        let allows_duplicates = version.since(5) && cursor.bool("allows duplicates")?;
         let array_type = match cursor.u8("array type")? {
             0 => ArrayType::Dense,
             1 => ArrayType::Sparse,
@@ -175,9 +175,14 @@ impl ArraySchema {
         let capacity = cursor.u64("capacity")?;
         let coords_filters = FilterList::decode(cursor, version)?;
         let offsets_filters = FilterList::decode(cursor, version)?;
-        let validity_filters = FilterList::decode(cursor, version)?;
+        let validity_filters = if version.since(7) {
+            FilterList::decode(cursor, version)?
+        } else {
+            FilterList::default()
+        };
+        let shared_datatype = dimension::decode_shared_datatype(cursor, version)?;
         let dimensions = decode_list(cursor, "number of dimensions", |c| {
-            Dimension::decode(c, version)
+            Dimension::decode(c, version, shared_datatype)
         })?;
         let attributes = decode_list(cursor, "number of attributes", |c| {
             Attribute::decode(c, version)

@@ -10,6 +10,7 @@ use super::{ArraySchema, Attribute, CellValNum, Dimension, Layout};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, check_order, compare_values, show_value};
+use crate::format::version::FormatVersion;
 
 /// The Hilbert curve's 63 bits are shared by at most so many dimensions.
 const HILBERT_MAX_DIMENSIONS: usize = 16;
@@ -22,7 +23,8 @@ impl ArraySchema {
         }
         let enumerations = self.check_enumerations()?;
         for attribute in &self.attributes {
-            check_attribute(attribute, &enumerations).context("attribute", || &attribute.name)?;
+            check_attribute(self.version, attribute, &enumerations)
+                .context("attribute", || &attribute.name)?;
         }
         self.check_names()?;
         self.check_labels()?;
@@ -132,13 +134,17 @@ impl ArraySchema {
     }
 }
 
-fn check_attribute(attribute: &Attribute, enumerations: &HashSet<&str>) -> Result<()> {
+fn check_attribute(
+    version: FormatVersion,
+    attribute: &Attribute,
+    enumerations: &HashSet<&str>,
+) -> Result<()> {
     if attribute.datatype == Datatype::Any && !attribute.is_var() {
         return Err(Error::corrupt(
             "an attribute of type ANY has fixed cells, expected variable-sized ones",
         ));
     }
-    check_fill(attribute)?;
+    check_fill(version, attribute)?;
     let Some(enumeration) = &attribute.enumeration else {
         return Ok(());
     };
@@ -159,9 +165,11 @@ fn check_attribute(attribute: &Attribute, enumerations: &HashSet<&str>) -> Resul
     Ok(())
 }
 
-fn check_fill(attribute: &Attribute) -> Result<()> {
+fn check_fill(version: FormatVersion, attribute: &Attribute) -> Result<()> {
     let found = attribute.fill_value.len();
     match attribute.cell_val_num.cell_size(attribute.datatype)? {
+        // It was not read but assumed.
+        _ if !version.since(6) => Ok(()),
         Some(size) if found != size => Err(Error::corrupt(format!(
             "its fill value has {found} bytes, expected the {size} of a cell"
         ))),

@@ -1,7 +1,8 @@
 //! The decoder of one column of one fragment.
 //!
-//! Subtle: strings filtered by run lengths or a dictionary bring their offsets along, so their offsets tile is
-//! an empty stub that is never read; and the fragment's own schema says whether there are validity tiles, which
+//! Subtle: strings filtered by run lengths or a dictionary bring their offsets along, so their offsets tile is an
+//! empty stub. Versions say when, but some writers go by another version than they should, and then the stub tells.
+//! And the fragment's own schema says whether there are validity tiles, which
 //! may differ from the column's nullability after the schema evolved.
 
 use std::sync::Arc;
@@ -10,9 +11,12 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 
+use super::coords::CoordsTile;
 use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls, zeroed};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
+use crate::filter::{
+    EncryptionKey, Pipeline, Scratch, TileContext, expect_unfiltered_bytes, is_empty_tile,
+};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
@@ -40,6 +44,10 @@ pub struct ColumnDecoder {
     ty: ColumnType,
     /// Of the values, or of the variable-sized data.
     values: Pipeline,
+    /// Of variable-sized data that bring their offsets along although their version should not.
+    values_with_offsets: Option<Pipeline>,
+    /// Where coordinates of all dimensions share a tile.
+    coords: Option<CoordsTile>,
     /// Of variable-sized fields.
     offsets: Option<Pipeline>,
     /// Of fields that are nullable in the fragment's schema.
@@ -66,6 +74,12 @@ impl ColumnDecoder {
             cell_val_num: field.cell_val_num,
             filters: schema.dimension_filters(dimension),
             nullable: false,
+            coords: CoordsTile::new(
+                fragment_version,
+                &schema.coords_filters,
+                dimension,
+                schema.dimensions.len(),
+            ),
         };
         Self::new(schema, &field, fragment_version, ty, key)
             .context(field.role, || field.name.to_owned())
@@ -90,6 +104,7 @@ impl ColumnDecoder {
             cell_val_num: field.cell_val_num,
             filters: &field.filters,
             nullable: field.nullable,
+            coords: None,
         };
         Self::new(schema, &field, fragment_version, ty, key)
             .context(field.role, || field.name.to_owned())
@@ -111,18 +126,22 @@ impl ColumnDecoder {
                 ty.shape()
             )));
         }
+        let context = |datatype: Datatype, cell_bytes, var_data| TileContext {
+            datatype,
+            cell_bytes,
+            schema_version: schema.version,
+            fragment_version,
+            var_data,
+        };
         let pipeline = |filters: &FilterList, datatype: Datatype, cell_bytes, var_data| {
-            let context = TileContext {
-                datatype,
-                cell_bytes,
-                schema_version: schema.version,
-                fragment_version,
-                var_data,
-            };
-            Pipeline::new(filters, &context, key)
+            Pipeline::new(filters, &context(datatype, cell_bytes, var_data), key)
         };
         let cell_bytes = ty.cell_bytes();
         let element_bytes = field.datatype.size();
+        let tile_cell_bytes = match (cell_bytes, field.coords) {
+            (Some(size), Some(coords)) => coords.cell_bytes(size),
+            (size, _) => size.unwrap_or(element_bytes),
+        };
         Ok(Self {
             role: field.role,
             name: field.name.to_owned(),
@@ -130,9 +149,15 @@ impl ColumnDecoder {
             values: pipeline(
                 field.filters,
                 field.datatype,
-                cell_bytes.unwrap_or(element_bytes),
+                tile_cell_bytes,
                 cell_bytes.is_none(),
             )?,
+            values_with_offsets: Pipeline::with_offsets_in_data(
+                field.filters,
+                &context(field.datatype, element_bytes, cell_bytes.is_none()),
+                key,
+            )?,
+            coords: field.coords,
             offsets: cell_bytes
                 .is_none()
                 .then(|| {
@@ -186,7 +211,13 @@ impl ColumnDecoder {
 
     /// About how many bytes [`Self::decode`] will need, for asking before decoding.
     pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
-        self.ty.decoded_bytes(cells, var_bytes)
+        let extra = match (self.coords, self.ty.cell_bytes()) {
+            (Some(coords), Some(size)) => coords.extra_bytes(cells, size),
+            _ => 0,
+        };
+        self.ty
+            .decoded_bytes(cells, var_bytes)
+            .saturating_add(extra)
     }
 
     fn unfilter(
@@ -199,16 +230,20 @@ impl ColumnDecoder {
         let nulls = self
             .nulls(tile, len, scratch)
             .context("tile", || "validity")?;
-        let data = match (&self.offsets, self.ty.cell_bytes()) {
-            (Some(offsets), _) => self.variable(offsets, tile, len, var_bytes, scratch)?,
-            (None, Some(size)) => {
+        let data = match (&self.offsets, self.ty.cell_bytes(), self.coords) {
+            (Some(offsets), ..) => self.variable(offsets, tile, len, var_bytes, scratch)?,
+            (None, Some(size), Some(coords)) => {
+                let stored = &tile.values;
+                CellData::Fixed(coords.decode(&self.values, stored, len, size, scratch)?)
+            }
+            (None, Some(size), None) => {
                 expect_unfiltered_bytes(&tile.values, len.saturating_mul(size))?;
                 let mut values = zeroed(len.saturating_mul(size))?;
                 self.values
                     .decode(&tile.values, values.as_slice_mut(), scratch)?;
                 CellData::Fixed(values)
             }
-            (None, None) => return Err(Error::internal("a cell's size is not known")),
+            (None, None, _) => return Err(Error::internal("a cell's size is not known")),
         };
         Ok(Cells { len, data, nulls })
     }
@@ -224,15 +259,20 @@ impl ColumnDecoder {
         let var = tile.var.as_ref();
         let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
         let offsets_bytes = len.saturating_mul(OFFSET_BYTES);
-        if !self.values.produces_offsets() {
+        let stub = len > 0 && is_empty_tile(&tile.values)?;
+        let values = match &self.values_with_offsets {
+            Some(with_offsets) if stub => with_offsets,
+            _ => &self.values,
+        };
+        if !values.produces_offsets() {
             expect_unfiltered_bytes(&tile.values, offsets_bytes).context("tile", || "offsets")?;
             expect_unfiltered_bytes(var, var_bytes)?;
         }
         let mut offsets = zeroed(offsets_bytes.saturating_add(OFFSET_BYTES))?;
         let mut data = zeroed(var_bytes)?;
-        if self.values.produces_offsets() {
+        if values.produces_offsets() {
             let starts = offsets.typed_data_mut::<u64>().get_mut(..len);
-            self.values.decode_strings(
+            values.decode_strings(
                 var,
                 data.as_slice_mut(),
                 starts.unwrap_or_default(),
@@ -247,7 +287,7 @@ impl ColumnDecoder {
                 let starts = offsets.typed_data_mut::<u64>().iter_mut();
                 starts.for_each(|start| *start = start.swap_bytes());
             }
-            self.values.decode(var, data.as_slice_mut(), scratch)?;
+            values.decode(var, data.as_slice_mut(), scratch)?;
         }
         Ok(CellData::Var { offsets, data })
     }
@@ -287,4 +327,5 @@ struct Stored<'a> {
     cell_val_num: CellValNum,
     filters: &'a FilterList,
     nullable: bool,
+    coords: Option<CoordsTile>,
 }

@@ -5,6 +5,7 @@
 //! fragment, because pipelines depend on the fragment's own schema and version.
 
 mod column;
+mod coords;
 mod fill;
 mod numbers;
 
