@@ -15,4 +15,6 @@ pub mod slots;
 pub mod statistics;
 
 #[cfg(test)]
+mod first_versions;
+#[cfg(test)]
 mod tests;

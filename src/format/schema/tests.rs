@@ -250,6 +250,59 @@ fn every_version_reads_the_same() {
 }
 
 #[test]
+fn first_versions_lack_what_later_ones_have() {
+    for version in 2..=11 {
+        let bytes = bytes(&format!("v{version}.sparse.schema"));
+        let schema = ArraySchema::decode(&bytes).unwrap();
+        assert_eq!(schema.version, FormatVersion::known(version));
+        assert_eq!((schema.capacity, schema.is_dense()), (7, false));
+        assert_eq!(
+            (schema.tile_order, schema.cell_order),
+            (Layout::RowMajor, Layout::RowMajor)
+        );
+        assert!(!schema.allows_duplicates);
+        assert_eq!(schema.validity_filters.is_empty(), version < 7);
+        let [y, x] = schema.dimensions.as_slice() else {
+            panic!()
+        };
+        assert_eq!((y.name.as_str(), y.datatype), ("y", Datatype::Int32));
+        assert_eq!(y.domain, Some((i32s(&[1]), i32s(&[12]))));
+        assert_eq!(x.domain, Some((i32s(&[-8]), i32s(&[8]))));
+        assert_eq!((y.extent_steps(), x.extent_steps()), (Some(5), Some(6)));
+        assert_eq!(schema.dimension_filters(1).filters, [Filter::Zstd]);
+        let [a, f, s] = schema.attributes.as_slice() else {
+            panic!()
+        };
+        assert_eq!(a.fill_value, i32s(&[i32::MIN]));
+        assert_eq!(f.fill_value, Datatype::Float64.default_fill());
+        assert!(s.is_var() && !s.fill_value.is_empty());
+        assert!(!a.nullable && !f.nullable && !s.nullable);
+        refuses_every_prefix(&bytes, ArraySchema::decode);
+        survives_bit_flips(&bytes, ArraySchema::decode);
+    }
+    let schema = schema("v1.sparse.schema");
+    assert_eq!(schema.version, FormatVersion::known(1));
+    assert_eq!(schema.cell_order, Layout::ColMajor);
+    assert_eq!(
+        schema.dimensions[1].domain,
+        Some((i32s(&[0]), i32s(&[10000])))
+    );
+    survives_bit_flips(&bytes("v1.sparse.schema"), ArraySchema::decode);
+}
+
+#[test]
+fn dimensions_have_types_of_their_own_since_version_5() {
+    for version in 5..=11 {
+        let schema = schema(&format!("v{version}.mixed.schema"));
+        let types: Vec<_> = schema.dimensions.iter().map(|d| d.datatype).collect();
+        let wanted = [Datatype::StringAscii, Datatype::Int16, Datatype::Float32];
+        assert_eq!(types, wanted);
+        assert_eq!((schema.capacity, schema.dimensions[0].is_var()), (5, true));
+        assert_eq!(schema.dimensions[0].domain, None);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let changed = |changes: &[(usize, &[u8])]| {
         let mut bytes = small();
