@@ -227,12 +227,13 @@ impl ArraySchema {
         self.array_type == ArrayType::Dense
     }
 
-    /// The filters of dimension `index`: its own, or the coordinates' when it has none.
+    /// The filters of dimension `index` where it has files of its own: its own, or the coordinates' when it has none.
+    ///
+    /// Schemas before version 5 know only the filters of all coordinates in one file; later releases that write by
+    /// such a schema use none for dimensions.
     pub fn dimension_filters(&self, index: usize) -> &FilterList {
-        self.dimensions
-            .get(index)
-            .map(|dimension| &dimension.filters)
-            .filter(|filters| !filters.is_empty())
+        let own = self.dimensions.get(index).map(|d| &d.filters);
+        own.filter(|filters| !filters.is_empty() || !self.version.since(5))
             .unwrap_or(&self.coords_filters)
     }
 

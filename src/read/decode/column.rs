@@ -67,19 +67,23 @@ impl ColumnDecoder {
             .dimensions
             .get(dimension)
             .ok_or_else(|| Error::internal(format!("there is no dimension {dimension}")))?;
+        let coords = CoordsTile::new(
+            fragment_version,
+            &schema.coords_filters,
+            dimension,
+            schema.dimensions.len(),
+        );
         let field = Stored {
             role: "dimension",
             name: &field.name,
             datatype: field.datatype,
             cell_val_num: field.cell_val_num,
-            filters: schema.dimension_filters(dimension),
+            filters: match coords {
+                Some(_) => &schema.coords_filters,
+                None => schema.dimension_filters(dimension),
+            },
             nullable: false,
-            coords: CoordsTile::new(
-                fragment_version,
-                &schema.coords_filters,
-                dimension,
-                schema.dimensions.len(),
-            ),
+            coords,
         };
         Self::new(schema, &field, fragment_version, ty, key)
             .context(field.role, || field.name.to_owned())
