@@ -40,8 +40,14 @@ impl GenericTileHeader {
     /// Reads the header at the start of `bytes`; `what` names the structure in errors ("array schema").
     pub fn decode(bytes: &[u8], what: &'static str) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, what);
-        let version = FormatVersion::new(cursor.u32("generic tile version")?)?;
+        let version = cursor.u32("generic tile version")?;
         let persisted_bytes = cursor.u64("persisted size")?;
+        if is_unversioned(version, persisted_bytes) {
+            return Err(Error::unsupported(
+                "it was written by a release of libtiledb before 1.4, whose format is not supported",
+            ));
+        }
+        let version = FormatVersion::new(version)?;
         let tile_bytes = cursor.u64("tile size")?;
         let datatype = Datatype::from_code(cursor.u8("tile datatype")?)?;
         let cell_bytes = cursor.u64("tile cell size")?;
@@ -78,6 +84,11 @@ impl GenericTileHeader {
     }
 }
 
+/// Whether the header is one of releases before 1.4, which begins with the persisted size, eight bytes.
+fn is_unversioned(version: u32, persisted_bytes: u64) -> bool {
+    version > FormatVersion::NEWEST.get() && persisted_bytes.trailing_zeros() >= u32::BITS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +120,19 @@ mod tests {
         assert_eq!(header.filters.filters, [Filter::Gzip]);
         assert_eq!(header.header_bytes, 52);
         assert_eq!(header.encoded_bytes().unwrap(), 152);
+    }
+
+    #[test]
+    fn a_header_without_a_version_is_told_from_a_newer_one() {
+        // Release 1.3: u64 persisted size, u64 tile size, u8 datatype, u64 cell size, …
+        let mut bytes = vec![0; 60];
+        (bytes[0], bytes[8], bytes[16], bytes[17]) = (81, 99, 4, 1);
+        let error = GenericTileHeader::decode(&bytes, "test").unwrap_err();
+        assert!(error.message().contains("before 1.4"), "{error}");
+        let mut newer = written_by_libtiledb();
+        newer[0] = 81;
+        let error = GenericTileHeader::decode(&newer, "test").unwrap_err();
+        assert!(error.message().contains("version 81 is newer"), "{error}");
     }
 
     #[test]
