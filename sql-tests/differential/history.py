@@ -579,7 +579,8 @@ def go_on(history, number):
 def finish(history):
     """Chooses the windows; the installed libtiledb tells how far old releases have widened boxes."""
     if not history.current:
-        history.work_with(None)
+        if history.releases[-1]:
+            history.work_with(None)
         dims = [] if history.model.sparse else [d.dtype for d in history.schema.dims]
         try:
             facts = fragment_facts(history.ctx, history.uri, dims)
