@@ -212,7 +212,8 @@ class Model:
         if not fragments:
             return []
         box = union(fragments)
-        if disk.commits_consolidated and len({f.times[0] for f in fragments}) < len(fragments):
+        mixed = len({format_of(f.name) >= 12 for f in fragments}) > 1  # in two folders
+        if (disk.commits_consolidated or mixed) and len({f.times[0] for f in fragments}) < len(fragments):
             doubts.add("two fragments of one time")
         columns = overlay(fragments, box, schema, doubts)
         coords = itertools.product(*[[(d.dtype.type(v).tobytes(), 1) for v in range(lo, hi + 1)] for d, (lo, hi) in zip(schema.dims, box)])
