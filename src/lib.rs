@@ -28,6 +28,7 @@
 //!   arrays as table names.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
+//! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
 //!
 //! ```
 //! # use datafusion::prelude::SessionContext;
@@ -83,4 +84,7 @@ pub mod storage;
 struct Readme;
 
 pub use error::{Error, ErrorKind, Result};
-pub use sql::{TileDbTable, TileDbTableBuilder, register};
+pub use sql::{
+    TileDbGroup, TileDbGroupBuilder, TileDbTable, TileDbTableBuilder, detach_group, register,
+    register_group,
+};

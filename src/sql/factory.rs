@@ -11,6 +11,7 @@ use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
 use datafusion::logical_expr::CreateExternalTable;
 
+use super::catalog::explain_group;
 use super::open::open_table;
 use super::options::TableOptions;
 use super::to_datafusion;
@@ -54,7 +55,10 @@ async fn open(
             ))
             .with_source(e));
         }
-        opened => opened?,
+        Ok(table) => table,
+        Err(e) => {
+            return Err(explain_group(e, location, &options, session.runtime_env()).await);
+        }
     };
     if !statement.schema.fields().is_empty() {
         check_columns(statement, &table)?;

@@ -4,6 +4,7 @@
 //! [`TileDbTable`] is the provider; [`source`] the scan operator; [`ranges`] turns predicates into subarrays.
 
 mod budget;
+pub mod catalog;
 mod factory;
 mod open;
 pub mod options;
@@ -19,6 +20,7 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 
+pub use self::catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
 pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;
 use crate::error::{Error, ErrorKind, Result};
@@ -40,7 +42,10 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
                 // A place without an array may still be a file that others read.
                 Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
                 Err(e) if e.kind() == ErrorKind::NotAnArray && !is_group(&e) => Ok(None),
-                Err(e) => Err(to_datafusion(e)),
+                Err(e) => {
+                    let error = catalog::explain_group(e, &path, &options, &runtime).await;
+                    Err(to_datafusion(error))
+                }
             }
         }
         .boxed()

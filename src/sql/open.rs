@@ -42,6 +42,11 @@ pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     Ok(Location::new(store, path_in_store, path))
 }
 
+/// A group, and the arrays in it, to be read with `options`.
+pub(super) fn group_storage(location: Location, _options: &TableOptions) -> Result<Storage> {
+    Ok(Storage::new(location))
+}
+
 /// Opens the array at `path`.
 pub(super) async fn open_table(
     path: &str,

@@ -164,7 +164,7 @@ impl TableOptions {
         let ours = options
             .iter()
             .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
-            .filter(|(key, _)| STORE_PREFIXES.iter().all(|p| !key.starts_with(p)));
+            .filter(|(key, _)| !is_store_option(key));
         // In a fixed order, so that of several mistakes the same one is always reported.
         let mut ours: Vec<_> = ours.collect();
         ours.sort_unstable();
@@ -179,6 +179,11 @@ impl TableOptions {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether `key` configures an object store.
+pub(crate) fn is_store_option(key: &str) -> bool {
+    STORE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether `key`, with or without the prefix, is an option of ours.

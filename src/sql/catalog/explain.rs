@@ -1,0 +1,49 @@
+//! What to say to those who took a group for an array.
+
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+
+use super::super::open::{group_storage, locate};
+use super::super::options::TableOptions;
+use super::group::Shared;
+use super::resolve::holds;
+use crate::array::group::Group;
+use crate::error::{Error, ErrorKind};
+use crate::format::group::ObjectKind;
+
+/// The error of opening an array at `path`; if a group is there, one that lists its members and says what to do.
+pub(crate) async fn explain_group(
+    error: Error,
+    path: &str,
+    options: &TableOptions,
+    runtime: &Arc<RuntimeEnv>,
+) -> Error {
+    if error.kind() != ErrorKind::NotAnArray || !error.message().contains("TileDB group") {
+        return error;
+    }
+    match open(path, options, runtime).await {
+        Ok(group) => {
+            let array = group.members.iter().find(|m| m.kind == ObjectKind::Array);
+            let array = array.map(|m| format!("name one of its arrays, as '{}', or ", m.uri));
+            Error::not_an_array(format!(
+                "this is a TileDB group, not an array: {}; {}attach it: ATTACH '{}' AS name (in a program: register_group)",
+                holds(&group),
+                array.unwrap_or_default(),
+                group.storage.uri()
+            ))
+            .with("group", group.storage.uri())
+        }
+        // The folder says "group", so what is wrong with it is of interest.
+        Err(group_error) => error.with_source(group_error),
+    }
+}
+
+async fn open(
+    path: &str,
+    options: &TableOptions,
+    runtime: &Arc<RuntimeEnv>,
+) -> crate::error::Result<Group> {
+    let storage = group_storage(locate(path, runtime)?, options)?;
+    Group::open(&storage, Shared::window(options)?).await
+}

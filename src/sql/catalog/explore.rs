@@ -1,0 +1,160 @@
+//! A walk through everything below a group.
+//!
+//! Reads group files, level by level and several at a time, never an array. A group that cannot be read leaves its error
+//! and nothing below it. A group inside itself is not entered again, and there are limits on depth and numbers beyond
+//! which none is entered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::{StreamExt, stream};
+
+use super::locate::Stores;
+use crate::array::group::{Group, Member, Place};
+use crate::array::window::OpenWindow;
+use crate::error::{Error, Result};
+use crate::format::group::ObjectKind;
+use crate::storage::{Location, Storage};
+
+/// Groups read at the same time.
+const CONCURRENCY: usize = 16;
+/// Levels of groups that are entered.
+const MAX_DEPTH: usize = 32;
+/// Groups that are entered.
+const MAX_GROUPS: usize = 10_000;
+/// Members beyond which no further group is entered.
+const MAX_MEMBERS: usize = 1_000_000;
+
+/// What a walk came by.
+#[derive(Debug)]
+pub(crate) struct Explored {
+    /// The groups by their paths, the path of the first being empty.
+    pub(crate) groups: Vec<(String, Group)>,
+    /// Why a member that is a group was not entered, by its path.
+    pub(crate) problems: BTreeMap<String, Error>,
+}
+
+/// A group whose members are still to be entered.
+struct Entered {
+    path: String,
+    group: Group,
+    /// Where the group and those above it lie.
+    above: Arc<Vec<Location>>,
+}
+
+impl Explored {
+    /// Walks through what lies below `root`.
+    pub(crate) async fn of(root: Group, stores: &Stores, window: OpenWindow) -> Self {
+        let mut explored = Self {
+            groups: Vec::new(),
+            problems: BTreeMap::new(),
+        };
+        let mut level = vec![Entered {
+            path: String::new(),
+            above: Arc::new(vec![root.storage.location().clone()]),
+            group: root,
+        }];
+        let mut count = 1_usize;
+        let members = AtomicUsize::new(0);
+        let is_full = || members.load(Ordering::Relaxed) > MAX_MEMBERS;
+        for depth in 1..=MAX_DEPTH {
+            let nested = level.iter().flat_map(|entered| {
+                let members = entered.group.members.iter();
+                let groups = members.filter(|m| m.kind == ObjectKind::Group);
+                groups.map(move |member| (entered, member))
+            });
+            let room = if depth < MAX_DEPTH {
+                MAX_GROUPS.saturating_sub(count)
+            } else {
+                0
+            };
+            let (members, is_full) = (&members, &is_full);
+            // As many again are told why they were not.
+            let nested: Vec<_> = nested.take(room.saturating_add(MAX_GROUPS)).collect();
+            let nested = nested.as_slice();
+            let tried: Vec<_> = stream::iter(0..nested.len())
+                .map(|index| async move {
+                    let (entered, member) = nested.get(index)?;
+                    let path = join(&entered.path, &member.name);
+                    let result = if index < room && !is_full() {
+                        enter(entered, member, &path, stores, window).await
+                    } else {
+                        Err(beyond_limits())
+                    };
+                    if let Ok(entered) = &result {
+                        members.fetch_add(entered.group.members.len(), Ordering::Relaxed);
+                    }
+                    Some(result.map_err(|error| (path, error)))
+                })
+                .buffered(CONCURRENCY)
+                .collect()
+                .await;
+            let done = level.drain(..).map(|entered| (entered.path, entered.group));
+            explored.groups.extend(done);
+            for result in tried.into_iter().flatten() {
+                match result {
+                    Ok(entered) => level.push(entered),
+                    Err((path, error)) => {
+                        explored.problems.insert(path, error);
+                    }
+                }
+            }
+            count = count.saturating_add(level.len());
+            if level.is_empty() {
+                break;
+            }
+        }
+        explored
+    }
+}
+
+async fn enter(
+    entered: &Entered,
+    member: &Member,
+    path: &str,
+    stores: &Stores,
+    window: OpenWindow,
+) -> Result<Entered> {
+    let storage = storage_of(stores, &entered.group, member).await?;
+    let place = storage.location().clone();
+    if entered.above.iter().any(|above| above.same_place(&place)) {
+        return Err(contains_itself(&storage));
+    }
+    let mut above = entered.above.as_ref().clone();
+    above.push(place);
+    Ok(Entered {
+        path: path.to_owned(),
+        group: Group::open(&storage, window).await?,
+        above: Arc::new(above),
+    })
+}
+
+/// Where a member of `group` is to be read from.
+pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) -> Result<Storage> {
+    Ok(group.storage.at(match &member.place {
+        Place::Here(location) => location.clone(),
+        Place::Elsewhere(uri) => stores.locate(uri).await?,
+    }))
+}
+
+/// A path below a path.
+pub(crate) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}/{name}")
+    }
+}
+
+/// The error of a way that leads back to a group it came through.
+pub(super) fn contains_itself(storage: &Storage) -> Error {
+    Error::invalid("the group contains itself: the path leads back to a group it came through")
+        .with("group", storage.uri())
+}
+
+fn beyond_limits() -> Error {
+    Error::unsupported(format!(
+        "groups more than {MAX_DEPTH} levels down, after the first {MAX_GROUPS}, or after {MAX_MEMBERS} members are not listed; a query may name what is there"
+    ))
+}

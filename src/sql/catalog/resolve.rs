@@ -1,0 +1,195 @@
+//! From a path of names to an array, through the groups as they are now.
+//!
+//! Names may hold slashes themselves, so a path is not cut at each: at every group the longest member that begins the
+//! path is entered. Where none begins it exactly, one that does in another case is taken, if it is the only one.
+
+use super::explore::{contains_itself, join, storage_of};
+use super::group::Shared;
+use crate::array::group::{Group, Member};
+use crate::array::window::OpenWindow;
+use crate::error::{Error, Result, ResultExt};
+use crate::format::group::ObjectKind;
+use crate::storage::{Location, Storage};
+
+/// Members that an error names.
+const SHOWN_MEMBERS: usize = 20;
+
+/// A way down through groups.
+struct Walk<'a> {
+    shared: &'a Shared,
+    window: OpenWindow,
+    group: Group,
+    /// Where the groups passed lie, the present one last.
+    passed: Vec<Location>,
+    /// The names passed.
+    path: String,
+}
+
+impl Shared {
+    /// Where the array `name` lies, seen from the group at `path`.
+    pub(super) async fn find_array(&self, path: &str, name: &str) -> Result<Storage> {
+        let mut walk = Walk::start(self).await?;
+        if !path.is_empty() {
+            walk.enter_all(path).await?;
+        }
+        walk.array(name).await
+    }
+}
+
+impl<'a> Walk<'a> {
+    async fn start(shared: &'a Shared) -> Result<Self> {
+        let window = Shared::window(&shared.options)?;
+        Ok(Self {
+            shared,
+            window,
+            group: Group::open(&shared.root, window).await?,
+            passed: vec![shared.root.location().clone()],
+            path: String::new(),
+        })
+    }
+
+    /// Enters every group of `path`.
+    async fn enter_all(&mut self, path: &str) -> Result<()> {
+        let mut rest = clean(path);
+        while !rest.is_empty() {
+            let (member, below) = self.next(rest, ObjectKind::Group)?;
+            self.enter(&member).await?;
+            rest = below;
+        }
+        Ok(())
+    }
+
+    /// The array at the end of `path`.
+    async fn array(mut self, path: &str) -> Result<Storage> {
+        let mut rest = clean(path);
+        loop {
+            let (member, below) = self.next(rest, ObjectKind::Array)?;
+            if !below.is_empty() {
+                self.enter(&member).await?;
+                rest = below;
+                continue;
+            }
+            if member.kind == ObjectKind::Array {
+                let storage = self.storage_of(&member).await;
+                return storage.context("member", || self.below(&member.name));
+            }
+            self.enter(&member).await?;
+            return Err(Error::invalid(format!(
+                "\"{}\" is a group, not an array; {}",
+                self.path,
+                holds(&self.group)
+            ))
+            .with("group", self.group.storage.uri()));
+        }
+    }
+
+    /// The member that `path` begins with, and what is left of the path behind it.
+    fn next<'p>(&self, path: &'p str, wanted: ObjectKind) -> Result<(Member, &'p str)> {
+        let exactly = |a: &str, b: &str| a == b;
+        let candidates = self.candidates(path, wanted, exactly);
+        if let Some(best) = candidates.into_iter().next() {
+            return Ok(best);
+        }
+        let mut similar = self
+            .candidates(path, wanted, str::eq_ignore_ascii_case)
+            .into_iter();
+        match (similar.next(), similar.next()) {
+            (Some(only), None) => Ok(only),
+            (Some((a, _)), Some((b, _))) => Err(Error::not_found(format!(
+                "\"{path}\" may be \"{}\" or \"{}\": write it as the group does",
+                a.name, b.name
+            ))
+            .with("group", self.group.storage.uri())),
+            _ => Err(self.no_member(path)),
+        }
+    }
+
+    /// The members that may begin `path`, the likeliest first.
+    fn candidates<'p>(
+        &self,
+        path: &'p str,
+        wanted: ObjectKind,
+        same: impl Fn(&str, &str) -> bool,
+    ) -> Vec<(Member, &'p str)> {
+        let begins = |member: &Member| {
+            let (name, rest) = path.split_at_checked(member.name.len())?;
+            let below = match rest.strip_prefix('/') {
+                Some(below) if member.kind == ObjectKind::Group => below.trim_matches('/'),
+                None if rest.is_empty() => "",
+                _ => return None,
+            };
+            same(name, &member.name).then(|| (member.clone(), below))
+        };
+        let mut found: Vec<_> = self.group.members.iter().filter_map(begins).collect();
+        // The end of the path, of the kind that is wanted there; then the longest; an end of the other kind last.
+        found.sort_by_key(|(member, below)| {
+            let rank = match (below.is_empty(), member.kind == wanted) {
+                (true, true) => 0_u8,
+                (false, _) => 1,
+                (true, false) => 2,
+            };
+            (rank, std::cmp::Reverse(member.name.len()))
+        });
+        found
+    }
+
+    async fn enter(&mut self, member: &Member) -> Result<()> {
+        let path = self.below(&member.name);
+        self.enter_group(member)
+            .await
+            .context("member", || path.clone())?;
+        self.path = path;
+        Ok(())
+    }
+
+    async fn enter_group(&mut self, member: &Member) -> Result<()> {
+        if member.kind == ObjectKind::Array {
+            return Err(Error::invalid("this is an array: it has no members"));
+        }
+        let storage = self.storage_of(member).await?;
+        let place = storage.location().clone();
+        if self.passed.iter().any(|passed| passed.same_place(&place)) {
+            return Err(contains_itself(&storage));
+        }
+        self.group = Group::open(&storage, self.window).await?;
+        self.passed.push(place);
+        Ok(())
+    }
+
+    async fn storage_of(&self, member: &Member) -> Result<Storage> {
+        storage_of(&self.shared.stores, &self.group, member).await
+    }
+
+    fn below(&self, name: &str) -> String {
+        join(&self.path, name)
+    }
+
+    fn no_member(&self, path: &str) -> Error {
+        Error::not_found(format!(
+            "the group has no member \"{path}\"; {}",
+            holds(&self.group)
+        ))
+        .with("group", self.group.storage.uri())
+    }
+}
+
+/// The members of a group, in a clause: "it holds a (array), b (group)".
+pub(super) fn holds(group: &Group) -> String {
+    if group.members.is_empty() {
+        return "it has no members".to_owned();
+    }
+    let shown = group.members.iter().take(SHOWN_MEMBERS);
+    let shown: Vec<_> = shown.map(|m| format!("{} ({})", m.name, m.kind)).collect();
+    let more = group.members.len().saturating_sub(SHOWN_MEMBERS);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("it holds {}{more}", shown.join(", "))
+}
+
+/// A path without `./` before it and slashes around it.
+fn clean(path: &str) -> &str {
+    path.strip_prefix("./").unwrap_or(path).trim_matches('/')
+}

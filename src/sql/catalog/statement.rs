@@ -1,0 +1,328 @@
+//! `ATTACH '<uri>' AS name` and `DETACH name`: the statements that DataFusion's parser does not have for groups.
+//!
+//! ```text
+//! ATTACH [GROUP | DATABASE] [IF NOT EXISTS] '<uri>' [AS [CATALOG | SCHEMA] name] [[OPTIONS] (option [=] value, …)]
+//! DETACH [GROUP | DATABASE] [IF EXISTS] name
+//! ```
+//!
+//! A front hands every statement to [`run_statement`] first, which does nothing with others. Options are those of
+//! tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are taken and mean nothing.
+
+use std::fmt;
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::super::options::{TableOptions, is_store_option};
+use super::group::{AttachAs, TileDbGroup};
+use super::{attached, detach_group};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::names::last_component;
+
+/// A statement about groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupStatement {
+    /// `ATTACH`.
+    Attach {
+        /// Where the group lies.
+        uri: String,
+        /// The name it gets.
+        name: String,
+        /// What it becomes.
+        attach_as: AttachAs,
+        /// Whether a name that is taken is no error.
+        if_not_exists: bool,
+        /// The options for the arrays.
+        options: TableOptions,
+        /// Options of object stores (`aws.region`, …), for the front to make use of.
+        store_options: StoreOptions,
+    },
+    /// `DETACH`.
+    Detach {
+        /// The name of the group.
+        name: String,
+        /// Whether a name that no group has is no error.
+        if_exists: bool,
+    },
+}
+
+/// Keys and values for an object store; the values may be secrets, and are not shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct StoreOptions(pub Vec<(String, String)>);
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.0.iter().map(|(key, _)| key))
+            .finish()
+    }
+}
+
+/// Runs `sql` if it is a statement about groups; says whether it was.
+pub async fn run_statement(ctx: &SessionContext, sql: &str) -> Result<bool> {
+    match GroupStatement::parse(sql)? {
+        None => Ok(false),
+        Some(statement) => statement.run(ctx).await.map(|()| true),
+    }
+}
+
+impl GroupStatement {
+    /// Parses `sql`, or returns `None` if it is another kind of statement.
+    pub fn parse(sql: &str) -> Result<Option<Self>> {
+        let first = first_word(sql);
+        let attach = first.eq_ignore_ascii_case("attach");
+        if !attach && !first.eq_ignore_ascii_case("detach") {
+            return Ok(None);
+        }
+        let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+        let tokens = tokens.map_err(|e| Error::invalid(e.to_string()))?;
+        let mut tokens = Tokens::new(tokens);
+        tokens.word();
+        let statement = if attach {
+            tokens.attach()?
+        } else {
+            tokens.detach()?
+        };
+        tokens.end()?;
+        Ok(Some(statement))
+    }
+
+    /// Runs the statement.
+    pub async fn run(self, ctx: &SessionContext) -> Result<()> {
+        match self {
+            Self::Attach {
+                uri,
+                name,
+                attach_as,
+                if_not_exists,
+                options,
+                ..
+            } => {
+                if if_not_exists && attached::check_free(ctx, &name, attach_as).is_err() {
+                    return Ok(());
+                }
+                let builder = TileDbGroup::builder(&uri).attach_as(attach_as);
+                let attached = builder.options(options).attach(ctx, &name).await;
+                attached.map_err(|e| match e.kind() {
+                    ErrorKind::NotAGroup if e.message().contains("TileDB array") => {
+                        Error::new(
+                            ErrorKind::NotAGroup,
+                            format!(
+                                "this is a TileDB array, not a group: SELECT … FROM '{uri}', or CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{uri}'"
+                            ),
+                        )
+                    }
+                    _ => e,
+                })
+            }
+            Self::Detach { name, if_exists } => {
+                if detach_group(ctx, &name) || if_exists {
+                    return Ok(());
+                }
+                Err(Error::not_found(format!(
+                    "no group is attached as \"{name}\""
+                )))
+            }
+        }
+    }
+}
+
+/// The first word of a statement, behind blanks and comments.
+fn first_word(sql: &str) -> &str {
+    let mut rest = sql.trim_start();
+    loop {
+        let after = if let Some(comment) = rest.strip_prefix("--") {
+            comment.split_once('\n').map(|(_, after)| after)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/").map(|(_, after)| after)
+        } else {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            return rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        };
+        rest = after.unwrap_or_default().trim_start();
+    }
+}
+
+/// The tokens of a statement without blanks and comments.
+struct Tokens(Peekable<IntoIter<Token>>);
+
+impl Tokens {
+    fn new(mut tokens: Vec<Token>) -> Self {
+        tokens.retain(|t| !matches!(t, Token::Whitespace(_)));
+        Self(tokens.into_iter().peekable())
+    }
+
+    fn attach(&mut self) -> Result<GroupStatement> {
+        let _ = self.keyword("group") || self.keyword("database");
+        let if_not_exists = self.keyword("if");
+        if if_not_exists && !(self.keyword("not") && self.keyword("exists")) {
+            return Err(self.wrong("NOT EXISTS"));
+        }
+        let uri = match self.0.next() {
+            Some(Token::SingleQuotedString(uri)) => uri,
+            other => return Err(wrong(other, "the location of a group in single quotes")),
+        };
+        let (mut name, mut attach_as) = (None, AttachAs::Both);
+        if self.keyword("as") {
+            let first = self.name()?;
+            let word = matches!(self.0.peek(), Some(Token::Word(w)) if !w.value.eq_ignore_ascii_case("options"));
+            // A group may be called "catalog" or "schema" too.
+            attach_as = match first.as_str() {
+                "catalog" | "database" if word => AttachAs::Catalog,
+                "schema" if word => AttachAs::Schema,
+                _ => AttachAs::Both,
+            };
+            name = Some(if attach_as == AttachAs::Both {
+                first
+            } else {
+                self.name()?
+            });
+        }
+        let (ours, store_options) = self.options()?;
+        let pairs = ours.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        Ok(GroupStatement::Attach {
+            name: name.unwrap_or_else(|| name_of(&uri)),
+            uri,
+            attach_as,
+            if_not_exists,
+            options: TableOptions::from_pairs(pairs)?,
+            store_options: StoreOptions(store_options),
+        })
+    }
+
+    fn detach(&mut self) -> Result<GroupStatement> {
+        let _ = self.keyword("group") || self.keyword("database");
+        let if_exists = self.keyword("if");
+        if if_exists && !self.keyword("exists") {
+            return Err(self.wrong("EXISTS"));
+        }
+        let name = self.name()?;
+        Ok(GroupStatement::Detach { name, if_exists })
+    }
+
+    /// The options in parentheses: ours, and those of object stores.
+    #[expect(clippy::type_complexity, reason = "two lists of pairs")]
+    fn options(&mut self) -> Result<(Vec<(String, String)>, Vec<(String, String)>)> {
+        let (mut ours, mut of_stores) = (Vec::new(), Vec::new());
+        let must = self.keyword("options");
+        if self.0.next_if_eq(&Token::LParen).is_none() {
+            return if must {
+                Err(self.wrong("( and options"))
+            } else {
+                Ok((ours, of_stores))
+            };
+        }
+        while self.0.next_if_eq(&Token::RParen).is_none() {
+            if let Some((key, value)) = self.option()? {
+                let list = if is_store_option(&key) {
+                    &mut of_stores
+                } else {
+                    &mut ours
+                };
+                list.push((key, value));
+            }
+            if self.0.next_if_eq(&Token::Comma).is_none() && self.0.peek() != Some(&Token::RParen) {
+                return Err(self.wrong(", or )"));
+            }
+        }
+        Ok((ours, of_stores))
+    }
+
+    /// An option, or `None` for one that means nothing here.
+    fn option(&mut self) -> Result<Option<(String, String)>> {
+        let mut key = match self.0.next() {
+            Some(Token::SingleQuotedString(key)) => key,
+            Some(Token::Word(word)) => word.value.to_ascii_lowercase(),
+            other => return Err(wrong(other, "the name of an option")),
+        };
+        while self.0.next_if_eq(&Token::Period).is_some() {
+            match self.0.next() {
+                Some(Token::Word(word)) => {
+                    key = format!("{key}.{}", word.value.to_ascii_lowercase());
+                }
+                other => return Err(wrong(other, "the name of an option")),
+            }
+        }
+        let _ = self.0.next_if_eq(&Token::Eq);
+        let value = match self.0.peek() {
+            Some(Token::SingleQuotedString(text) | Token::Number(text, _)) => Some(text.clone()),
+            Some(Token::Word(word)) => Some(word.value.clone()),
+            _ => None,
+        };
+        if value.is_some() {
+            self.0.next();
+        }
+        match (key.as_str(), value) {
+            ("read_only", value)
+                if value
+                    .as_deref()
+                    .is_none_or(|v| v.eq_ignore_ascii_case("true")) =>
+            {
+                Ok(None)
+            }
+            ("read_only", _) => Err(Error::unsupported(
+                "READ_ONLY false: this release only reads groups",
+            )),
+            ("type", Some(value)) if value.eq_ignore_ascii_case("tiledb") => Ok(None),
+            ("type", value) => Err(Error::unsupported(format!(
+                "TYPE {}: only groups of TileDB can be attached",
+                value.unwrap_or_default()
+            ))),
+            (_, Some(value)) => Ok(Some((key, value))),
+            (_, None) => Err(self.wrong(&format!("a value for the option \"{key}\""))),
+        }
+    }
+
+    fn keyword(&mut self, keyword: &str) -> bool {
+        let is_it = |token: &Token| matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(keyword));
+        self.0.next_if(is_it).is_some()
+    }
+
+    fn word(&mut self) {
+        self.0.next();
+    }
+
+    /// A name, in lower case unless it is quoted, as everywhere in SQL.
+    fn name(&mut self) -> Result<String> {
+        match self.0.next() {
+            Some(Token::Word(word)) if word.quote_style.is_some() => Ok(word.value),
+            Some(Token::Word(word)) => Ok(word.value.to_ascii_lowercase()),
+            other => Err(wrong(other, "a name")),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        while self.0.next_if_eq(&Token::SemiColon).is_some() {}
+        match self.0.peek() {
+            None | Some(Token::EOF) => Ok(()),
+            Some(_) => Err(self.wrong("the end of the statement")),
+        }
+    }
+
+    fn wrong(&mut self, expected: &str) -> Error {
+        wrong(self.0.peek().cloned(), expected)
+    }
+}
+
+/// The token may be part of a secret that lost its quotes, so only what kind of thing it is gets told for values.
+fn wrong(found: Option<Token>, expected: &str) -> Error {
+    let found = match found {
+        None | Some(Token::EOF) => "the end".to_owned(),
+        Some(Token::SingleQuotedString(_)) => "a text in quotes".to_owned(),
+        Some(token) => format!("\"{token}\""),
+    };
+    Error::invalid(format!(
+        "ATTACH or DETACH: found {found}, expected {expected}; \
+         the statements are ATTACH '<uri>' AS name (option value, …) and DETACH name"
+    ))
+}
+
+/// The name of a group that was given none: the last part of its location, fit for SQL without quotes.
+fn name_of(uri: &str) -> String {
+    let last = last_component(uri).to_ascii_lowercase();
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    last.chars().map(fit).collect()
+}
