@@ -16,7 +16,7 @@ const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
 pub type Test = fn(&Place) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 10] = [
+    let tests: [(&str, Test); 11] = [
         ("commands", commands),
         ("files", files),
         ("stdin", stdin),
@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         ("about", about),
         ("failures", failures),
         ("damage", damage),
+        ("groups", groups),
     ];
     tests
         .into_iter()
@@ -362,4 +363,39 @@ fn damage(place: &Place) -> Result<(), Failed> {
     place
         .run(&["-q", "--format", "csv", "-c", sql])?
         .gave("n\n2000\n")
+}
+
+fn groups(place: &Place) -> Result<(), Failed> {
+    let group = crate::here()
+        .join("groups/experiment")
+        .display()
+        .to_string();
+    let attach = format!("/* a group */\nATTACH '{group}' AS exp;");
+    let csv = ["-q", "--format", "csv"];
+    let with = |more: &[&str]| {
+        let more = more.iter().flat_map(|sql| ["-c", sql]);
+        place.run(&csv.into_iter().chain(more).collect::<Vec<_>>())
+    };
+    let count = "SELECT count(*) AS n FROM exp.ms.\"RNA/var\"";
+    with(&[&attach, count])?.gave("n\n2\n")?;
+    with(&[&format!("{attach} {count}; DETACH exp;")])?.gave("n\n2\n")?;
+    let listed = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = 'exp' AND table_schema LIKE 'ms%' ORDER BY 1";
+    with(&[&attach, listed])?
+        .gave("table_schema,table_name\nms/RNA,var\nms/RNA/X,data\nms/protein,var\n")?;
+    with(&[&attach, "\\d exp.obs"])?.has(&["soma_joinid", "cell_type"])?;
+    place.run(&["-c", &attach])?.has(&["0 row(s) fetched"])?;
+    with(&[&attach, "DETACH exp; SELECT * FROM exp.obs"])?.failed("", &["exp"])?;
+    with(&[&attach, &attach])?.failed("", &["there is a catalog \"exp\" already"])?;
+    with(&["ATTACH 'nowhere' AS x"])?.failed("", &["not found: no group is here", "nowhere"])?;
+    with(&["ATTACH 'x' AS"])?.failed("", &["expected a name"])?;
+    with(&["ATTACH 'x' AS y (aws.region 'z')"])?.failed("", &["options of an object store"])?;
+    let member = format!("SELECT * FROM '{group}'");
+    with(&[&member])?.failed("", &["TileDB group", "obs (array)", "ATTACH"])?;
+    let script = format!(
+        "ATTACH '{group}' AS exp;\nSELECT 1 AS a;\nDETACH nothing;\nSELECT count(*) AS n FROM exp.obs;\n"
+    );
+    place.run_with_input(&csv, &script)?.failed(
+        "a\n1\nn\n4\n",
+        &["stdin, line 3", "no group is attached as \"nothing\""],
+    )
 }

@@ -7,7 +7,10 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::instant::Instant;
 use datafusion::error::Result;
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
@@ -15,12 +18,13 @@ use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::print_options::PrintOptions;
+use datafusion_tiledb::sql::catalog::GroupStatement;
 
 use crate::args::{Args, VERSION};
 use crate::repl;
 use crate::report;
 use crate::script::{Kind, Piece, Splitter};
-use crate::session::Session;
+use crate::session::{self, Session};
 
 /// How deep `\i` may nest, so that a file that includes itself is an error.
 const MAX_INCLUDES: usize = 16;
@@ -203,6 +207,9 @@ impl Shell {
 
     /// Runs one statement and prints its result.
     pub async fn statement(&self, sql: String) -> Result<()> {
+        if let Some(statement) = GroupStatement::parse(&sql).map_err(external)? {
+            return report::catch_panic(self.group_statement(statement)).await;
+        }
         let explains = sql
             .trim_start()
             .get(..7)
@@ -219,6 +226,23 @@ impl Shell {
             }
             (result, _) => result,
         }
+    }
+
+    /// Attaches or detaches a group.
+    async fn group_statement(&self, statement: GroupStatement) -> Result<()> {
+        let began = Instant::now();
+        if let GroupStatement::Attach {
+            uri, store_options, ..
+        } = &statement
+        {
+            session::register_store(&self.ctx, uri, &store_options.0).await?;
+        }
+        let ran = statement.run(&self.ctx).await;
+        ran.map_err(external)?;
+        let state = self.ctx.state();
+        let format = &state.config_options().format;
+        self.print
+            .print_batches(Arc::new(Schema::empty()), &[], began, 0, format)
     }
 
     fn set_explain_format(&self, format: ExplainFormat) -> ExplainFormat {
@@ -268,6 +292,10 @@ impl Shell {
         }
         Ok(())
     }
+}
+
+fn external(error: datafusion_tiledb::Error) -> datafusion::error::DataFusionError {
+    datafusion::error::DataFusionError::External(Box::new(error))
 }
 
 fn unknown_command(words: &str) -> datafusion::error::DataFusionError {
