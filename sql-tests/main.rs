@@ -19,6 +19,7 @@ mod bad_files;
 mod bad_input;
 mod forged;
 mod golden;
+mod groups;
 mod layers;
 mod memory;
 mod mutation;
@@ -64,6 +65,7 @@ fn main() {
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(forged::trials());
+    trials.extend(groups::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
     trials.extend(requests::trials());

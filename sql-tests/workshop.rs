@@ -28,9 +28,14 @@ pub struct Files(pub BTreeMap<String, Vec<u8>>);
 impl Files {
     /// A golden array.
     pub fn golden(name: &str) -> Self {
+        Self::of(&golden::folder().join(name))
+    }
+
+    /// What is in a folder.
+    pub fn of(folder: &Path) -> Self {
         let mut files = BTreeMap::new();
-        collect(&golden::folder().join(name), "", &mut files);
-        assert!(!files.is_empty(), "there is no golden array {name}");
+        collect(folder, "", &mut files);
+        assert!(!files.is_empty(), "nothing is in {}", folder.display());
         Self(files)
     }
 
