@@ -20,6 +20,9 @@ use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
 use crate::storage::{FileInfo, Listing, Storage};
 
+#[cfg(test)]
+mod tests;
+
 /// The folder of schemas.
 pub const SCHEMA_FOLDER: &str = "__schema";
 /// The folder of enumerations, inside that of schemas.
@@ -180,7 +183,7 @@ impl ArrayDirectory {
         for (stem, commit) in &commits.committed {
             let name = TimestampedName::parse(stem).context("file", || commit.path())?;
             if let Some(visibility) = sees(&name) {
-                let in_root = name.version.is_some_and(|v| v < FRAGMENTS_FOLDER_SINCE);
+                let in_root = name.version.is_none_or(|v| v < FRAGMENTS_FOLDER_SINCE);
                 fragments.push(CommittedFragment {
                     folder: if in_root {
                         stem.clone()
