@@ -69,6 +69,14 @@ pub struct CommittedFragment {
     pub has_coords_file: bool,
 }
 
+impl CommittedFragment {
+    /// What fragments are ordered by, the oldest first.
+    fn age(&self) -> (u64, bool, &str) {
+        let new_layout = self.folder != self.name.name;
+        (self.name.t1, new_layout, &self.name.name)
+    }
+}
+
 /// The listing of an array folder, before any schema is read.
 #[derive(Debug)]
 pub struct ArrayDirectory {
@@ -165,7 +173,7 @@ impl ArrayDirectory {
         })
     }
 
-    /// The fragments the window shows, oldest first: by start time, then by name.
+    /// The fragments the window shows, oldest first: by start time, then those of the old layout, then by name.
     pub async fn fragments(
         &self,
         storage: &Storage,
@@ -204,7 +212,7 @@ impl ArrayDirectory {
         let lookups = stream::iter(lookups).buffered(LIST_CONCURRENCY);
         let old: Vec<_> = lookups.try_collect().await?;
         fragments.extend(old.into_iter().flatten());
-        fragments.sort_by(|a, b| (a.name.t1, &a.name.name).cmp(&(b.name.t1, &b.name.name)));
+        fragments.sort_by(|a, b| a.age().cmp(&b.age()));
         Ok(fragments)
     }
 }

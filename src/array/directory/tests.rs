@@ -112,6 +112,7 @@ async fn both_hierarchies_in_one_array() {
         file(format!("__{U}_1/__fragment_metadata.tdb")),
         file(format!("__2_2_{U}_10.ok")),
         file(format!("__commits/__4_4_{U}_22.wrt")),
+        file(format!("__commits/__2_2_{}_22.wrt", "0".repeat(32))),
         (
             format!("__commits/__2_5_{U}_22.con"),
             "__3_3_0123456789abcdef0123456789abcdef_11.ok\n\
@@ -124,6 +125,7 @@ async fn both_hierarchies_in_one_array() {
     let wanted = [
         format!("__{U}_1"),
         format!("__2_2_{U}_10"),
+        format!("__fragments/__2_2_{}_22", "0".repeat(32)),
         format!("__3_3_{U}_11"),
         format!("__fragments/__4_4_{U}_22"),
         format!("__fragments/__5_5_{U}_22"),

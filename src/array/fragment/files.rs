@@ -1,9 +1,8 @@
 //! Which files hold the tiles of a field, and where in them each tile lies.
 //!
 //! A field has a file of fixed values or offsets, one of var-sized data and one of validity, as its schema says; before
-//! version 5 all dimensions share a file. The
-//! subtle thing: only the starts of tiles are stored, so a tile ends where the next one starts, and the last one where
-//! the footer says the file does.
+//! version 5 all dimensions share a file. The subtle thing: only the starts of tiles are stored, so a tile ends where
+//! the next one starts, and the last one where the footer says the file does.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //!
 //! Subtle: strings filtered by run lengths or a dictionary bring their offsets along, so their offsets tile is an
 //! empty stub. Versions say when, but some writers go by another version than they should, and then the stub tells.
-//! And the fragment's own schema says whether there are validity tiles, which
-//! may differ from the column's nullability after the schema evolved.
+//! And the fragment's own schema says whether there are validity tiles, which may differ from the column's nullability
+//! after the schema evolved.
 
 use std::sync::Arc;
 
