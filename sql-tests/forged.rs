@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
         trial("forged::extents", || block_on(extents())),
         trial("forged::non_empty_domain", || block_on(non_empty_domain())),
         trial("forged::sizes", || block_on(sizes())),
+        trial("forged::filters", || block_on(filters())),
     ]
 }
 
@@ -150,5 +151,82 @@ async fn sizes() -> Result<(), Failed> {
             &["footer", "__1000_1000_", METADATA_FILE],
         )?;
     }
+    Ok(())
+}
+
+/// Where the first filter of a field stands in a schema: behind its name, type, values per cell, and the sizes of the list.
+fn first_filter(schema: &[u8], field: &str) -> usize {
+    let name = [&(field.len() as u32).to_le_bytes()[..], field.as_bytes()].concat();
+    let place = schema.windows(name.len()).position(|w| w == name);
+    place.expect("the schema has the field") + name.len() + 1 + 4 + 8
+}
+
+/// A filter that nobody knows: the columns it is for say so, all others are read.
+async fn filters() -> Result<(), Failed> {
+    let forged = |field: &str, from: u8, to: u8| {
+        let mut files = Files::golden("weather_stations");
+        edit_schema(&mut files, |schema| {
+            let at = first_filter(schema, field);
+            assert_eq!(schema[at], from);
+            schema[at] = to;
+        });
+        files
+    };
+    // `wind` begins with a byte shuffle (9).
+    for unknown in [20, 42, 255] {
+        let files = forged("wind", 9, unknown);
+        let name = format!("filter unknown ({unknown})");
+        let words = [name.as_str(), "attribute wind", "fragment __", "array"];
+        for sql in [
+            ALL,
+            "SELECT station FROM t WHERE wind > 3",
+            "SELECT sum(wind) FROM t",
+        ] {
+            refused(sql, read_files(&files, sql).await, &words)?;
+        }
+        for sql in [
+            "SELECT station, time, temperature, condition, note FROM t",
+            "SELECT count(*) FROM t WHERE temperature < 0 AND station >= 'A'",
+            "DESCRIBE t",
+        ] {
+            assert!(read_files(&files, sql).await? > 0);
+        }
+    }
+    // A compressor nobody knows, a coordinate, and bitsort, which leaves nothing readable.
+    let files = forged("condition", 2, 42);
+    refused(
+        "zstd",
+        read_files(&files, ALL).await,
+        &["unknown (42)", "attribute condition"],
+    )?;
+    let files = forged("time", 6, 42);
+    let words = ["unknown (42)", "dimension time"];
+    refused(
+        "time",
+        read_files(&files, "SELECT wind FROM t").await,
+        &words,
+    )?;
+    let files = forged("wind", 9, 17);
+    let words = ["filter bitsort", "attribute wind", "moves the cells"];
+    refused(
+        "bitsort",
+        read_files(&files, "SELECT note FROM t").await,
+        &words,
+    )?;
+
+    // Offsets: of the columns of any size only those have them that are no string form.
+    let mut files = Files::golden("weather_stations");
+    edit_schema(&mut files, |schema| {
+        let positive_delta = [10, 4, 0, 0, 0, 0, 4, 0, 0];
+        replace(
+            schema,
+            &positive_delta,
+            &[&[42], &positive_delta[1..]].concat(),
+        );
+    });
+    let words = ["unknown (42)", "offsets", "attribute note"];
+    refused("offsets", read_files(&files, ALL).await, &words)?;
+    let sql = "SELECT station, time, temperature, wind, condition FROM t";
+    assert!(read_files(&files, sql).await? > 0);
     Ok(())
 }

@@ -30,6 +30,7 @@ mod rle;
 mod scratch;
 mod stage;
 mod strings;
+mod webp;
 mod word;
 mod xor;
 mod zstd;

@@ -16,11 +16,11 @@ use super::float_scale::Scale;
 use super::pipeline::TileContext;
 use super::positive_delta;
 use super::word::{Width, Word, with_word};
-use super::xor;
+use super::{webp, xor};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::Filter;
+use crate::format::filter_list::{Filter, PixelFormat};
 
 /// From this fragment version on, dates and times pass through positive delta and bit-width reduction.
 const DATES_ARE_REDUCED_SINCE: u32 = 20;
@@ -52,6 +52,7 @@ pub(super) enum Transform {
     PositiveDelta(Width),
     BitWidthReduction { width: Width, signed: bool },
     ScaleFloat(Scale),
+    WebP(PixelFormat),
 }
 
 /// A filter that leaves the data as they are.
@@ -133,10 +134,10 @@ impl Stage {
                 let key = key.ok_or_else(|| Error::encryption(NO_KEY))?;
                 return Ok(Some(Self::Encrypted(Arc::clone(key))));
             }
-            Filter::WebP => {
+            Filter::WebP(Some(format)) => return transform(Transform::WebP(format)),
+            Filter::WebP(None) | Filter::Bitsort | Filter::Unknown(_) => {
                 return Err(Error::unsupported(format!(
-                    "filter {} cannot be read by this release",
-                    filter.name()
+                    "filter {filter} cannot be read by this release"
                 )));
             }
         };
@@ -201,11 +202,15 @@ fn signed_integer(width: Width) -> Datatype {
 }
 
 impl Transform {
-    /// Bytes that come out for `input`.
+    /// Bytes that come out for `input`; those of an image it takes the decoder to know.
     pub(super) fn output_bytes(&self, metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
         match self {
             Self::BitWidthReduction { .. } => bit_width_reduction::original_bytes(metadata, input),
             Self::ScaleFloat(scale) => scale.output_bytes(input.len()),
+            // The size of an image is a claim without bounds: it can only be held against a tile's own size.
+            Self::WebP(_) => Err(Error::unsupported(
+                "filter webp behind another filter: it takes the cells of a tile, as the first filter",
+            )),
             _ => Ok(input.len()),
         }
     }
@@ -217,6 +222,9 @@ impl Transform {
         input: &[u8],
         out: &mut [u8],
     ) -> Result<()> {
+        if let Self::WebP(format) = *self {
+            return webp::decode_into(format, metadata, input, out);
+        }
         let output_bytes = self.output_bytes(metadata, input)?;
         if output_bytes != out.len() {
             return Err(Error::corrupt(format!(
@@ -237,6 +245,7 @@ impl Transform {
                 }
             }
             Self::ScaleFloat(scale) => scale.decode_into(metadata, input, out),
+            Self::WebP(_) => Err(Error::internal("an image is no array of words")),
         }
     }
 }

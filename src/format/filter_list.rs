@@ -56,8 +56,25 @@ pub enum Filter {
     Sha256,
     /// AES-256-GCM (only in generic-tile headers; appended at run time for encrypted arrays).
     Aes256Gcm,
-    /// A WebP image per tile.
-    WebP,
+    /// A WebP image per tile, of pixels in this form, if it is a known one.
+    WebP(Option<PixelFormat>),
+    /// Cells sorted by the bits of an attribute, coordinates moved along; of one release alone, and since withdrawn.
+    Bitsort,
+    /// A filter or compressor that this release does not know, by its code.
+    Unknown(u8),
+}
+
+/// The bytes of a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PixelFormat {
+    /// Red, green, blue.
+    Rgb,
+    /// Blue, green, red.
+    Bgr,
+    /// Red, green, blue, opacity.
+    Rgba,
+    /// Blue, green, red, opacity.
+    Bgra,
 }
 
 impl Filter {
@@ -82,7 +99,9 @@ impl Filter {
             Self::Md5 => "checksum_md5",
             Self::Sha256 => "checksum_sha256",
             Self::Aes256Gcm => "aes_256_gcm",
-            Self::WebP => "webp",
+            Self::WebP(_) => "webp",
+            Self::Bitsort => "bitsort",
+            Self::Unknown(_) => "unknown",
         }
     }
 
@@ -107,8 +126,10 @@ impl Filter {
                 byte_width: options.u64("byte width")?,
             },
             16 => Self::Xor,
-            18 => Self::WebP,
-            other => return Err(cursor.invalid("filter type", other, "0 to 16, 18 or 19")),
+            17 => Self::Bitsort,
+            18 => Self::WebP(pixel_format(&mut options)?),
+            // What stands behind is readable all the same: columns that do not use the filter are.
+            other => Self::Unknown(other),
         })
     }
 
@@ -125,9 +146,21 @@ impl Filter {
             6 => Self::DoubleDelta(reinterpret(options, version.since(20))?),
             7 => Self::Dictionary,
             8 => Self::Delta(reinterpret(options, version.since(19))?),
-            other => return Err(options.invalid("compressor", other, "0 to 8")),
+            other => Self::Unknown(other),
         })
     }
+}
+
+/// Behind the quality; whether it was lossless, and the tile's extents, the image itself tells.
+fn pixel_format(options: &mut Cursor<'_>) -> Result<Option<PixelFormat>> {
+    let _quality = options.f32("quality")?;
+    Ok(match options.u8("pixel format")? {
+        1 => Some(PixelFormat::Rgb),
+        2 => Some(PixelFormat::Bgr),
+        3 => Some(PixelFormat::Rgba),
+        4 => Some(PixelFormat::Bgra),
+        _ => None,
+    })
 }
 
 /// The type the input is read as; `ANY` (17) says: the field's own.
@@ -179,9 +212,18 @@ impl fmt::Display for FilterList {
             if i > 0 {
                 f.write_str(", ")?;
             }
-            f.write_str(filter.name())?;
+            write!(f, "{filter}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(code) => write!(f, "unknown ({code})"),
+            _ => f.write_str(self.name()),
+        }
     }
 }
 
@@ -201,11 +243,56 @@ mod tests {
         assert_eq!(cursor.remaining(), 0);
     }
 
+    fn decode(bytes: &[u8]) -> Result<FilterList> {
+        FilterList::decode(&mut Cursor::new(bytes, "p"), FormatVersion::known(22))
+    }
+
     #[test]
-    fn retired_filter_17_is_refused() {
-        let bytes = [0, 0, 1, 0, 1, 0, 0, 0, 17, 0, 0, 0, 0];
-        assert!(
-            FilterList::decode(&mut Cursor::new(&bytes, "p"), FormatVersion::known(22)).is_err()
+    fn filters_nobody_knows_are_kept_by_their_code() {
+        // Bitsort, type 42 with two bytes of options, gzip's type with compressor 99, and one that is known.
+        let bytes = [
+            &[0, 0, 1, 0, 4, 0, 0, 0][..],
+            &[17, 0, 0, 0, 0],
+            &[42, 2, 0, 0, 0, 7, 7],
+            &[1, 5, 0, 0, 0, 99, 0, 0, 0, 0],
+            &[9, 0, 0, 0, 0],
+        ]
+        .concat();
+        let list = decode(&bytes).unwrap();
+        assert_eq!(
+            list.filters,
+            [
+                Filter::Bitsort,
+                Filter::Unknown(42),
+                Filter::Unknown(99),
+                Filter::ByteShuffle
+            ]
         );
+        assert_eq!(
+            list.to_string(),
+            "bitsort, unknown (42), unknown (99), byteshuffle"
+        );
+        for len in 0..bytes.len() {
+            assert!(decode(&bytes[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn webp_says_how_its_pixels_are_stored() {
+        // As libtiledb 2.30 writes it: quality 80, BGRA, lossless, extents 4 and 24.
+        let filter = |format: u8| {
+            [
+                &[0, 0, 1, 0, 1, 0, 0, 0, 18, 10, 0, 0, 0][..],
+                &80_f32.to_le_bytes(),
+                &[format, 1, 4, 0, 24, 0],
+            ]
+            .concat()
+        };
+        let list = decode(&filter(4)).unwrap();
+        assert_eq!(list.filters, [Filter::WebP(Some(PixelFormat::Bgra))]);
+        for unknown in [0, 5, 255] {
+            let list = decode(&filter(unknown)).unwrap();
+            assert_eq!(list.filters, [Filter::WebP(None)]);
+        }
     }
 }

@@ -17,6 +17,8 @@ use crate::array::table::ArrayTable;
 use crate::array::types::Cells;
 use crate::error::{Error, Result};
 use crate::filter::Scratch;
+use crate::format::filter_list::Filter;
+use crate::format::schema::Attribute;
 use crate::storage::Storage;
 
 /// Where a column's values come from.
@@ -71,6 +73,7 @@ impl FragmentScan {
         needed: &[bool],
         needs_timestamps: bool,
     ) -> Result<Self> {
+        check_order(&fragment).map_err(|e| e.with("fragment", &fragment.name.name))?;
         let columns = needed
             .iter()
             .enumerate()
@@ -128,6 +131,19 @@ impl FragmentScan {
             columns,
             timestamps: loaded.next(),
         })
+    }
+}
+
+/// Other filters that cannot be read are the matter of their own column. Bitsort is not: it moves the coordinates along
+/// with the values of its attribute, so that those of all other attributes no longer belong to them.
+fn check_order(fragment: &Fragment) -> Result<()> {
+    let sorted = |a: &&Attribute| a.filters.contains(|f| *f == Filter::Bitsort);
+    match fragment.schema.attributes.iter().find(sorted) {
+        None => Ok(()),
+        Some(attribute) => Err(Error::unsupported(
+            "filter bitsort cannot be read by this release, and it moves the cells of all columns",
+        )
+        .with("attribute", &attribute.name)),
     }
 }
 

@@ -28,12 +28,13 @@ TYPE_NAMES = {code: name for name, (code, _, _) in TYPES.items()}
 
 FILTERS = {
     "none": 0, "gzip": 1, "zstd": 2, "lz4": 3, "rle": 4, "bzip2": 5, "double_delta": 6, "bit_width": 7, "bitshuffle": 8,
-    "byteshuffle": 9, "positive_delta": 10, "md5": 12, "sha256": 13, "dictionary": 14, "float_scale": 15, "xor": 16, "delta": 19,
+    "byteshuffle": 9, "positive_delta": 10, "md5": 12, "sha256": 13, "dictionary": 14, "float_scale": 15, "xor": 16, "webp": 18, "delta": 19,
 }
 # option -> (code, ctypes type)
 OPTIONS = {
     "level": (0, C.c_int32), "bit_width_window": (1, C.c_uint32), "positive_delta_window": (2, C.c_uint32),
     "bytewidth": (3, C.c_uint64), "factor": (4, C.c_double), "offset": (5, C.c_double), "reinterpret": (9, C.c_uint8),
+    "quality": (6, C.c_float), "format": (7, C.c_uint8), "lossless": (8, C.c_uint8),
 }
 LAYOUTS = {"row": 0, "col": 1, "global": 2, "unordered": 3, "hilbert": 4}
 READ, WRITE, DELETE = 0, 1, 2

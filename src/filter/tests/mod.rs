@@ -10,6 +10,7 @@ mod encryption;
 mod hostile;
 mod round_trip;
 mod vectors;
+mod webp;
 
 use super::{Pipeline, Scratch, TileContext};
 use crate::error::Result;

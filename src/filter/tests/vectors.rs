@@ -315,14 +315,17 @@ fn empty_chunks_and_tiles_hold_nothing() {
 }
 
 #[test]
-fn webp_is_refused_by_name() {
-    let error = pipeline(
-        &[Filter::Zstd, Filter::WebP],
-        &context(Datatype::UInt8, false),
-    );
-    let error = error.unwrap_err();
-    assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
-    assert!(error.to_string().contains("webp"), "{error}");
+fn filters_that_cannot_be_read_are_named() {
+    for (filter, name) in [
+        (Filter::Bitsort, "filter bitsort cannot be read"),
+        (Filter::Unknown(42), "filter unknown (42) cannot be read"),
+        (Filter::WebP(None), "filter webp cannot be read"),
+    ] {
+        let error = pipeline(&[Filter::Zstd, filter], &context(Datatype::UInt8, false));
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
+        assert!(error.to_string().contains(name), "{error}");
+    }
 }
 
 /// A generic tile around `filtered` with the pipeline `filters`.

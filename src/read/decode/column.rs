@@ -146,16 +146,24 @@ impl ColumnDecoder {
             (Some(size), Some(coords)) => coords.cell_bytes(size),
             (size, _) => size.unwrap_or(element_bytes),
         };
+        let values = pipeline(
+            field.filters,
+            field.datatype,
+            tile_cell_bytes,
+            cell_bytes.is_none(),
+        )?;
+        // Where the values bring the offsets along, it does not matter whether the filters of offsets can be read.
+        let none = FilterList::default();
+        let offsets_filters = if values.produces_offsets() {
+            &none
+        } else {
+            &schema.offsets_filters
+        };
         Ok(Self {
             role: field.role,
             name: field.name.to_owned(),
             ty: ty.clone(),
-            values: pipeline(
-                field.filters,
-                field.datatype,
-                tile_cell_bytes,
-                cell_bytes.is_none(),
-            )?,
+            values,
             values_with_offsets: Pipeline::with_offsets_in_data(
                 field.filters,
                 &context(field.datatype, element_bytes, cell_bytes.is_none()),
@@ -165,12 +173,8 @@ impl ColumnDecoder {
             offsets: cell_bytes
                 .is_none()
                 .then(|| {
-                    pipeline(
-                        &schema.offsets_filters,
-                        Datatype::UInt64,
-                        OFFSET_BYTES,
-                        false,
-                    )
+                    pipeline(offsets_filters, Datatype::UInt64, OFFSET_BYTES, false)
+                        .context("filters", || "offsets")
                 })
                 .transpose()?,
             validity: field

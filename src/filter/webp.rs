@@ -1,0 +1,126 @@
+//! WebP images (specification: "WebP Filter").
+//!
+//! Metadata: `u32 images, u32 bytes` of each. Data: the images. A tile is one chunk and, in practice, one image: as high as
+//! the first dimension's extent, as wide as the second's divided by the bytes of a pixel. The scan lines are the cells in
+//! their order on storage, red before blue or the reverse, opacity last if there is any.
+//!
+//! Lossy images restore to the very bytes that libwebp restores: colours between samples are interpolated as it does.
+//! An image of a few bytes may claim to be huge, also in a header behind the first: sizes are compared with the tile's
+//! before the decoder sees them.
+
+use std::io;
+
+use image_webp::WebPDecoder;
+
+use super::parts::{expect_full, for_each_part, take_front};
+use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
+use crate::format::filter_list::PixelFormat;
+
+const FILTER: &str = "webp";
+/// Bytes of `RIFF`, a size, and `WEBP` in front of the chunks of an image.
+const HEADER_BYTES: usize = 12;
+
+/// Decodes into exactly `out`.
+pub(super) fn decode_into(
+    format: PixelFormat,
+    metadata: &mut Cursor<'_>,
+    input: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let mut rest = out;
+    for_each_part(metadata, input, FILTER, |image| {
+        let mut decoder = WebPDecoder::new(io::Cursor::new(image)).map_err(broken)?;
+        let (width, height) = decoder.dimensions();
+        check_frame(image, width, height)?;
+        if decoder.is_animated() {
+            return Err(Error::corrupt("webp: the image is animated"));
+        }
+        let line_bytes = u64::from(width) * pixel_bytes(format);
+        let bytes = usize::try_from(line_bytes.saturating_mul(u64::from(height)))?;
+        let out = take_front(&mut rest, bytes, FILTER)?;
+        let has_alpha = decoder.has_alpha();
+        if format == PixelFormat::Rgba && has_alpha || format == PixelFormat::Rgb && !has_alpha {
+            return decoder.read_image(out).map_err(broken);
+        }
+        let mut pixels = vec![0; decoder.output_buffer_size().unwrap_or_default()];
+        decoder.read_image(&mut pixels).map_err(broken)?;
+        let found = if has_alpha { 4 } else { 3 };
+        rearrange(format, pixels.chunks_exact(found), out);
+        Ok(())
+    })?;
+    expect_full(rest, FILTER)
+}
+
+fn broken(source: image_webp::DecodingError) -> Error {
+    Error::corrupt("webp: the image cannot be decoded").with_source(source)
+}
+
+fn pixel_bytes(format: PixelFormat) -> u64 {
+    match format {
+        PixelFormat::Rgb | PixelFormat::Bgr => 3,
+        PixelFormat::Rgba | PixelFormat::Bgra => 4,
+    }
+}
+
+/// Writes pixels of red, green, blue and perhaps opacity as `format` wants them.
+fn rearrange<'a>(format: PixelFormat, pixels: impl Iterator<Item = &'a [u8]>, out: &mut [u8]) {
+    let colours = |pixel: &[u8]| match *pixel {
+        [red, green, blue] => [red, green, blue, u8::MAX],
+        [red, green, blue, opacity] => [red, green, blue, opacity],
+        _ => [0; 4],
+    };
+    let pixels = pixels.map(colours);
+    match format {
+        PixelFormat::Rgb => {
+            let places = out.as_chunks_mut::<3>().0.iter_mut();
+            places
+                .zip(pixels)
+                .for_each(|(out, [r, g, b, _])| *out = [r, g, b]);
+        }
+        PixelFormat::Bgr => {
+            let places = out.as_chunks_mut::<3>().0.iter_mut();
+            places
+                .zip(pixels)
+                .for_each(|(out, [r, g, b, _])| *out = [b, g, r]);
+        }
+        PixelFormat::Rgba => {
+            let places = out.as_chunks_mut::<4>().0.iter_mut();
+            places.zip(pixels).for_each(|(out, rgba)| *out = rgba);
+        }
+        PixelFormat::Bgra => {
+            let places = out.as_chunks_mut::<4>().0.iter_mut();
+            places
+                .zip(pixels)
+                .for_each(|(out, [r, g, b, a])| *out = [b, g, r, a]);
+        }
+    }
+}
+
+/// The frame inside must be as large as the image, for memory is asked for by the frame's own word.
+fn check_frame(image: &[u8], width: u32, height: u32) -> Result<()> {
+    let mut chunks = Cursor::new(image.get(HEADER_BYTES..).unwrap_or_default(), FILTER);
+    while chunks.remaining() > 0 {
+        let name: [u8; 4] = chunks.array("name of a chunk")?;
+        let bytes = chunks.u32("size of a chunk")?;
+        let content = chunks.bytes_u64(u64::from(bytes), "chunk of an image")?;
+        // A byte fills up an odd size; at the end some leave it away.
+        if bytes % 2 == 1 && chunks.remaining() > 0 {
+            chunks.u8("padding of a chunk")?;
+        }
+        if &name != b"VP8 " {
+            continue;
+        }
+        let mut frame = Cursor::new(content, FILTER);
+        frame.bytes(6, "start of a frame")?;
+        // The two highest bits are a hint for scaling.
+        let found = [frame.u16("width")? & 0x3FFF, frame.u16("height")? & 0x3FFF];
+        if found.map(u32::from) != [width, height] {
+            return Err(Error::corrupt(format!(
+                "webp: the frame has {} by {} pixels, the image {width} by {height}",
+                found[0], found[1]
+            )));
+        }
+    }
+    Ok(())
+}
