@@ -22,7 +22,6 @@ pub fn trials() -> Vec<Trial> {
         trial("bad_input::future_schema", || block_on(future_schema())),
         trial("bad_input::future_fragment", || block_on(future_fragment())),
         trial("bad_input::past_array", || block_on(past_array())),
-        trial("bad_input::encrypted", || block_on(encrypted())),
         trial("bad_input::deletes", || block_on(deletes())),
         trial("bad_input::missing_parts", || block_on(missing_parts())),
         trial("bad_input::names", || block_on(names())),
@@ -135,7 +134,7 @@ async fn options() -> Result<(), Failed> {
         ),
         (
             vec![("encryption_key", "hunter2")],
-            vec!["tiledb.encryption_key"],
+            vec!["tiledb.encryption_key", "32 bytes", "64 hexadecimal digits"],
         ),
         (
             vec![("timestamp_start", "2000"), ("timestamp_end", "1000")],
@@ -277,18 +276,6 @@ async fn past_array() -> Result<(), Failed> {
         read_files(&files, ALL).await,
         &["format version 0", "older than 1", "__schema/"],
     )
-}
-
-async fn encrypted() -> Result<(), Failed> {
-    for array in ["encrypted_dense", "encrypted_sparse"] {
-        let outcome = read(&golden::folder().join(array), &[], ALL).await;
-        refused(
-            array,
-            outcome,
-            &["encrypted (AES-256-GCM)", "__schema/", array],
-        )?;
-    }
-    Ok(())
 }
 
 async fn deletes() -> Result<(), Failed> {

@@ -17,6 +17,7 @@
 
 mod bad_files;
 mod bad_input;
+mod encryption;
 mod forged;
 mod golden;
 mod groups;
@@ -64,6 +65,7 @@ fn main() {
     trials.extend(slt::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
+    trials.extend(encryption::trials());
     trials.extend(forged::trials());
     trials.extend(groups::trials());
     trials.extend(memory::trials());

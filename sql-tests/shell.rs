@@ -113,7 +113,7 @@ impl Ran {
     }
 
     /// Failed with status 1 and one message on stderr that holds all of `words`; `out` is what came before.
-    fn failed(&self, out: &str, words: &[&str]) -> Result<(), Failed> {
+    pub fn failed(&self, out: &str, words: &[&str]) -> Result<(), Failed> {
         // The memory pool's own message has a line that begins like one of the shell's.
         let begins = |l: &&str| l.starts_with("Error") && !l.contains("Failed to allocate");
         let messages = self.err.lines().filter(begins).count();

@@ -84,6 +84,7 @@ pub mod storage;
 struct Readme;
 
 pub use error::{Error, ErrorKind, Result};
+pub use filter::EncryptionKey;
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbTable, TileDbTableBuilder, detach_group, register,
     register_group,

@@ -5,6 +5,7 @@
 
 mod budget;
 pub mod catalog;
+mod encryption;
 mod factory;
 mod open;
 pub mod options;
@@ -21,6 +22,7 @@ use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 
 pub use self::catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
+pub use self::encryption::SESSION_KEY;
 pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;
 use crate::error::{Error, ErrorKind, Result};

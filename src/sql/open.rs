@@ -7,10 +7,12 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::path::Path;
 use url::Url;
 
+use super::encryption::with_key;
 use super::options::TableOptions;
 use super::provider::TileDbTable;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
+use crate::filter::EncryptionKey;
 use crate::storage::{Location, MetadataCache, RequestLog, Storage};
 
 impl TableOptions {
@@ -42,9 +44,16 @@ pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     Ok(Location::new(store, path_in_store, path))
 }
 
-/// A group, and the arrays in it, to be read with `options`.
-pub(super) fn group_storage(location: Location, _options: &TableOptions) -> Result<Storage> {
-    Ok(Storage::new(location))
+/// Reads what lies at `path`.
+pub(super) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
+    with_key(Storage::new(locate(path, runtime)?), options)
+}
+
+/// A group, and the arrays in it, to be read with `options`. Not all of them need be encrypted.
+pub(super) fn group_storage(location: Location, options: &TableOptions) -> Result<Storage> {
+    let storage = with_key(Storage::new(location), options)?;
+    let key = storage.encryption_key().cloned();
+    Ok(storage.with_encryption_key_on_demand(key))
 }
 
 /// Opens the array at `path`.
@@ -53,7 +62,7 @@ pub(super) async fn open_table(
     options: &TableOptions,
     runtime: &RuntimeEnv,
 ) -> Result<TileDbTable> {
-    let storage = Storage::new(locate(path, runtime)?);
+    let storage = storage(path, options, runtime)?;
     TileDbTable::open_storage(storage, options.clone()).await
 }
 
@@ -89,6 +98,13 @@ impl TileDbTableBuilder {
     #[must_use]
     pub fn timestamp_end(mut self, ms: u64) -> Self {
         self.options.timestamp_end = Some(ms);
+        self
+    }
+
+    /// Reads an encrypted array with this key.
+    #[must_use]
+    pub fn encryption_key(mut self, key: EncryptionKey) -> Self {
+        self.options.encryption_key = Some(Arc::new(key));
         self
     }
 
@@ -132,7 +148,7 @@ impl TileDbTableBuilder {
             Some(location) => location,
             None => Location::local(&self.uri)?,
         };
-        let mut storage = Storage::new(location);
+        let mut storage = with_key(Storage::new(location), &self.options)?;
         if let Some(log) = self.request_log {
             storage = storage.with_request_log(log);
         }

@@ -9,13 +9,16 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
+use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::types::{InvalidUtf8, TimeAs};
 use crate::error::{Error, Result};
+use crate::filter::EncryptionKey;
 use crate::read::EmptyCells;
 
 /// The prefix of our options.
@@ -25,7 +28,7 @@ pub(crate) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option, with what it takes.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: [(&str, &str); 10] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -35,7 +38,15 @@ const KNOWN: [(&str, &str); 8] = [
         "ignore what was written before this time",
     ),
     ("timestamp_end", "ignore what was written after this time"),
-    ("encryption_key", "the key of an encrypted array"),
+    (
+        KEY,
+        "the key of an encrypted array: 32 bytes, or 64 hexadecimal digits",
+    ),
+    (KEY_FILE, "a file with the key of an encrypted array"),
+    (
+        KEY_VARIABLE,
+        "an environment variable with the key of an encrypted array",
+    ),
     (
         "empty_cells",
         "dense cells never written: fill, null or skip",
@@ -71,6 +82,8 @@ pub struct TableOptions {
     pub invalid_utf8: InvalidUtf8,
     /// The Arrow type of times.
     pub time_as: TimeAs,
+    /// The key of an encrypted array.
+    pub encryption_key: Option<Arc<EncryptionKey>>,
 }
 
 impl TableOptions {
@@ -116,11 +129,8 @@ impl TableOptions {
                     ));
                 }
             }
-            // The value is a secret: it must not appear in the message.
-            "encryption_key" => {
-                return Err(Error::unsupported(
-                    "option \"tiledb.encryption_key\": encrypted arrays are not supported yet",
-                ));
+            KEY | KEY_FILE | KEY_VARIABLE => {
+                self.encryption_key = Some(encryption::key_of_option(key, value)?);
             }
             _ => return Err(unknown(key)),
         }
@@ -134,11 +144,11 @@ impl TableOptions {
         for (key, value) in pairs {
             let key = without_prefix(key);
             options.set(key, value)?;
-            // `timestamp` is `timestamp_end` by another name.
-            let slot = if key == "timestamp" {
-                "timestamp_end"
-            } else {
-                key
+            // Some options say the same thing in different ways.
+            let slot = match key {
+                "timestamp" => "timestamp_end",
+                KEY_FILE | KEY_VARIABLE => KEY,
+                _ => key,
             };
             match seen.entry(slot) {
                 Entry::Vacant(vacant) => vacant.insert(key),
@@ -147,10 +157,11 @@ impl TableOptions {
                         "option \"tiledb.{key}\" is given twice"
                     )));
                 }
-                Entry::Occupied(_) => {
-                    return Err(Error::invalid(
-                        "options \"tiledb.timestamp\" and \"tiledb.timestamp_end\" exclude each other",
-                    ));
+                Entry::Occupied(other) => {
+                    let (first, second) = (key.min(other.get()), key.max(other.get()));
+                    return Err(Error::invalid(format!(
+                        "options \"tiledb.{first}\" and \"tiledb.{second}\" exclude each other"
+                    )));
                 }
             };
         }
@@ -190,6 +201,11 @@ pub(crate) fn is_store_option(key: &str) -> bool {
 pub(crate) fn is_known(key: &str) -> bool {
     let key = without_prefix(key);
     KNOWN.iter().any(|(known, _)| *known == key)
+}
+
+/// Whether the value of `key`, with or without the prefix, is a secret.
+pub(crate) fn is_secret(key: &str) -> bool {
+    without_prefix(key) == KEY
 }
 
 /// Whether `key` carries our prefix.
@@ -371,6 +387,7 @@ impl TableOptions {
                 },
             ) => "duration",
             ("system_columns", _) => "false",
+            // Least of all the key.
             _ => return None,
         };
         Some(word.to_owned())
@@ -462,18 +479,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_says_so_and_keeps_secrets() {
+    fn what_is_not_there_yet_says_so() {
         for (key, value) in [
-            ("encryption_key", "hunter2"),
             ("system_columns", "true"),
             ("dim.x.tile", "8"),
             ("capacity", "100"),
         ] {
             let error = TableOptions::from_pairs([(key, value)]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{key}");
-            assert!(!error.to_string().contains("hunter2"));
         }
         assert!(TableOptions::from_pairs([("system_columns", "false")]).is_ok());
+    }
+
+    #[test]
+    fn a_key_is_taken_and_never_told() {
+        const SECRET: &str = "0123456789abcdeF0123456789abcdeF";
+        let options = TableOptions::from_pairs([("tiledb.encryption_key", SECRET)]).unwrap();
+        let key = EncryptionKey::from_text(SECRET.as_bytes()).unwrap();
+        assert_eq!(options.encryption_key.as_deref(), Some(&key));
+        let mut extension = TileDbTableOptions::default();
+        extension.set("encryption_key", SECRET).unwrap();
+        let entries: Vec<_> = extension
+            .entries()
+            .into_iter()
+            .map(|entry| (entry.key, entry.value))
+            .collect();
+        for shown in [
+            format!("{options:?} {options:#?}"),
+            format!("{extension:?} {entries:?}"),
+        ] {
+            assert!(!shown.contains("0123"), "{shown}");
+        }
+        let error = TableOptions::from_pairs([("encryption_key", "hunter2")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+        for other in ["encryption_key_env", "encryption_key_file"] {
+            let both = TableOptions::from_pairs([("encryption_key", SECRET), (other, SECRET)]);
+            assert!(!both.unwrap_err().to_string().contains(SECRET));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use datafusion::prelude::SessionContext;
 use futures::future::BoxFuture;
 use url::{Url, form_urlencoded};
 
-use super::options::{TableOptions, has_prefix, is_known};
+use super::options::{TableOptions, has_prefix, is_known, is_secret};
 use crate::error::Error;
 
 /// Opens the array at a location, or returns `None` when there is none.
@@ -87,6 +87,13 @@ impl Location {
             return Ok(None);
         }
         let (path, pairs) = split_query(name);
+        // A name is shown in plans, errors and listings.
+        if pairs.iter().any(|(key, _)| is_secret(key)) {
+            return Err(Error::invalid(
+                "the name of a table cannot hold a key: name a file that does with tiledb.encryption_key_file, or an \
+                 environment variable with tiledb.encryption_key_env",
+            ));
+        }
         let pairs_as_text = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         Ok(Some(Self {
             path: expand_home(path),

@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -62,6 +63,11 @@ def decode_by(codec, enumeration):
 
 def expected_files(case, path):
     """(file name, text) of all expected files of an array that is on disk, and the facts for the manifest."""
+    if case.twin:
+        with scratch() as tmp:
+            twin = pathlib.Path(tmp) / case.name
+            case.build(twin, config={})
+            return expected_files(replace(case, twin=False), twin)
     facts = {"name": case.name, "windows": [list(w) for w in case.windows], "dense": None, "rows": None, "features": case.features}
     files = []
     if case.refused:
@@ -122,8 +128,12 @@ def in_child(work):
     return json.loads(text)
 
 
+def scratch():
+    return tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+
+
 def build(case):
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as tmp:
+    with scratch() as tmp:
         path = pathlib.Path(tmp) / case.name
         case.build(path)
         files, facts = expected_files(case, path)

@@ -40,6 +40,10 @@ Examples:
     tiledb-sql -c \"SELECT s.country, max(w.temperature) FROM '/data/weather' w
                     JOIN 'stations.parquet' s ON s.station = w.station GROUP BY s.country\"
 
+  Give an encrypted array its key, without writing it into SQL:
+    TILEDB_ENCRYPTION_KEY=$KEY tiledb-sql -c \"SELECT * FROM '/data/secret'\"
+    tiledb-sql -c \"SELECT * FROM '/data/secret?encryption_key_file=/keys/secret'\"
+
   Write a result to a file, or pipe it on:
     tiledb-sql -c \"COPY (SELECT * FROM '/data/weather') TO 'weather.parquet'\"
     tiledb-sql -q --format csv -c \"SELECT * FROM '/data/weather'\" | head

@@ -10,6 +10,7 @@ class Case:
     `refused`: libtiledb reads the array, but the project's type mapping must refuse a value in it (no expected file);
     `config`: settings of libtiledb for reading back (a key; another reader where the default one fails);
     `options`: table options every read needs; `rows`: how many there must be;
+    `twin`: libtiledb cannot read the array; the expected files are those of the same case built with `config={}`;
     `layouts`: whether the reading is repeated in another order and compared; `durations`: an additional expected file for the option `tiledb.time_as = duration`.
     """
 
@@ -24,6 +25,7 @@ class Case:
     rows: int = None
     config: dict = field(default_factory=dict)
     options: dict = field(default_factory=dict)
+    twin: bool = False
 
 
 CASES = []
@@ -38,7 +40,7 @@ def case(name, proves, *features, **more):
 
 
 def load_all():
-    from cases import (commits, dense, deletes, encrypted, enumerations, datatypes, filters, orders, showcase, sparse, time_travel)  # noqa: F401
+    from cases import (commits, dense, deletes, encrypted, enumerations, datatypes, filters, orders, showcase, sparse, time_travel, webp)  # noqa: F401
 
     names = [c.name for c in CASES]
     doubled = {n for n in names if names.count(n) > 1}

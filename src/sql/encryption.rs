@@ -1,0 +1,157 @@
+//! Where the key of an encrypted array comes from: an option, a file, an environment variable.
+//!
+//! Text of SQL ends up in histories and logs, so two of the options only say where the key is. Where no option gives a
+//! key, the environment variable [`SESSION_KEY`] does, for whatever arrays turn out to be encrypted: that is the way for
+//! arrays named by their path. The subtle thing: a key given in the place of a file's or variable's name must not appear
+//! in the error either.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::options::TableOptions;
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::EncryptionKey;
+use crate::storage::Storage;
+
+/// The environment variable with the key for all encrypted arrays that are given none.
+pub const SESSION_KEY: &str = "TILEDB_ENCRYPTION_KEY";
+
+/// A key file is 64 digits and a line end at most; what is longer is something else.
+const LONGEST_FILE_BYTES: u64 = 128;
+
+/// The option whose value is the key.
+pub(crate) const KEY: &str = "encryption_key";
+/// The option that names a file with the key.
+pub(crate) const KEY_FILE: &str = "encryption_key_file";
+/// The option that names an environment variable with the key.
+pub(crate) const KEY_VARIABLE: &str = "encryption_key_env";
+
+/// The key that an option of this name and value gives.
+pub(crate) fn key_of_option(name: &str, value: &str) -> Result<Arc<EncryptionKey>> {
+    let key = match name {
+        KEY_FILE => key_in_file(value),
+        KEY_VARIABLE => key_in_variable(value, std::env::var_os(value)),
+        _ => EncryptionKey::from_text(value.as_bytes()),
+    };
+    key.map(Arc::new)
+        .context("option", || format!("tiledb.{name}"))
+}
+
+/// The storage with the key that the options give, else with that of the environment.
+pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Storage> {
+    if options.encryption_key.is_some() {
+        return Ok(storage.with_encryption_key(options.encryption_key.clone()));
+    }
+    let Some(value) = std::env::var_os(SESSION_KEY).filter(|value| !value.is_empty()) else {
+        return Ok(storage);
+    };
+    let key = key_in_variable(SESSION_KEY, Some(value))?;
+    Ok(storage.with_encryption_key_on_demand(Some(Arc::new(key))))
+}
+
+fn key_in_variable(name: &str, value: Option<OsString>) -> Result<EncryptionKey> {
+    let value = value.ok_or_else(|| {
+        Error::invalid(format!(
+            "the environment variable {} is not set",
+            shown(name)
+        ))
+    })?;
+    let value = Zeroizing::new(value.into_encoded_bytes());
+    EncryptionKey::from_text(&value).context("environment variable", || shown(name))
+}
+
+fn key_in_file(path: &str) -> Result<EncryptionKey> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    let read =
+        File::open(path).and_then(|file| file.take(LONGEST_FILE_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|e| {
+        Error::invalid(format!("the key file {} cannot be read", shown(path))).with_source(e)
+    })?;
+    let found = EncryptionKey::from_text(&bytes).or_else(|error| {
+        // An editor ends the line; 32 bytes are a key as they are, whatever the last one is.
+        let line = bytes.strip_suffix(b"\n").ok_or(error)?;
+        EncryptionKey::from_text(line.strip_suffix(b"\r").unwrap_or(line))
+    });
+    found.context("file", || shown(path))
+}
+
+/// A name for a message, unless it could be a key that was put in the wrong place.
+fn shown(name: &str) -> String {
+    if EncryptionKey::from_text(name.as_bytes()).is_ok() {
+        return "(not shown, for it could be a key)".to_owned();
+    }
+    format!("'{name}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    const TEXT: &str = "0123456789abcdeF0123456789abcdeF";
+    const HEX: &str = "3031323334353637383961626364654630313233343536373839616263646546";
+
+    #[test]
+    fn a_file_holds_bytes_or_digits_with_or_without_a_line_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        let path = file.display().to_string();
+        let key = EncryptionKey::new(TEXT.as_bytes().try_into().unwrap());
+        for text in [TEXT, HEX] {
+            for end in ["", "\n", "\r\n"] {
+                fs::write(&file, format!("{text}{end}")).unwrap();
+                assert_eq!(*key_of_option(KEY_FILE, &path).unwrap(), key);
+            }
+        }
+        // 32 bytes are the key even if they look like a line.
+        let mut bytes = [0xFF; 32];
+        bytes[31] = b'\n';
+        fs::write(&file, bytes).unwrap();
+        let found = key_of_option(KEY_FILE, &path).unwrap();
+        assert_eq!(*found, EncryptionKey::new(&bytes));
+        for wrong in [
+            "",
+            "\n",
+            "hunter2\n",
+            &format!("{TEXT}\n\n"),
+            &HEX.repeat(1000),
+        ] {
+            fs::write(&file, wrong).unwrap();
+            let error = key_of_option(KEY_FILE, &path).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(&path), "{error}");
+            assert!(!error.to_string().contains("hunter2"));
+            assert!(!error.to_string().contains("0123"));
+        }
+    }
+
+    #[test]
+    fn a_variable_holds_bytes_or_digits() {
+        let key = EncryptionKey::new(TEXT.as_bytes().try_into().unwrap());
+        for text in [TEXT, HEX] {
+            assert_eq!(key_in_variable("KEY", Some(text.into())).unwrap(), key);
+        }
+        let error = key_in_variable("KEY", Some("hunter2".into())).unwrap_err();
+        assert!(error.to_string().contains("'KEY'"), "{error}");
+        assert!(!error.to_string().contains("hunter2"));
+        let error = key_of_option(KEY_VARIABLE, "NO_SUCH_VARIABLE_OF_A_TEST").unwrap_err();
+        assert!(error.to_string().contains("NO_SUCH_VARIABLE"), "{error}");
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_repeated() {
+        for text in [TEXT, HEX] {
+            for option in [KEY_FILE, KEY_VARIABLE] {
+                let error = key_of_option(option, text).unwrap_err().to_string();
+                assert!(!error.contains(text), "{error}");
+                assert!(error.contains(option), "{error}");
+            }
+        }
+    }
+}
