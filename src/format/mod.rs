@@ -8,6 +8,7 @@ pub mod commit;
 pub mod current_domain;
 pub mod cursor;
 pub mod datatype;
+pub mod delete_condition;
 pub mod domain_range;
 pub mod enumeration;
 pub mod filter_list;

@@ -1,0 +1,310 @@
+//! The condition of a delete or update commit (specification: "Delete commit file", "Update commit file").
+//!
+//! A tree: an inner node is `u8 0`, `u8` AND or OR, `u64` children; a leaf is `u8 1`, `u8` operator, `u32` length and
+//! name of a field, `u64` length and value, and for IN and NOT IN another `u64` length and the starts of the members.
+//! The subtle thing: what is stored is the *negation* of what the user asked to delete, so cells that satisfy it
+//! survive. The value of an enumerated field is its index.
+
+use super::cursor::Cursor;
+use crate::error::{Error, Result};
+
+/// Inner nodes above one another; writers merge neighbours of one kind, so even odd conditions stay far below.
+const MAX_DEPTH: usize = 128;
+/// The least bytes of a node: type, operator, two lengths.
+const MIN_NODE_BYTES: usize = 10;
+
+/// What a cell must satisfy to survive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// One comparison of a field.
+    Test {
+        /// The field's name.
+        field: String,
+        /// The comparison.
+        test: Test,
+    },
+    /// All of them, at least two.
+    All(Vec<Condition>),
+    /// Any of them, at least two.
+    Any(Vec<Condition>),
+}
+
+/// A comparison of a field with what is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Test {
+    /// With one value, as the bytes of the field's type.
+    Compare(Comparison, Vec<u8>),
+    /// With the members of a set, each as the bytes of the field's type.
+    Member {
+        /// The members.
+        members: Vec<Vec<u8>>,
+        /// NOT IN.
+        negated: bool,
+    },
+    /// The same answer for every value that is not NULL.
+    Always(bool),
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `=`
+    Eq,
+    /// `<>`
+    Ne,
+}
+
+impl Condition {
+    /// Reads the contents of a `.del` file.
+    pub fn decode_delete(tile: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(tile, "delete condition");
+        let condition = decode_node(&mut cursor, 0)?;
+        at_end(&cursor)?;
+        Ok(condition)
+    }
+
+    /// Reads the contents of an `.upd` file: the condition, and values that no reader looks at.
+    pub fn decode_update(tile: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(tile, "update condition");
+        let condition = decode_node(&mut cursor, 0)?;
+        // Two lengths each.
+        let values = cursor.count_u64(16, "number of values")?;
+        for _ in 0..values {
+            cursor.string_u64("field of a value")?;
+            let bytes = cursor.u64("size of a value")?;
+            cursor.bytes_u64(bytes, "value")?;
+        }
+        at_end(&cursor)?;
+        Ok(condition)
+    }
+
+    /// The fields it looks at, in the order of the tree; one may come twice.
+    pub fn fields(&self) -> Vec<&str> {
+        match self {
+            Self::Test { field, .. } => vec![field],
+            Self::All(nodes) | Self::Any(nodes) => nodes.iter().flat_map(Self::fields).collect(),
+        }
+    }
+}
+
+fn at_end(cursor: &Cursor<'_>) -> Result<()> {
+    match cursor.remaining() {
+        0 => Ok(()),
+        bytes => Err(cursor.invalid("bytes after the end", bytes, "none")),
+    }
+}
+
+fn decode_node(cursor: &mut Cursor<'_>, depth: usize) -> Result<Condition> {
+    match cursor.u8("type of a node")? {
+        0 => decode_inner(cursor, depth),
+        1 => decode_leaf(cursor),
+        other => Err(cursor.invalid("type of a node", other, "0 (expression) or 1 (value)")),
+    }
+}
+
+fn decode_inner(cursor: &mut Cursor<'_>, depth: usize) -> Result<Condition> {
+    if depth == MAX_DEPTH {
+        return Err(Error::unsupported(format!(
+            "the condition is nested more than {MAX_DEPTH} levels deep"
+        )));
+    }
+    let combine: fn(Vec<Condition>) -> Condition = match cursor.u8("combination")? {
+        0 => Condition::All,
+        1 => Condition::Any,
+        2 => {
+            return Err(Error::unsupported(
+                "the condition holds a NOT, which no writer stores: negations are pushed into the comparisons",
+            ));
+        }
+        other => return Err(cursor.invalid("combination", other, "0 (AND) or 1 (OR)")),
+    };
+    let count = cursor.count_u64(MIN_NODE_BYTES, "number of children")?;
+    if count < 2 {
+        return Err(cursor.invalid("number of children", count, "at least 2"));
+    }
+    let mut nodes = Vec::new();
+    for _ in 0..count {
+        nodes.push(decode_node(cursor, depth + 1)?);
+    }
+    Ok(combine(nodes))
+}
+
+fn decode_leaf(cursor: &mut Cursor<'_>) -> Result<Condition> {
+    let operator = cursor.u8("operator")?;
+    let field = cursor.string_u32("field")?;
+    let bytes = cursor.u64("size of the value")?;
+    let value = cursor.bytes_u64(bytes, "value")?;
+    let compare = |comparison| Test::Compare(comparison, value.to_vec());
+    let test = match operator {
+        0 => compare(Comparison::Lt),
+        1 => compare(Comparison::Le),
+        2 => compare(Comparison::Gt),
+        3 => compare(Comparison::Ge),
+        4 => compare(Comparison::Eq),
+        5 => compare(Comparison::Ne),
+        6 | 7 => Test::Member {
+            members: decode_members(cursor, value)?,
+            negated: operator == 7,
+        },
+        253 => Test::Always(true),
+        254 => Test::Always(false),
+        other => return Err(cursor.invalid("operator", other, "0 to 7, 253 or 254")),
+    };
+    Ok(Condition::Test { field, test })
+}
+
+fn decode_members(cursor: &mut Cursor<'_>, values: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let bytes = cursor.u64("size of the members' starts")?;
+    if !bytes.is_multiple_of(8) {
+        return Err(cursor.invalid("size of the members' starts", bytes, "a multiple of 8"));
+    }
+    let starts = cursor.bytes_u64(bytes, "members' starts")?;
+    let starts = starts.as_chunks::<8>().0;
+    let mut members = Vec::with_capacity(starts.len());
+    for (i, start) in starts.iter().enumerate() {
+        let start = u64::from_le_bytes(*start);
+        let end = starts
+            .get(i + 1)
+            .map_or(values.len() as u64, |next| u64::from_le_bytes(*next));
+        let member = usize::try_from(start)
+            .ok()
+            .zip(usize::try_from(end).ok())
+            .and_then(|(start, end)| values.get(start..end));
+        let Some(member) = member else {
+            let expected = format!("starts that rise and stay within {} bytes", values.len());
+            return Err(cursor.invalid("member", format!("bytes {start} to {end}"), expected));
+        };
+        members.push(member.to_vec());
+    }
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(operator: u8, field: &str, value: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![1, operator];
+        bytes.extend(u32::try_from(field.len()).unwrap().to_le_bytes());
+        bytes.extend(field.as_bytes());
+        bytes.extend((value.len() as u64).to_le_bytes());
+        bytes.extend(value);
+        bytes
+    }
+
+    fn inner(combination: u8, children: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = vec![0, combination];
+        bytes.extend((children.len() as u64).to_le_bytes());
+        bytes.extend(children.concat());
+        bytes
+    }
+
+    fn members(operator: u8, values: &[u8], starts: &[u64]) -> Vec<u8> {
+        let mut bytes = leaf(operator, "s", values);
+        bytes.extend((starts.len() as u64 * 8).to_le_bytes());
+        bytes.extend(starts.iter().flat_map(|s| s.to_le_bytes()));
+        bytes
+    }
+
+    fn test(field: &str, test: Test) -> Condition {
+        let field = field.to_owned();
+        Condition::Test { field, test }
+    }
+
+    /// What libtiledb 2.30 stores for DELETE WHERE a < 5, `a` an int32.
+    #[test]
+    fn reads_what_libtiledb_stores() {
+        let stored = [1, 3, 1, 0, 0, 0, b'a', 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0];
+        let read = Condition::decode_delete(&stored).unwrap();
+        let value = 5_i32.to_le_bytes().to_vec();
+        assert_eq!(read, test("a", Test::Compare(Comparison::Ge, value)));
+    }
+
+    #[test]
+    fn reads_trees_and_sets() {
+        let stored = inner(
+            1,
+            &[
+                inner(0, &[leaf(0, "x", &[1]), leaf(253, "y", &[])]),
+                members(7, b"onetwo", &[0, 3, 3]),
+            ],
+        );
+        let read = Condition::decode_delete(&stored).unwrap();
+        assert_eq!(read.fields(), ["x", "y", "s"]);
+        let Condition::Any(nodes) = read else {
+            panic!("an OR was stored")
+        };
+        assert_eq!(
+            nodes[1],
+            test(
+                "s",
+                Test::Member {
+                    members: vec![b"one".to_vec(), Vec::new(), b"two".to_vec()],
+                    negated: true,
+                }
+            )
+        );
+    }
+
+    #[test]
+    fn reads_updates() {
+        let mut stored = leaf(5, "a", &[7]);
+        stored.extend(1_u64.to_le_bytes());
+        stored.extend(1_u64.to_le_bytes());
+        stored.extend(b"b");
+        stored.extend(2_u64.to_le_bytes());
+        stored.extend([1, 2]);
+        let read = Condition::decode_update(&stored).unwrap();
+        assert_eq!(read, test("a", Test::Compare(Comparison::Ne, vec![7])));
+        for len in 0..stored.len() {
+            assert!(Condition::decode_update(&stored[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn every_truncation_and_any_odd_byte_is_an_error() {
+        let stored = inner(0, &[leaf(4, "a", &[1, 2]), members(6, b"xy", &[0, 1])]);
+        for len in 0..stored.len() {
+            assert!(Condition::decode_delete(&stored[..len]).is_err(), "{len}");
+        }
+        let mut longer = stored.clone();
+        longer.push(0);
+        assert!(Condition::decode_delete(&longer).is_err());
+        for odd in [
+            inner(2, &[leaf(4, "a", &[1]), leaf(4, "a", &[1])]),
+            inner(3, &[leaf(4, "a", &[1]), leaf(4, "a", &[1])]),
+            inner(0, &[leaf(4, "a", &[1])]),
+            leaf(8, "a", &[1]),
+            vec![2],
+            members(6, b"xy", &[1, 0]),
+            members(6, b"xy", &[3]),
+            members(6, b"xy", &[u64::MAX]),
+        ] {
+            assert!(Condition::decode_delete(&odd).is_err(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn depth_and_counts_are_bounded() {
+        let mut deep = leaf(4, "a", &[1]);
+        for _ in 0..100 {
+            deep = inner(0, &[leaf(4, "a", &[1]), deep]);
+        }
+        assert!(Condition::decode_delete(&deep).is_ok());
+        // As deep as it goes, without the bytes that would end it.
+        let endless: Vec<u8> = [0, 0, 2, 0, 0, 0, 0, 0, 0, 0].repeat(1_000_000);
+        let error = Condition::decode_delete(&endless).unwrap_err();
+        assert!(error.to_string().contains("128 levels"), "{error}");
+        let mut many = vec![0, 1];
+        many.extend(u64::MAX.to_le_bytes());
+        assert!(Condition::decode_delete(&many).is_err());
+    }
+}
