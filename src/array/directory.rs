@@ -6,8 +6,10 @@
 //! version 12 lie in the array's own folder, their `.ok` and `.vac` files beside them; before version 5 there is no
 //! such file and the fragment's metadata commit it. An array may hold both kinds.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 
+use bytes::Bytes;
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -75,6 +77,28 @@ impl CommittedFragment {
         let new_layout = self.folder != self.name.name;
         (self.name.t1, new_layout, &self.name.name)
     }
+}
+
+/// A delete or update inside the window, still to be read.
+#[derive(Debug, Clone)]
+pub struct CommittedDelete {
+    /// Its parsed name, which fragments that have processed it remember.
+    pub name: TimestampedName,
+    /// Whether it is an update.
+    pub update: bool,
+    /// Its file, or the `.con` file around it.
+    pub file: ArrayFile,
+    /// Where in a `.con` file its generic tile starts, and the tile.
+    pub inline: Option<(u64, Bytes)>,
+}
+
+/// What the window shows of the commits.
+#[derive(Debug, Default)]
+pub struct Committed {
+    /// The fragments, oldest first: by start time, then those of the old layout, then by name.
+    pub fragments: Vec<CommittedFragment>,
+    /// The deletes and updates by time and name, each once; none for a dense array, whose readers never apply any.
+    pub deletes: Vec<CommittedDelete>,
 }
 
 /// The listing of an array folder, before any schema is read.
@@ -173,13 +197,13 @@ impl ArrayDirectory {
         })
     }
 
-    /// The fragments the window shows, oldest first: by start time, then those of the old layout, then by name.
-    pub async fn fragments(
+    /// What the window shows of the commits.
+    pub async fn commits(
         &self,
         storage: &Storage,
         window: &OpenWindow,
         sparse_array: bool,
-    ) -> Result<Vec<CommittedFragment>> {
+    ) -> Result<Committed> {
         let commits = Commits::read(storage, &self.commits, window, sparse_array).await?;
         let sees = |name: &TimestampedName| {
             let visibility = window.sees_fragment(name, sparse_array);
@@ -213,7 +237,10 @@ impl ArrayDirectory {
         let old: Vec<_> = lookups.try_collect().await?;
         fragments.extend(old.into_iter().flatten());
         fragments.sort_by(|a, b| a.age().cmp(&b.age()));
-        Ok(fragments)
+        Ok(Committed {
+            fragments,
+            deletes: commits.deletes_in_order(),
+        })
     }
 }
 
@@ -258,6 +285,8 @@ struct Commits {
     committed: BTreeMap<String, ArrayFile>,
     /// Fragments that others replace.
     vacuumed: HashSet<String>,
+    /// Deletes inside the window.
+    deletes: BTreeMap<String, CommittedDelete>,
 }
 
 impl Commits {
@@ -289,9 +318,13 @@ impl Commits {
                             CommitEntryKind::Write | CommitEntryKind::Ok => {
                                 listed.insert(entry.name, file.clone());
                             }
-                            CommitEntryKind::Delete { .. } => {
-                                refuse_delete(&entry.name, window).context("file", || &path)?;
+                            CommitEntryKind::Delete { range } if sparse_array => {
+                                let start = range.start as u64;
+                                let inline = Some((start, bytes.slice(range)));
+                                let name = TimestampedName::parse(&entry.name)?;
+                                commits.add_delete(name, file, inline, window);
                             }
+                            CommitEntryKind::Delete { .. } => {}
                         }
                     }
                 }
@@ -309,9 +342,11 @@ impl Commits {
                         commits.vacuumed.extend(names);
                     }
                 }
-                CommitKind::Delete | CommitKind::Update => {
-                    refuse_delete(stem, window).context("file", || &path)?;
+                CommitKind::Delete | CommitKind::Update if sparse_array => {
+                    let name = TimestampedName::parse(stem).context("file", || &path)?;
+                    commits.add_delete(name, file, None, window);
                 }
+                CommitKind::Delete | CommitKind::Update => {}
             }
         }
         // `.ign` files subtract from what `.con` files list, never from a commit file of its own.
@@ -321,17 +356,44 @@ impl Commits {
         }
         Ok(commits)
     }
-}
 
-/// Delete conditions change what every later read returns, so an array with one in sight is refused, not misread.
-fn refuse_delete(stem: &str, window: &OpenWindow) -> Result<()> {
-    if window.contains(&TimestampedName::parse(stem)?) {
-        return Err(Error::unsupported(
-            "the array holds a delete or update commit inside the window, which this release does not apply; \
-             open the array at an earlier time with the option 'tiledb.timestamp'",
-        ));
+    /// Adds a delete or update once: one inside a `.con` file often has a file of its own, too.
+    fn add_delete(
+        &mut self,
+        name: TimestampedName,
+        file: &ArrayFile,
+        inline: Option<(u64, Bytes)>,
+        window: &OpenWindow,
+    ) {
+        if !window.contains(&name) {
+            return;
+        }
+        let is_inline = inline.is_some();
+        let place = self.deletes.entry(name.name.clone());
+        let delete = CommittedDelete {
+            name,
+            update: CommitKind::of(&file.info.name) == Some(CommitKind::Update),
+            file: file.clone(),
+            inline,
+        };
+        match place {
+            Entry::Vacant(place) => {
+                place.insert(delete);
+            }
+            // The bytes at hand spare a request.
+            Entry::Occupied(mut place) if is_inline => {
+                place.insert(delete);
+            }
+            Entry::Occupied(_) => {}
+        }
     }
-    Ok(())
+
+    fn deletes_in_order(self) -> Vec<CommittedDelete> {
+        let mut deletes = self.deletes.into_values().collect::<Vec<_>>();
+        // By name they are already.
+        deletes.sort_by_key(|delete| delete.name.t1);
+        deletes
+    }
 }
 
 /// Says what lies at the place instead of an array.

@@ -6,6 +6,7 @@
 
 pub mod box_runs;
 pub mod cell_order;
+pub mod deletes;
 pub mod directory;
 pub mod domain;
 pub mod fragment;

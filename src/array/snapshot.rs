@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream;
 
+use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
 use super::fragment::{Fragment, METADATA_FILE, load_monolithic};
 use super::window::OpenWindow;
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub enumerations: Arc<HashMap<String, Arc<Enumeration>>>,
     /// The visible fragments, oldest first.
     pub fragments: Arc<Vec<Arc<Fragment>>>,
+    /// What deletes some of their cells.
+    pub deletes: Arc<Deletes>,
 }
 
 impl Snapshot {
@@ -63,14 +66,14 @@ impl Snapshot {
         let schema = newest.schema;
         let enumerations = load_enumerations(storage, &schema).await?;
         let committed = directory
-            .fragments(storage, &window, !schema.is_dense())
+            .commits(storage, &window, !schema.is_dense())
             .await?;
-        let footers = if committed.is_empty() {
+        let footers = if committed.fragments.is_empty() {
             HashMap::new()
         } else {
             load_consolidated_footers(storage, &directory.consolidated_footers).await?
         };
-        let fragments: Vec<Result<Fragment>> = stream::iter(committed)
+        let fragments: Vec<Result<Fragment>> = stream::iter(committed.fragments)
             .map(|fragment| {
                 let footer = footers.get(&fragment.name.name).cloned();
                 async move {
@@ -88,30 +91,28 @@ impl Snapshot {
             .map(|f| f.map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
         check_fragments(&schema, &fragments)?;
+        let deletes = Deletes::load(storage, committed.deletes, &fragments).await?;
         Ok(Self {
             storage: storage.clone(),
             window,
             schema,
             enumerations: Arc::new(enumerations),
             fragments: Arc::new(fragments),
+            deletes: Arc::new(deletes),
         })
     }
 }
 
 fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<()> {
     for fragment in fragments {
-        let refuse = |what: &str| {
-            Err(Error::unsupported(what.to_owned()).with("fragment", &fragment.name.name))
-        };
+        let corrupt =
+            |what: &str| Err(Error::corrupt(what.to_owned()).with("fragment", &fragment.name.name));
         // Releases up to 2.5 wrote sparse fragments into dense arrays, never the reverse.
         if fragment.footer.dense && !schema.is_dense() {
-            return Err(Error::corrupt("a dense fragment in a sparse array")
-                .with("fragment", &fragment.name.name));
+            return corrupt("a dense fragment in a sparse array");
         }
-        if fragment.footer.has_delete_metadata {
-            return refuse(
-                "the fragment carries delete metadata, which this release does not read",
-            );
+        if fragment.footer.has_delete_metadata && schema.is_dense() {
+            return corrupt("the fragment records deletes, which a dense array has not");
         }
         let same = fragment.schema.dimensions.len() == schema.dimensions.len()
             && fragment
@@ -121,10 +122,7 @@ fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<
                 .zip(&schema.dimensions)
                 .all(|(a, b)| a.datatype == b.datatype && a.cell_val_num == b.cell_val_num);
         if !same {
-            return Err(Error::corrupt(
-                "the dimensions of the fragment's schema differ from the array's",
-            )
-            .with("fragment", &fragment.name.name));
+            return corrupt("the dimensions of the fragment's schema differ from the array's");
         }
     }
     Ok(())

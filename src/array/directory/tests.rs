@@ -33,7 +33,8 @@ async fn fragments(files: &[(String, &str)], end: u64) -> (Vec<CommittedFragment
     let (storage, log) = storage(files).await;
     let directory = ArrayDirectory::list(&storage).await.unwrap();
     let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(end))).unwrap();
-    let found = directory.fragments(&storage, &window, true).await.unwrap();
+    let found = directory.commits(&storage, &window, true).await.unwrap();
+    let found = found.fragments;
     (found, log.count(RequestKind::List))
 }
 
@@ -157,7 +158,7 @@ async fn a_commit_whose_times_run_backwards_is_refused() {
     let (storage, _) = storage(&files).await;
     let directory = ArrayDirectory::list(&storage).await.unwrap();
     let window = OpenWindow::default();
-    let found = directory.fragments(&storage, &window, true).await;
+    let found = directory.commits(&storage, &window, true).await;
     let error = found.unwrap_err().to_string();
     assert!(
         error.contains("first time 9 is after its last time 8"),

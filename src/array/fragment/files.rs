@@ -24,6 +24,10 @@ pub enum FragmentField {
     Attribute(usize),
     /// The timestamp of each cell, in fragments consolidated with timestamps.
     Timestamps,
+    /// The time at which each cell was deleted, in fragments consolidated with deletes.
+    DeleteTimestamps,
+    /// Which of the processed conditions deleted each cell, in the same fragments.
+    DeleteConditionIndex,
 }
 
 /// Where the tiles of one file lie.
@@ -99,6 +103,13 @@ impl FieldTiles {
 }
 
 impl Fragment {
+    /// The slot of a field that only some fragments have.
+    fn optional(&self, slot: Option<usize>, what: &str) -> Result<usize> {
+        slot.ok_or_else(|| {
+            Error::internal(format!("the fragment has no {what}")).with("fragment", &self.name.name)
+        })
+    }
+
     pub(super) fn layout(&self, field: FragmentField) -> Result<FieldLayout> {
         let version = self.footer.version;
         let (slot, stem, var, nullable) = match field {
@@ -120,11 +131,17 @@ impl Fragment {
                 (self.slots.attribute(i), stem, var, nullable)
             }
             FragmentField::Timestamps => {
-                let slot = self.slots.timestamps().ok_or_else(|| {
-                    Error::internal("the fragment has no timestamps")
-                        .with("fragment", &self.name.name)
-                })?;
+                let slot = self.optional(self.slots.timestamps(), "timestamps")?;
                 (slot, FileStem::timestamps(), false, false)
+            }
+            FragmentField::DeleteTimestamps => {
+                let slot = self.optional(self.slots.delete_timestamps(), "times of deletes")?;
+                (slot, FileStem::delete_timestamps(), false, false)
+            }
+            FragmentField::DeleteConditionIndex => {
+                let slot = self.slots.delete_condition_index();
+                let slot = self.optional(slot, "indexes of deletes")?;
+                (slot, FileStem::delete_condition_index(), false, false)
             }
         };
         let file = |part, sizes: &[u64], list| {

@@ -3,6 +3,7 @@
 //! A section is found by an offset in the footer; those of one request are read in one go, and kept in the metadata
 //! cache: a fragment never changes. The metadata of versions 1 and 2 are one tile, read and kept as a whole.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,9 +11,11 @@ use super::files::FieldLayout;
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
+use crate::format::commit;
 use crate::format::fragment::footer::{Footer, SectionOffsets};
 use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
 use crate::format::fragment::offsets::decode_u64s;
+use crate::format::fragment::processed_conditions::decode_processed_conditions;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::ArraySchema;
 use crate::storage::{CacheKey, FileInfo, Storage};
@@ -130,6 +133,29 @@ impl Fragment {
                 .context("file", || &path)?;
             let size = tile.data.len();
             Ok((mbrs, size))
+        };
+        storage
+            .cache()
+            .get_or_load(self.cache_key(storage, start), load)
+            .await
+            .context("fragment", || &self.name.name)
+    }
+
+    /// The names of the deletes whose effect the fragment has recorded, without folder and extension.
+    pub async fn processed_conditions(&self, storage: &Storage) -> Result<Arc<HashSet<String>>> {
+        const WHAT: &str = "processed conditions";
+        let Some(start) = self.footer.sections.processed_conditions else {
+            return Ok(Arc::default());
+        };
+        let path = self.metadata_path();
+        let load = async {
+            let range = self.section_range(storage, start, WHAT).await?;
+            let bytes = storage.read_range(&path, range).await?;
+            let tile = generic_tile::decode(&bytes, WHAT, storage.encryption_key())
+                .context("file", || &path)?;
+            let paths = decode_processed_conditions(&tile.data).context("file", || &path)?;
+            let names = paths.iter().map(|p| commit::path_name(p).to_owned());
+            Ok((names.collect(), tile.data.len().saturating_mul(2)))
         };
         storage
             .cache()

@@ -1,0 +1,152 @@
+//! Delete conditions, and which of them hit the cells of which fragment (specification: "Delete commit file").
+//!
+//! A delete of time T concerns what was written at T or before: never a fragment that starts later, nor one that has
+//! *processed* the delete, that is, was consolidated after it and records when each cell died. The subtle thing: in
+//! a fragment whose cells carry their own times and that spans T, the cells written after T stay.
+//!
+//! An update commit is read as a delete of the cells it touches, as libtiledb reads it: its values are not applied.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::directory::CommittedDelete;
+use super::fragment::Fragment;
+use crate::error::{Result, ResultExt};
+use crate::filter::generic_tile;
+use crate::format::delete_condition::Condition;
+use crate::storage::Storage;
+
+/// Delete files, or sections of fragments, read at the same time.
+const LOAD_CONCURRENCY: usize = 16;
+
+/// One delete.
+#[derive(Debug)]
+pub struct Delete {
+    /// The name of its commit.
+    pub name: String,
+    /// When it was made, in ms.
+    pub time: u64,
+    /// What a cell must satisfy to survive.
+    pub condition: Arc<Condition>,
+}
+
+/// A delete that concerns a fragment.
+#[derive(Debug, Clone)]
+pub struct PendingDelete {
+    /// The delete.
+    pub delete: Arc<Delete>,
+    /// Cells written after the delete are in the fragment, too, and stay.
+    pub by_cell_time: bool,
+}
+
+/// The deletes a snapshot applies.
+#[derive(Debug, Default)]
+pub struct Deletes {
+    /// Oldest first.
+    deletes: Vec<Arc<Delete>>,
+    /// By the name of a fragment that records deletes: those it has processed.
+    processed: HashMap<String, Arc<HashSet<String>>>,
+}
+
+impl Deletes {
+    /// Loads those that concern any of `fragments`, and no others.
+    pub(super) async fn load(
+        storage: &Storage,
+        mut committed: Vec<CommittedDelete>,
+        fragments: &[Arc<Fragment>],
+    ) -> Result<Self> {
+        let oldest = fragments.iter().map(|f| f.name.t1).min();
+        committed.retain(|delete| oldest.is_some_and(|oldest| oldest <= delete.name.t1));
+        if committed.is_empty() {
+            return Ok(Self::default());
+        }
+        let processed = load_processed(storage, fragments).await?;
+        committed.retain(|delete| {
+            let (name, time) = (&delete.name.name, delete.name.t1);
+            let pending = |f: &Arc<Fragment>| {
+                let names = processed.get(&f.name.name);
+                f.name.t1 <= time && names.is_none_or(|names| !names.contains(name))
+            };
+            fragments.iter().any(pending)
+        });
+        let deletes = stream::iter(committed)
+            .map(|delete| load(storage, delete))
+            .buffered(LOAD_CONCURRENCY)
+            .try_collect()
+            .await?;
+        Ok(Self { deletes, processed })
+    }
+
+    /// Those that concern the cells of `fragment`, oldest first.
+    pub fn of(&self, fragment: &Fragment) -> Vec<PendingDelete> {
+        let first = self
+            .deletes
+            .partition_point(|delete| delete.time < fragment.name.t1);
+        let processed = self.processed.get(&fragment.name.name);
+        self.deletes
+            .iter()
+            .skip(first)
+            .filter(|delete| processed.is_none_or(|names| !names.contains(&delete.name)))
+            .map(|delete| PendingDelete {
+                delete: Arc::clone(delete),
+                by_cell_time: fragment.footer.has_timestamps && delete.time <= fragment.name.t2,
+            })
+            .collect()
+    }
+}
+
+/// What each of `fragments` that records deletes has processed.
+async fn load_processed(
+    storage: &Storage,
+    fragments: &[Arc<Fragment>],
+) -> Result<HashMap<String, Arc<HashSet<String>>>> {
+    let mut recording = fragments.to_vec();
+    recording.retain(|fragment| fragment.footer.has_delete_metadata);
+    stream::iter(recording)
+        .map(|fragment| async move {
+            let names = fragment.processed_conditions(storage).await?;
+            Ok((fragment.name.name.clone(), names))
+        })
+        .buffered(LOAD_CONCURRENCY)
+        .try_collect()
+        .await
+}
+
+async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>> {
+    let CommittedDelete {
+        name,
+        update,
+        file,
+        inline,
+    } = delete;
+    let path = file.path();
+    let start = inline.as_ref().map_or(0, |(start, _)| *start);
+    let key = storage.cache_key(&path, start, &file.info);
+    let load = async {
+        let (what, bytes) = match inline {
+            Some((_, tile)) => ("delete condition", tile),
+            None if update => ("update condition", storage.read(&path).await?),
+            None => ("delete condition", storage.read(&path).await?),
+        };
+        let tile = generic_tile::decode(&bytes, what, storage.encryption_key())?;
+        let condition = if update {
+            Condition::decode_update(&tile.data)?
+        } else {
+            Condition::decode_delete(&tile.data)?
+        };
+        Ok((condition, tile.data.len().saturating_mul(2)))
+    };
+    let condition = storage
+        .cache()
+        .get_or_load(key, load)
+        .await
+        .context("delete", || &name.name)
+        .context("file", || path)?;
+    Ok(Arc::new(Delete {
+        time: name.t1,
+        name: name.name,
+        condition,
+    }))
+}
