@@ -1,5 +1,7 @@
 //! The coordinates of a tile's cells while they are tested and compared: keys of numbers, or bytes of strings.
 
+use arrow::buffer::MutableBuffer;
+
 use crate::array::key;
 use crate::array::subarray::DimRanges;
 use crate::array::types::{CellData, Cells};
@@ -38,29 +40,10 @@ impl DimCells {
                     negative_zeros,
                 })
             }
-            CellData::Var { offsets, data } => {
-                let starts = offsets.as_slice().as_chunks::<8>().0.iter().take(cells.len);
-                let mut checked = Vec::with_capacity(cells.len.saturating_add(1));
-                for start in starts {
-                    checked.push(usize::try_from(u64::from_le_bytes(*start))?);
-                }
-                // Tiles of old writers may count from the start of the file.
-                let first = checked.first().copied().unwrap_or(0);
-                checked
-                    .iter_mut()
-                    .for_each(|offset| *offset = offset.wrapping_sub(first));
-                checked.push(data.len());
-                if !checked.is_sorted() {
-                    return Err(Error::corrupt(format!(
-                        "the offsets of a string dimension decrease or pass the tile's {} bytes",
-                        data.len()
-                    )));
-                }
-                Ok(Self::Bytes {
-                    offsets: checked,
-                    data: data.as_slice().to_vec(),
-                })
-            }
+            CellData::Var { offsets, data } => Ok(Self::Bytes {
+                offsets: starts(offsets, cells.len, data.len())?,
+                data: data.as_slice().to_vec(),
+            }),
         }
     }
 
@@ -133,6 +116,27 @@ impl DimCells {
             _ => mask.fill(false),
         }
     }
+}
+
+/// Where each of `cells` cells starts, then the end of the last, all checked.
+pub(super) fn starts(offsets: &MutableBuffer, cells: usize, data: usize) -> Result<Vec<usize>> {
+    let stored = offsets.typed_data::<u64>().iter().take(cells);
+    let mut checked = Vec::with_capacity(cells.saturating_add(1));
+    for start in stored {
+        checked.push(usize::try_from(*start)?);
+    }
+    // Tiles of old writers may count from the start of the file.
+    let first = checked.first().copied().unwrap_or(0);
+    checked
+        .iter_mut()
+        .for_each(|offset| *offset = offset.wrapping_sub(first));
+    checked.push(data);
+    if !checked.is_sorted() {
+        return Err(Error::corrupt(format!(
+            "the offsets of strings decrease or pass the tile's {data} bytes"
+        )));
+    }
+    Ok(checked)
 }
 
 /// Which of the stored floats are -0.0; `None` if none is.

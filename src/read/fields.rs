@@ -11,11 +11,12 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use tokio::sync::OnceCell;
 
 use super::decode::{ColumnDecoder, cell_numbers_pipeline, decode_u64, fill_array};
+use super::deletes::FragmentDeletes;
 use super::fetch::{FetchList, Fetched, TileTicket};
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::types::Cells;
-use crate::error::{Error, Result};
+use crate::array::types::{Cells, ColumnType};
+use crate::error::{Error, Result, ResultExt};
 use crate::filter::Scratch;
 use crate::format::filter_list::Filter;
 use crate::format::schema::Attribute;
@@ -40,9 +41,13 @@ pub enum ColumnSource {
 pub struct FragmentScan {
     /// The fragment.
     pub fragment: Arc<Fragment>,
-    /// One source per table column the scan may need; `None` for the others.
+    /// One source per table column the scan may need; `None` for the others. Behind them, fields that deletes look at
+    /// but that no column shows.
     columns: Vec<Option<ColumnSource>>,
     needs_timestamps: bool,
+    deletes: FragmentDeletes,
+    /// The columns that deletes look at, in their order.
+    delete_columns: Vec<usize>,
     tiles: OnceCell<FragmentTiles>,
 }
 
@@ -51,6 +56,7 @@ pub struct FragmentScan {
 pub struct FragmentTiles {
     columns: Vec<Option<FieldTiles>>,
     timestamps: Option<FieldTiles>,
+    delete_times: Option<FieldTiles>,
 }
 
 impl FragmentTiles {
@@ -62,6 +68,11 @@ impl FragmentTiles {
     /// The tiles of the cells' timestamps, if the scan needs them.
     pub fn timestamps(&self) -> Option<&FieldTiles> {
         self.timestamps.as_ref()
+    }
+
+    /// The tiles of the times at which cells were deleted, if the fragment records them.
+    pub fn delete_times(&self) -> Option<&FieldTiles> {
+        self.delete_times.as_ref()
     }
 }
 
@@ -85,8 +96,81 @@ impl FragmentScan {
             fragment,
             columns,
             needs_timestamps,
+            deletes: FragmentDeletes::default(),
+            delete_columns: Vec::new(),
             tiles: OnceCell::new(),
         })
+    }
+
+    /// Prepares for the deletes that concern the fragment, and the columns they look at.
+    pub fn with_deletes(mut self, table: &ArrayTable, deletes: FragmentDeletes) -> Result<Self> {
+        let name = self.fragment.name.name.clone();
+        for field in deletes.fields() {
+            let column = self.column_of(table, *field);
+            let column = column.context("fragment", || &name)?;
+            self.delete_columns.push(column);
+        }
+        self.needs_timestamps |= deletes.needs_timestamps();
+        self.deletes = deletes;
+        Ok(self)
+    }
+
+    /// The column that shows a field as it is stored; where the array has given the name to another type, one of its own.
+    fn column_of(&mut self, table: &ArrayTable, field: FragmentField) -> Result<usize> {
+        let columns = table.types.len();
+        let shown = match field {
+            FragmentField::Dimension(d) => Some(d),
+            FragmentField::Attribute(a) => {
+                let own = self.fragment.schema.attributes.get(a);
+                let name = own.map_or("", |a| a.name.as_str());
+                let attribute = table.snapshot.schema.attribute_index(name);
+                attribute.map(|a| table.dimension_count() + a)
+            }
+            _ => None,
+        };
+        let stored =
+            |s: &ColumnSource| matches!(s, ColumnSource::Stored { field: f, .. } if *f == field);
+        if let Some(column) = shown.filter(|column| *column < columns) {
+            let source = source(table, &self.fragment, column)?;
+            if stored(&source) {
+                if let Some(place) = self.columns.get_mut(column) {
+                    *place = Some(source);
+                }
+                return Ok(column);
+            }
+        }
+        let FragmentField::Attribute(number) = field else {
+            return Err(Error::internal("a delete looks at no such field"));
+        };
+        let own = &self.fragment.schema;
+        let attribute = own.attributes.get(number);
+        let attribute = attribute.ok_or_else(|| Error::internal("there is no such attribute"))?;
+        let mut plain = attribute.clone();
+        plain.enumeration = None;
+        let ty = ColumnType::of_attribute(&plain, None, &table.options)?;
+        let version = self.fragment.footer.version;
+        let decoder = ColumnDecoder::for_attribute(
+            own,
+            number,
+            version,
+            &ty,
+            table.snapshot.storage.encryption_key(),
+        )?;
+        self.columns.push(Some(ColumnSource::Stored {
+            field,
+            decoder: Arc::new(decoder),
+        }));
+        Ok(self.columns.len() - 1)
+    }
+
+    /// The deletes that concern the fragment.
+    pub fn deletes(&self) -> &FragmentDeletes {
+        &self.deletes
+    }
+
+    /// The columns whose stored cells the deletes look at, in the order in which they expect them.
+    pub fn delete_columns(&self) -> &[usize] {
+        &self.delete_columns
     }
 
     /// The source of a table column.
@@ -114,6 +198,9 @@ impl FragmentScan {
         if self.needs_timestamps {
             fields.push(FragmentField::Timestamps);
         }
+        if self.deletes.needs_delete_times() {
+            fields.push(FragmentField::DeleteTimestamps);
+        }
         let mut loaded = self
             .fragment
             .field_tiles(storage, &fields)
@@ -127,9 +214,11 @@ impl FragmentScan {
                 _ => None,
             })
             .collect();
+        let mut next_if = |wanted: bool| if wanted { loaded.next() } else { None };
         Ok(FragmentTiles {
             columns,
-            timestamps: loaded.next(),
+            timestamps: next_if(self.needs_timestamps),
+            delete_times: next_if(self.deletes.needs_delete_times()),
         })
     }
 }
@@ -266,6 +355,16 @@ impl FragmentScan {
         }
     }
 
+    /// What [`Self::decode_cells`] gave, as Arrow.
+    pub fn to_array(&self, column: usize, cells: Cells, of: TileOf<'_>) -> Result<ArrayRef> {
+        match self.source(column)? {
+            ColumnSource::Stored { decoder, .. } => {
+                decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))
+            }
+            ColumnSource::Fill => Err(Error::internal("fill values are no cells")),
+        }
+    }
+
     /// As [`Self::decode`], without looking at cells that are not kept: they come out as NULL.
     pub fn decode_kept(
         &self,
@@ -296,7 +395,20 @@ impl FragmentScan {
             .transpose()
     }
 
-    /// The timestamps of the cells of a tile.
+    /// Asks for the times at which the cells of a tile were deleted, if the fragment records them.
+    pub fn ask_delete_times(
+        &self,
+        tiles: &FragmentTiles,
+        tile: TileIdx,
+        list: &mut FetchList,
+    ) -> Result<Option<TileTicket>> {
+        tiles
+            .delete_times()
+            .map(|field| list.tile(field, tile))
+            .transpose()
+    }
+
+    /// The timestamps of the cells of a tile, or the times at which they were deleted.
     pub fn decode_timestamps(
         &self,
         ticket: TileTicket,

@@ -53,6 +53,8 @@ metrics! {
     cells_decoded,
     /// Cells hidden by newer writes to the same coordinates.
     cells_hidden,
+    /// Cells hidden by deletes.
+    cells_deleted,
     /// Rows handed on.
     rows_out,
     /// Nanoseconds spent waiting for the storage.

@@ -1,7 +1,7 @@
 //! Reading: from a snapshot and a [`ScanSpec`] to Arrow batches.
 //!
 //! ```text
-//! ScanSpec ─► plan (fragments, tiles, units) ─► fetch (byte ranges) ─► decode ─► visibility ─► predicate ─► batches
+//! ScanSpec ─► plan (fragments, tiles, units) ─► fetch (byte ranges) ─► decode ─► visibility ─► deletes ─► predicate ─► batches
 //! ```
 //!
 //! A [`plan::ScanPlan`] is a value: it names scan units, and each unit is read on its own, in any order, by any
@@ -9,6 +9,7 @@
 
 pub mod coordinates;
 pub mod decode;
+pub mod deletes;
 pub mod dense;
 pub mod fetch;
 pub mod fields;

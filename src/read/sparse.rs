@@ -1,14 +1,15 @@
 //! Reading one sparse unit.
 //!
 //! Two rounds. The first fetches what decides: coordinates that must be tested or compared, timestamps, and the
-//! columns of the predicate (all columns if there is none). The order is law: time window, ranges, newest copy,
-//! predicate. The second fetches the other columns, only for tiles with survivors.
+//! columns of the predicate (all columns if there is none), and those that deletes look at. The order is law: time
+//! window, ranges, newest copy, deletes, predicate. The second fetches the other columns, only for tiles with survivors.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
 use super::coordinates::DimCells;
+use super::deletes::CellTimes;
 use super::fetch::{FetchList, Fetched, TileTicket};
 use super::fields::{ColumnRequest, FragmentScan, TileOf};
 use super::memory::Grant;
@@ -19,6 +20,7 @@ use super::rows::{Columns, apply_predicate, batch};
 use super::selection::Selection;
 use super::stream::ScanContext;
 use super::visibility::{ContestedTile, hide_older_copies};
+use crate::array::types::Cells;
 use crate::array::window::Visibility;
 use crate::error::{Error, Result};
 use crate::filter::Scratch;
@@ -124,13 +126,17 @@ fn tile_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> TileOf<'a> {
 /// What the first round asks for one tile.
 struct FirstRound {
     tile: TileRef,
-    /// Dimensions whose values are tested or compared, then turned into columns if those are wanted.
-    coordinates: Vec<ColumnRequest>,
+    /// Fields whose stored cells are looked at, then turned into columns if those are wanted: first dimensions that
+    /// are tested or compared, then what deletes need besides.
+    looked_at: Vec<ColumnRequest>,
+    /// How many of these are such dimensions.
+    coordinates: usize,
     /// Other columns.
     columns: Vec<ColumnRequest>,
-    /// Which of the coordinates are wanted as columns.
+    /// Which of the fields looked at are wanted as columns.
     wanted: Vec<usize>,
     timestamps: Option<TileTicket>,
+    delete_times: Option<TileTicket>,
 }
 
 /// A tile after the first round.
@@ -161,35 +167,48 @@ impl UnitReader<'_> {
         columns: &[usize],
         list: &mut FetchList,
     ) -> Result<FirstRound> {
-        let looked_at = self.looked_at(tile);
+        let scan = fragment(&self.context.plan, tile)?;
+        let mut looked_at = self.looked_at(tile);
+        let coordinates = looked_at.len();
+        let delete_columns = match tile.spared {
+            true => &[],
+            false => scan.delete_columns(),
+        };
+        for column in delete_columns {
+            if !looked_at.contains(column) {
+                looked_at.push(*column);
+            }
+        }
         let rest = columns
             .iter()
             .copied()
             .filter(|c| !looked_at.contains(c))
             .collect::<Vec<_>>();
-        // A coordinate that is read anyway serves the second round, too.
+        // What is read anyway serves the second round, too.
         let projected = |c: &usize| self.context.plan.spec.projection.contains(c);
         let wanted = looked_at
             .iter()
             .copied()
             .filter(|c| columns.contains(c) || projected(c))
             .collect();
-        let scan = fragment(&self.context.plan, tile)?;
         let partly = scan.fragment.visibility == Visibility::ByCell;
         let tiles = scan
             .tiles(&self.context.plan.spec.table.snapshot.storage)
             .await?;
-        let timestamps = if self.unit.resolve || partly {
+        let by_time = !tile.spared && scan.deletes().needs_timestamps();
+        let timestamps = if self.unit.resolve || partly || by_time {
             scan.ask_timestamps(tiles, tile.tile, list)?
         } else {
             None
         };
         Ok(FirstRound {
             tile: *tile,
-            coordinates: self.ask(tile, &looked_at, list).await?,
+            coordinates,
+            timestamps,
+            delete_times: scan.ask_delete_times(tiles, tile.tile, list)?,
+            looked_at: self.ask(tile, &looked_at, list).await?,
             columns: self.ask(tile, &rest, list).await?,
             wanted,
-            timestamps,
         })
     }
 
@@ -219,9 +238,12 @@ impl UnitReader<'_> {
     fn decoded_bytes(&self, request: &FirstRound, later: &[ColumnRequest]) -> Result<usize> {
         let scan = fragment(&self.context.plan, &request.tile)?;
         let cells = request.tile.cells;
-        let mut bytes = cells.saturating_mul(if self.unit.resolve { 40 } else { 1 });
+        let per_cell = if self.unit.resolve { 40 } else { 1 };
+        // Two times and a few marks.
+        let per_cell = per_cell + if request.tile.spared { 0 } else { 20 };
+        let mut bytes = cells.saturating_mul(per_cell);
         for column in request
-            .coordinates
+            .looked_at
             .iter()
             .chain(&request.columns)
             .chain(later)
@@ -250,9 +272,9 @@ fn decide(
     let mut states = Vec::with_capacity(requests.len());
     let mut contested = Vec::new();
     for request in requests {
-        let (columns, cells) = decode_tile(context, unit, &request, fetched, scratch)?;
-        states.push((request.tile, columns));
-        contested.push(cells);
+        let decoded = decode_tile(context, unit, &request, fetched, scratch)?;
+        states.push((request.tile, decoded.columns, decoded.survivors));
+        contested.push(decoded.cells);
     }
     if unit.resolve {
         let hidden = hide_older_copies(&mut contested)?;
@@ -261,7 +283,11 @@ fn decide(
     states
         .into_iter()
         .zip(contested)
-        .map(|((tile, columns), cells)| {
+        .map(|((tile, columns, survivors), mut cells)| {
+            if let Some(survivors) = survivors {
+                let deleted = keep_survivors(survivors, &mut cells.mask);
+                context.metrics.cells_deleted.add(deleted);
+            }
             let selection = if cells.mask.is_empty() {
                 Selection::all(tile.cells)
             } else {
@@ -277,14 +303,37 @@ fn decide(
         .collect()
 }
 
-/// Decodes one tile, and marks its cells that lie in the window and the ranges. No marks: all of them do.
+/// Clears the marks of deleted cells, and counts them. No marks stand for all.
+fn keep_survivors(survivors: Vec<bool>, mask: &mut Vec<bool>) -> usize {
+    if mask.is_empty() {
+        *mask = survivors;
+        return mask.iter().filter(|mark| !**mark).count();
+    }
+    let mut deleted = 0;
+    for (mark, survives) in mask.iter_mut().zip(survivors) {
+        deleted += usize::from(*mark & !survives);
+        *mark &= survives;
+    }
+    deleted
+}
+
+/// A tile after its first round is decoded.
+struct Decoded {
+    columns: Columns,
+    /// The cells that lie in the window and the ranges; no marks: all of them do.
+    cells: ContestedTile,
+    /// The cells that no delete hits, if there are deletes.
+    survivors: Option<Vec<bool>>,
+}
+
+/// Decodes one tile, and marks its cells that lie in the window and the ranges, and those that are not deleted.
 fn decode_tile(
     context: &ScanContext,
     unit: &SparseUnit,
     request: &FirstRound,
     fetched: &Fetched,
     scratch: &mut Scratch,
-) -> Result<(Columns, ContestedTile)> {
+) -> Result<Decoded> {
     let plan = &context.plan;
     let scan = fragment(plan, &request.tile)?;
     let of = tile_of(plan, &request.tile);
@@ -304,33 +353,45 @@ fn decode_tile(
         let (start, end) = (window.start.0, window.end_or_now().0);
         mask.extend(timestamps.iter().map(|time| (start..=end).contains(time)));
     }
-    let mut columns = Vec::new();
+    let mut stored = Vec::with_capacity(request.looked_at.len());
+    for field in &request.looked_at {
+        stored.push((
+            field.column,
+            scan.decode_cells(field, fetched, of, scratch)?,
+        ));
+    }
     let mut dims = Vec::new();
-    for coordinate in &request.coordinates {
-        let d = coordinate.column;
-        let cells = scan.decode_cells(coordinate, fetched, of, scratch)?;
-        let (Some(dimension), Some(ty)) = (
-            scan.fragment.schema.dimensions.get(d),
-            plan.spec.table.types.get(d),
-        ) else {
+    for (d, cells) in stored.iter().take(request.coordinates) {
+        let Some(dimension) = scan.fragment.schema.dimensions.get(*d) else {
             return Err(Error::internal(format!("there is no dimension {d}")));
         };
-        let looked_at = DimCells::new(dimension.datatype, &cells).map_err(|e| {
+        let looked_at = DimCells::new(dimension.datatype, cells).map_err(|e| {
             e.with("dimension", &dimension.name)
                 .with("fragment", &scan.fragment.name.name)
         })?;
         mask.resize(of.cells, true);
-        looked_at.mark_inside(subarray.dim(d), &mut mask);
-        if request.wanted.contains(&d) {
-            let array = ty.to_array(cells).map_err(|e| {
-                e.with("dimension", &dimension.name)
-                    .with("data tile", request.tile.tile.0)
-                    .with("fragment", &scan.fragment.name.name)
-            })?;
-            metrics.bytes_decoded.add(array.get_array_memory_size());
-            columns.push((d, array));
-        }
+        looked_at.mark_inside(subarray.dim(*d), &mut mask);
         dims.push(looked_at);
+    }
+    let delete_times = request
+        .delete_times
+        .map(|ticket| scan.decode_timestamps(ticket, fetched, of, scratch))
+        .transpose()?;
+    let times = CellTimes {
+        written: timestamps.as_deref(),
+        deleted: delete_times.as_deref(),
+    };
+    let survivors = match request.tile.spared {
+        true => None,
+        false => Some(survivors(plan, scan, &stored, times, of)?),
+    };
+    let mut columns = Vec::new();
+    for (column, cells) in stored {
+        if request.wanted.contains(&column) {
+            let array = scan.to_array(column, cells, of)?;
+            metrics.bytes_decoded.add(array.get_array_memory_size());
+            columns.push((column, array));
+        }
     }
     for column in &request.columns {
         let array = scan.decode(column, fetched, of, scratch)?;
@@ -344,7 +405,35 @@ fn decode_tile(
         dims: if unit.resolve { dims } else { Vec::new() },
         mask,
     };
-    Ok((columns, contested))
+    Ok(Decoded {
+        columns,
+        cells: contested,
+        survivors,
+    })
+}
+
+/// Which cells of a tile no delete hits.
+fn survivors(
+    plan: &ScanPlan,
+    scan: &FragmentScan,
+    stored: &[(usize, Cells)],
+    times: CellTimes<'_>,
+    of: TileOf<'_>,
+) -> Result<Vec<bool>> {
+    let find = |column: &usize| {
+        let found = stored.iter().find(|(c, _)| c == column);
+        let found = found.map(|(_, cells)| cells);
+        found.ok_or_else(|| Error::internal("a field of a delete was not decoded"))
+    };
+    let fields = scan.delete_columns().iter().map(find);
+    let fields = fields.collect::<Result<Vec<_>>>()?;
+    let end = plan.spec.table.snapshot.window.end_or_now().0;
+    scan.deletes()
+        .survivors(&fields, times, end, of.cells)
+        .map_err(|e| {
+            e.with("data tile", of.tile.0)
+                .with("fragment", &scan.fragment.name.name)
+        })
 }
 
 /// The rows of each tile as a batch.

@@ -114,6 +114,9 @@ impl TileDbSource {
         if counts.tiles_entangled > 0 {
             lines.push(("entangled", counts.tiles_entangled.to_string()));
         }
+        if counts.deletes > 0 {
+            lines.push(("deletes", counts.deletes.to_string()));
+        }
         lines.push(("partitions", self.partitions.len().to_string()));
         if let Some(fetch) = self.fetch {
             lines.push(("fetch", fetch.to_string()));

@@ -199,6 +199,11 @@ impl ColumnDecoder {
         scratch: &mut Scratch,
     ) -> Result<ArrayRef> {
         let cells = self.decode_cells(tile, cells, var_bytes, scratch)?;
+        self.to_array(cells)
+    }
+
+    /// Turns what [`Self::decode_cells`] gave into an array.
+    pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
         self.ty
             .to_array(cells)
             .and_then(|array| self.without_unexpected_nulls(array))

@@ -332,6 +332,7 @@ mod tests {
             tile: TileIdx(i as u64),
             cells: *cells as usize,
             covered: false,
+            spared: true,
         };
         boxes.iter().enumerate().map(tile).collect()
     }

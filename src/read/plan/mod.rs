@@ -30,6 +30,8 @@ pub struct PlanCounts {
     pub tiles_pruned: u64,
     /// Tiles whose cells must be compared with those of other tiles.
     pub tiles_entangled: u64,
+    /// Deletes that concern the fragments that are read, and that these have not processed.
+    pub deletes: u64,
 }
 
 /// The kind of units.

@@ -10,9 +10,10 @@ use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::key;
 use crate::array::subarray::{DimRanges, Subarray};
 use crate::array::window::Visibility;
-use crate::error::Result;
+use crate::error::{Result, ResultExt};
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::{ArraySchema, CellValNum};
+use crate::read::deletes::{self, FragmentDeletes};
 use crate::read::fields::FragmentScan;
 use crate::read::spec::ScanSpec;
 
@@ -30,6 +31,8 @@ pub struct TileRef {
     pub cells: usize,
     /// The MBR lies inside the subarray: no cell needs a test.
     pub covered: bool,
+    /// The MBR proves that no delete hits a cell.
+    pub spared: bool,
 }
 
 /// Tiles read together.
@@ -91,6 +94,7 @@ impl SparsePlan {
             candidates.push(Candidates { mbrs, tiles });
             fragments.push(fragment);
         }
+        let deletes = self.deletes(&fragments, &mut candidates)?;
         let units = self.units(&fragments, &candidates)?;
         let resolves = units.iter().any(|u| u.resolve);
         let tested = |column: usize| {
@@ -103,7 +107,11 @@ impl SparsePlan {
         let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, resolves);
         let fragments = fragments
             .into_iter()
-            .map(|f| FragmentScan::new(&table, f, &needed, needs_timestamps))
+            .zip(deletes)
+            .map(|(fragment, deletes)| {
+                FragmentScan::new(&table, fragment, &needed, needs_timestamps)?
+                    .with_deletes(&table, deletes)
+            })
             .collect::<Result<Vec<_>>>()?;
         Ok(ScanPlan {
             spec: self.spec.clone(),
@@ -113,6 +121,31 @@ impl SparsePlan {
             exact_rows,
             max_rows,
         })
+    }
+
+    /// The deletes of each fragment; marks the tiles that none of them can hit.
+    fn deletes(
+        &mut self,
+        fragments: &[Arc<Fragment>],
+        candidates: &mut [Candidates],
+    ) -> Result<Vec<FragmentDeletes>> {
+        let snapshot = &self.spec.table.snapshot;
+        let pending = fragments
+            .iter()
+            .map(|f| snapshot.deletes.of(f))
+            .collect::<Vec<_>>();
+        self.counts.deletes = deletes::distinct(pending.iter().flatten());
+        let mut all = Vec::with_capacity(fragments.len());
+        for ((fragment, pending), candidates) in fragments.iter().zip(&pending).zip(candidates) {
+            let deletes = FragmentDeletes::new(&snapshot.schema, fragment, pending)
+                .context("fragment", || &fragment.name.name)?;
+            let mbrs = &candidates.mbrs;
+            for tile in &mut candidates.tiles {
+                tile.spared = deletes.spare(|d| mbrs.range(tile.tile.get(), d));
+            }
+            all.push(deletes);
+        }
+        Ok(all)
     }
 
     /// The tiles of a fragment whose MBR the subarray touches.
@@ -156,6 +189,7 @@ impl SparsePlan {
                     tile: idx,
                     cells,
                     covered,
+                    spared: true,
                 });
             }
         }
@@ -228,7 +262,7 @@ impl SparsePlan {
         let max = tiles().fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64));
         let exact = !resolves
             && self.spec.predicate.is_none()
-            && tiles().all(|t| t.covered)
+            && tiles().all(|t| t.covered && t.spared)
             && fragments.iter().all(|f| f.visibility == Visibility::Whole);
         (exact.then_some(max), max)
     }

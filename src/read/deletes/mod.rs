@@ -1,0 +1,303 @@
+//! The deletes of one fragment, applied to the cells of a tile.
+//!
+//! Conditions are evaluated on the stored values of the fragment's own fields, after the newest copy of each cell is
+//! known and before the predicate: a deleted cell still hides the older ones below it. What is kept here is the
+//! answer for every cell; the caller joins it to what is visible.
+//!
+//! The subtle thing is a field the fragment does not have, because its attribute was added later. libtiledb then
+//! takes the comparison for false, and in an OR it forgets the alternatives before it, too; so do we, for an array
+//! must not have more cells here than there.
+
+mod compare;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use self::compare::{CellTest, TestedCells};
+use crate::array::deletes::PendingDelete;
+use crate::array::fragment::{Fragment, FragmentField};
+use crate::array::types::{Cells, check_memory};
+use crate::error::{Error, Result, ResultExt};
+use crate::format::delete_condition::{Condition, Test};
+use crate::format::schema::ArraySchema;
+
+/// The deletes that concern a fragment.
+#[derive(Debug, Default)]
+pub struct FragmentDeletes {
+    conditions: Vec<Compiled>,
+    /// The fields looked at, each once.
+    fields: Vec<FragmentField>,
+    /// The fragment says of each cell when it was deleted.
+    recorded: bool,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    tree: Node,
+    /// Cells written after this time stay.
+    until: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Node {
+    /// Of the field with this number among those looked at.
+    Test(usize, CellTest),
+    /// Of a field the fragment does not have.
+    Missing,
+    All(Vec<Node>),
+    Any(Vec<Node>),
+}
+
+/// What is known of the cells of a tile besides the fields that are tested.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CellTimes<'a> {
+    /// When each was written, if the fragment says so.
+    pub written: Option<&'a [u64]>,
+    /// When each was deleted, if the fragment says so.
+    pub deleted: Option<&'a [u64]>,
+}
+
+impl FragmentDeletes {
+    /// Makes the conditions of `pending` ready for a fragment of an array that now has the schema `array`.
+    pub fn new(
+        array: &ArraySchema,
+        fragment: &Fragment,
+        pending: &[PendingDelete],
+    ) -> Result<Self> {
+        let mut deletes = Self {
+            recorded: fragment.footer.has_delete_metadata,
+            ..Self::default()
+        };
+        for PendingDelete {
+            delete,
+            by_cell_time,
+        } in pending
+        {
+            let tree = deletes
+                .compile(array, &fragment.schema, &delete.condition)
+                .context("delete", || &delete.name)?;
+            deletes.conditions.push(Compiled {
+                tree,
+                until: by_cell_time.then_some(delete.time),
+            });
+        }
+        if deletes.fields.is_empty() && !deletes.conditions.is_empty() {
+            // Where nothing of a tile is read, the number of its cells would be believed.
+            deletes.fields.push(FragmentField::Dimension(0));
+        }
+        Ok(deletes)
+    }
+
+    fn compile(
+        &mut self,
+        array: &ArraySchema,
+        own: &ArraySchema,
+        condition: &Condition,
+    ) -> Result<Node> {
+        let nodes = |this: &mut Self, nodes: &[Condition]| {
+            let nodes = nodes.iter().map(|n| this.compile(array, own, n));
+            nodes.collect::<Result<Vec<_>>>()
+        };
+        Ok(match condition {
+            Condition::Test { field, test } => self.compile_test(array, own, field, test)?,
+            Condition::All(children) => Node::All(nodes(self, children)?),
+            Condition::Any(children) => Node::Any(nodes(self, children)?),
+        })
+    }
+
+    fn compile_test(
+        &mut self,
+        array: &ArraySchema,
+        own: &ArraySchema,
+        name: &str,
+        test: &Test,
+    ) -> Result<Node> {
+        let known = array.dimension_index(name).is_some() || array.attribute_index(name).is_some();
+        if !known {
+            return Err(Error::unsupported(format!(
+                "cells are deleted by the attribute \"{name}\", which the array's schema no longer has; \
+                 open the array at a time when it had, by the option 'tiledb.timestamp'"
+            )));
+        }
+        let attribute = || {
+            let index = own.attribute_index(name)?;
+            let attribute = own.attributes.get(index)?;
+            let field = FragmentField::Attribute(index);
+            Some((field, attribute.datatype, attribute.cell_val_num))
+        };
+        let dimension = || {
+            let index = own.dimension_index(name)?;
+            let dimension = own.dimensions.get(index)?;
+            let field = FragmentField::Dimension(index);
+            Some((field, dimension.datatype, dimension.cell_val_num))
+        };
+        let Some((field, datatype, cells)) = dimension().or_else(attribute) else {
+            return Ok(Node::Missing);
+        };
+        let test = CellTest::new(datatype, cells, test).context("field", || name.to_owned())?;
+        let number = self.fields.iter().position(|f| *f == field);
+        let number = number.unwrap_or_else(|| {
+            self.fields.push(field);
+            self.fields.len() - 1
+        });
+        Ok(Node::Test(number, test))
+    }
+
+    /// Whether every cell of a tile survives, as the bounds of its coordinates prove; `range` gives those of a
+    /// dimension. Deletes by dimensions alone, as by time, cost nothing where they hit nothing.
+    pub fn spare<'a>(&self, range: impl Fn(usize) -> (&'a [u8], &'a [u8])) -> bool {
+        let bounds = |field: usize, test: &CellTest| match self.fields.get(field) {
+            Some(FragmentField::Dimension(d)) => {
+                let (lo, hi) = range(*d);
+                test.between(lo, hi)
+            }
+            _ => None,
+        };
+        let mut trees = self.conditions.iter().map(|c| &c.tree);
+        !self.recorded && trees.all(|tree| tree.holds(&bounds) == Some(true))
+    }
+
+    /// The fields whose stored cells must be at hand.
+    pub fn fields(&self) -> &[FragmentField] {
+        &self.fields
+    }
+
+    /// Whether the time at which each cell was written must be at hand.
+    pub fn needs_timestamps(&self) -> bool {
+        self.conditions.iter().any(|c| c.until.is_some())
+    }
+
+    /// Whether the time at which each cell was deleted must be at hand.
+    pub fn needs_delete_times(&self) -> bool {
+        self.recorded
+    }
+
+    /// Which of `count` cells survive until the time `end`; `fields` are the cells of [`Self::fields`], in order.
+    pub fn survivors(
+        &self,
+        fields: &[&Cells],
+        times: CellTimes<'_>,
+        end: u64,
+        count: usize,
+    ) -> Result<Vec<bool>> {
+        let missing = || Error::internal("the times of cells were not read");
+        check_memory(count)?;
+        let mut keep = vec![true; count];
+        if self.recorded {
+            let deleted = times.deleted.ok_or_else(missing)?;
+            for (keep, deleted) in keep.iter_mut().zip(deleted) {
+                *keep = *deleted > end || *deleted == u64::MAX;
+            }
+        }
+        let fields = fields.iter().map(|cells| TestedCells::new(cells));
+        let mut work = Work {
+            fields: fields.collect::<Result<_>>()?,
+            answers: vec![false; count],
+        };
+        for condition in &self.conditions {
+            let Some(until) = condition.until else {
+                condition.tree.and_into(&mut keep, &mut work)?;
+                continue;
+            };
+            let mut survives = vec![true; count];
+            condition.tree.and_into(&mut survives, &mut work)?;
+            let written = times.written.ok_or_else(missing)?.iter();
+            for ((keep, survives), written) in keep.iter_mut().zip(survives).zip(written) {
+                *keep &= survives | (*written > until);
+            }
+        }
+        Ok(keep)
+    }
+}
+
+/// What all comparisons of a tile share.
+struct Work<'a> {
+    fields: Vec<TestedCells<'a>>,
+    /// The answers of one comparison.
+    answers: Vec<bool>,
+}
+
+impl Work<'_> {
+    fn answers(&mut self, field: usize, test: &CellTest) -> Result<&[bool]> {
+        let cells = self.fields.get(field);
+        let cells = cells.ok_or_else(|| Error::internal("a field of a delete was not read"))?;
+        test.answer(cells, &mut self.answers);
+        Ok(&self.answers)
+    }
+}
+
+impl Node {
+    /// What holds for every cell of a tile, where `bounds` tells it of a comparison.
+    fn holds(&self, bounds: &impl Fn(usize, &CellTest) -> Option<bool>) -> Option<bool> {
+        match self {
+            Self::Test(field, test) => bounds(*field, test),
+            Self::Missing => Some(false),
+            Self::All(nodes) => {
+                let mut all = Some(true);
+                for node in nodes {
+                    all = match (all, node.holds(bounds)) {
+                        (Some(false), _) | (_, Some(false)) => Some(false),
+                        (Some(true), Some(true)) => Some(true),
+                        _ => None,
+                    };
+                }
+                all
+            }
+            Self::Any(nodes) => {
+                let mut any = Some(false);
+                for node in nodes {
+                    any = match (any, node.holds(bounds)) {
+                        _ if matches!(node, Self::Missing) => Some(false),
+                        (Some(true), _) | (_, Some(true)) => Some(true),
+                        (Some(false), Some(false)) => Some(false),
+                        _ => None,
+                    };
+                }
+                any
+            }
+        }
+    }
+
+    /// Clears what does not hold.
+    fn and_into(&self, all: &mut [bool], work: &mut Work<'_>) -> Result<()> {
+        match self {
+            Self::Test(field, test) => {
+                let answers = work.answers(*field, test)?;
+                all.iter_mut().zip(answers).for_each(|(a, b)| *a &= *b);
+            }
+            Self::Missing => all.fill(false),
+            Self::All(nodes) => nodes.iter().try_for_each(|n| n.and_into(all, work))?,
+            Self::Any(nodes) => {
+                let mut any = vec![false; all.len()];
+                nodes.iter().try_for_each(|n| n.or_into(&mut any, work))?;
+                all.iter_mut().zip(any).for_each(|(a, b)| *a &= b);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets what holds.
+    fn or_into(&self, any: &mut [bool], work: &mut Work<'_>) -> Result<()> {
+        match self {
+            Self::Test(field, test) => {
+                let answers = work.answers(*field, test)?;
+                any.iter_mut().zip(answers).for_each(|(a, b)| *a |= *b);
+            }
+            Self::Missing => any.fill(false),
+            Self::All(nodes) => {
+                let mut all = vec![true; any.len()];
+                nodes.iter().try_for_each(|n| n.and_into(&mut all, work))?;
+                any.iter_mut().zip(all).for_each(|(a, b)| *a |= b);
+            }
+            Self::Any(nodes) => nodes.iter().try_for_each(|n| n.or_into(any, work))?,
+        }
+        Ok(())
+    }
+}
+
+/// How many different deletes concern any of the fragments.
+pub fn distinct<'a>(pending: impl Iterator<Item = &'a PendingDelete>) -> u64 {
+    let names: std::collections::HashSet<_> = pending.map(|p| Arc::as_ptr(&p.delete)).collect();
+    names.len() as u64
+}
