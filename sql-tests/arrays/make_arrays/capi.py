@@ -37,7 +37,7 @@ OPTIONS = {
     "quality": (6, C.c_float), "format": (7, C.c_uint8), "lossless": (8, C.c_uint8),
 }
 LAYOUTS = {"row": 0, "col": 1, "global": 2, "unordered": 3, "hilbert": 4}
-READ, WRITE, DELETE = 0, 1, 2
+READ, WRITE, DELETE, UPDATE = 0, 1, 2, 3
 
 
 class TileDBError(Exception):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from capi import DELETE, FILTERS, LAYOUTS, LIB, OPTIONS, READ, TYPE_NAMES, TYPES, VAR, WRITE, Ctx, Range, make_config, ptr, raw
+from capi import DELETE, FILTERS, LAYOUTS, LIB, OPTIONS, READ, TYPE_NAMES, TYPES, UPDATE, VAR, WRITE, Ctx, Range, make_config, ptr, raw
 
 
 @dataclass
@@ -314,17 +314,54 @@ class Array:
         self.ctx("query_finalize", query)
         self.close(arr)
 
+    def update(self, ts, condition, **values):
+        """UPDATE SET … WHERE: experimental in libtiledb, needs the setting `sm.allow_updates_experimental`."""
+        arr = self.open(UPDATE, end=ts)
+        query, keep = self.ctx.new("query_alloc", arr, C.c_int(UPDATE)), []
+        self.ctx("query_set_condition", query, self._condition(condition, keep))
+        for name, value in values.items():
+            f = next(f for f in self.spec.attrs if f.name == name)
+            keep.append(raw(to_bytes(f.type, value if isinstance(value, str) else [value])))
+            self.ctx("query_add_update_value", query, name.encode(), ptr(keep[-1]), C.c_uint64(len(keep[-1])))
+        self.ctx("query_submit", query)
+        self.ctx("query_finalize", query)
+        self.close(arr)
+
     def _condition(self, condition, keep):
+        """A leaf is `(field, op, value)`, `op` one of the six comparisons, `in` or `not in`. Enumerated fields are compared by
+        label, with `("code", field, op, value)` by code; `None` as a value is a test for NULL."""
         name, *rest = condition
         if name in ("and", "or"):
             parts = [self._condition(c, keep) for c in rest]
-            return self.ctx.new("query_condition_combine", *parts, C.c_int(["and", "or"].index(name)))
-        op, value = rest
-        tdb_type = next(f.type for f in [*self.spec.dims, *self.spec.attrs] if f.name == name)
-        buf = raw(to_bytes(tdb_type, value if isinstance(value, str) else [value]))
-        keep.append(buf)
-        leaf = self.ctx.new("query_condition_alloc")
-        self.ctx("query_condition_init", leaf, name.encode(), ptr(buf), C.c_uint64(len(buf)), C.c_int(["<", "<=", ">", ">=", "==", "!="].index(op)))
+            whole = parts[0]
+            for part in parts[1:]:
+                whole = self.ctx.new("query_condition_combine", whole, part, C.c_int(["and", "or"].index(name)))
+            return whole
+        by_code = name == "code"
+        name, op, value = rest if by_code else condition
+        f = next(f for f in [*self.spec.dims, *self.spec.attrs] if f.name == name)
+        tdb_type = f.type
+        if getattr(f, "enum", None) and not by_code:
+            tdb_type = next(e.type for e in self.spec.enums if e.name == f.enum)
+
+        def as_raw(v):
+            return to_bytes(tdb_type, v if isinstance(v, (str, bytes)) else [v])
+
+        code = C.c_int(["<", "<=", ">", ">=", "==", "!=", "in", "not in"].index(op))
+        if op in ("in", "not in"):
+            members = [as_raw(v) for v in value]
+            data = np.frombuffer(b"".join(members) + b"\0", dtype="u1")[:-1]
+            starts = np.cumsum([0] + [len(m) for m in members])[:-1].astype("<u8")
+            keep += [data, starts]
+            leaf = self.ctx.new("query_condition_alloc_set_membership", name.encode(), ptr(data), C.c_uint64(len(data)), ptr(starts), C.c_uint64(starts.nbytes), code)
+        else:
+            leaf = self.ctx.new("query_condition_alloc")
+            data = None if value is None else np.frombuffer(as_raw(value) + b"\0", dtype="u1")[:-1]
+            keep.append(data)
+            address, size = (None, 0) if data is None else (ptr(data), len(data))
+            self.ctx("query_condition_init", leaf, name.encode(), address, C.c_uint64(size), code)
+        if by_code:
+            self.ctx("query_condition_set_use_enumeration", leaf, C.c_int(0))
         return leaf
 
     def put_metadata(self, ts, **items):
