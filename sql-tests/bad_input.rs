@@ -22,7 +22,6 @@ pub fn trials() -> Vec<Trial> {
         trial("bad_input::future_schema", || block_on(future_schema())),
         trial("bad_input::future_fragment", || block_on(future_fragment())),
         trial("bad_input::past_array", || block_on(past_array())),
-        trial("bad_input::deletes", || block_on(deletes())),
         trial("bad_input::missing_parts", || block_on(missing_parts())),
         trial("bad_input::names", || block_on(names())),
     ]
@@ -276,17 +275,6 @@ async fn past_array() -> Result<(), Failed> {
         read_files(&files, ALL).await,
         &["format version 0", "older than 1", "__schema/"],
     )
-}
-
-async fn deletes() -> Result<(), Failed> {
-    for array in ["delete_simple", "delete_commits_consolidated"] {
-        let path = golden::folder().join(array);
-        let words = ["delete", "tiledb.timestamp", "__commits/", array];
-        refused(array, read(&path, &[], ALL).await, &words)?;
-        // Before the delete the array is readable.
-        read(&path, &[("timestamp", "1000")], ALL).await?;
-    }
-    Ok(())
 }
 
 async fn missing_parts() -> Result<(), Failed> {

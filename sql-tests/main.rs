@@ -15,6 +15,7 @@
     reason = "a test stops at the first surprise, and nobody links against it"
 )]
 
+mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod encryption;
@@ -63,6 +64,7 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(golden::trials());
     trials.extend(slt::trials());
+    trials.extend(bad_deletes::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(encryption::trials());

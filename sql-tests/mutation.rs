@@ -24,7 +24,9 @@ use crate::trial;
 use crate::workshop::{Files, plain_tile};
 
 /// Diverse ones: dense and sparse, fixed and var-sized, NULLs, strings, enumerations, evolution, consolidation.
-const ARRAYS: [&str; 20] = [
+const ARRAYS: [&str; 22] = [
+    "delete_consolidated_twice",
+    "delete_trees_overwritten",
     "dense_overlapping",
     "dense_nullable_var",
     "weather_stations",

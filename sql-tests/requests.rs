@@ -29,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         trial("requests::nothing_matches", || block_on(nothing_matches())),
         trial("requests::dense_slice", || block_on(dense_slice())),
+        trial("requests::deletes", || block_on(deletes())),
         trial("requests::memory_as_files", || block_on(memory_as_files())),
     ]
 }
@@ -139,6 +140,8 @@ async fn again() -> Result<(), Failed> {
         "fragment_metadata_consolidated",
         "enum_values",
         "dense_overlapping",
+        "delete_many",
+        "delete_consolidated_twice",
     ] {
         let first = Logged::open(array).await?;
         let rows = first.ctx.sql("SELECT * FROM t").await?.count().await?;
@@ -323,6 +326,65 @@ async fn dense_slice() -> Result<(), Failed> {
     // Coordinates of dense cells are computed, not read.
     let requests = table.query("SELECT y, x FROM t", 64).await?;
     expect("ranges", &data(&requests), &Vec::new())
+}
+
+/// A delete costs one small read when the array is opened, and the fields it looks at; nothing once it is processed.
+async fn deletes() -> Result<(), Failed> {
+    // Schema, footer, delete; the delete inside a .con file is at hand with it; one of three deletes is not processed,
+    // which the section of processed conditions tells.
+    for (array, gets, ranges) in [
+        ("delete_simple", 2, 0),
+        ("delete_commits_consolidated", 2, 0),
+        ("delete_nothing", 2, 0),
+        ("delete_consolidated_twice", 2, 1),
+    ] {
+        let table = Logged::open(array).await?;
+        let requests = table.log.entries();
+        let count = |kind| count_of(&requests, kind);
+        expect(
+            &format!("files of {array}"),
+            &count(RequestKind::Get),
+            &gets,
+        )?;
+        expect(
+            &format!("sections of {array}"),
+            &count(RequestKind::Range),
+            &ranges,
+        )?;
+    }
+    let files = |requests: &[Request]| {
+        let files = data(requests).into_iter().map(|(file, _)| file);
+        files.collect::<Vec<String>>()
+    };
+    // Deleted by `a`, which no one else asks for; what is asked for and tested, too, is read once.
+    let table = Logged::open("delete_simple").await?;
+    let requests = table.query("SELECT d FROM t", 28).await?;
+    expect(
+        "files",
+        &files(&requests),
+        &vec!["a0.tdb".into(), "d0.tdb".into()],
+    )?;
+    let requests = table.query("SELECT a FROM t WHERE a > 3", 24).await?;
+    expect("files", &files(&requests), &vec!["a0.tdb".into()])?;
+    let requests = table.query("SELECT count(*) FROM t", 1).await?;
+    expect("files", &files(&requests), &vec!["a0.tdb".into()])?;
+    // By a dimension, out of the reach of every tile: as if there were no delete.
+    let table = Logged::open("delete_nothing").await?;
+    let requests = table.query("SELECT count(*) FROM t", 1).await?;
+    expect("files", &files(&requests), &Vec::new())?;
+    let requests = table.query("SELECT a FROM t", 120).await?;
+    let column = vec!["a0.tdb".to_owned(), "a0_validity.tdb".to_owned()];
+    expect("files", &files(&requests), &column)?;
+    // Newer than every delete that is left: what is recorded decides alone.
+    let table = Logged::open("delete_consolidated").await?;
+    let requests = table.query("SELECT a FROM t", 29).await?;
+    let found = files(&requests);
+    expect(
+        "recorded times",
+        &found.contains(&"dt.tdb".to_owned()),
+        &true,
+    )?;
+    expect("conditions", &found.contains(&"dci.tdb".to_owned()), &false)
 }
 
 /// An object store answers with the same requests as the file system.

@@ -324,7 +324,7 @@ fn failures(place: &Place) -> Result<(), Failed> {
             vec!["encrypted"],
         ),
         (
-            format!("SELECT * FROM '{}'", path("delete_simple")),
+            format!("SELECT * FROM '{}'", path("delete_dropped")),
             vec!["delete"],
         ),
         (

@@ -90,7 +90,7 @@ impl Files {
         for (path, bytes) in &mut plain.0 {
             if path.ends_with(METADATA_FILE) {
                 *bytes = self.plain_metadata(bytes);
-            } else if path.starts_with("__schema/") {
+            } else if path.starts_with("__schema/") || path.ends_with(".del") {
                 *bytes = plain_tile(&contents(bytes));
             }
         }
