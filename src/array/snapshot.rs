@@ -240,6 +240,14 @@ async fn load_consolidated_footers(
     Ok(footers)
 }
 
+/// A fragment's footer, the schema it names, and where it starts in the metadata file, if it was read from there.
+#[derive(Debug, Clone)]
+struct OpenedFooter {
+    footer: Arc<Footer>,
+    schema: Arc<ArraySchema>,
+    start: Option<u64>,
+}
+
 async fn open_fragment(
     storage: &Storage,
     directory: &ArrayDirectory,
@@ -248,43 +256,20 @@ async fn open_fragment(
 ) -> Result<Fragment> {
     let path = format!("{}/{METADATA_FILE}", fragment.folder);
     let key = storage.cache_key(&path, u64::MAX, &fragment.commit);
-    let versions = fragment.name.fragment_versions();
     let load = async {
-        let old_schema = if *versions.end() < SCHEMA_NAMED_SINCE {
-            let file = directory.schema_named(OLD_SCHEMA_NAME)?;
-            Some(load_schema(storage, file).await?.schema)
-        } else {
-            None
-        };
-        if let Some(schema) = old_schema.as_ref().filter(|_| fragment.name.uuid_first) {
-            let dense = !fragment.has_coords_file;
-            let metadata = load_monolithic(storage, &path, &fragment.commit, schema, dense).await?;
-            let footer = Arc::clone(&metadata.footer);
-            let size = footer.file_sizes.len().saturating_mul(16);
-            return Ok(((footer, Arc::clone(schema), None), size));
-        }
-        let (bytes, start) = match &consolidated_footer {
-            Some(footer) => (footer.to_vec(), None),
-            None => {
-                let schema = old_schema.as_deref();
-                let (bytes, start) = read_footer(storage, &path, &versions, schema).await?;
-                (bytes, Some(start))
-            }
-        };
-        let (_, schema_name) = Footer::peek_schema_name(&bytes)?;
-        let schema = load_schema(storage, directory.schema_named(&schema_name)?)
-            .await?
-            .schema;
-        let footer = Footer::decode(&bytes, &schema)?;
-        let size = bytes.len().saturating_mul(2);
-        Ok(((Arc::new(footer), schema, start), size))
+        let opened = load_footer(storage, directory, &fragment, &path, consolidated_footer).await?;
+        // The lists of the footer, on storage and in memory.
+        let size = opened.footer.file_sizes.len().saturating_mul(256);
+        Ok((opened, size))
     };
-    let opened = storage
-        .cache()
-        .get_or_load(key, load)
-        .await
-        .context("file", || path)?;
-    let (footer, schema, footer_start) = (*opened).clone();
+    let opened = storage.cache().get_or_load(key, load).await;
+    let opened = opened.context("file", || path)?;
+    let OpenedFooter {
+        footer,
+        schema,
+        start,
+    } = (*opened).clone();
+    let versions = fragment.name.fragment_versions();
     if !versions.contains(&footer.version.get()) {
         return Err(Error::corrupt(format!(
             "the footer says format version {}, the fragment's name says {}",
@@ -300,8 +285,50 @@ async fn open_fragment(
         schema,
         footer,
         slots,
-        footer_start,
+        footer_start: start,
         commit: fragment.commit,
+    })
+}
+
+/// Reads a footer, or what stands for one, and the schema it goes by.
+async fn load_footer(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    fragment: &CommittedFragment,
+    path: &str,
+    consolidated: Option<Arc<[u8]>>,
+) -> Result<OpenedFooter> {
+    let versions = fragment.name.fragment_versions();
+    let old_schema = if *versions.end() < SCHEMA_NAMED_SINCE {
+        let file = directory.schema_named(OLD_SCHEMA_NAME)?;
+        Some(load_schema(storage, file).await?.schema)
+    } else {
+        None
+    };
+    if let Some(schema) = old_schema.as_ref().filter(|_| fragment.name.uuid_first) {
+        let dense = !fragment.has_coords_file;
+        let metadata = load_monolithic(storage, path, &fragment.commit, schema, dense).await?;
+        return Ok(OpenedFooter {
+            footer: Arc::clone(&metadata.footer),
+            schema: Arc::clone(schema),
+            start: None,
+        });
+    }
+    let (bytes, start) = match consolidated {
+        Some(footer) => (footer, None),
+        None => {
+            let schema = old_schema.as_deref();
+            let (bytes, start) = read_footer(storage, path, &versions, schema).await?;
+            (bytes.into(), Some(start))
+        }
+    };
+    let (_, schema_name) = Footer::peek_schema_name(&bytes)?;
+    let file = directory.schema_named(&schema_name)?;
+    let schema = load_schema(storage, file).await?.schema;
+    Ok(OpenedFooter {
+        footer: Arc::new(Footer::decode(&bytes, &schema)?),
+        schema,
+        start,
     })
 }
 
