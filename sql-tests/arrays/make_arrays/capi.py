@@ -50,13 +50,22 @@ class Range(C.Structure):
     _fields_ = [("lo", C.c_void_p), ("lo_size", C.c_uint64), ("hi", C.c_void_p), ("hi_size", C.c_uint64)]
 
 
-def _library():
-    wheel = os.path.dirname(os.path.dirname(importlib.util.find_spec("tiledb").origin))
-    (path,) = glob.glob(os.path.join(wheel, "tiledb.libs", "libtiledb*.so*"))
-    return C.CDLL(path)
+class Library:
+    """libtiledb, loaded at the first call: `make_old` names another one by its path in `LIBTILEDB`, in a process of its own."""
+
+    def __getattr__(self, name):
+        if "lib" not in self.__dict__:
+            self.lib = C.CDLL(os.environ.get("LIBTILEDB") or self.bundled())
+        return getattr(self.lib, name)
+
+    @staticmethod
+    def bundled():
+        wheel = os.path.dirname(os.path.dirname(importlib.util.find_spec("tiledb").origin))
+        (path,) = glob.glob(os.path.join(wheel, "tiledb.libs", "libtiledb*.so*"))
+        return path
 
 
-LIB = _library()
+LIB = Library()
 
 
 def version():

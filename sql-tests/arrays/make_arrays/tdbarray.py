@@ -128,8 +128,10 @@ class Array:
     def attribute(self, a):
         ctx = self.ctx
         attr = ctx.new("attribute_alloc", a.name.encode(), C.c_int(TYPES[a.type][0]))
-        ctx("attribute_set_cell_val_num", attr, C.c_uint32(a.n))
-        ctx("attribute_set_nullable", attr, C.c_uint8(a.nullable))
+        if a.type != "ANY":  # always var-sized
+            ctx("attribute_set_cell_val_num", attr, C.c_uint32(a.n))
+        if a.nullable:
+            ctx("attribute_set_nullable", attr, C.c_uint8(1))
         if a.filters is not None:
             ctx("attribute_set_filter_list", attr, self.filter_list(a.filters))
         if a.fill is not None:
@@ -173,11 +175,18 @@ class Array:
         ctx("current_domain_set_ndrectangle", cd, rect)
         return cd
 
+    def new_schema(self, spec, ts):
+        schema = C.c_void_p()
+        self.ctx("array_schema_alloc_at_timestamp", C.c_int(1 if spec.sparse else 0), C.c_uint64(ts), C.byref(schema))
+        return schema
+
+    def save(self, schema):
+        self.ctx("array_create", self.uri, schema)
+
     def create(self, spec, ts):
         """Writes the schema with timestamp `ts`."""
         ctx, self.spec = self.ctx, spec
-        schema = C.c_void_p()
-        ctx("array_schema_alloc_at_timestamp", C.c_int(1 if spec.sparse else 0), C.c_uint64(ts), C.byref(schema))
+        schema = self.new_schema(spec, ts)
         domain = ctx.new("domain_alloc")
         for d in spec.dims:
             ctx("domain_add_dimension", domain, self._dimension(d))
@@ -185,7 +194,8 @@ class Array:
         ctx("array_schema_set_capacity", schema, C.c_uint64(spec.capacity))
         ctx("array_schema_set_cell_order", schema, C.c_int(LAYOUTS[spec.cell_order]))
         ctx("array_schema_set_tile_order", schema, C.c_int(LAYOUTS[spec.tile_order]))
-        ctx("array_schema_set_allows_dups", schema, C.c_int(spec.dups))
+        if spec.dups:
+            ctx("array_schema_set_allows_dups", schema, C.c_int(1))
         for which in ("coords", "offsets", "validity"):
             filters = getattr(spec, which + "_filters")
             if filters is not None:
@@ -199,7 +209,7 @@ class Array:
             ctx("array_schema_add_dimension_label", schema, C.c_uint32(label.dim), label.name.encode(), C.c_int(order), C.c_int(TYPES[label.type][0]))
         if spec.current:
             ctx("array_schema_set_current_domain", schema, self._current_domain(domain, spec.dims, spec.current))
-        ctx("array_create", self.uri, schema)
+        self.save(schema)
         return self
 
     def evolve(self, ts, add=(), drop=(), extend=(), add_enums=(), current=None):
@@ -268,42 +278,42 @@ class Array:
         del keep
 
     def _set_buffers(self, query, name, f, cells):
-        ctx, key, size = self.ctx, name.encode(), lambda a: C.byref(keep_size(a))
-        kept = []
+        buffers = self.buffers(f, cells)
+        sizes = {kind: C.c_uint64(a.nbytes) for kind, a in buffers.items()}
+        self.bind(query, name.encode(), buffers, sizes)
+        return buffers, sizes
 
-        def keep_size(a):
-            kept.append(C.c_uint64(a.nbytes))
-            return kept[-1]
+    def bind(self, query, key, buffers, sizes):
+        """Hands a field's buffers to a query; they must live until it is finalized."""
+        for kind, a in buffers.items():
+            self.ctx(f"query_set_{kind}_buffer", query, key, ptr(a), C.byref(sizes[kind]))
 
+    @staticmethod
+    def buffers(f, cells):
+        """A field's cells as the buffers of a write: `data`, and where it applies `offsets` and `validity`."""
         if f is None:  # a dimension label: fixed numbers or a list of strings
             var, tdb_type = isinstance(cells, list), "STRING_ASCII"
         else:
             var, tdb_type = (f.n if isinstance(f, Attr) else f.cell_val_num) == VAR, f.type
-        nullable = getattr(f, "nullable", False)
-        if nullable:
-            valid = np.array([c is not None for c in cells], dtype="u1")
-            kept.append(valid)
-            ctx("query_set_validity_buffer", query, key, ptr(valid), size(valid))
+        out = {}
+        if getattr(f, "nullable", False):
+            out["validity"] = np.array([c is not None for c in cells], dtype="u1")
         if var:
             chunks = [b"" if c is None else to_bytes(tdb_type, c) for c in cells]
-            offsets = np.cumsum([0] + [len(c) for c in chunks])[:-1].astype("<u8")
-            ctx("query_set_offsets_buffer", query, key, ptr(offsets), size(offsets))
-            buf = np.frombuffer(b"".join(chunks) + b"\0", dtype="u1")[:-1]
-            kept.append(offsets)
-        else:
-            if not isinstance(cells, np.ndarray):
-                if f is not None and (f.type.startswith(("STRING", "CHAR", "BLOB", "GEOM"))):
-                    width = f.n * TYPES[f.type][1]
-                    cells = np.frombuffer(b"".join(b"\0" * width if c is None else to_bytes(f.type, c) for c in cells), dtype="u1")
-                else:
-                    blank = [0] * f.n if isinstance(f, Attr) and f.n > 1 else 0
-                    cells = np.array([blank if c is None else c for c in cells], dtype=TYPES[f.type][2])
-            elif f is not None and cells.dtype != np.dtype(TYPES[f.type][2]):
-                cells = cells.view(TYPES[f.type][2]) if cells.dtype.kind == "M" else cells.astype(TYPES[f.type][2])
-            buf = np.ascontiguousarray(cells)
-        ctx("query_set_data_buffer", query, key, ptr(buf), size(buf))
-        kept.append(buf)
-        return kept
+            out["offsets"] = np.cumsum([0] + [len(c) for c in chunks])[:-1].astype("<u8")
+            out["data"] = np.frombuffer(b"".join(chunks) + b"\0", dtype="u1")[:-1]
+            return out
+        if not isinstance(cells, np.ndarray):
+            if f is not None and (f.type.startswith(("STRING", "CHAR", "BLOB", "GEOM"))):
+                width = f.n * TYPES[f.type][1]
+                cells = np.frombuffer(b"".join(b"\0" * width if c is None else to_bytes(f.type, c) for c in cells), dtype="u1")
+            else:
+                blank = [0] * f.n if isinstance(f, Attr) and f.n > 1 else 0
+                cells = np.array([blank if c is None else c for c in cells], dtype=TYPES[f.type][2])
+        elif f is not None and cells.dtype != np.dtype(TYPES[f.type][2]):
+            cells = cells.view(TYPES[f.type][2]) if cells.dtype.kind == "M" else cells.astype(TYPES[f.type][2])
+        out["data"] = np.ascontiguousarray(cells)
+        return out
 
     def delete(self, ts, condition):
         """DELETE WHERE: `(field, op, value)` or `("and" | "or", condition, condition)`."""
@@ -377,6 +387,10 @@ class Array:
     def consolidate(self, mode="fragments", **config):
         cfg = make_config({**self.config, "sm.consolidation.mode": mode, **{f"sm.consolidation.{k}": v for k, v in config.items()}})
         self.ctx("array_consolidate", self.uri, cfg)
+
+    def delete_fragments(self, start, end):
+        """Deletes the fragments written within `[start, end]`."""
+        self.ctx("array_delete_fragments_v2", self.uri, C.c_uint64(start), C.c_uint64(end))
 
     def vacuum(self, mode="fragments"):
         self.ctx("array_vacuum", self.uri, make_config({**self.config, "sm.vacuum.mode": mode}))
