@@ -14,16 +14,34 @@ pub fn folder() -> PathBuf {
     here().join("arrays")
 }
 
-pub fn trials() -> Vec<Trial> {
-    let manifest =
-        fs::read_to_string(folder().join("manifest.json")).expect("the manifest is there");
+/// The arrays of a manifest, `arrays/manifest.json` or `arrays/old/manifest.json`, with their folder.
+pub fn manifest(folder: PathBuf) -> Vec<(PathBuf, Value)> {
+    let manifest = fs::read_to_string(folder.join("manifest.json")).expect("the manifest is there");
     let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
     let entries = manifest.as_array().expect("the manifest is a list").clone();
-    entries
-        .into_iter()
-        .map(|entry| {
+    entries.into_iter().map(|e| (folder.clone(), e)).collect()
+}
+
+/// All golden arrays: those of today's format and those that old releases wrote.
+pub fn arrays() -> Vec<(PathBuf, Value)> {
+    let mut arrays = manifest(folder());
+    arrays.extend(manifest(folder().join("old")));
+    arrays
+}
+
+/// Whether an array is read to the end, rather than refused.
+pub fn is_read(entry: &Value) -> bool {
+    entry.get("error").is_none()
+}
+
+pub fn trials() -> Vec<Trial> {
+    let arrays = arrays().into_iter();
+    arrays
+        .map(|(folder, entry)| {
             let name = text(&entry, "name");
-            trial(format!("golden::{name}"), move || block_on(check(&entry)))
+            trial(format!("golden::{name}"), move || {
+                block_on(check(&folder, &entry))
+            })
         })
         .collect()
 }
@@ -35,23 +53,23 @@ fn text(entry: &Value, key: &str) -> String {
 /// How the session runs: answers must not depend on it.
 const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 1)];
 
-async fn check(entry: &Value) -> Result<(), Failed> {
+async fn check(folder: &Path, entry: &Value) -> Result<(), Failed> {
     let name = text(entry, "name");
-    let array = folder().join(&name);
+    let array = folder.join(&name);
     let always = options(entry);
     for variant in entry["variants"].as_array().into_iter().flatten() {
         let options = [always.clone(), options(variant)].concat();
-        compare(&array, &options, &folder().join(text(variant, "expected"))).await?;
+        compare(&array, &options, &folder.join(text(variant, "expected"))).await?;
     }
     if entry.get("error").is_some() {
         refused(&array, &always).await?;
     } else {
-        let expected = folder().join(format!("{name}.expected.jsonl"));
+        let expected = folder.join(format!("{name}.expected.jsonl"));
         compare(&array, &always, &expected).await?;
     }
     for window in entry["windows"].as_array().into_iter().flatten() {
         let (start, end) = (window[0].to_string(), window[1].to_string());
-        let expected = folder().join(format!("{name}@{start}-{end}.expected.jsonl"));
+        let expected = folder.join(format!("{name}@{start}-{end}.expected.jsonl"));
         let mut options = always.clone();
         options.extend([
             ("timestamp_start".to_owned(), start),

@@ -30,6 +30,7 @@ mod requests;
 mod shell;
 mod shell_files;
 mod slt;
+mod support_table;
 mod workshop;
 
 use std::path::PathBuf;
@@ -75,6 +76,7 @@ fn main() {
     trials.extend(requests::trials());
     trials.extend(shell::trials());
     trials.extend(shell_files::trials());
+    trials.extend(support_table::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));
