@@ -362,7 +362,22 @@ fn damage(place: &Place) -> Result<(), Failed> {
     let sql = "SELECT count(temperature) AS n FROM './cut'";
     place
         .run(&["-q", "--format", "csv", "-c", sql])?
-        .gave("n\n2000\n")
+        .gave("n\n2000\n")?;
+    // A commit whose fragment is gone: still an array, and the message says what it misses.
+    let mut files = Files::golden("weather_stations");
+    files
+        .0
+        .retain(|path, _| !path.contains("__fragments/__1000_1000_"));
+    files.write(&place.0.join("gone"));
+    let words = [
+        "corrupt data",
+        "__fragments/__1000_1000_",
+        "does not exist",
+        "gone",
+    ];
+    place
+        .run(&["-q", "-c", "SELECT * FROM './gone'"])?
+        .failed("", &words)
 }
 
 fn groups(place: &Place) -> Result<(), Failed> {

@@ -129,6 +129,13 @@ impl Error {
         self
     }
 
+    /// The same error as one of another kind, where more is known than where it arose.
+    #[must_use]
+    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     /// Attaches the error underneath.
     #[must_use]
     pub fn with_source(

@@ -14,7 +14,7 @@ use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
 use super::fragment::{Fragment, METADATA_FILE, load_monolithic};
 use super::window::OpenWindow;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
 use crate::format::fragment::consolidated;
@@ -51,9 +51,15 @@ impl Snapshot {
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let directory = ArrayDirectory::list(storage).await?;
-        Self::open_directory(storage, window, &directory)
-            .await
-            .map_err(|e| e.with("array", storage.uri()))
+        // The schema is there, so this is an array: a file that is missing now is damage, and no sign that there is none.
+        let opened = Self::open_directory(storage, window, &directory).await;
+        opened.map_err(|e| {
+            match e.kind() {
+                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
+                _ => e,
+            }
+            .with("array", storage.uri())
+        })
     }
 
     async fn open_directory(
