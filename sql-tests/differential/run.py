@@ -285,7 +285,8 @@ def summary(results, seconds):
     if blamed := sum((r.blamed for r in kept), collections.Counter()):
         print("wrong answers that DataFusion gives over rows in memory, too: " + ", ".join(f"{n} {k}" for k, n in blamed.most_common()))
     if not_yet := sum((r.not_yet for r in kept), collections.Counter()):
-        print("not yet: " + "\n         ".join(f"{n} x {text}" for text, n in not_yet.most_common()))
+        for text, n in not_yet.most_common():
+            print(f"not yet {n:6} x {text}   e.g. {', '.join([r.seed for r in kept if text in r.not_yet][:4])}")
     if tally := sum((r.tally for r in kept), collections.Counter()):
         print("views of histories:")
         for text, n in tally.most_common():

@@ -227,13 +227,15 @@ impl ArraySchema {
         self.array_type == ArrayType::Dense
     }
 
-    /// The filters of dimension `index` where it has files of its own: its own, or the coordinates' when it has none.
+    /// The filters of dimension `index` in fragments of version `fragment`, where it has files of its own: its own, or
+    /// the coordinates' when it has none.
     ///
-    /// Schemas before version 5 know only the filters of all coordinates in one file; later releases that write by
-    /// such a schema use none for dimensions.
-    pub fn dimension_filters(&self, index: usize) -> &FilterList {
+    /// Schemas before version 5 know only the filters of all coordinates in one file. Releases that write by such a
+    /// schema take these for each dimension up to version 19 and none at all from version 20 on.
+    pub fn dimension_filters(&self, index: usize, fragment: FormatVersion) -> &FilterList {
+        let none_is_meant = !self.version.since(5) && fragment.since(20);
         let own = self.dimensions.get(index).map(|d| &d.filters);
-        own.filter(|filters| !filters.is_empty() || !self.version.since(5))
+        own.filter(|filters| !filters.is_empty() || none_is_meant)
             .unwrap_or(&self.coords_filters)
     }
 

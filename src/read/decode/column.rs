@@ -80,7 +80,7 @@ impl ColumnDecoder {
             cell_val_num: field.cell_val_num,
             filters: match coords {
                 Some(_) => &schema.coords_filters,
-                None => schema.dimension_filters(dimension),
+                None => schema.dimension_filters(dimension, fragment_version),
             },
             nullable: false,
             coords,
