@@ -348,7 +348,7 @@ KEY = "0123456789abcdeF0123456789abcdeF"
 ENCRYPTION = {"config": {"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": KEY}, "options": {"tiledb.encryption_key": KEY}}
 
 
-@each("encrypted", range(12, 22), "AES-256-GCM", "sparse", "encryption", **ENCRYPTION)
+@each("encrypted", ALL[1:], "AES-256-GCM", "sparse", "encryption", **ENCRYPTION)
 def encrypted(v):
     def build(a):
         a = a.with_key(KEY)
