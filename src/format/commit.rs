@@ -44,6 +44,18 @@ impl CommitKind {
             _ => return None,
         })
     }
+
+    /// What a file of this kind does, in a word; both kinds of commits of fragments are writes.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Write | Self::Ok => "write",
+            Self::Delete => "delete",
+            Self::Update => "update",
+            Self::Consolidated => "consolidated",
+            Self::Ignore => "ignore",
+            Self::Vacuum => "vacuum",
+        }
+    }
 }
 
 /// One commit of a `.con` file.

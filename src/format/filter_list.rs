@@ -105,18 +105,30 @@ impl Filter {
         }
     }
 
-    fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+    /// Reads a stage and what its writer was told.
+    fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<(Self, Setting)> {
         let code = cursor.u8("filter type")?;
         let option_bytes = cursor.u32("filter option bytes")?;
         let options = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
         let mut options = Cursor::new(options, "filter options");
-        Ok(match code {
+        let mut setting = Setting::None;
+        let filter = match code {
             0 => Self::None,
-            1..=6 | 14 | 19 => Self::decode_compressor(&mut options, version)?,
-            7 => Self::BitWidthReduction,
+            1..=6 | 14 | 19 => {
+                let (filter, level) = Self::decode_compressor(&mut options, version)?;
+                setting = Setting::Level(level);
+                filter
+            }
+            7 => {
+                setting = Setting::window(&mut options);
+                Self::BitWidthReduction
+            }
             8 => Self::BitShuffle,
             9 => Self::ByteShuffle,
-            10 => Self::PositiveDelta,
+            10 => {
+                setting = Setting::window(&mut options);
+                Self::PositiveDelta
+            }
             11 => Self::Aes256Gcm,
             12 => Self::Md5,
             13 => Self::Sha256,
@@ -130,13 +142,14 @@ impl Filter {
             18 => Self::WebP(pixel_format(&mut options)?),
             // What stands behind is readable all the same: columns that do not use the filter are.
             other => Self::Unknown(other),
-        })
+        };
+        Ok((filter, setting))
     }
 
-    fn decode_compressor(options: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
+    fn decode_compressor(options: &mut Cursor<'_>, version: FormatVersion) -> Result<(Self, i32)> {
         let compressor = options.u8("compressor")?;
-        let _level = options.i32("compression level")?;
-        Ok(match compressor {
+        let level = options.i32("compression level")?;
+        let filter = match compressor {
             0 => Self::None,
             1 => Self::Gzip,
             2 => Self::Zstd,
@@ -147,7 +160,64 @@ impl Filter {
             7 => Self::Dictionary,
             8 => Self::Delta(reinterpret(options, version.since(19))?),
             other => Self::Unknown(other),
-        })
+        };
+        Ok((filter, level))
+    }
+
+    /// Writes the stage as creation options spell it: `zstd(5)`, or the bare name where the writer's default is meant.
+    fn write(&self, setting: Setting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        match (self, setting) {
+            (Self::Gzip | Self::Zstd | Self::Bzip2, Setting::Level(level))
+                if level != DEFAULT_LEVEL =>
+            {
+                write!(f, "({level})")
+            }
+            (Self::BitWidthReduction, Setting::Window(bytes)) if bytes != BIT_WIDTH_WINDOW => {
+                write!(f, "({bytes})")
+            }
+            (Self::PositiveDelta, Setting::Window(bytes)) if bytes != POSITIVE_DELTA_WINDOW => {
+                write!(f, "({bytes})")
+            }
+            (Self::Delta(Some(datatype)) | Self::DoubleDelta(Some(datatype)), _) => {
+                write!(f, "({datatype})")
+            }
+            (
+                Self::ScaleFloat {
+                    scale,
+                    offset,
+                    byte_width,
+                },
+                _,
+            ) => write!(f, "({scale:?}, {offset:?}, {byte_width})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The level that says: the compressor's own default.
+const DEFAULT_LEVEL: i32 = -1;
+/// Window bytes of bit-width reduction unless the writer was told otherwise.
+const BIT_WIDTH_WINDOW: u32 = 256;
+/// Window bytes of positive delta unless the writer was told otherwise.
+const POSITIVE_DELTA_WINDOW: u32 = 1024;
+
+/// What the writer of a stage was told and no reader needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Setting {
+    /// Nothing.
+    #[default]
+    None,
+    /// The level of a compressor.
+    Level(i32),
+    /// The bytes of a window.
+    Window(u32),
+}
+
+impl Setting {
+    /// A window that is not there is no obstacle: the tiles say their own.
+    fn window(options: &mut Cursor<'_>) -> Self {
+        options.u32("window").map_or(Self::None, Self::Window)
     }
 }
 
@@ -179,6 +249,8 @@ pub struct FilterList {
     pub max_chunk_bytes: u32,
     /// The stages in the order of writing.
     pub filters: Vec<Filter>,
+    /// What the writer of each stage was told; for display.
+    pub settings: Vec<Setting>,
 }
 
 impl FilterList {
@@ -186,12 +258,14 @@ impl FilterList {
     pub fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
         let max_chunk_bytes = cursor.u32("max chunk size")?;
         let count = cursor.count_u32(5, "number of filters")?;
-        let filters = (0..count)
+        let stages = (0..count)
             .map(|_| Filter::decode(cursor, version))
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        let (filters, settings) = stages.into_iter().unzip();
         Ok(Self {
             max_chunk_bytes,
             filters,
+            settings,
         })
     }
 
@@ -212,7 +286,8 @@ impl fmt::Display for FilterList {
             if i > 0 {
                 f.write_str(", ")?;
             }
-            write!(f, "{filter}")?;
+            let setting = self.settings.get(i).copied().unwrap_or_default();
+            filter.write(setting, f)?;
         }
         Ok(())
     }
@@ -245,6 +320,40 @@ mod tests {
 
     fn decode(bytes: &[u8]) -> Result<FilterList> {
         FilterList::decode(&mut Cursor::new(bytes, "p"), FormatVersion::known(22))
+    }
+
+    #[test]
+    fn stages_are_shown_as_creation_options_spell_them() {
+        let stage = |code: u8, options: &[u8]| {
+            let mut bytes = vec![code];
+            bytes.extend((options.len() as u32).to_le_bytes());
+            bytes.extend(options);
+            bytes
+        };
+        let mut floats = 0.5_f64.to_le_bytes().to_vec();
+        floats.extend(1.0_f64.to_le_bytes());
+        floats.extend(2_u64.to_le_bytes());
+        let stages = [
+            stage(15, &floats),
+            stage(19, &[8, 0xff, 0xff, 0xff, 0xff, 0]),
+            stage(6, &[6, 0xff, 0xff, 0xff, 0xff, 17]),
+            stage(7, &256_u32.to_le_bytes()),
+            stage(10, &64_u32.to_le_bytes()),
+            stage(9, &[]),
+            stage(2, &[2, 5, 0, 0, 0]),
+            stage(1, &[1, 0xff, 0xff, 0xff, 0xff]),
+            stage(3, &[3, 5, 0, 0, 0]),
+        ];
+        let mut bytes = vec![0, 0, 1, 0];
+        bytes.extend((stages.len() as u32).to_le_bytes());
+        bytes.extend(stages.concat());
+        let list =
+            FilterList::decode(&mut Cursor::new(&bytes, "p"), FormatVersion::known(22)).unwrap();
+        assert_eq!(
+            list.to_string(),
+            "float_scale(0.5, 1.0, 2), delta(INT32), double_delta, bit_width_reduction, positive_delta(64), \
+             byteshuffle, zstd(5), gzip, lz4"
+        );
     }
 
     #[test]

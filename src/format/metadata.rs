@@ -1,7 +1,8 @@
 //! Array and group metadata: key-value pairs (specification: "Metadata").
 //!
 //! One tile per write: `u32 length, key, u8 deleted`, and unless deleted `u8 type, u32 count, value`. The subtle
-//! thing: a value of count 0 is present and empty, which differs from a deleted one.
+//! things: a value of count 0 is present and empty, which differs from a deleted one; and keys are bytes that need
+//! not be text.
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
@@ -10,8 +11,8 @@ use crate::error::Result;
 /// A key that was set or deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataEntry {
-    /// The key.
-    pub key: String,
+    /// The key, usually text.
+    pub key: Vec<u8>,
     /// The value; `None` = the key was deleted.
     pub value: Option<MetadataValue>,
 }
@@ -32,8 +33,10 @@ pub fn decode_metadata(tile: &[u8]) -> Result<Vec<MetadataEntry>> {
     let mut cursor = Cursor::new(tile, "metadata");
     let mut entries = Vec::new();
     while cursor.remaining() > 0 {
-        let key = cursor.string_u32("key")?;
-        let value = decode_value(&mut cursor).map_err(|e| e.with("key", &key))?;
+        let length = cursor.u32("key bytes")?;
+        let key = cursor.bytes_u64(u64::from(length), "key")?.to_vec();
+        let value =
+            decode_value(&mut cursor).map_err(|e| e.with("key", String::from_utf8_lossy(&key)))?;
         entries.push(MetadataEntry { key, value });
     }
     Ok(entries)
@@ -64,7 +67,7 @@ mod tests {
         let find = |key: &str| {
             entries
                 .iter()
-                .find(|e| e.key == key)
+                .find(|e| e.key == key.as_bytes())
                 .unwrap()
                 .value
                 .as_ref()
@@ -80,7 +83,7 @@ mod tests {
         );
         assert_eq!(find("empty").bytes, b"");
         let deleted = decode_metadata(&bytes("keyed.1")).unwrap();
-        let answer = deleted.iter().find(|e| e.key == "answer").unwrap();
+        let answer = deleted.iter().find(|e| e.key == b"answer").unwrap();
         assert_eq!(answer.value, None);
     }
 

@@ -25,6 +25,7 @@ fn encrypted(filters: &[Filter], key: Option<&Arc<EncryptionKey>>) -> Pipeline {
     let list = FilterList {
         max_chunk_bytes: 65536,
         filters: filters.to_vec(),
+        ..FilterList::default()
     };
     Pipeline::new(&list, &context(Datatype::Int32, false), key).unwrap()
 }

@@ -33,6 +33,7 @@ fn pipeline(filters: &[Filter], context: &TileContext) -> Result<Pipeline> {
     let list = FilterList {
         max_chunk_bytes: 65536,
         filters: filters.to_vec(),
+        ..FilterList::default()
     };
     Pipeline::new(&list, context, None)
 }

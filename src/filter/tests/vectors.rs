@@ -264,6 +264,7 @@ fn an_offsets_tile_without_chunks_overrules_the_version() {
     let list = FilterList {
         max_chunk_bytes: 65536,
         filters: vec![Filter::Rle],
+        ..FilterList::default()
     };
     assert!(
         !Pipeline::new(&list, &context, None)

@@ -308,6 +308,7 @@ fn strings_that_bring_their_offsets() {
     attribute.filters = FilterList {
         max_chunk_bytes: 65536,
         filters: vec![Filter::Rle],
+        ..FilterList::default()
     };
     let decoder = decoder(&attribute);
     let data = [2, 2, b'a', b'a', 1, 1, b'b'];
