@@ -73,9 +73,29 @@ pub struct CommittedFragment {
 
 impl CommittedFragment {
     /// What fragments are ordered by, the oldest first.
-    fn age(&self) -> (u64, bool, &str) {
+    pub(super) fn age(&self) -> (u64, bool, &str) {
         let new_layout = self.folder != self.name.name;
         (self.name.t1, new_layout, &self.name.name)
+    }
+
+    /// A fragment that a commit file stands for; versions that need none are looked at.
+    pub(super) fn committed(
+        name: TimestampedName,
+        visibility: Visibility,
+        commit: FileInfo,
+    ) -> Self {
+        let in_root = name.version.is_none_or(|v| v < FRAGMENTS_FOLDER_SINCE);
+        Self {
+            folder: if in_root {
+                name.name.clone()
+            } else {
+                format!("{FRAGMENTS_FOLDER}/{}", name.name)
+            },
+            name,
+            visibility,
+            commit,
+            has_coords_file: false,
+        }
     }
 }
 
@@ -178,6 +198,11 @@ impl ArrayDirectory {
         chosen.ok_or_else(|| Error::corrupt(format!("the folder {SCHEMA_FOLDER} is empty")))
     }
 
+    /// The files of commits, relative to the array, and what the listing says of them.
+    pub(super) fn commit_files(&self) -> impl Iterator<Item = (String, &FileInfo)> {
+        self.commits.iter().map(|file| (file.path(), &file.info))
+    }
+
     /// The files of all schemas, in the order of their names.
     pub fn schemas(&self) -> &[ArrayFile] {
         &self.schemas
@@ -215,18 +240,8 @@ impl ArrayDirectory {
         for (stem, commit) in &commits.committed {
             let name = TimestampedName::parse(stem).context("file", || commit.path())?;
             if let Some(visibility) = sees(&name) {
-                let in_root = name.version.is_none_or(|v| v < FRAGMENTS_FOLDER_SINCE);
-                fragments.push(CommittedFragment {
-                    folder: if in_root {
-                        stem.clone()
-                    } else {
-                        format!("{FRAGMENTS_FOLDER}/{stem}")
-                    },
-                    name,
-                    visibility,
-                    commit: commit.info.clone(),
-                    has_coords_file: false,
-                });
+                let commit = commit.info.clone();
+                fragments.push(CommittedFragment::committed(name, visibility, commit));
             }
         }
         let mut lookups = Vec::new();

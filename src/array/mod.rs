@@ -6,13 +6,16 @@
 
 pub mod box_runs;
 pub mod cell_order;
+pub mod commits;
 pub mod deletes;
 pub mod directory;
 pub mod domain;
 pub mod fragment;
 pub mod group;
 pub mod hilbert;
+pub mod inspect;
 pub mod key;
+pub mod metadata;
 pub mod snapshot;
 pub mod subarray;
 pub mod table;

@@ -67,35 +67,13 @@ impl Snapshot {
         window: OpenWindow,
         directory: &ArrayDirectory,
     ) -> Result<Self> {
-        let newest = load_schema(storage, directory.schema_at(&window)?).await?;
-        let storage = &settle_key(storage, directory, &newest).await?;
-        let schema = newest.schema;
+        let (storage, schema) = &open_schema(storage, window, directory).await?;
+        let schema = Arc::clone(schema);
         let enumerations = load_enumerations(storage, &schema).await?;
         let committed = directory
             .commits(storage, &window, !schema.is_dense())
             .await?;
-        let footers = if committed.fragments.is_empty() {
-            HashMap::new()
-        } else {
-            load_consolidated_footers(storage, &directory.consolidated_footers).await?
-        };
-        let fragments: Vec<Result<Fragment>> = stream::iter(committed.fragments)
-            .map(|fragment| {
-                let footer = footers.get(&fragment.name.name).cloned();
-                async move {
-                    let name = fragment.name.name.clone();
-                    open_fragment(storage, directory, fragment, footer)
-                        .await
-                        .context("fragment", || name)
-                }
-            })
-            .buffered(OPEN_CONCURRENCY)
-            .collect()
-            .await;
-        let fragments = fragments
-            .into_iter()
-            .map(|f| f.map(Arc::new))
-            .collect::<Result<Vec<_>>>()?;
+        let fragments = open_fragments(storage, directory, committed.fragments).await?;
         check_fragments(&schema, &fragments)?;
         let deletes = Deletes::load(storage, committed.deletes, &fragments).await?;
         Ok(Self {
@@ -107,6 +85,44 @@ impl Snapshot {
             deletes: Arc::new(deletes),
         })
     }
+}
+
+/// The schema that `window` shows, and the storage as it is to be read from.
+pub(super) async fn open_schema(
+    storage: &Storage,
+    window: OpenWindow,
+    directory: &ArrayDirectory,
+) -> Result<(Storage, Arc<ArraySchema>)> {
+    let newest = load_schema(storage, directory.schema_at(&window)?).await?;
+    let storage = settle_key(storage, directory, &newest).await?;
+    Ok((storage, newest.schema))
+}
+
+/// Reads the footers of committed fragments, in their order.
+pub(super) async fn open_fragments(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    committed: Vec<CommittedFragment>,
+) -> Result<Vec<Arc<Fragment>>> {
+    let footers = if committed.is_empty() {
+        HashMap::new()
+    } else {
+        load_consolidated_footers(storage, &directory.consolidated_footers).await?
+    };
+    let fragments: Vec<Result<Fragment>> = stream::iter(committed)
+        .map(|fragment| {
+            let footer = footers.get(&fragment.name.name).cloned();
+            async move {
+                let name = fragment.name.name.clone();
+                open_fragment(storage, directory, fragment, footer)
+                    .await
+                    .context("fragment", || name)
+            }
+        })
+        .buffered(OPEN_CONCURRENCY)
+        .collect()
+        .await;
+    fragments.into_iter().map(|f| f.map(Arc::new)).collect()
 }
 
 fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<()> {
@@ -184,7 +200,7 @@ async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> 
         .context("file", || path)
 }
 
-async fn load_enumerations(
+pub(super) async fn load_enumerations(
     storage: &Storage,
     schema: &ArraySchema,
 ) -> Result<HashMap<String, Arc<Enumeration>>> {

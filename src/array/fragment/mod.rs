@@ -1,15 +1,19 @@
 //! A fragment of a snapshot: its footer, and its other metadata on demand.
 //!
 //! The footer is parsed at open. Everything else in `__fragment_metadata.tdb` (specification: "Fragment Metadata
-//! File") is read when a query needs it: `sections` loads and caches it, `files` says where the tiles of a field lie.
+//! File") is read when a query needs it: `sections` loads and caches it, `files` says where the tiles of a field lie, `tiles` how
+//! many there are, [`statistics`] what is known of their values.
 
 mod files;
 mod sections;
+pub mod statistics;
+mod tiles;
 
 use std::sync::Arc;
 
 pub use files::{FieldTiles, FragmentField, TileFile};
 pub(super) use sections::load_monolithic;
+pub use tiles::DenseTiles;
 
 use super::window::Visibility;
 use crate::error::Result;
@@ -83,7 +87,8 @@ impl Fragment {
         }
     }
 
-    fn metadata_path(&self) -> String {
+    /// The file of its metadata, relative to the array.
+    pub fn metadata_path(&self) -> String {
         format!("{}/{METADATA_FILE}", self.folder)
     }
 

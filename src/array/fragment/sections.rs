@@ -79,7 +79,12 @@ impl Section {
 }
 
 impl Fragment {
-    async fn section_range(&self, storage: &Storage, start: u64, what: &str) -> Result<Range<u64>> {
+    pub(super) async fn section_range(
+        &self,
+        storage: &Storage,
+        start: u64,
+        what: &str,
+    ) -> Result<Range<u64>> {
         let path = self.metadata_path();
         let limit = self.footer_start.unwrap_or(u64::MAX);
         let mut end = self.footer.section_end(start, limit);
@@ -97,7 +102,7 @@ impl Fragment {
         Ok(start..end)
     }
 
-    fn cache_key(&self, storage: &Storage, start: u64) -> CacheKey {
+    pub(super) fn cache_key(&self, storage: &Storage, start: u64) -> CacheKey {
         storage.cache_key(&self.metadata_path(), start, &self.commit)
     }
 

@@ -1,0 +1,355 @@
+//! Smallest and largest value, sum and number of nulls of each tile of a field.
+//!
+//! They are read for the fields asked only, in one request with what the cache lacks, and borrowed, never copied:
+//! [`FieldStatistics::mins`] hands out the stored values of all tiles at once, for code that compares many.
+//!
+//! What is stored is what a writer computed, and not all of it is true. Before a tile is left out for its statistics:
+//!
+//! - Fragments before format 11 have none, and no field is sure to have any: an absent one is `None`.
+//! - Dimensions have sums only; their ranges are the MBRs.
+//! - Floats: a NaN resets the running minimum and maximum (`[1, NaN, 5]` has minimum 5). Its trace is the sum: NaN, or
+//!   infinite, or saturated at ±`f64::MAX`, says that minimum and maximum prove nothing.
+//! - A tile of nulls alone has zeros, sentinels or empty strings: where nulls equal cells, ignore minimum and maximum.
+//! - Strings are compared up to their first NUL byte, so those of data with NULs are wrong.
+//! - Nullable variable-sized attributes of *dense* arrays have wrong minima, maxima and null counts; nullable ones of a
+//!   type without minimum (UTF-8) count no nulls when variable-sized, and too many when fixed and dense.
+//! - Nullable fixed strings of dense fragments are wrong before format 21.
+//! - Sums stop at the limits of their type.
+//! - Cells that newer fragments overwrite, or delete conditions remove, are counted in; so are the fill values between
+//!   the boxes of a dense consolidation.
+
+use std::sync::Arc;
+
+use super::{Fragment, FragmentField, TileIdx};
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::generic_tile;
+use crate::format::datatype::Datatype;
+use crate::format::fragment::offsets::decode_u64s;
+use crate::format::fragment::statistics::TileMinMax;
+use crate::format::schema::CellValNum;
+use crate::storage::{CacheKey, Storage};
+
+/// Which statistics are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatisticsWanted {
+    /// Smallest and largest values.
+    pub min_max: bool,
+    /// Sums.
+    pub sums: bool,
+    /// Numbers of nulls.
+    pub null_counts: bool,
+}
+
+impl StatisticsWanted {
+    /// All of them.
+    pub const ALL: Self = Self {
+        min_max: true,
+        sums: true,
+        null_counts: true,
+    };
+}
+
+/// The sum of a tile, in the type sums of its field have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sum {
+    /// Of signed integers, `CHAR`, dates and times.
+    Int(i64),
+    /// Of unsigned integers and booleans.
+    UInt(u64),
+    /// Of floats.
+    Float(f64),
+}
+
+/// The statistics of the tiles of one field; which of them to trust says the [module documentation](self).
+#[derive(Debug, Clone)]
+pub struct FieldStatistics {
+    datatype: Datatype,
+    /// `None` = variable-sized.
+    cell_size: Option<usize>,
+    mins: Option<Arc<TileMinMax>>,
+    maxes: Option<Arc<TileMinMax>>,
+    sums: Option<Arc<Vec<u64>>>,
+    null_counts: Option<Arc<Vec<u64>>>,
+}
+
+impl FieldStatistics {
+    /// The type of an element of the field.
+    pub fn datatype(&self) -> Datatype {
+        self.datatype
+    }
+
+    /// The smallest value of a tile, as stored.
+    pub fn min(&self, tile: TileIdx) -> Option<&[u8]> {
+        self.mins.as_ref()?.value(tile.get(), self.cell_size)
+    }
+
+    /// The largest value of a tile, as stored.
+    pub fn max(&self, tile: TileIdx) -> Option<&[u8]> {
+        self.maxes.as_ref()?.value(tile.get(), self.cell_size)
+    }
+
+    /// The smallest values of all tiles of a field whose cells have `N` bytes, little-endian, in tile order.
+    pub fn mins<const N: usize>(&self) -> Option<&[[u8; N]]> {
+        fixed(self.mins.as_ref()?, self.cell_size)
+    }
+
+    /// The largest values of all tiles of a field whose cells have `N` bytes, little-endian, in tile order.
+    pub fn maxes<const N: usize>(&self) -> Option<&[[u8; N]]> {
+        fixed(self.maxes.as_ref()?, self.cell_size)
+    }
+
+    /// The sum of a tile.
+    pub fn sum(&self, tile: TileIdx) -> Option<Sum> {
+        let bits = *self.sums.as_ref()?.get(tile.get())?;
+        Some(match self.datatype {
+            d if d.is_float() => Sum::Float(f64::from_bits(bits)),
+            d if d.is_signed() || d == Datatype::Char => Sum::Int(bits.cast_signed()),
+            _ => Sum::UInt(bits),
+        })
+    }
+
+    /// The number of nulls in a tile of a nullable attribute.
+    pub fn null_count(&self, tile: TileIdx) -> Option<u64> {
+        self.null_counts.as_ref()?.get(tile.get()).copied()
+    }
+
+    /// The numbers of nulls of all tiles of a nullable attribute, in tile order.
+    pub fn null_counts(&self) -> Option<&[u64]> {
+        self.null_counts.as_deref().map(Vec::as_slice)
+    }
+}
+
+fn fixed<const N: usize>(values: &TileMinMax, cell_size: Option<usize>) -> Option<&[[u8; N]]> {
+    (cell_size == Some(N)).then(|| values.fixed.as_chunks::<N>().0)
+}
+
+/// What the footer and the schema say of a field's statistics.
+struct Described {
+    datatype: Datatype,
+    cell_size: Option<usize>,
+    slot: usize,
+    dimension: bool,
+    nullable: bool,
+}
+
+impl Fragment {
+    /// The statistics of each of `fields`. What the cache lacks is read in one go.
+    pub async fn statistics(
+        &self,
+        storage: &Storage,
+        fields: &[FragmentField],
+        wanted: StatisticsWanted,
+    ) -> Result<Vec<FieldStatistics>> {
+        self.load_statistics(storage, fields, wanted)
+            .await
+            .context("fragment", || &self.name.name)
+    }
+
+    async fn load_statistics(
+        &self,
+        storage: &Storage,
+        fields: &[FragmentField],
+        wanted: StatisticsWanted,
+    ) -> Result<Vec<FieldStatistics>> {
+        let tiles = self.tile_count()?;
+        let mut described = Vec::with_capacity(fields.len());
+        let mut sections = Vec::new();
+        for field in fields {
+            let described_field = self.describe(*field)?;
+            sections.extend(self.statistics_sections(&described_field, wanted));
+            described.push(described_field);
+        }
+        let present: Vec<Section> = sections.iter().copied().flatten().collect();
+        let mut loaded = self.load_present(storage, &present).await?.into_iter();
+        // `None` where a section is not wanted or not there.
+        let mut loaded = sections
+            .into_iter()
+            .map(|section| section.and_then(|_| loaded.next()));
+        let mut next = || loaded.next().flatten();
+        described
+            .into_iter()
+            .map(|field| {
+                Ok(FieldStatistics {
+                    mins: min_max(next(), tiles, field.cell_size)?,
+                    maxes: min_max(next(), tiles, field.cell_size)?,
+                    sums: numbers(next(), tiles)?,
+                    null_counts: numbers(next(), tiles)?,
+                    datatype: field.datatype,
+                    cell_size: field.cell_size,
+                })
+            })
+            .collect()
+    }
+
+    /// The sections of mins, maxes, sums and null counts of a field: always four.
+    fn statistics_sections(
+        &self,
+        field: &Described,
+        wanted: StatisticsWanted,
+    ) -> [Option<Section>; 4] {
+        let sections = &self.footer.sections;
+        let section = |wanted: bool, starts: &[u64], what: &'static str, shape: Shape| {
+            // Fragments of versions without statistics have no starts either.
+            let start = starts.get(field.slot).copied().filter(|_| wanted)?;
+            Some(Section { start, what, shape })
+        };
+        let min_max = wanted.min_max && !field.dimension;
+        [
+            section(min_max, &sections.mins, "tile mins", Shape::MinMax),
+            section(min_max, &sections.maxes, "tile maxes", Shape::MinMax),
+            section(wanted.sums, &sections.sums, "tile sums", Shape::Numbers),
+            section(
+                wanted.null_counts && field.nullable,
+                &sections.null_counts,
+                "tile null counts",
+                Shape::Numbers,
+            ),
+        ]
+    }
+
+    /// Sections in the order asked. What the cache lacks is read in one go.
+    async fn load_present(&self, storage: &Storage, sections: &[Section]) -> Result<Vec<Loaded>> {
+        let path = self.metadata_path();
+        let mut found = Vec::with_capacity(sections.len());
+        let mut missing = Vec::new();
+        for section in sections {
+            let key = self.cache_key(storage, section.start);
+            let cached = section.shape.cached(storage, key);
+            if cached.is_none() {
+                let range = self.section_range(storage, section.start, section.what);
+                missing.push(range.await?);
+            }
+            found.push(cached);
+        }
+        let mut fetched = storage.read_ranges(&path, &missing).await?.into_iter();
+        let mut loaded = Vec::with_capacity(sections.len());
+        for (cached, section) in found.into_iter().zip(sections) {
+            if let Some(cached) = cached {
+                loaded.push(cached);
+                continue;
+            }
+            let bytes = fetched
+                .next()
+                .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))?;
+            let key = self.cache_key(storage, section.start);
+            let value = section.decode(&bytes, storage, key);
+            loaded.push(value.context("file", || &path)?);
+        }
+        Ok(loaded)
+    }
+
+    fn describe(&self, field: FragmentField) -> Result<Described> {
+        let missing = || {
+            Error::internal(format!("the fragment's schema has no field {field:?}"))
+                .with("fragment", &self.name.name)
+        };
+        let (datatype, cell_val_num, slot, nullable) = match field {
+            FragmentField::Dimension(i) => {
+                let d = self.schema.dimensions.get(i).ok_or_else(missing)?;
+                (d.datatype, d.cell_val_num, self.slots.dimension(i), false)
+            }
+            FragmentField::Attribute(i) => {
+                let a = self.schema.attributes.get(i).ok_or_else(missing)?;
+                (
+                    a.datatype,
+                    a.cell_val_num,
+                    self.slots.attribute(i),
+                    a.nullable,
+                )
+            }
+            FragmentField::Timestamps => {
+                let slot = self.slots.timestamps().ok_or_else(missing)?;
+                (Datatype::UInt64, CellValNum::Fixed(1), slot, false)
+            }
+            FragmentField::DeleteTimestamps => {
+                let slot = self.slots.delete_timestamps().ok_or_else(missing)?;
+                (Datatype::UInt64, CellValNum::Fixed(1), slot, false)
+            }
+            FragmentField::DeleteConditionIndex => {
+                let slot = self.slots.delete_condition_index().ok_or_else(missing)?;
+                (Datatype::UInt64, CellValNum::Fixed(1), slot, false)
+            }
+        };
+        Ok(Described {
+            datatype,
+            cell_size: cell_val_num.cell_size(datatype)?,
+            slot,
+            dimension: matches!(field, FragmentField::Dimension(_)),
+            nullable,
+        })
+    }
+}
+
+/// A section of the metadata file.
+#[derive(Debug, Clone, Copy)]
+struct Section {
+    start: u64,
+    what: &'static str,
+    shape: Shape,
+}
+
+/// What a section holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Numbers,
+    MinMax,
+}
+
+/// A section's contents.
+enum Loaded {
+    Numbers(Arc<Vec<u64>>),
+    MinMax(Arc<TileMinMax>),
+}
+
+impl Shape {
+    fn cached(self, storage: &Storage, key: CacheKey) -> Option<Loaded> {
+        let cache = storage.cache();
+        match self {
+            Self::Numbers => cache.get(key).map(Loaded::Numbers),
+            Self::MinMax => cache.get(key).map(Loaded::MinMax),
+        }
+    }
+}
+
+impl Section {
+    fn decode(&self, bytes: &[u8], storage: &Storage, key: CacheKey) -> Result<Loaded> {
+        let tile = generic_tile::decode(bytes, self.what, storage.encryption_key())?;
+        let cache = storage.cache();
+        Ok(match self.shape {
+            Shape::Numbers => {
+                let values = decode_u64s(&tile.data, self.what)?;
+                let size = values.len().saturating_mul(8);
+                Loaded::Numbers(cache.insert(key, values, size))
+            }
+            Shape::MinMax => {
+                let values = TileMinMax::decode(&tile.data, self.what)?;
+                Loaded::MinMax(cache.insert(key, values, tile.data.len()))
+            }
+        })
+    }
+}
+
+fn min_max(
+    loaded: Option<Loaded>,
+    tiles: u64,
+    cell_size: Option<usize>,
+) -> Result<Option<Arc<TileMinMax>>> {
+    let Some(Loaded::MinMax(values)) = loaded else {
+        return Ok(None);
+    };
+    values.check(tiles, cell_size)?;
+    Ok(Some(values).filter(|values| !values.is_empty()))
+}
+
+fn numbers(loaded: Option<Loaded>, tiles: u64) -> Result<Option<Arc<Vec<u64>>>> {
+    let Some(Loaded::Numbers(values)) = loaded else {
+        return Ok(None);
+    };
+    if !values.is_empty() && values.len() as u64 != tiles {
+        return Err(Error::corrupt(format!(
+            "tile statistics have {} values, expected none or one for each of {tiles} tiles",
+            values.len()
+        )));
+    }
+    Ok(Some(values).filter(|values| !values.is_empty()))
+}

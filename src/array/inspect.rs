@@ -1,0 +1,137 @@
+//! An array looked at as it lies on storage, without a thought of reading its cells.
+//!
+//! A [`Snapshot`](super::snapshot::Snapshot) refuses what a query could not answer rightly. Here everything that can be
+//! decoded is shown: what describes an array must work on one that cannot be queried, too.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::commits::{self, Commit};
+use super::directory::{ArrayDirectory, CommittedFragment};
+use super::fragment::Fragment;
+use super::snapshot::{load_enumerations, open_fragments, open_schema};
+use super::window::{OpenWindow, TimestampMs, Visibility};
+use crate::error::Result;
+use crate::format::commit::CommitKind;
+use crate::format::enumeration::Enumeration;
+use crate::format::schema::ArraySchema;
+use crate::storage::Storage;
+
+/// Enumerations by name.
+pub type Enumerations = HashMap<String, Arc<Enumeration>>;
+
+/// An array's listing, and the schema in effect at a time.
+#[derive(Debug)]
+pub struct Inspection {
+    storage: Storage,
+    window: OpenWindow,
+    directory: ArrayDirectory,
+    /// The file of the schema.
+    pub schema_name: String,
+    /// The schema.
+    pub schema: Arc<ArraySchema>,
+}
+
+/// A committed fragment.
+#[derive(Debug)]
+pub struct InspectedFragment {
+    /// The fragment.
+    pub fragment: Arc<Fragment>,
+    /// Whether the window shows any of it.
+    pub visible: bool,
+    /// The `.vac` file by which another fragment stands for it.
+    pub vacuumed_by: Option<String>,
+}
+
+impl Inspection {
+    /// Lists the array at `storage` and reads the schema that `window` shows.
+    pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
+        let directory = ArrayDirectory::list(storage).await?;
+        let file = directory.schema_at(&window)?;
+        let schema_name = file.info.name.clone();
+        let (storage, schema) = open_schema(storage, window, &directory)
+            .await
+            .map_err(|e| e.with("array", storage.uri()))?;
+        Ok(Self {
+            storage,
+            schema_name,
+            schema,
+            window,
+            directory,
+        })
+    }
+
+    /// The storage, as the array is to be read from.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The number of schemas.
+    pub fn schema_count(&self) -> usize {
+        self.directory.schemas().len()
+    }
+
+    /// The enumerations of the schema.
+    pub async fn enumerations(&self) -> Result<Enumerations> {
+        load_enumerations(&self.storage, &self.schema)
+            .await
+            .map_err(|e| e.with("array", self.storage.uri()))
+    }
+
+    /// All commits, whatever their time, oldest first.
+    pub async fn commits(&self) -> Result<Vec<Commit>> {
+        commits::load(&self.storage, &self.directory)
+            .await
+            .map_err(|e| e.with("array", self.storage.uri()))
+    }
+
+    /// All committed fragments, whatever their time, oldest first.
+    pub async fn fragments(&self) -> Result<Vec<InspectedFragment>> {
+        let sparse = !self.schema.is_dense();
+        let (storage, directory) = (&self.storage, &self.directory);
+        let visible = directory.commits(storage, &self.window, sparse).await?;
+        let visible: HashSet<String> = visible.fragments.into_iter().map(|f| f.name.name).collect();
+        let always = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
+        let mut committed: BTreeMap<_, _> = directory
+            .commits(storage, &always, sparse)
+            .await?
+            .fragments
+            .into_iter()
+            .map(|fragment| (fragment.name.name.clone(), fragment))
+            .collect();
+        let mut vacuumed = HashMap::new();
+        for commit in self.commits().await? {
+            let writes = matches!(commit.kind, CommitKind::Write | CommitKind::Ok);
+            if !writes || !commit.is_committed() {
+                continue;
+            }
+            let name = commit.name.name.clone();
+            if let Some(path) = &commit.vacuumed_by {
+                vacuumed.insert(name.clone(), path.clone());
+            }
+            let hidden =
+                || CommittedFragment::committed(commit.name, Visibility::Hidden, commit.info);
+            committed.entry(name).or_insert_with(hidden);
+        }
+        let mut committed: Vec<_> = committed.into_values().collect();
+        committed.sort_by(|a, b| a.age().cmp(&b.age()));
+        let fragments = open_fragments(&self.storage, &self.directory, committed)
+            .await
+            .map_err(|e| e.with("array", self.storage.uri()))?;
+        let inspected = |fragment: Arc<Fragment>| InspectedFragment {
+            visible: visible.contains(&fragment.name.name),
+            vacuumed_by: vacuumed.remove(&fragment.name.name),
+            fragment,
+        };
+        Ok(fragments.into_iter().map(inspected).collect())
+    }
+
+    /// The fragments that the window shows, oldest first.
+    pub async fn visible_fragments(&self) -> Result<Vec<Arc<Fragment>>> {
+        let sparse = !self.schema.is_dense();
+        let committed = self.directory.commits(&self.storage, &self.window, sparse);
+        open_fragments(&self.storage, &self.directory, committed.await?.fragments)
+            .await
+            .map_err(|e| e.with("array", self.storage.uri()))
+    }
+}
