@@ -228,7 +228,9 @@ async fn read(location: Location, choice: u64) -> Result<usize, String> {
         .with_target_partitions(1 + usize::from(choice.is_multiple_of(2)))
         .with_batch_size(1000);
     let ctx = SessionContext::new_with_config(config);
-    let frame = ctx.read_table(Arc::new(table)).map_err(|e| e.to_string())?;
+    let table = Arc::new(table);
+    describe(&ctx, Arc::clone(&table), choice).await?;
+    let frame = ctx.read_table(table).map_err(|e| e.to_string())?;
     let (rows, first) = count(frame.clone()).await?;
     let columns = frame.schema().columns();
     let (Some(dimension), Some(last)) = (columns.first(), columns.last()) else {
@@ -242,6 +244,39 @@ async fn read(location: Location, choice: u64) -> Result<usize, String> {
     let filtered = frame.filter(filter).map_err(|e| e.to_string())?;
     count(filtered).await?;
     Ok(rows)
+}
+
+/// Asks one of the table functions, which may well answer with an error.
+async fn describe(
+    ctx: &SessionContext,
+    table: Arc<TileDbTable>,
+    choice: u64,
+) -> Result<(), String> {
+    const FUNCTIONS: [&str; 8] = [
+        "array",
+        "schema",
+        "enumerations",
+        "metadata",
+        "commits",
+        "fragments",
+        "tiles",
+        "scan",
+    ];
+    datafusion_tiledb::register(ctx).map_err(|e| e.to_string())?;
+    ctx.register_table("t", table).map_err(|e| e.to_string())?;
+    // The tiles of damaged metadata are where most can go wrong.
+    let function = FUNCTIONS
+        .get((choice / 16 % 16) as usize)
+        .unwrap_or(&"tiles");
+    let sql = format!("SELECT * FROM tiledb_{function}('t')");
+    let answer = async {
+        let frame = ctx.sql(&sql).await.map_err(|e| e.to_string())?;
+        count(frame).await
+    };
+    match answer.await {
+        Err(e) if e.contains("internal error") => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Rows, and the first value of the first column.

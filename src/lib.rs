@@ -26,6 +26,8 @@
 //!
 //! - [`register`] teaches a session `CREATE EXTERNAL TABLE … STORED AS TILEDB LOCATION '…'`, and paths or URLs of
 //!   arrays as table names.
+//! - It also teaches table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
+//!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].

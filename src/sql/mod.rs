@@ -1,12 +1,14 @@
 //! The DataFusion seam: arrays as tables of a session.
 //!
-//! [`register`] teaches a session `STORED AS TILEDB`, the `tiledb.*` options, and paths of arrays as table names.
-//! [`TileDbTable`] is the provider; [`source`] the scan operator; [`ranges`] turns predicates into subarrays.
+//! [`register`] teaches a session `STORED AS TILEDB`, the `tiledb.*` options, paths of arrays as table names, and the
+//! table [`functions`]. [`TileDbTable`] is the provider; [`source`] the scan operator; [`ranges`] turns predicates into
+//! subarrays.
 
 mod budget;
 pub mod catalog;
 mod encryption;
 mod factory;
+pub mod functions;
 mod open;
 pub mod options;
 mod predicate;
@@ -28,7 +30,8 @@ pub use self::provider::TileDbTable;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
-/// of arrays as table names (`SELECT * FROM '/data/array'`).
+/// of arrays as table names (`SELECT * FROM '/data/array'`), and the table [`functions`] that describe arrays
+/// (`SELECT * FROM tiledb_schema('/data/array')`).
 ///
 /// Registering twice does no harm. Call it before or after `enable_url_table`.
 pub fn register(ctx: &SessionContext) -> Result<()> {
@@ -37,6 +40,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
         .table_factories_mut()
         .insert("TILEDB".to_owned(), Arc::new(factory::TileDbTableFactory));
     ctx.register_table_options_extension(options::TileDbTableOptions::default());
+    functions::register(ctx);
     url_table::install(ctx, |path, options, runtime| {
         async move {
             match open::open_table(&path, &options, &runtime).await {

@@ -10,6 +10,7 @@ use url::Url;
 use super::encryption::with_key;
 use super::options::TableOptions;
 use super::provider::TileDbTable;
+use crate::array::types::TypeOptions;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
@@ -19,6 +20,14 @@ impl TableOptions {
     pub(super) fn window(&self) -> Result<OpenWindow> {
         let start = TimestampMs(self.timestamp_start.unwrap_or(0));
         OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
+    }
+
+    /// How columns show what is stored.
+    pub(super) fn types(&self) -> TypeOptions {
+        TypeOptions {
+            invalid_utf8: self.invalid_utf8,
+            time_as: self.time_as,
+        }
     }
 }
 

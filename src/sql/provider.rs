@@ -23,7 +23,6 @@ use super::to_datafusion;
 use crate::array::snapshot::Snapshot;
 use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
-use crate::array::types::TypeOptions;
 use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
 use crate::storage::Storage;
 
@@ -58,6 +57,16 @@ impl TileDbTable {
             storage,
             options,
         })
+    }
+
+    /// Where the array lies.
+    pub(super) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The options it was opened with.
+    pub(super) fn options(&self) -> &TableOptions {
+        &self.options
     }
 
     /// The array as it is now, under the columns it was opened with.
@@ -125,12 +134,8 @@ async fn snapshot_table(
     options: &TableOptions,
 ) -> crate::error::Result<ArrayTable> {
     let snapshot = Snapshot::open(storage, options.window()?).await?;
-    let types = TypeOptions {
-        invalid_utf8: options.invalid_utf8,
-        time_as: options.time_as,
-    };
     let dense = snapshot.schema.is_dense();
-    let table = ArrayTable::new(snapshot, &types)?;
+    let table = ArrayTable::new(snapshot, &options.types())?;
     Ok(match options.empty_cells {
         EmptyCells::Null if dense => table.with_nullable_attributes(),
         _ => table,
@@ -230,7 +235,7 @@ impl TableProvider for TileDbTable {
 }
 
 /// Whether an expression needs nothing but the columns of one row.
-fn evaluable(filter: &Expr) -> Result<bool> {
+pub(super) fn evaluable(filter: &Expr) -> Result<bool> {
     let needs_more = filter.exists(|e| {
         Ok(matches!(
             e,

@@ -62,12 +62,40 @@ impl Opener {
         (self.open)(location.path.clone(), location.options.clone(), runtime).await
     }
 
-    /// Whether an object store for the location is registered; local paths always have one.
     fn has_store(&self, path: &str) -> bool {
-        if !path.contains("://") {
-            return true;
+        has_store(&self.runtime, path)
+    }
+}
+
+/// Whether an object store for the location is registered; local paths always have one.
+pub(super) fn has_store(runtime: &RuntimeEnv, path: &str) -> bool {
+    if !path.contains("://") {
+        return true;
+    }
+    Url::parse(path).is_ok_and(|url| runtime.object_store_registry.get_store(&url).is_ok())
+}
+
+/// A location taken apart: where it is, and the options of its query.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub path: String,
+    pub pairs: Vec<(String, String)>,
+}
+
+impl Named {
+    pub(super) fn parse(name: &str) -> crate::error::Result<Self> {
+        let (path, pairs) = split_query(name);
+        // A name is shown in plans, errors and listings.
+        if pairs.iter().any(|(key, _)| is_secret(key)) {
+            return Err(Error::invalid(
+                "the name of a table cannot hold a key: name a file that does with tiledb.encryption_key_file, or an \
+                 environment variable with tiledb.encryption_key_env",
+            ));
         }
-        Url::parse(path).is_ok_and(|url| self.runtime.object_store_registry.get_store(&url).is_ok())
+        Ok(Self {
+            path: expand_home(path),
+            pairs,
+        })
     }
 }
 
@@ -86,17 +114,10 @@ impl Location {
         if !looks_like_location(name) {
             return Ok(None);
         }
-        let (path, pairs) = split_query(name);
-        // A name is shown in plans, errors and listings.
-        if pairs.iter().any(|(key, _)| is_secret(key)) {
-            return Err(Error::invalid(
-                "the name of a table cannot hold a key: name a file that does with tiledb.encryption_key_file, or an \
-                 environment variable with tiledb.encryption_key_env",
-            ));
-        }
+        let Named { path, pairs } = Named::parse(name)?;
         let pairs_as_text = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         Ok(Some(Self {
-            path: expand_home(path),
+            path,
             options: TableOptions::from_pairs(pairs_as_text)?,
             has_query: !pairs.is_empty(),
         }))
@@ -106,7 +127,7 @@ impl Location {
 /// Plain names never are, not even of a folder in the current directory (`./weather` says that): DataFusion asks
 /// here too whether the table of a CREATE statement exists already, and
 /// `CREATE EXTERNAL TABLE weather … LOCATION 'weather'` must not find itself.
-fn looks_like_location(name: &str) -> bool {
+pub(super) fn looks_like_location(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name == "~"
 }
 

@@ -1,0 +1,184 @@
+//! What table functions ask of the storage, and how they take damaged metadata and odd sessions.
+
+use std::sync::Arc;
+
+use datafusion::prelude::SessionContext;
+use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::filter::generic_tile;
+use datafusion_tiledb::storage::{MetadataCache, Request, RequestKind, RequestLog};
+use libtest_mimic::{Failed, Trial};
+
+use crate::workshop::{Files, METADATA_FILE, plain_tile};
+use crate::{block_on, golden, trial};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("functions::load_what_is_asked", || {
+            block_on(load_what_is_asked())
+        }),
+        trial("functions::damaged_metadata", || {
+            block_on(damaged_metadata())
+        }),
+        trial("functions::on_one_thread", on_one_thread),
+        trial("functions::arrays_that_cannot_be_queried", || {
+            block_on(arrays_that_cannot_be_queried())
+        }),
+    ]
+}
+
+/// A session with a table `t`, whose requests are logged.
+async fn session(table: TileDbTable) -> Result<SessionContext, Failed> {
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    ctx.register_table("t", Arc::new(table))?;
+    Ok(ctx)
+}
+
+async fn rows(ctx: &SessionContext, sql: &str) -> Result<usize, Failed> {
+    let batches = ctx.sql(sql).await?.collect().await?;
+    Ok(batches.iter().map(|b| b.num_rows()).sum())
+}
+
+/// Reads of fragment metadata by range.
+fn sections(requests: &[Request]) -> Vec<&Request> {
+    requests
+        .iter()
+        .filter(|r| r.kind == RequestKind::Range && r.file.ends_with(METADATA_FILE))
+        .collect()
+}
+
+async fn load_what_is_asked() -> Result<(), Failed> {
+    let log = Arc::new(RequestLog::new());
+    let path = golden::folder().join("rtree_three_levels");
+    let table = TileDbTable::builder(path.display().to_string())
+        .request_log(Arc::clone(&log))
+        .cache(Arc::new(MetadataCache::new(16 << 20)))
+        .open()
+        .await?;
+    let ctx = session(table).await?;
+    let cases = [
+        // The footer says how many tiles there are, and of how many cells.
+        (
+            "SELECT fragment, tile, cells, field FROM tiledb_tiles('t')",
+            0,
+        ),
+        (
+            "SELECT count(*) FROM tiledb_tiles('t') WHERE field = 'nothing'",
+            0,
+        ),
+        (
+            "SELECT min FROM tiledb_tiles('t') WHERE field = 'nothing'",
+            0,
+        ),
+        (
+            "SELECT min, max FROM tiledb_tiles('t') WHERE role = 'attribute'",
+            1,
+        ),
+        (
+            "SELECT max FROM tiledb_tiles('t') WHERE role = 'attribute'",
+            0,
+        ),
+        ("SELECT mbr FROM tiledb_tiles('t')", 1),
+        ("SELECT data_bytes FROM tiledb_tiles('t')", 1),
+        ("SELECT sum FROM tiledb_tiles('t')", 1),
+        ("SELECT * FROM tiledb_tiles('t')", 0),
+        ("SELECT * FROM tiledb_fragments('t')", 0),
+        ("SELECT * FROM tiledb_schema('t')", 0),
+    ];
+    for (sql, wanted) in cases {
+        log.clear();
+        rows(&ctx, sql).await?;
+        let requests = log.entries();
+        let found = sections(&requests);
+        // Requests of one call are few: near ranges are joined.
+        let enough = found.len() <= wanted * 2 && (wanted == 0 || !found.is_empty());
+        if !enough {
+            return Err(
+                format!("{sql}: expected {wanted} reads of sections, found {found:?}").into(),
+            );
+        }
+    }
+    log.clear();
+    rows(
+        &ctx,
+        "SELECT fragment, data_bytes FROM tiledb_fragments('t')",
+    )
+    .await?;
+    if log.count(RequestKind::Head) > 0 {
+        return Err("the sizes of metadata were asked for without need".into());
+    }
+    Ok(())
+}
+
+/// Every prefix and every flipped bit of a metadata file: an answer or an error that names the file.
+async fn damaged_metadata() -> Result<(), Failed> {
+    let original = Files::golden("metadata_history");
+    let path = original.find("__meta/__5000");
+    let contents = generic_tile::decode(&original.0[&path], "metadata", None)?.data;
+    let mut damaged: Vec<Vec<u8>> = (0..contents.len())
+        .map(|n| contents[..n].to_vec())
+        .collect();
+    for bit in 0..contents.len() * 8 {
+        let mut flipped = contents.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        damaged.push(flipped);
+    }
+    let mut errors = 0;
+    for contents in damaged {
+        let mut files = original.clone();
+        files.edit(&path, |bytes| *bytes = plain_tile(&contents));
+        let table = TileDbTable::builder("array")
+            .location(files.in_memory().await)
+            .cache(Arc::new(MetadataCache::new(1 << 20)))
+            .open()
+            .await?;
+        let ctx = session(table).await?;
+        if let Err(e) = rows(&ctx, "SELECT * FROM tiledb_metadata('t')").await {
+            let message = e.message().unwrap_or_default();
+            if message.contains("internal error") || !message.contains("__meta/__5000") {
+                return Err(format!("an error that does not name the file: {message}").into());
+            }
+            errors += 1;
+        }
+    }
+    if errors == 0 {
+        return Err("no damage was noticed".into());
+    }
+    Ok(())
+}
+
+/// Planning `tiledb_scan` waits for storage, also where there is one thread to do everything.
+fn on_one_thread() -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let ctx = SessionContext::new();
+        datafusion_tiledb::register(&ctx)?;
+        let path = golden::folder().join("quickstart_sparse");
+        let sql = format!("SELECT * FROM tiledb_scan('{}')", path.display());
+        let found = rows(&ctx, &sql).await?;
+        if found != 3 {
+            return Err(format!("expected 3 rows, found {found}").into());
+        }
+        Ok(())
+    })
+}
+
+/// Arrays that a query refuses, or cannot read yet, are still described.
+async fn arrays_that_cannot_be_queried() -> Result<(), Failed> {
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    for array in [
+        "delete_simple",
+        "refused_utf8",
+        "delete_commits_consolidated",
+    ] {
+        let path = golden::folder().join(array);
+        for function in ["array", "schema", "enumerations", "metadata", "commits"] {
+            let sql = format!("SELECT * FROM tiledb_{function}('{}')", path.display());
+            rows(&ctx, &sql).await?;
+        }
+    }
+    Ok(())
+}

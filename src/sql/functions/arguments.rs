@@ -1,0 +1,134 @@
+//! The arguments of a table function: a location, then options in pairs.
+
+use std::fmt;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Expr;
+
+use crate::error::{Error, Result};
+use crate::sql::options::TableOptions;
+
+/// A call as it was written.
+#[derive(Clone)]
+pub(super) struct Call {
+    /// The function.
+    pub function: &'static str,
+    /// A location, or the name of a table.
+    pub target: String,
+    /// Options, checked; one of them may be a key.
+    pub options: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.function)
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Call {
+    /// Reads the arguments, which must be constants.
+    pub(super) fn parse(function: &'static str, arguments: &[Expr]) -> Result<Self> {
+        let texts = arguments
+            .iter()
+            .enumerate()
+            .map(|(i, argument)| text(function, i, argument))
+            .collect::<Result<Vec<_>>>()?;
+        let Some((target, rest)) = texts.split_first() else {
+            return Err(usage(function, "there are no arguments"));
+        };
+        let (pairs, odd) = rest.as_chunks::<2>();
+        if let [key] = odd {
+            return Err(usage(function, &format!("the option '{key}' has no value")));
+        }
+        let options: Vec<_> = pairs
+            .iter()
+            .map(|[key, value]| (key.clone(), value.clone()))
+            .collect();
+        let call = Self {
+            function,
+            target: target.clone(),
+            options,
+        };
+        call.table_options()?;
+        Ok(call)
+    }
+
+    /// The options of the call alone.
+    pub(super) fn table_options(&self) -> Result<TableOptions> {
+        TableOptions::from_pairs(self.pairs())
+    }
+
+    /// The options as written.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.options.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+}
+
+/// An argument as text: numbers and times may be given as such.
+fn text(function: &'static str, position: usize, argument: &Expr) -> Result<String> {
+    let found = match argument {
+        Expr::Literal(value, _) if value.is_null() => "NULL".to_owned(),
+        Expr::Literal(value, _) if value.data_type().is_binary() => "binary".to_owned(),
+        Expr::Literal(value, _) if position == 0 && !value.data_type().is_string() => {
+            value.data_type().to_string()
+        }
+        Expr::Literal(value, _) => match value.cast_to(&DataType::Utf8) {
+            Ok(ScalarValue::Utf8(Some(text))) => return Ok(text),
+            _ => value.data_type().to_string(),
+        },
+        _ => "an expression that is not constant".to_owned(),
+    };
+    let position = position + 1;
+    Err(usage(
+        function,
+        &format!("argument {position} is {found}, expected text"),
+    ))
+}
+
+fn usage(function: &str, problem: &str) -> Error {
+    Error::invalid(format!(
+        "{function}: {problem}; call it as {function}('<location or table>') or with options in pairs, \
+         as {function}('<location or table>', 'tiledb.timestamp', '2024-05-01')"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::lit;
+
+    use super::*;
+
+    #[test]
+    fn a_location_and_pairs() {
+        let call = Call::parse("f", &[lit("a"), lit("tiledb.timestamp"), lit(7_i64)]).unwrap();
+        assert_eq!(call.target, "a");
+        assert_eq!(call.table_options().unwrap().timestamp_end, Some(7));
+        assert!(!format!("{call:?}").contains("timestamp"));
+    }
+
+    #[test]
+    fn other_arguments_show_the_signature() {
+        let binary = Expr::Literal(ScalarValue::Binary(Some(vec![1])), None);
+        let null = Expr::Literal(ScalarValue::Utf8(None), None);
+        let cases: [(&[Expr], &str); 7] = [
+            (&[], "no arguments"),
+            (&[lit(1_i64)], "argument 1 is Int64, expected text"),
+            (&[lit("a"), lit("timestamp")], "'timestamp' has no value"),
+            (&[binary], "argument 1 is binary"),
+            (&[null], "argument 1 is NULL"),
+            (&[datafusion::prelude::col("c")], "not constant"),
+            (
+                &[lit("a"), lit("timestmp"), lit("1")],
+                "unknown option \"timestmp\"",
+            ),
+        ];
+        for (arguments, expected) in cases {
+            let error = Call::parse("f", arguments).unwrap_err();
+            assert!(error.message().contains(expected), "{error}");
+            assert!(expected.starts_with("unknown") || error.message().contains("f('<location"));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Fields and arrays of descriptions.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, BinaryViewArray, BooleanArray, ListArray, NullArray, StringViewArray,
+    StructArray, TimestampMillisecondArray, UInt32Array, UInt64Array,
+};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::datatypes::{DataType, Field, Fields, SchemaRef, TimeUnit};
+
+use super::value;
+use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::DomainRange;
+use crate::format::schema::ArraySchema;
+
+/// A column that is never NULL.
+pub(super) fn required(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, false)
+}
+
+/// A column that may be NULL.
+pub(super) fn optional(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, true)
+}
+
+/// A schema of fields.
+pub(super) fn schema(fields: Vec<Field>) -> SchemaRef {
+    Arc::new(datafusion::arrow::datatypes::Schema::new(fields))
+}
+
+/// The type of text.
+pub(super) const TEXT: DataType = DataType::Utf8View;
+/// The type of a write's time.
+pub(super) const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+/// The type of a list of texts.
+pub(super) fn text_list() -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(TEXT, false)))
+}
+
+/// The type of a box: per dimension its name and both ends as text.
+pub(super) fn box_type() -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(
+        DataType::Struct(box_fields()),
+        false,
+    )))
+}
+
+fn box_fields() -> Fields {
+    Fields::from(vec![
+        required("dimension", TEXT),
+        required("low", TEXT),
+        required("high", TEXT),
+    ])
+}
+
+/// Text.
+pub(super) fn text<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
+    Arc::new(StringViewArray::from_iter_values(values))
+}
+
+/// Text or NULL.
+pub(super) fn opt_text<T: AsRef<str>>(values: impl IntoIterator<Item = Option<T>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<StringViewArray>())
+}
+
+/// Bytes.
+pub(super) fn binary<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
+    Arc::new(BinaryViewArray::from_iter_values(values))
+}
+
+/// Truth values.
+pub(super) fn bools(values: impl IntoIterator<Item = bool>) -> ArrayRef {
+    let values: Vec<bool> = values.into_iter().collect();
+    Arc::new(BooleanArray::from(values))
+}
+
+/// Truth values or NULL.
+pub(super) fn opt_bools(values: impl IntoIterator<Item = Option<bool>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<BooleanArray>())
+}
+
+/// Numbers or NULL.
+pub(super) fn u64s(values: impl IntoIterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<UInt64Array>())
+}
+
+/// Numbers or NULL.
+pub(super) fn u32s(values: impl IntoIterator<Item = Option<u32>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<UInt32Array>())
+}
+
+/// Times in milliseconds since 1970; NULL beyond what the type holds.
+pub(super) fn times(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+    let values = values.into_iter().map(|ms| i64::try_from(ms).ok());
+    Arc::new(values.collect::<TimestampMillisecondArray>())
+}
+
+/// The place of a column that is not wanted.
+pub(super) fn unwanted(rows: usize) -> ArrayRef {
+    Arc::new(NullArray::new(rows))
+}
+
+/// Lists of texts.
+pub(super) fn text_lists<T: AsRef<str>>(lists: &[Vec<T>]) -> Result<ArrayRef> {
+    let texts = text(lists.iter().flatten());
+    list(Field::new_list_field(TEXT, false), lists, texts, None)
+}
+
+/// Lists of texts or NULL.
+pub(super) fn opt_text_lists<T: AsRef<str>>(lists: &[Option<Vec<T>>]) -> Result<ArrayRef> {
+    let texts = text(lists.iter().flatten().flatten());
+    let lengths: Vec<&[T]> = lists
+        .iter()
+        .map(|l| l.as_deref().unwrap_or_default())
+        .collect();
+    let valid: Vec<bool> = lists.iter().map(Option::is_some).collect();
+    list(
+        Field::new_list_field(TEXT, false),
+        &lengths,
+        texts,
+        Some(valid),
+    )
+}
+
+/// One range of a box: the dimension, and both ends as text.
+pub(super) type Side = (String, String, String);
+
+/// Boxes, or NULL.
+pub(super) fn boxes(boxes: &[Option<Vec<Side>>]) -> Result<ArrayRef> {
+    let sides = || boxes.iter().flatten().flatten();
+    let columns = vec![
+        text(sides().map(|s| &s.0)),
+        text(sides().map(|s| &s.1)),
+        text(sides().map(|s| &s.2)),
+    ];
+    let structs = StructArray::try_new(box_fields(), columns, None).map_err(arrow_error)?;
+    let lengths: Vec<&[Side]> = boxes
+        .iter()
+        .map(|b| b.as_deref().unwrap_or_default())
+        .collect();
+    let valid = boxes.iter().map(Option::is_some).collect();
+    let item = Field::new_list_field(DataType::Struct(box_fields()), false);
+    list(item, &lengths, Arc::new(structs), Some(valid))
+}
+
+fn list<T>(
+    item: Field,
+    lists: &[impl AsRef<[T]>],
+    values: ArrayRef,
+    valid: Option<Vec<bool>>,
+) -> Result<ArrayRef> {
+    let lengths = lists.iter().map(|l| l.as_ref().len());
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let nulls = valid.map(Into::into);
+    let array = ListArray::try_new(Arc::new(item), offsets, values, nulls).map_err(arrow_error)?;
+    debug_assert_eq!(array.len(), lists.len());
+    Ok(Arc::new(array))
+}
+
+fn arrow_error(error: datafusion::arrow::error::ArrowError) -> Error {
+    Error::internal("the rows of a description do not fit together").with_source(error)
+}
+
+/// The sides of stored ranges.
+pub(super) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<Side> {
+    let dimensions = schema.dimensions.iter().zip(ranges);
+    dimensions
+        .map(|(dimension, range)| side(&dimension.name, dimension.datatype, &range.lo, &range.hi))
+        .collect()
+}
+
+/// The side of a stored range.
+pub(super) fn side(name: &str, datatype: Datatype, low: &[u8], high: &[u8]) -> Side {
+    (
+        name.to_owned(),
+        value::cell(datatype, low),
+        value::cell(datatype, high),
+    )
+}

@@ -1,0 +1,243 @@
+//! What the describing functions share: the table provider, the plan, the projection.
+//!
+//! A function says its columns, and gives rows when the plan runs; which columns are wanted it may heed, and filters
+//! on columns it names it must.
+
+use std::any::type_name;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::DFSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::arguments::Call;
+use super::place::{Place, Surroundings};
+use crate::sql::provider::evaluable;
+use crate::sql::to_datafusion;
+
+/// Rows of a description: one array a column of the function's schema. Those of unwanted columns are not looked at.
+pub(super) struct Rows {
+    pub len: usize,
+    pub columns: Vec<ArrayRef>,
+}
+
+/// What a query wants of a description.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    projection: Vec<usize>,
+    /// Over [`Describe::FILTERED`] columns only; rows that it does not hold for must not be given.
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+    /// Rows a batch should have.
+    pub batch_size: usize,
+}
+
+impl Request {
+    /// Whether one of these columns of the function's schema is wanted.
+    pub(super) fn wants(&self, columns: &[usize]) -> bool {
+        columns.iter().any(|c| self.projection.contains(c))
+    }
+}
+
+/// A function that describes the array, or whatever it accepts, at a place.
+pub(super) trait Describe: Send + Sync + 'static {
+    /// The name in SQL.
+    const NAME: &'static str;
+    /// The positions of the columns on which it evaluates filters itself.
+    const FILTERED: &'static [usize] = &[];
+
+    /// The columns.
+    fn schema() -> SchemaRef;
+
+    /// The rows.
+    fn rows(place: Place, request: Arc<Request>) -> BoxStream<'static, crate::error::Result<Rows>>;
+}
+
+/// The rows of a description that is read as a whole.
+pub(super) fn once(
+    rows: impl Future<Output = crate::error::Result<Rows>> + Send + 'static,
+) -> BoxStream<'static, crate::error::Result<Rows>> {
+    stream::once(rows).boxed()
+}
+
+/// A describing function.
+pub(super) struct DescriptionFunction<D>(PhantomData<D>);
+
+impl<D> Default for DescriptionFunction<D> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<D> fmt::Debug for DescriptionFunction<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(type_name::<D>())
+    }
+}
+
+impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let call = Call::parse(D::NAME, args.exprs()).map_err(to_datafusion)?;
+        Ok(Arc::new(DescriptionTable::<D> {
+            call,
+            schema: D::schema(),
+            describe: PhantomData,
+        }))
+    }
+}
+
+/// A call of a describing function as a table.
+struct DescriptionTable<D> {
+    call: Call,
+    schema: SchemaRef,
+    describe: PhantomData<D>,
+}
+
+impl<D> fmt::Debug for DescriptionTable<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt(f)
+    }
+}
+
+#[async_trait]
+impl<D: Describe> TableProvider for DescriptionTable<D> {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let filtered: Vec<&str> = D::FILTERED
+            .iter()
+            .filter_map(|i| self.schema.fields().get(*i).map(|f| f.name().as_str()))
+            .collect();
+        filters
+            .iter()
+            .map(|filter| {
+                let columns = filter.column_refs();
+                let ours = columns.iter().all(|c| filtered.contains(&c.name.as_str()));
+                Ok(if ours && !columns.is_empty() && evaluable(filter)? {
+                    TableProviderFilterPushDown::Exact
+                } else {
+                    TableProviderFilterPushDown::Unsupported
+                })
+            })
+            .collect()
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let place = Surroundings::of(state).resolve(&self.call).await;
+        let projection = match projection {
+            Some(projection) => projection.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let schema = Arc::new(self.schema.project(&projection)?);
+        let filter = match conjunction(filters.iter().cloned()) {
+            Some(filter) => {
+                let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+                Some(state.create_physical_expr(filter, &df_schema)?)
+            }
+            None => None,
+        };
+        let partition = DescriptionStream::<D> {
+            place: place.map_err(to_datafusion)?,
+            request: Arc::new(Request {
+                projection,
+                filter,
+                batch_size: state.config().batch_size().max(1),
+            }),
+            schema: Arc::clone(&schema),
+            describe: PhantomData,
+        };
+        let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(partition)];
+        let plan = StreamingTableExec::try_new(schema, partitions, None, None, false, limit)?;
+        Ok(Arc::new(plan))
+    }
+}
+
+/// The one partition of a description.
+struct DescriptionStream<D> {
+    place: Place,
+    request: Arc<Request>,
+    /// Of the wanted columns.
+    schema: SchemaRef,
+    describe: PhantomData<D>,
+}
+
+impl<D> fmt::Debug for DescriptionStream<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place.storage.uri().fmt(f)
+    }
+}
+
+impl<D: Describe> PartitionStream for DescriptionStream<D> {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let request = Arc::clone(&self.request);
+        let schema = Arc::clone(&self.schema);
+        let batches = D::rows(self.place.clone(), Arc::clone(&request))
+            .map_err(to_datafusion)
+            .and_then(move |rows| {
+                let batch = project(rows, &request, &schema);
+                let batches = batch.map(|batch| slices(batch, request.batch_size));
+                async { batches }
+            })
+            .map_ok(|batches| stream::iter(batches).map(Ok::<_, DataFusionError>))
+            .try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))
+    }
+}
+
+/// The wanted columns.
+fn project(rows: Rows, request: &Request, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = request
+        .projection
+        .iter()
+        .filter_map(|i| rows.columns.get(*i).cloned())
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
+}
+
+/// A batch in pieces of at most `rows` rows.
+fn slices(batch: RecordBatch, rows: usize) -> Vec<RecordBatch> {
+    let starts = (0..batch.num_rows()).step_by(rows);
+    starts
+        .map(|start| batch.slice(start, rows.min(batch.num_rows() - start)))
+        .collect()
+}

@@ -1,0 +1,54 @@
+//! Table functions: an array described as tables, and an array with options as a table.
+//!
+//! | Function | Rows |
+//! |---|---|
+//! | [`tiledb_scan`](scan) | the array itself |
+//! | [`tiledb_array`](array) | one: what holds for the whole array |
+//! | [`tiledb_schema`](schema) | one a field: dimensions, attributes, labels |
+//! | [`tiledb_enumerations`](enumerations) | one a value of an enumeration |
+//! | [`tiledb_metadata`](metadata) | one a key, of an array or a group |
+//! | [`tiledb_fragments`](fragments) | one a fragment, visible or not |
+//! | [`tiledb_tiles`](tiles) | one a field of a tile of a visible fragment |
+//! | [`tiledb_commits`](commits) | one a commit: writes, deletes, vacuums, … |
+//!
+//! Each takes the location of an array, or the name of a table that is one, and then options in pairs, those of
+//! `CREATE EXTERNAL TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`.
+//! What they describe is read when the query runs, and only what its columns need.
+
+mod arguments;
+pub mod array;
+mod columns;
+pub mod commits;
+mod description;
+pub mod enumerations;
+pub mod fragments;
+pub mod metadata;
+mod place;
+pub mod scan;
+pub mod schema;
+pub mod tiles;
+mod value;
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableFunctionImpl;
+use datafusion::prelude::SessionContext;
+
+use self::description::{Describe, DescriptionFunction};
+
+/// Makes the functions known to a session.
+pub(super) fn register(ctx: &SessionContext) {
+    describing::<array::ArrayFacts>(ctx);
+    describing::<schema::Fields>(ctx);
+    describing::<enumerations::EnumerationValues>(ctx);
+    describing::<commits::Commits>(ctx);
+    describing::<fragments::Fragments>(ctx);
+    describing::<metadata::Metadata>(ctx);
+    describing::<tiles::Tiles>(ctx);
+    ctx.register_udtf(scan::NAME, Arc::new(scan::ScanFunction));
+}
+
+fn describing<D: Describe>(ctx: &SessionContext) {
+    let function: Arc<dyn TableFunctionImpl> = Arc::new(DescriptionFunction::<D>::default());
+    ctx.register_udtf(D::NAME, function);
+}

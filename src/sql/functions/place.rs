@@ -1,0 +1,126 @@
+//! Where the array or group of a call lies: its storage, and the options it is read with.
+//!
+//! The target is the name of a table of the session, or a location, which is found as `CREATE EXTERNAL TABLE` finds
+//! it. The subtle thing: some sessions register an object store only when they are asked for a table at its URL, so
+//! where the store is missing they are asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::catalog::{CatalogProviderList, Session, TableProvider};
+use datafusion::common::TableReference;
+use datafusion::execution::runtime_env::RuntimeEnv;
+
+use super::arguments::Call;
+use crate::array::window::OpenWindow;
+use crate::error::{Error, Result};
+use crate::sql::encryption::with_key;
+use crate::sql::open;
+use crate::sql::options::TableOptions;
+use crate::sql::provider::TileDbTable;
+use crate::sql::url_table::{Named, has_store, looks_like_location};
+use crate::storage::Storage;
+
+/// What a session knows of places; owned, so that it can be taken along.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    runtime: Arc<RuntimeEnv>,
+    catalogs: Arc<dyn CatalogProviderList>,
+    default_catalog: String,
+    default_schema: String,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}
+
+/// An array or group that is there or not, and how to read it.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub storage: Storage,
+    pub options: TableOptions,
+}
+
+impl Place {
+    /// The window of time the options ask for, its end fixed.
+    pub(super) fn window(&self) -> Result<OpenWindow> {
+        let window = self.options.window()?;
+        OpenWindow::new(window.start, Some(window.end_or_now()))
+    }
+}
+
+impl Surroundings {
+    pub(super) fn of(session: &dyn Session) -> Self {
+        let catalog = &session.config_options().catalog;
+        Self {
+            runtime: Arc::clone(session.runtime_env()),
+            catalogs: session.catalog_list(),
+            default_catalog: catalog.default_catalog.clone(),
+            default_schema: catalog.default_schema.clone(),
+        }
+    }
+
+    /// The place a call means.
+    pub(super) async fn resolve(&self, call: &Call) -> Result<Place> {
+        if !looks_like_location(&call.target)
+            && let Some(table) = self.table(&call.target).await?
+        {
+            return of_table(&call.target, table.as_ref(), call);
+        }
+        let named = Named::parse(&call.target)?;
+        let query = named.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        let options = TableOptions::from_pairs(query.chain(call.pairs()))?;
+        if !has_store(&self.runtime, &named.path) {
+            // The table does not matter: what counts is the store that may be registered on the way.
+            let reference = TableReference::bare(named.path.as_str());
+            let asked = self.look_up(reference).await;
+            if let Err(e) = asked
+                && !has_store(&self.runtime, &named.path)
+            {
+                return Err(Error::storage("the object store cannot be used").with_source(e));
+            }
+        }
+        let storage = open::storage(&named.path, &options, &self.runtime)?;
+        Ok(Place { storage, options })
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let found = self.look_up(TableReference::parse_str(name)).await;
+        found.map_err(|e| Error::invalid(format!("the table {name} cannot be used")).with_source(e))
+    }
+
+    async fn look_up(
+        &self,
+        reference: TableReference,
+    ) -> datafusion::error::Result<Option<Arc<dyn TableProvider>>> {
+        let name = reference.resolve(&self.default_catalog, &self.default_schema);
+        let schema = self
+            .catalogs
+            .catalog(&name.catalog)
+            .and_then(|catalog| catalog.schema(&name.schema));
+        match schema {
+            Some(schema) => schema.table(&name.table).await,
+            None => Ok(None),
+        }
+    }
+}
+
+/// The place of a table, with its own options but for those the call gives.
+fn of_table(name: &str, table: &dyn TableProvider, call: &Call) -> Result<Place> {
+    let Some(table) = table.downcast_ref::<TileDbTable>() else {
+        return Err(Error::invalid(format!(
+            "{}: the table {name} is not a TileDB array",
+            call.function
+        )));
+    };
+    let mut options = table.options().clone();
+    for (key, value) in call.pairs() {
+        options.set(key, value)?;
+    }
+    Ok(Place {
+        storage: with_key(table.storage().clone(), &options)?,
+        options,
+    })
+}

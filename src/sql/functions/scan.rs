@@ -1,0 +1,53 @@
+//! `tiledb_scan('location', 'option', 'value', …)`: an array as a table, with options.
+//!
+//! The same table as `CREATE EXTERNAL TABLE … OPTIONS (…)` makes, without a name. The subtle thing: planning is not
+//! asynchronous but needs the columns, so the array is opened by a thread of its own while the planner waits.
+
+use std::sync::Arc;
+use std::thread;
+
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+
+use super::arguments::Call;
+use super::place::Surroundings;
+use crate::error::{Error, Result};
+use crate::sql::provider::TileDbTable;
+use crate::sql::to_datafusion;
+
+/// The name in SQL.
+pub(super) const NAME: &str = "tiledb_scan";
+
+/// The function.
+#[derive(Debug)]
+pub(super) struct ScanFunction;
+
+impl TableFunctionImpl for ScanFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
+        let table = Call::parse(NAME, args.exprs())
+            .and_then(|call| open(call, Surroundings::of(args.session())));
+        Ok(Arc::new(table.map_err(to_datafusion)?))
+    }
+}
+
+/// Opens the table without the runtime of the caller, which may be the one thread that waits here.
+fn open(call: Call, surroundings: Surroundings) -> Result<TileDbTable> {
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::internal("no runtime to open the array with").with_source(e))?;
+        runtime.block_on(async {
+            let place = surroundings.resolve(&call).await?;
+            TileDbTable::open_storage(place.storage, place.options).await
+        })
+    };
+    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(work);
+    let thread =
+        thread.map_err(|e| Error::internal("no thread to open the array with").with_source(e))?;
+    thread
+        .join()
+        .map_err(|_| Error::internal("opening the array ended in a panic"))?
+}

@@ -1,0 +1,253 @@
+//! `tiledb_schema('location')`: the fields of an array, one a row.
+//!
+//! Dimensions first, then attributes, in the order of the table's columns, then dimension labels. What holds for the
+//! array as a whole is a row of [`tiledb_array`](super::array).
+//!
+//! | Column | |
+//! |---|---|
+//! | `position` | 1, 2, …; that of the column for dimensions and attributes |
+//! | `name` | the name of the column; an attribute without a name is `attr` |
+//! | `role` | `dimension`, `attribute` or `label` |
+//! | `type` | the TileDB type |
+//! | `arrow_type` | the type of the column; NULL for labels |
+//! | `cell_val_num` | elements of a cell; NULL if it varies |
+//! | `nullable` | whether cells may be null by the schema |
+//! | `domain_low`, `domain_high`, `extent` | of a dimension, as text; NULL for strings; the extent is a number of steps |
+//! | `current_domain_low`, `current_domain_high` | the part of the domain in use; NULL if all of it is |
+//! | `fill_value` | what a cell never written holds, as text; NULL if it is null |
+//! | `filters` | what the values go through when written, as creation options spell it: `byteshuffle, zstd(5)`; for a dimension without filters of its own, those of all coordinates |
+//! | `enumeration`, `ordered` | the name of the attribute's enumeration, and whether its order means something |
+//! | `data_order` | `increasing` or `decreasing` where values are promised to be so |
+//! | `label_dimension`, `label_uri`, `label_attribute` | of a label: what it labels, and the array and its attribute that hold it |
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use futures::stream::BoxStream;
+
+use super::columns::{self, TEXT, optional, required};
+use super::description::{Describe, Request, Rows, once};
+use super::place::Place;
+use super::value;
+use crate::array::inspect::{Enumerations, Inspection};
+use crate::array::types::{ColumnType, TypeOptions, column_names};
+use crate::error::Result;
+use crate::format::datatype::Datatype;
+use crate::format::schema::{
+    ArraySchema, Attribute, CellValNum, DataOrder, Dimension, DimensionLabel,
+};
+
+/// The function.
+pub(super) struct Fields;
+
+impl Describe for Fields {
+    const NAME: &'static str = "tiledb_schema";
+
+    fn schema() -> SchemaRef {
+        columns::schema(vec![
+            required("position", DataType::UInt32),
+            required("name", TEXT),
+            required("role", TEXT),
+            required("type", TEXT),
+            optional("arrow_type", TEXT),
+            optional("cell_val_num", DataType::UInt32),
+            required("nullable", DataType::Boolean),
+            optional("domain_low", TEXT),
+            optional("domain_high", TEXT),
+            optional("extent", TEXT),
+            optional("current_domain_low", TEXT),
+            optional("current_domain_high", TEXT),
+            optional("fill_value", TEXT),
+            optional("filters", TEXT),
+            optional("enumeration", TEXT),
+            optional("ordered", DataType::Boolean),
+            optional("data_order", TEXT),
+            optional("label_dimension", TEXT),
+            optional("label_uri", TEXT),
+            optional("label_attribute", TEXT),
+        ])
+    }
+
+    fn rows(place: Place, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+        once(async move {
+            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let enumerations = array.enumerations().await?;
+            let types = place.options.types();
+            rows(&fields(&array.schema, &enumerations, &types)?)
+        })
+    }
+}
+
+/// A row.
+struct Field {
+    name: String,
+    role: &'static str,
+    datatype: Datatype,
+    arrow_type: Option<String>,
+    cell_val_num: CellValNum,
+    nullable: bool,
+    domain: Option<(String, String)>,
+    extent: Option<String>,
+    current_domain: Option<(String, String)>,
+    fill_value: Option<String>,
+    filters: Option<String>,
+    enumeration: Option<String>,
+    ordered: Option<bool>,
+    order: DataOrder,
+    label: Option<Label>,
+}
+
+struct Label {
+    dimension: Option<String>,
+    uri: String,
+    attribute: String,
+}
+
+fn fields(
+    schema: &ArraySchema,
+    enumerations: &Enumerations,
+    types: &TypeOptions,
+) -> Result<Vec<Field>> {
+    let names = column_names(schema)?;
+    let (dimension_names, attribute_names) = names
+        .split_at_checked(schema.dimensions.len())
+        .unwrap_or((&names, &[]));
+    let dimensions = schema.dimensions.iter().zip(dimension_names).enumerate();
+    let mut fields = dimensions
+        .map(|(i, (dimension, name))| of_dimension(schema, i, dimension, name, types))
+        .collect::<Vec<_>>();
+    let attributes = schema.attributes.iter().zip(attribute_names);
+    fields.extend(attributes.map(|(a, name)| of_attribute(a, name, enumerations, types)));
+    fields.extend(schema.labels.iter().map(|l| of_label(l, dimension_names)));
+    Ok(fields)
+}
+
+fn of_dimension(
+    schema: &ArraySchema,
+    index: usize,
+    dimension: &Dimension,
+    name: &str,
+    types: &TypeOptions,
+) -> Field {
+    let datatype = dimension.datatype;
+    let show = |low: &[u8], high: &[u8]| (value::cell(datatype, low), value::cell(datatype, high));
+    let current = schema
+        .current_domain
+        .as_ref()
+        .and_then(|current| current.ranges.get(index));
+    let extent = dimension.extent.as_ref().map(|extent| {
+        let steps = dimension.extent_steps().map(|steps| steps.to_string());
+        steps.unwrap_or_else(|| value::cell(datatype, extent))
+    });
+    let column = ColumnType::of_dimension(dimension, types).ok();
+    Field {
+        name: name.to_owned(),
+        role: "dimension",
+        datatype,
+        arrow_type: column.map(|c| c.data_type().to_string()),
+        cell_val_num: dimension.cell_val_num,
+        nullable: false,
+        domain: dimension.domain.as_ref().map(|(l, h)| show(l, h)),
+        extent,
+        current_domain: current.map(|range| show(&range.lo, &range.hi)),
+        fill_value: None,
+        filters: Some(schema.dimension_filters(index).to_string()),
+        enumeration: None,
+        ordered: None,
+        order: DataOrder::Unordered,
+        label: None,
+    }
+}
+
+fn of_attribute(
+    attribute: &Attribute,
+    name: &str,
+    enumerations: &Enumerations,
+    types: &TypeOptions,
+) -> Field {
+    let enumeration = attribute.enumeration.as_ref();
+    let enumeration = enumeration.and_then(|name| enumerations.get(name));
+    let column = ColumnType::of_attribute(attribute, enumeration.map(Arc::as_ref), types).ok();
+    let filled = !attribute.nullable || attribute.fill_valid;
+    Field {
+        name: name.to_owned(),
+        role: "attribute",
+        datatype: attribute.datatype,
+        arrow_type: column.map(|c| c.data_type().to_string()),
+        cell_val_num: attribute.cell_val_num,
+        nullable: attribute.nullable,
+        domain: None,
+        extent: None,
+        current_domain: None,
+        fill_value: filled.then(|| value::cell(attribute.datatype, &attribute.fill_value)),
+        filters: Some(attribute.filters.to_string()),
+        enumeration: attribute.enumeration.clone(),
+        ordered: enumeration.map(|e| e.ordered),
+        order: attribute.order,
+        label: None,
+    }
+}
+
+fn of_label(label: &DimensionLabel, dimensions: &[String]) -> Field {
+    let dimension = usize::try_from(label.dimension).ok();
+    Field {
+        name: label.name.clone(),
+        role: "label",
+        datatype: label.datatype,
+        arrow_type: None,
+        cell_val_num: label.cell_val_num,
+        nullable: false,
+        domain: None,
+        extent: None,
+        current_domain: None,
+        fill_value: None,
+        filters: None,
+        enumeration: None,
+        ordered: None,
+        order: label.order,
+        label: Some(Label {
+            dimension: dimension.and_then(|i| dimensions.get(i)).cloned(),
+            uri: label.uri.clone(),
+            attribute: label.attribute.clone(),
+        }),
+    }
+}
+
+fn rows(fields: &[Field]) -> Result<Rows> {
+    let all = || fields.iter();
+    let text = |of: fn(&Field) -> Option<&String>| columns::opt_text(all().map(of));
+    let cell_val_num = |field: &Field| match field.cell_val_num {
+        CellValNum::Fixed(count) => Some(count),
+        CellValNum::Var => None,
+    };
+    let order = |field: &Field| match field.order {
+        DataOrder::Unordered => None,
+        DataOrder::Increasing => Some("increasing"),
+        DataOrder::Decreasing => Some("decreasing"),
+    };
+    Ok(Rows {
+        len: fields.len(),
+        columns: vec![
+            columns::u32s((1..).take(fields.len()).map(Some)),
+            columns::text(all().map(|f| &f.name)),
+            columns::text(all().map(|f| f.role)),
+            columns::text(all().map(|f| f.datatype.name())),
+            text(|f| f.arrow_type.as_ref()),
+            columns::u32s(all().map(cell_val_num)),
+            columns::bools(all().map(|f| f.nullable)),
+            text(|f| f.domain.as_ref().map(|d| &d.0)),
+            text(|f| f.domain.as_ref().map(|d| &d.1)),
+            text(|f| f.extent.as_ref()),
+            text(|f| f.current_domain.as_ref().map(|d| &d.0)),
+            text(|f| f.current_domain.as_ref().map(|d| &d.1)),
+            text(|f| f.fill_value.as_ref()),
+            text(|f| f.filters.as_ref()),
+            text(|f| f.enumeration.as_ref()),
+            columns::opt_bools(all().map(|f| f.ordered)),
+            columns::opt_text(all().map(order)),
+            text(|f| f.label.as_ref()?.dimension.as_ref()),
+            text(|f| f.label.as_ref().map(|l| &l.uri)),
+            text(|f| f.label.as_ref().map(|l| &l.attribute)),
+        ],
+    })
+}

@@ -1,0 +1,341 @@
+//! `tiledb_tiles('location')`: the tiles of the fragments that the window shows, a row for each of their fields.
+//!
+//! | Column | |
+//! |---|---|
+//! | `fragment`, `tile` | the fragment, and the number of the tile in it |
+//! | `field` | the name of the column; of the fragment's own schema |
+//! | `role` | `dimension` or `attribute` |
+//! | `cells` | cells of the tile; of a dense fragment those that were written |
+//! | `mbr` | the box around the cells, per dimension `dimension`, `low`, `high` as text |
+//! | `data_bytes`, `var_bytes`, `validity_bytes` | on storage: of values or offsets, of variable-sized values, of validity |
+//! | `min`, `max`, `sum` | as text; codes where the attribute is enumerated; NULL where none are stored |
+//! | `null_count` | NULL where none is stored |
+//!
+//! Statistics are shown as they are stored, and writers are known to store wrong ones: see
+//! [`array::fragment::statistics`](crate::array::fragment::statistics). Dense fragments store nothing of dimensions; before
+//! format 5 all dimensions share a file, whose bytes each of them shows.
+//!
+//! Rows come fragment by fragment. Only what the wanted columns need is loaded, and of the fields and fragments that a
+//! condition on `fragment`, `field` or `role` leaves.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::physical_expr::utils::reassign_expr_columns;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::columns::{self, Side, TEXT, optional, required};
+use super::description::{Describe, Request, Rows};
+use super::place::Place;
+use super::value;
+use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
+use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
+use crate::array::inspect::Inspection;
+use crate::array::key;
+use crate::array::types::column_names;
+use crate::error::{Error, Result, ResultExt};
+use crate::format::datatype::Datatype;
+use crate::format::fragment::rtree::Mbrs;
+use crate::storage::Storage;
+
+/// The function.
+pub(super) struct Tiles;
+
+const FRAGMENT: usize = 0;
+const FIELD: usize = 2;
+const ROLE: usize = 3;
+const MBR: usize = 5;
+const BYTES: [usize; 3] = [6, 7, 8];
+const MIN_MAX: [usize; 2] = [9, 10];
+const SUM: usize = 11;
+const NULL_COUNT: usize = 12;
+
+impl Describe for Tiles {
+    const NAME: &'static str = "tiledb_tiles";
+    const FILTERED: &'static [usize] = &[FRAGMENT, FIELD, ROLE];
+
+    fn schema() -> SchemaRef {
+        columns::schema(vec![
+            required("fragment", TEXT),
+            required("tile", DataType::UInt64),
+            required("field", TEXT),
+            required("role", TEXT),
+            optional("cells", DataType::UInt64),
+            optional("mbr", columns::box_type()),
+            optional("data_bytes", DataType::UInt64),
+            optional("var_bytes", DataType::UInt64),
+            optional("validity_bytes", DataType::UInt64),
+            optional("min", TEXT),
+            optional("max", TEXT),
+            optional("sum", TEXT),
+            optional("null_count", DataType::UInt64),
+        ])
+    }
+
+    fn rows(place: Place, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+        let fragments = async move {
+            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let fragments = VecDeque::from(array.visible_fragments().await?);
+            Ok::<_, Error>((fragments, array.storage().clone()))
+        };
+        stream::once(fragments)
+            .map_ok(move |(fragments, storage)| of_fragments(fragments, storage, request.clone()))
+            .try_flatten()
+            .boxed()
+    }
+}
+
+/// Fragment by fragment, each loaded when the rows before it are gone.
+fn of_fragments(
+    fragments: VecDeque<Arc<Fragment>>,
+    storage: Storage,
+    request: Arc<Request>,
+) -> impl futures::Stream<Item = Result<Rows>> + Send {
+    stream::unfold((fragments, storage, request), |mut state| async move {
+        let fragment = state.0.pop_front()?;
+        let name = fragment.name.name.clone();
+        let tiles = FragmentTiles::load(fragment, &state.1, Arc::clone(&state.2)).await;
+        let batches = match tiles {
+            Ok(tiles) => stream::iter(tiles).map(Ok).left_stream(),
+            Err(e) => stream::once(async { Err(e.with("fragment", name)) }).right_stream(),
+        };
+        Some((batches, state))
+    })
+    .flatten()
+    .and_then(|batch| async move { batch })
+}
+
+/// A field of a fragment that rows are wanted of.
+struct Field {
+    name: String,
+    field: FragmentField,
+    role: &'static str,
+    datatype: Datatype,
+}
+
+/// What is loaded of a fragment, and the next tile to give.
+struct FragmentTiles {
+    fragment: Arc<Fragment>,
+    request: Arc<Request>,
+    fields: Vec<Field>,
+    dense: Option<DenseTiles>,
+    mbrs: Option<Arc<Mbrs>>,
+    /// One a field, or none if not wanted.
+    files: Vec<FieldTiles>,
+    statistics: Vec<FieldStatistics>,
+    tiles: u64,
+    next: u64,
+}
+
+impl FragmentTiles {
+    async fn load(
+        fragment: Arc<Fragment>,
+        storage: &Storage,
+        request: Arc<Request>,
+    ) -> Result<Self> {
+        let fields = wanted_fields(&fragment, &request)?;
+        let ids: Vec<FragmentField> = fields.iter().map(|f| f.field).collect();
+        let some = !fields.is_empty();
+        let dense = if fragment.footer.dense {
+            fragment.dense_tiles()?
+        } else {
+            None
+        };
+        let mbrs = if some && !fragment.footer.dense && request.wants(&[MBR]) {
+            Some(fragment.mbrs(storage).await?)
+        } else {
+            None
+        };
+        let files = if some && request.wants(&BYTES) {
+            fragment.field_tiles(storage, &ids).await?
+        } else {
+            Vec::new()
+        };
+        let wanted = StatisticsWanted {
+            min_max: request.wants(&MIN_MAX),
+            sums: request.wants(&[SUM]),
+            null_counts: request.wants(&[NULL_COUNT]),
+        };
+        let statistics = if some && wanted != StatisticsWanted::default() {
+            fragment.statistics(storage, &ids, wanted).await?
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            tiles: if some { fragment.tile_count()? } else { 0 },
+            fragment,
+            request,
+            fields,
+            dense,
+            mbrs,
+            files,
+            statistics,
+            next: 0,
+        })
+    }
+
+    /// The rows of some tiles.
+    fn rows(&self, tiles: std::ops::Range<u64>) -> Result<Rows> {
+        let fields = self.fields.len();
+        let rows: Vec<(TileIdx, usize)> = tiles
+            .flat_map(|tile| (0..fields).map(move |field| (TileIdx(tile), field)))
+            .collect();
+        let each = || rows.iter().copied();
+        let wants = |columns: &[usize]| self.request.wants(columns);
+        let field = |i: usize| self.fields.get(i);
+        let mbrs = if wants(&[MBR]) {
+            let mbrs: Vec<_> = each().map(|(tile, _)| self.mbr(tile)).collect();
+            columns::boxes(&mbrs)?
+        } else {
+            columns::unwanted(rows.len())
+        };
+        let [data, var, validity] = self.bytes(&rows)?;
+        let show = |field: usize, value: Option<&[u8]>| {
+            Some(value::cell(self.fields.get(field)?.datatype, value?))
+        };
+        let statistics = |field: usize| self.statistics.get(field);
+        Ok(Rows {
+            len: rows.len(),
+            columns: vec![
+                columns::text(each().map(|_| &self.fragment.name.name)),
+                columns::u64s(each().map(|(tile, _)| Some(tile.0))),
+                columns::text(each().map(|(_, f)| field(f).map_or("", |f| &f.name))),
+                columns::text(each().map(|(_, f)| field(f).map_or("", |f| f.role))),
+                columns::u64s(each().map(|(tile, _)| self.cells(tile))),
+                mbrs,
+                columns::u64s(data),
+                columns::u64s(var),
+                columns::u64s(validity),
+                columns::opt_text(each().map(|(t, f)| show(f, statistics(f)?.min(t)))),
+                columns::opt_text(each().map(|(t, f)| show(f, statistics(f)?.max(t)))),
+                columns::opt_text(each().map(|(t, f)| Some(sum(statistics(f)?.sum(t)?)))),
+                columns::u64s(each().map(|(t, f)| statistics(f)?.null_count(t))),
+            ],
+        })
+    }
+
+    fn cells(&self, tile: TileIdx) -> Option<u64> {
+        if self.fragment.footer.dense {
+            return self.dense.as_ref()?.cells_of(tile)?.cells();
+        }
+        let cells = self.fragment.sparse_tile_cells(tile).ok()?;
+        u64::try_from(cells).ok()
+    }
+
+    fn mbr(&self, tile: TileIdx) -> Option<Vec<Side>> {
+        let dimensions = self.fragment.schema.dimensions.iter();
+        if let Some(mbrs) = &self.mbrs {
+            let sides = dimensions.enumerate().map(|(i, dimension)| {
+                let (low, high) = mbrs.range(tile.get(), i);
+                columns::side(&dimension.name, dimension.datatype, low, high)
+            });
+            return Some(sides.collect());
+        }
+        let cells = self.dense.as_ref()?.cells_of(tile)?;
+        let sides = dimensions.zip(cells.ranges()).map(|(dimension, (lo, hi))| {
+            let bytes = |k: u64| key::from_key(dimension.datatype, k);
+            columns::side(&dimension.name, dimension.datatype, &bytes(lo), &bytes(hi))
+        });
+        Some(sides.collect())
+    }
+
+    /// Bytes on storage of values, of variable-sized values, of validity.
+    fn bytes(&self, rows: &[(TileIdx, usize)]) -> Result<[Vec<Option<u64>>; 3]> {
+        let mut bytes = [Vec::new(), Vec::new(), Vec::new()];
+        let [data, var, validity] = &mut bytes;
+        for (tile, field) in rows {
+            let Some(files) = self.files.get(*field) else {
+                continue;
+            };
+            let size = |file: &crate::array::fragment::TileFile| {
+                file.tile(*tile).map(|range| range.end - range.start)
+            };
+            data.push(Some(size(&files.values)?));
+            var.push(files.var.as_ref().map(|(file, _)| size(file)).transpose()?);
+            validity.push(files.validity.as_ref().map(size).transpose()?);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Iterator for FragmentTiles {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next >= self.tiles {
+            return None;
+        }
+        let fields = self.fields.len().max(1);
+        let tiles = (self.request.batch_size / fields).max(1) as u64;
+        let start = self.next;
+        self.next = start.saturating_add(tiles).min(self.tiles);
+        Some(
+            self.rows(start..self.next)
+                .context("fragment", || &self.fragment.name.name),
+        )
+    }
+}
+
+fn sum(sum: Sum) -> String {
+    match sum {
+        Sum::Int(sum) => sum.to_string(),
+        Sum::UInt(sum) => sum.to_string(),
+        Sum::Float(sum) => format!("{sum:?}"),
+    }
+}
+
+/// The fields of a fragment that have tiles, but for those that the request's condition rules out.
+fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
+    let schema = &fragment.schema;
+    let mut names = column_names(schema)?.into_iter();
+    let dimension_names: Vec<_> = names.by_ref().take(schema.dimensions.len()).collect();
+    let mut fields = Vec::new();
+    // Dense fragments store no coordinates.
+    if !fragment.footer.dense {
+        let dimensions = schema.dimensions.iter().zip(dimension_names).enumerate();
+        fields.extend(dimensions.map(|(i, (dimension, name))| Field {
+            name,
+            field: FragmentField::Dimension(i),
+            role: "dimension",
+            datatype: dimension.datatype,
+        }));
+    }
+    let attributes = schema.attributes.iter().zip(names).enumerate();
+    fields.extend(attributes.map(|(i, (attribute, name))| Field {
+        name,
+        field: FragmentField::Attribute(i),
+        role: "attribute",
+        datatype: attribute.datatype,
+    }));
+    let keep = selected(&fragment.name.name, &fields, request)
+        .map_err(|e| Error::invalid("the condition on tiles failed").with_source(e))?;
+    let mut keep = keep.into_iter();
+    fields.retain(|_| keep.next().unwrap_or(true));
+    Ok(fields)
+}
+
+/// Which fields the request's condition leaves; empty if it has none.
+fn selected(
+    fragment: &str,
+    fields: &[Field],
+    request: &Request,
+) -> datafusion::error::Result<Vec<bool>> {
+    let Some(filter) = &request.filter else {
+        return Ok(Vec::new());
+    };
+    let schema = Arc::new(Tiles::schema().project(Tiles::FILTERED)?);
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            columns::text(fields.iter().map(|_| fragment)),
+            columns::text(fields.iter().map(|f| &f.name)),
+            columns::text(fields.iter().map(|f| f.role)),
+        ],
+    )?;
+    let filter = reassign_expr_columns(Arc::clone(filter), &schema)?;
+    let keep = filter.evaluate(&batch)?.into_array(fields.len())?;
+    Ok(keep.as_boolean().iter().map(|k| k == Some(true)).collect())
+}
