@@ -24,6 +24,7 @@ mod forged;
 mod functions;
 mod golden;
 mod groups;
+mod labels;
 mod layers;
 mod memory;
 mod mutation;
@@ -75,6 +76,7 @@ fn main() {
     trials.extend(forged::trials());
     trials.extend(functions::trials());
     trials.extend(groups::trials());
+    trials.extend(labels::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
     trials.extend(requests::trials());

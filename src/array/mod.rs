@@ -15,6 +15,7 @@ pub mod group;
 pub mod hilbert;
 pub mod inspect;
 pub mod key;
+pub mod label;
 pub mod metadata;
 pub mod snapshot;
 pub mod subarray;

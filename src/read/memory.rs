@@ -11,11 +11,11 @@ pub trait MemoryBudget: fmt::Debug + Send + Sync {
 }
 
 /// Reserved memory; dropping it gives the memory back.
-pub struct Grant(Option<Box<dyn FnOnce() + Send>>);
+pub struct Grant(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl Grant {
     /// A grant that calls `release` when dropped.
-    pub fn new(release: impl FnOnce() + Send + 'static) -> Self {
+    pub fn new(release: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(release)))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
 use crate::error::{Error, Result};
 use crate::read::memory::{Grant, MemoryBudget};
@@ -21,8 +21,12 @@ pub(crate) struct PoolBudget {
 impl PoolBudget {
     /// A consumer for one partition of a scan.
     pub(crate) fn new(context: &TaskContext, partition: usize) -> Self {
-        let consumer = MemoryConsumer::new(format!("TileDbScan[{partition}]"));
-        let reservation = Arc::new(consumer.register(context.memory_pool()));
+        Self::named(format!("TileDbScan[{partition}]"), context.memory_pool())
+    }
+
+    /// A consumer of a pool.
+    pub(crate) fn named(name: impl Into<String>, pool: &Arc<dyn MemoryPool>) -> Self {
+        let reservation = Arc::new(MemoryConsumer::new(name).register(pool));
         Self { reservation }
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! [`register`] teaches a session `STORED AS TILEDB`, the `tiledb.*` options, paths of arrays as table names, and the
 //! table [`functions`]. [`TileDbTable`] is the provider; [`source`] the scan operator; [`ranges`] turns predicates into
-//! subarrays.
+//! subarrays; `labels` adds dimension labels.
 
 mod budget;
 pub mod catalog;
 mod encryption;
 mod factory;
 pub mod functions;
+mod labels;
 mod open;
 pub mod options;
 mod predicate;

@@ -1,6 +1,7 @@
 //! The table provider: an array as a DataFusion table.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,9 +13,12 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::TileDbTableBuilder;
+use super::budget::PoolBudget;
+use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::predicate::ExprPredicate;
 use super::ranges::{self, DimensionColumn};
@@ -23,17 +27,18 @@ use super::to_datafusion;
 use crate::array::snapshot::Snapshot;
 use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
+use crate::read::memory::MemoryBudget;
 use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
 use crate::storage::Storage;
 
-/// A TileDB array as a table: its dimensions, then its attributes, as columns.
+/// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
 /// The array is listed anew for every query, so the table is never stale, unless options pin it to a time.
 #[derive(Debug)]
 pub struct TileDbTable {
     storage: Storage,
     options: TableOptions,
-    schema: SchemaRef,
+    labels: Labels,
 }
 
 impl TileDbTable {
@@ -53,7 +58,7 @@ impl TileDbTable {
     ) -> crate::error::Result<Self> {
         let table = snapshot_table(&storage, &options).await?;
         Ok(Self {
-            schema: table.schema,
+            labels: Labels::of_table(&table, options.empty_cells)?,
             storage,
             options,
         })
@@ -70,15 +75,16 @@ impl TileDbTable {
     }
 
     /// The array as it is now, under the columns it was opened with.
-    async fn table(&self) -> crate::error::Result<ArrayTable> {
+    async fn table(&self) -> crate::error::Result<(ArrayTable, Labels)> {
         let table = snapshot_table(&self.storage, &self.options).await?;
-        if table.schema != self.schema {
+        let labels = Labels::of_table(&table, self.options.empty_cells)?;
+        if labels.schema() != self.labels.schema() {
             return Err(crate::Error::invalid(
                 "the columns of the array changed since the table was created: create the table again",
             )
             .with("array", self.storage.uri()));
         }
-        Ok(table)
+        Ok((table, labels))
     }
 
     fn read_only<T>(&self, statement: &str) -> Result<T> {
@@ -89,44 +95,105 @@ impl TileDbTable {
     }
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
-        let table = Arc::new(self.table().await.map_err(to_datafusion)?);
+        let (table, labels) = self.table().await.map_err(to_datafusion)?;
+        let table = Arc::new(table);
         let projection = match args.projection() {
             Some(projection) => projection.to_vec(),
-            None => (0..self.schema.fields().len()).collect(),
+            None => (0..labels.schema().fields().len()).collect(),
         };
+        let filters = self.split_filters(state, args, &labels)?;
         let mut subarray = Subarray::all(table.dimension_count());
-        let mut predicate = None;
         let mut residual = None;
-        if let Some(filter) = conjunction(args.filters().unwrap_or_default().iter().cloned()) {
-            let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-            let expr = state.create_physical_expr(filter, &df_schema)?;
+        if let Some(expr) = &filters.of_array {
             let schema = &table.snapshot.schema;
             let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options)
                 .map_err(to_datafusion)?;
-            let split = ranges::split(&expr, &dimensions);
+            let split = ranges::split(expr, &dimensions);
             subarray = split.subarray;
             residual = split.residual;
         }
+
+        let used = |label: usize| {
+            let filtered = filters.of_labels.iter().any(|(number, _)| *number == label);
+            filtered || projection.iter().any(|c| labels.number(*c) == Some(label))
+        };
+        let runtime = state.runtime_env();
+        let open = labels
+            .open(&table, runtime, self.options.empty_cells, used)
+            .await
+            .map_err(to_datafusion)?;
+        let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
+        let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
+        let mut label_filters = Vec::new();
+        for (label, expr) in &filters.of_labels {
+            let narrowed = open.narrow(*label, expr, &table.snapshot, &mut subarray, &memory);
+            label_filters.push(narrowed.await.map_err(to_datafusion)?);
+        }
+        let (projection, labelled) = open
+            .project(&projection, &table, &subarray)
+            .map_err(to_datafusion)?;
+
+        let mut predicate = None;
         if let Some(expr) = &residual {
-            predicate =
-                Some(Arc::new(ExprPredicate::new(expr, &self.schema)?) as Arc<dyn Predicate>);
+            let schema = labels.schema();
+            predicate = Some(Arc::new(ExprPredicate::new(expr, schema)?) as Arc<dyn Predicate>);
         }
         let spec = ScanSpec {
-            table,
+            table: Arc::clone(&table),
             projection,
             subarray: Arc::new(subarray),
             predicate,
             empty_cells: self.options.empty_cells,
         };
-        let plan = ScanPlan::new(spec).await.map_err(to_datafusion)?;
+        let plan = Arc::new(ScanPlan::new(spec).await.map_err(to_datafusion)?);
         let partitions = state.config().target_partitions();
-        Ok(TileDbSource::new(
-            Arc::new(plan),
-            residual,
-            partitions,
-            args.limit(),
-        ))
+        let source = TileDbSource::new(plan, residual, partitions, args.limit());
+        Ok(source.with_labels(labelled, label_filters))
     }
+
+    fn split_filters(
+        &self,
+        state: &dyn Session,
+        args: &ScanArgs<'_>,
+        labels: &Labels,
+    ) -> Result<Filters> {
+        let schema = DFSchema::try_from(Arc::clone(labels.schema()))?;
+        let (mut of_array, mut of_labels) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+        for filter in args.filters().unwrap_or_default() {
+            match labels.mentioned(filter) {
+                Mentions::Only(label) => of_labels.entry(label).or_default().push(filter.clone()),
+                Mentions::None => of_array.push(filter.clone()),
+                Mentions::Among => {
+                    let error = crate::Error::internal(format!(
+                        "the filter {filter} was not offered by this table"
+                    ));
+                    return Err(to_datafusion(error));
+                }
+            }
+        }
+        let together = |filters: Vec<Expr>| {
+            conjunction(filters)
+                .map(|filter| state.create_physical_expr(filter, &schema))
+                .transpose()
+        };
+        let mut filters = Filters {
+            of_array: together(of_array)?,
+            of_labels: Vec::with_capacity(of_labels.len()),
+        };
+        for (label, of_label) in of_labels {
+            let expr = together(of_label)?;
+            filters.of_labels.extend(expr.map(|expr| (label, expr)));
+        }
+        Ok(filters)
+    }
+}
+
+/// The filters of a scan, by what can decide them.
+struct Filters {
+    /// The conjunction of those on dimensions and attributes.
+    of_array: Option<Arc<dyn PhysicalExpr>>,
+    /// The conjunction of those on one label, by its number.
+    of_labels: Vec<(usize, Arc<dyn PhysicalExpr>)>,
 }
 
 async fn snapshot_table(
@@ -145,7 +212,7 @@ async fn snapshot_table(
 #[async_trait]
 impl TableProvider for TileDbTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Arc::clone(self.labels.schema())
     }
 
     fn table_type(&self) -> TableType {
@@ -186,7 +253,8 @@ impl TableProvider for TileDbTable {
         Ok(plan.into())
     }
 
-    /// The scan evaluates every row, so every filter it can evaluate at all is exact.
+    /// The scan evaluates every row, so every filter it can evaluate at all is exact; so is one on a label alone, which
+    /// becomes ranges. Other filters with labels need them beside the rows.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -194,7 +262,8 @@ impl TableProvider for TileDbTable {
         filters
             .iter()
             .map(|filter| {
-                Ok(if evaluable(filter)? {
+                let among = self.labels.mentioned(filter) == Mentions::Among;
+                Ok(if !among && evaluable(filter)? {
                     TableProviderFilterPushDown::Exact
                 } else {
                     TableProviderFilterPushDown::Unsupported

@@ -18,11 +18,14 @@ use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::budget::PoolBudget;
+use super::labels::LabelProjection;
 use super::to_datafusion;
 use crate::read::ScanPlan;
+use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
 use crate::read::stream::{ScanContext, read_units};
 
@@ -33,6 +36,10 @@ pub struct TileDbSource {
     schema: SchemaRef,
     /// The condition that is evaluated on rows, for display.
     predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// How dimension labels join the rows, where some are asked for.
+    labels: Option<Arc<LabelProjection>>,
+    /// The conditions on labels that became ranges, for display.
+    label_filters: Vec<String>,
     partitions: Vec<Range<u64>>,
     /// At most so many rows per partition.
     fetch: Option<usize>,
@@ -49,22 +56,32 @@ impl TileDbSource {
         fetch: Option<usize>,
     ) -> Self {
         let schema = plan.spec.output_schema();
-        let mut statistics = Statistics::new_unknown(&schema);
-        statistics.num_rows = row_count(&plan);
-        for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
-            if !field.is_nullable() {
-                column.null_count = Precision::Exact(0);
-            }
-        }
         Self {
             partitions: plan.partitions(partitions),
             metrics: ExecutionPlanMetricsSet::new(),
-            statistics: Arc::new(statistics),
+            statistics: Arc::new(statistics(&plan, &schema)),
             schema,
             plan,
             predicate,
+            labels: None,
+            label_filters: Vec::new(),
             fetch,
         }
+    }
+
+    /// With dimension labels: as columns, and as conditions that the subarray already holds.
+    pub(crate) fn with_labels(
+        mut self,
+        labels: Option<LabelProjection>,
+        label_filters: Vec<String>,
+    ) -> Self {
+        if let Some(labels) = labels {
+            self.schema = Arc::clone(labels.schema());
+            self.statistics = Arc::new(statistics(&self.plan, &self.schema));
+            self.labels = Some(Arc::new(labels));
+        }
+        self.label_filters = label_filters;
+        self
     }
 
     fn record_plan(&self, partition: usize) {
@@ -99,6 +116,9 @@ impl TileDbSource {
             ("array", schema.array_type.to_string()),
             ("projection", format!("[{}]", names.join(", "))),
         ];
+        if !self.label_filters.is_empty() {
+            lines.push(("labels", self.label_filters.join("; ")));
+        }
         if !spec.subarray.is_all() {
             lines.push(("subarray", spec.subarray.describe(schema)));
         }
@@ -130,6 +150,18 @@ fn ascii(c: char) -> char {
     if c.is_ascii() { c } else { '?' }
 }
 
+/// What the plan alone proves of its rows.
+fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
+    let mut statistics = Statistics::new_unknown(schema);
+    statistics.num_rows = row_count(plan);
+    for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
+        if !field.is_nullable() {
+            column.null_count = Precision::Exact(0);
+        }
+    }
+    statistics
+}
+
 /// Rows as the metadata has them: exact, or at most so many.
 fn row_count(plan: &ScanPlan) -> Precision<usize> {
     match (
@@ -150,15 +182,19 @@ impl DataSource for TileDbSource {
     ) -> Result<SendableRecordBatchStream> {
         self.record_plan(partition);
         let units = self.partitions.get(partition).cloned().unwrap_or(0..0);
-        let budget = PoolBudget::new(&context, partition);
+        let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(&context, partition));
         let counters = Arc::new(ScanMetrics::default());
         let scan = ScanContext::new(
             Arc::clone(&self.plan),
-            Arc::new(budget),
+            Arc::clone(&budget),
             Arc::clone(&counters),
         );
         let published = Published::new(&self.metrics, partition, counters);
-        let batches = read_units(Arc::new(scan), units).map_err(to_datafusion);
+        let batches = with_labels(
+            read_units(Arc::new(scan), units),
+            self.labels.clone(),
+            budget,
+        );
         let batch_size = context.session_config().batch_size();
         let batches = coalesce(batches, Arc::clone(&self.schema), batch_size, self.fetch);
         let batches = batches.inspect(move |_| published.update());
@@ -290,6 +326,22 @@ impl Drop for Published {
     fn drop(&mut self) {
         self.update();
     }
+}
+
+/// The batches of a scan with the labels that are asked for.
+fn with_labels(
+    batches: impl Stream<Item = crate::Result<RecordBatch>> + Send + 'static,
+    labels: Option<Arc<LabelProjection>>,
+    memory: Arc<dyn MemoryBudget>,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let Some(labels) = labels else {
+        return batches.map_err(to_datafusion).boxed();
+    };
+    let labelled = batches.and_then(move |batch| {
+        let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
+        async move { labels.apply(batch, &memory).await }
+    });
+    labelled.map_err(to_datafusion).boxed()
 }
 
 /// Joins small batches; large ones pass as they are. Ends after `fetch` rows.

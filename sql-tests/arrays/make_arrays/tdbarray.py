@@ -449,6 +449,39 @@ class Array:
         o = list(np.frombuffer(C.string_at(offs, osize.value), "<u8")) if osize.value else []
         return tdb_type, n.value, [blob[int(a):int(b)] for a, b in zip(o, [*o[1:], len(blob)])]
 
+    def labels(self, arr):
+        """(name, type, cell_val_num, dimension) of every dimension label, from the open array."""
+        ctx, schema, out = self.ctx, self.ctx.new("array_get_schema", arr), []
+        num = C.c_uint64()
+        ctx("array_schema_get_dimension_label_num", schema, C.byref(num))
+        for i in range(num.value):
+            label = ctx.new("array_schema_get_dimension_label_from_index", schema, C.c_uint64(i))
+            name, code, n, dim = C.c_char_p(), C.c_int(), C.c_uint32(), C.c_uint32()
+            ctx("dimension_label_get_name", label, C.byref(name))
+            ctx("dimension_label_get_label_type", label, C.byref(code))
+            ctx("dimension_label_get_label_cell_val_num", label, C.byref(n))
+            ctx("dimension_label_get_dimension_index", label, C.byref(dim))
+            out.append((name.value.decode(), TYPE_NAMES[code.value], n.value, dim.value))
+        return out
+
+    def _label_cells(self, arr, label, fields, coords, room):
+        """The cells of a label at coordinates of its dimension, as libtiledb answers for the range around them."""
+        name, tdb_type, n, dim = label
+        dtype = TYPES[fields[dim][1]][2]
+        index = [int(np.frombuffer(c, dtype)[0]) for c in coords]
+        ctx, query, sub = self.ctx, self.ctx.new("query_alloc", arr, C.c_int(READ)), self.ctx.new("subarray_alloc", arr)
+        lo, hi = np.array([min(index)], dtype), np.array([max(index)], dtype)
+        ctx("subarray_add_range", sub, C.c_uint32(dim), ptr(lo), ptr(hi), None)
+        ctx("query_set_subarray_t", query, sub)
+        ctx("query_set_layout", query, C.c_int(LAYOUTS["row"]))
+        field = (name, tdb_type, n, False)
+        buffers = self._read_buffers(query, field, room)
+        ctx("query_submit", query)
+        values = cells(field, buffers)
+        if len(values) != max(index) - min(index) + 1:
+            raise RuntimeError(f"{len(values)} labels for [{min(index)}, {max(index)}]")
+        return [values[i - min(index)] for i in index]
+
     def _restrict(self, arr, query, fields):
         """Sets the subarray to the non-empty domain; False when there is none. (A rangeless read of some arrays crashes 2.30.)"""
         ctx, sub, empty = self.ctx, self.ctx.new("subarray_alloc", arr), C.c_int32()
@@ -474,7 +507,7 @@ class Array:
         return True
 
     def read(self, start=None, end=None, layout=None, room=1 << 24):
-        """All cells of the non-empty domain: ([field…], is sparse, [rows of raw bytes or None], {enumeration…})."""
+        """All cells of the non-empty domain, labels last: ([field…], is sparse, [rows of raw bytes or None], {enumeration…})."""
         ctx, arr = self.ctx, self.open(READ, start, end)
         fields, sparse = self.fields(arr)
         enums = {e: self.enumeration(arr, e) for *_, e in fields if e}
@@ -489,8 +522,13 @@ class Array:
             if status.value != 1:
                 raise RuntimeError(f"query status {status.value}, not completed")
             rows = list(zip(*[cells(f, b) for f, b in zip(fields, buffers)]))
+        labels, shown = self.labels(arr), list(fields)
+        for label in labels:
+            shown.append((*label[:3], False, False, None))
+            if rows:
+                rows = [(*row, c) for row, c in zip(rows, self._label_cells(arr, label, fields, [r[label[3]] for r in rows], room))]
         self.close(arr)
-        return fields, sparse, rows, enums
+        return shown, sparse, rows, enums
 
     def _read_buffers(self, query, f, room):
         ctx, key = self.ctx, f[0].encode()

@@ -20,7 +20,8 @@ pub use bits::validity_to_nulls;
 pub use cells::{CellData, Cells, check_memory, zeroed};
 pub use column_type::{ColumnType, Shape};
 pub use schema::{
-    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ROLE_KEY, arrow_schema, column_names,
+    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, LABEL_ROLE, LABELLED_KEY, ROLE_KEY, arrow_schema,
+    column_names, label_field,
 };
 
 /// What becomes of bytes that are not text in a text field (option `tiledb.invalid_utf8`).

@@ -13,16 +13,20 @@ use super::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
-use crate::format::schema::ArraySchema;
+use crate::format::schema::{ArraySchema, DimensionLabel};
 
 /// Field metadata: the name of the stored type.
 pub const DATATYPE_KEY: &str = "tiledb.datatype";
-/// Field metadata: [`DIMENSION_ROLE`] or [`ATTRIBUTE_ROLE`].
+/// Field metadata: [`DIMENSION_ROLE`], [`ATTRIBUTE_ROLE`] or [`LABEL_ROLE`].
 pub const ROLE_KEY: &str = "tiledb.role";
 /// The role of a dimension.
 pub const DIMENSION_ROLE: &str = "dimension";
 /// The role of an attribute.
 pub const ATTRIBUTE_ROLE: &str = "attribute";
+/// The role of a dimension label.
+pub const LABEL_ROLE: &str = "label";
+/// Field metadata of a label: the column of the dimension it labels.
+pub const LABELLED_KEY: &str = "tiledb.dimension";
 
 const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
 const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
@@ -56,7 +60,31 @@ pub fn arrow_schema(
     Ok((Arc::new(Schema::new(fields)), types))
 }
 
-/// The names of the columns, all different.
+/// The column of a dimension label: what the schema says of it, without a look at the array that holds the labels.
+///
+/// Labels made with the array are never NULL; what an array of the user's holds is known only when it is opened.
+pub fn label_field(
+    schema: &ArraySchema,
+    label: &DimensionLabel,
+    options: &TypeOptions,
+) -> Result<(Field, ColumnType)> {
+    let ty = ColumnType::plain(label.datatype, label.cell_val_num, label.external, options)
+        .map_err(|e| e.with("label", &label.name))?;
+    let names = column_names(schema)?;
+    let labelled = usize::try_from(label.dimension)
+        .ok()
+        .and_then(|dimension| names.into_iter().nth(dimension))
+        .ok_or_else(|| {
+            Error::corrupt("the labelled dimension does not exist").with("label", &label.name)
+        })?;
+    let mut field = field(label.name.clone(), &ty, LABEL_ROLE);
+    field
+        .metadata_mut()
+        .insert(LABELLED_KEY.to_owned(), labelled);
+    Ok((field, ty))
+}
+
+/// The names of the columns of dimensions and attributes, all different, and none that of a label.
 pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
     let stored = || {
         let dimensions = schema.dimensions.iter().map(|d| d.name.as_str());
@@ -70,6 +98,7 @@ pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
             )));
         }
     }
+    taken.extend(schema.labels.iter().map(|label| label.name.clone()));
     let mut names = Vec::new();
     for (column, name) in stored().enumerate() {
         if !name.is_empty() {

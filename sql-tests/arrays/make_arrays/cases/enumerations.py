@@ -1,10 +1,10 @@
-"""Enumerations, current domains, dimension labels."""
+"""Enumerations and current domains."""
 
 import numpy as np
 
 from cases import case
 from capi import VAR
-from tdbarray import Array, Attr, Dim, Enum, Label, Spec
+from tdbarray import Array, Attr, Dim, Enum, Spec
 
 
 def line(hi=99):
@@ -101,19 +101,3 @@ def current_domain_hilbert(path):
     dims = [Dim("x", "INT32", -10_000, 10_000), Dim("y", "INT32", 0, 50_000)]
     a = Array(path).create(Spec(dims, [Attr("a", "INT32")], sparse=True, capacity=8, cell_order="hilbert", current={"x": ([-50], [50]), "y": ([0], [99])}), 1000)
     a.write({"x": rng.choice(np.arange(-50, 51), 60, replace=False), "y": rng.integers(0, 100, 60), "a": np.arange(60)}, 1000)
-
-
-# --- dimension labels ---------------------------------------------------------------------------------------------------
-
-
-@case("dimension_labels", "increasing float and decreasing int labels on a dense array; the array reads as if they were not there", "dense", "dimension_labels", rows=10)
-def dimension_labels(path):
-    labels = [Label("depth", 0, "FLOAT64"), Label("rank", 0, "INT32", "decreasing")]
-    a = Array(path).create(Spec([Dim("d", "INT32", 1, 10, 4)], [Attr("a", "INT32")], labels=labels), 1000)
-    a.write({"a": range(10), "depth": np.arange(10) * 0.5, "rank": np.arange(10, 0, -1).astype("i4")}, 1000, [(1, 10)])
-
-
-@case("dimension_labels_sparse", "a label declared on a sparse array and never written", "sparse", "dimension_labels", rows=2)
-def dimension_labels_sparse(path):
-    a = Array(path).create(Spec([Dim("x", "INT32", 0, 99, 10), Dim("y", "INT32", 0, 99, 10)], [Attr("a", "INT32")], sparse=True, labels=[Label("name", 1, "STRING_ASCII")]), 1000)
-    a.write({"x": [1, 2], "y": [3, 4], "a": [5, 6]}, 1000)

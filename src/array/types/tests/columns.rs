@@ -10,7 +10,7 @@ use arrow::datatypes::{
 
 use super::*;
 use crate::format::enumeration::Enumeration;
-use crate::format::schema::{ArraySchema, ArrayType, EnumerationRef, Layout};
+use crate::format::schema::{ArraySchema, ArrayType, DimensionLabel, EnumerationRef, Layout};
 use crate::format::version::FormatVersion;
 
 fn enumeration(datatype: Datatype, data: &[u8], offsets: Option<Vec<u64>>) -> Enumeration {
@@ -198,4 +198,58 @@ fn names_that_repeat_are_refused() {
         ],
     );
     assert_eq!(column_names(&anonymous).unwrap(), ["d", "attr", "attr_1"]);
+}
+
+fn label(name: &str, dimension: u32, datatype: Datatype, external: bool) -> DimensionLabel {
+    DimensionLabel {
+        dimension,
+        name: name.into(),
+        relative: true,
+        uri: "__labels/l0".into(),
+        attribute: "label".into(),
+        order: DataOrder::Increasing,
+        datatype,
+        cell_val_num: ONE,
+        external,
+    }
+}
+
+#[test]
+fn labels_are_columns_of_their_dimension() {
+    let mut anonymous = dimension(Datatype::Int32, ONE);
+    anonymous.name = String::new();
+    let mut schema = schema(
+        vec![dimension(Datatype::Int32, ONE), anonymous],
+        vec![named(attribute(Datatype::Int8, ONE), "")],
+    );
+    schema.labels = vec![
+        label("attr", 0, Datatype::Float32, false),
+        label("far", 1, Datatype::Int8, true),
+        label("day", 1, Datatype::DateTimeDay, false),
+    ];
+    // An attribute without a name leaves a label its own.
+    assert_eq!(column_names(&schema).unwrap(), ["d", "__dim_1", "attr_1"]);
+    let options = TypeOptions::default();
+    let expected = [
+        ("attr", DataType::Float32, false, "FLOAT32", "d"),
+        ("far", DataType::Int8, true, "INT8", "__dim_1"),
+        ("day", DataType::Date32, true, "DATETIME_DAY", "__dim_1"),
+    ];
+    for (label, (name, data_type, nullable, datatype, dimension)) in
+        schema.labels.iter().zip(expected)
+    {
+        let (field, ty) = label_field(&schema, label, &options).unwrap();
+        let found = (
+            field.name().as_str(),
+            field.data_type(),
+            field.is_nullable(),
+        );
+        assert_eq!(found, (name, &data_type, nullable));
+        assert_eq!((ty.data_type(), ty.nullable()), (&data_type, nullable));
+        assert_eq!(field.metadata()["tiledb.role"], "label");
+        assert_eq!(field.metadata()["tiledb.datatype"], datatype);
+        assert_eq!(field.metadata()["tiledb.dimension"], dimension);
+    }
+    let lost = label("lost", 2, Datatype::Int8, false);
+    assert!(label_field(&schema, &lost, &options).is_err());
 }

@@ -1,0 +1,301 @@
+//! Dimension labels as columns (specification: "Dimension labels").
+//!
+//! A label names the values of a dimension; its own array holds them by index. Here it is one more column of the table,
+//! behind the attributes: the label of a row is the one at the row's index. A filter on a label alone
+//! becomes ranges of the dimension ([`filter`]); a label that is asked for is read beside the rows
+//! ([`reader`], [`project`]). A query that names no label neither lists nor reads a label's array.
+
+mod filter;
+mod index;
+mod project;
+mod reader;
+mod scan;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::common::Column;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
+use futures::future::try_join_all;
+
+pub(crate) use self::project::LabelProjection;
+use self::project::Source;
+use self::reader::LabelReader;
+use self::scan::LabelScan;
+use super::open::locate;
+use crate::array::domain::Bounds;
+use crate::array::label::LabelArray;
+use crate::array::snapshot::Snapshot;
+use crate::array::subarray::{DimRanges, Subarray};
+use crate::array::table::ArrayTable;
+use crate::array::types::{ColumnType, label_field};
+use crate::error::{Error, Result};
+use crate::format::schema::DimensionLabel;
+use crate::read::EmptyCells;
+use crate::read::memory::MemoryBudget;
+use crate::storage::Storage;
+
+/// The label columns of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Labels {
+    /// The columns of the array and the labels behind them.
+    schema: SchemaRef,
+    /// The column of the first label.
+    first: usize,
+    columns: Vec<LabelColumn>,
+}
+
+#[derive(Debug, Clone)]
+struct LabelColumn {
+    label: DimensionLabel,
+    /// The dimension it labels.
+    dimension: usize,
+    field: FieldRef,
+    ty: ColumnType,
+}
+
+/// Which labels an expression looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mentions {
+    /// None.
+    None,
+    /// One label, by its number, and no other column.
+    Only(usize),
+    /// Labels among other columns.
+    Among,
+}
+
+/// The labels that a query uses, open.
+#[derive(Debug)]
+pub(crate) struct OpenLabels<'a> {
+    labels: &'a Labels,
+    scans: Vec<Option<Arc<LabelScan>>>,
+}
+
+impl Labels {
+    /// The labels of an array. Reads nothing.
+    pub(crate) fn of_table(table: &ArrayTable, empty_cells: EmptyCells) -> Result<Self> {
+        let schema = &table.snapshot.schema;
+        let mut fields = table.schema.fields().to_vec();
+        let first = fields.len();
+        let mut columns = Vec::with_capacity(schema.labels.len());
+        for label in &schema.labels {
+            let (field, ty) = label_field(schema, label, &table.options)?;
+            let nullable = field.is_nullable() || empty_cells == EmptyCells::Null;
+            let field = Arc::new(field.with_nullable(nullable));
+            fields.push(Arc::clone(&field));
+            columns.push(LabelColumn {
+                label: label.clone(),
+                dimension: usize::try_from(label.dimension)?,
+                field,
+                ty,
+            });
+        }
+        let schema = if columns.is_empty() {
+            Arc::clone(&table.schema)
+        } else {
+            let metadata = table.schema.metadata().clone();
+            Arc::new(Schema::new_with_metadata(fields, metadata))
+        };
+        Ok(Self {
+            schema,
+            first,
+            columns,
+        })
+    }
+
+    /// The columns of the table: dimensions, attributes, labels.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Which labels an expression over the table's columns looks at.
+    pub(crate) fn mentioned(&self, expr: &Expr) -> Mentions {
+        let columns = expr.column_refs();
+        let number = |c: &Column| self.columns.iter().position(|l| l.field.name() == &c.name);
+        let numbers: Vec<_> = columns.into_iter().map(number).collect();
+        match numbers.as_slice() {
+            [Some(label)] => Mentions::Only(*label),
+            some if some.iter().any(Option::is_some) => Mentions::Among,
+            _ => Mentions::None,
+        }
+    }
+
+    /// The number of the label that is a column of the table.
+    pub(crate) fn number(&self, column: usize) -> Option<usize> {
+        let number = column.checked_sub(self.first)?;
+        (number < self.columns.len()).then_some(number)
+    }
+
+    /// Opens the arrays of the labels for which `used` is true, as of the time of the labelled array.
+    pub(crate) async fn open(
+        &self,
+        table: &ArrayTable,
+        runtime: &RuntimeEnv,
+        empty_cells: EmptyCells,
+        used: impl Fn(usize) -> bool,
+    ) -> Result<OpenLabels<'_>> {
+        let columns = self.columns.iter().enumerate();
+        let opening: Vec<_> = columns
+            .map(|(number, column)| column.open(table, runtime, empty_cells, used(number)))
+            .collect();
+        Ok(OpenLabels {
+            labels: self,
+            scans: try_join_all(opening).await?,
+        })
+    }
+}
+
+impl LabelColumn {
+    async fn open(
+        &self,
+        table: &ArrayTable,
+        runtime: &RuntimeEnv,
+        empty_cells: EmptyCells,
+        used: bool,
+    ) -> Result<Option<Arc<LabelScan>>> {
+        if !used {
+            return Ok(None);
+        }
+        let snapshot = &table.snapshot;
+        let storage = storage_of(&snapshot.storage, &self.label, runtime)
+            .map_err(|e| e.with("label", &self.label.name))?;
+        let array = LabelArray::open(
+            &storage,
+            snapshot.window,
+            &snapshot.schema,
+            &self.label,
+            (self.field.as_ref(), &self.ty),
+            &table.options,
+        )
+        .await?;
+        Ok(Some(Arc::new(LabelScan::new(array, empty_cells))))
+    }
+}
+
+/// Where a label's array lies. The key of an encrypted array serves its labels, where they are encrypted.
+fn storage_of(array: &Storage, label: &DimensionLabel, runtime: &RuntimeEnv) -> Result<Storage> {
+    let own = array.location();
+    // A store that only this program knows is not to be found by a URI, but what lies below the array is in its store.
+    let below = label.uri.strip_prefix(own.uri().trim_end_matches('/'));
+    let location = match below.and_then(|rest| rest.strip_prefix('/')) {
+        _ if label.relative => own.resolve(&label.uri),
+        Some(rest) => own.resolve(rest),
+        None => locate(&label.uri, runtime)?,
+    };
+    let key = array.encryption_key().cloned();
+    Ok(array.at(location).with_encryption_key_on_demand(key))
+}
+
+impl OpenLabels<'_> {
+    fn get(&self, number: usize) -> Result<(&LabelColumn, &Arc<LabelScan>)> {
+        let column = self.labels.columns.get(number);
+        let scan = self.scans.get(number).and_then(Option::as_ref);
+        column
+            .zip(scan)
+            .ok_or_else(|| Error::internal(format!("label {number} is not open")))
+    }
+
+    /// Narrows a subarray to the indexes whose label satisfies a predicate on that label alone. Returns the
+    /// translation, for display.
+    pub(crate) async fn narrow(
+        &self,
+        number: usize,
+        predicate: &Arc<dyn PhysicalExpr>,
+        snapshot: &Snapshot,
+        subarray: &mut Subarray,
+        memory: &Arc<dyn MemoryBudget>,
+    ) -> Result<String> {
+        let (column, scan) = self.get(number)?;
+        let dimension = column.dimension;
+        let asked = subarray
+            .dim(dimension)
+            .intersect(&non_empty(snapshot, dimension)?);
+        let found = filter::indexes(scan, predicate, &asked, memory)
+            .await
+            .map_err(|e| e.with("label", &column.label.name))?;
+        let stored = snapshot.schema.dimensions.get(dimension);
+        let text = stored.map_or_else(String::new, |d| {
+            format!(
+                "{predicate} => {} in {}",
+                d.name.escape_default(),
+                found.describe(d.datatype)
+            )
+        });
+        subarray.set_dim(dimension, found);
+        Ok(text)
+    }
+
+    /// What the array's own scan of `subarray` must return for a projection of the table, and how the labels join it.
+    pub(crate) fn project(
+        &self,
+        projection: &[usize],
+        table: &ArrayTable,
+        subarray: &Subarray,
+    ) -> Result<(Vec<usize>, Option<LabelProjection>)> {
+        let is_label = |column: &usize| self.labels.number(*column).is_some();
+        let mut scanned: Vec<usize> = projection
+            .iter()
+            .copied()
+            .filter(|c| !is_label(c))
+            .collect();
+        if scanned.len() == projection.len() {
+            return Ok((scanned, None));
+        }
+        let mut columns = Vec::with_capacity(projection.len());
+        let mut positions = 0..;
+        for column in projection {
+            let Some(number) = self.labels.number(*column) else {
+                columns.push(Source::Scan(positions.next().unwrap_or_default()));
+                continue;
+            };
+            let (column, scan) = self.get(number)?;
+            let known = scanned.iter().position(|c| *c == column.dimension);
+            let index = known.unwrap_or(scanned.len());
+            if known.is_none() {
+                scanned.push(column.dimension);
+            }
+            let dimension = table.snapshot.schema.dimensions.get(column.dimension);
+            let dimension =
+                dimension.ok_or_else(|| Error::internal("a label without a dimension"))?;
+            let wanted = subarray.dim(column.dimension).clone();
+            columns.push(Source::Label {
+                reader: Arc::new(LabelReader::new(Arc::clone(scan), wanted)),
+                index,
+                datatype: dimension.datatype,
+            });
+        }
+        let schema = self.labels.schema.project(projection);
+        let schema = schema.map_err(|e| Error::internal("no such column").with_source(e))?;
+        let projected = LabelProjection {
+            schema: Arc::new(schema),
+            columns,
+        };
+        Ok((scanned, Some(projected)))
+    }
+}
+
+/// The range of a dimension outside which the array has no rows.
+fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
+    let mut all: Option<Bounds> = None;
+    for fragment in snapshot.fragments.iter() {
+        let range = fragment.footer.non_empty_domain.as_ref();
+        let Some(range) = range.and_then(|ranges| ranges.get(dimension)) else {
+            continue;
+        };
+        let stored = fragment.schema.dimensions.get(dimension);
+        let stored = stored.ok_or_else(|| Error::internal("a label without a dimension"))?;
+        let bounds = Bounds::from_range(stored.datatype, range)?;
+        match &mut all {
+            Some(all) => all.extend(&bounds),
+            None => all = Some(bounds),
+        }
+    }
+    Ok(match all {
+        Some(Bounds::Keys { lo, hi }) => DimRanges::key_range(lo, hi),
+        Some(Bounds::Bytes { .. }) => DimRanges::all(),
+        None => DimRanges::none(),
+    })
+}

@@ -1,0 +1,236 @@
+//! The values of a label at indexes, read as they are needed.
+//!
+//! The index space is cut into chunks of whole tiles; a few chunks are kept, so that memory stays bounded however
+//! long the dimension, and each chunk is one small scan of what rows can need. Partitions share the chunks.
+//! An index that was never written has the label's fill value.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array, new_null_array};
+use datafusion::arrow::compute::{concat, take};
+use datafusion::arrow::error::ArrowError;
+
+use super::scan::LabelScan;
+use crate::array::subarray::{DimRanges, KeyRange};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::memory::{Grant, MemoryBudget};
+
+/// Tiles are read together until a chunk has so many cells.
+const CHUNK_CELLS: u64 = 64 * 1024;
+/// Chunks kept, of all partitions together.
+const KEPT_CHUNKS: usize = 32;
+/// The place of indexes that were never written, which sorts after all others.
+const UNWRITTEN: u64 = u64::MAX;
+
+/// Reads one label.
+#[derive(Debug)]
+pub(super) struct LabelReader {
+    label: Arc<LabelScan>,
+    /// The indexes that rows can have; no other label is read.
+    wanted: DimRanges,
+    chunks: Mutex<Chunks>,
+}
+
+/// The chunks kept, by their places; the one used last is the last.
+type Chunks = VecDeque<(u64, Arc<Chunk>)>;
+
+/// The labels of indexes that lie close together.
+#[derive(Debug)]
+struct Chunk {
+    /// The indexes, ascending, and the number of those before each range.
+    ranges: Vec<(KeyRange, u64)>,
+    values: ArrayRef,
+    _grant: Grant,
+}
+
+impl LabelReader {
+    /// A reader of the labels at indexes in `wanted`.
+    pub(super) fn new(label: Arc<LabelScan>, wanted: DimRanges) -> Self {
+        Self {
+            label,
+            wanted,
+            chunks: Mutex::default(),
+        }
+    }
+
+    /// The labels at these keys, in their order.
+    pub(super) async fn values(
+        &self,
+        keys: &[u64],
+        memory: &Arc<dyn MemoryBudget>,
+    ) -> Result<ArrayRef> {
+        let mut places: Vec<(u64, usize, u64)> = keys
+            .iter()
+            .enumerate()
+            .map(|(row, key)| (self.place(*key), row, *key))
+            .collect();
+        if !places.is_sorted_by_key(|(place, ..)| *place) {
+            places.sort_unstable();
+        }
+        let mut pieces = Vec::new();
+        for piece in places.chunk_by(|a, b| a.0 == b.0) {
+            pieces.push(self.piece(piece, memory).await?);
+        }
+        let sorted = match pieces.as_slice() {
+            [one] => Arc::clone(one),
+            [] => new_null_array(self.label.data_type()?, 0),
+            many => {
+                let many = many.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+                concat(&many).map_err(failed)?
+            }
+        };
+        if places.is_sorted_by_key(|(_, row, _)| *row) {
+            return Ok(sorted);
+        }
+        let mut sources = vec![0_u64; places.len()];
+        for (source, (_, row, _)) in (0..).zip(&places) {
+            if let Some(slot) = sources.get_mut(*row) {
+                *slot = source;
+            }
+        }
+        take(&sorted, &UInt64Array::from(sources), None).map_err(failed)
+    }
+
+    /// The number of the chunk that holds a key.
+    fn place(&self, key: u64) -> u64 {
+        match self.label.array.written {
+            Some((lo, hi)) if (lo..=hi).contains(&key) => self.offset(key) / self.chunk_cells(),
+            _ => UNWRITTEN,
+        }
+    }
+
+    fn offset(&self, key: u64) -> u64 {
+        key.saturating_sub(self.domain().0)
+    }
+
+    fn domain(&self) -> (u64, u64) {
+        self.label
+            .array
+            .grid
+            .domain()
+            .range(0)
+            .unwrap_or((0, u64::MAX))
+    }
+
+    fn chunk_cells(&self) -> u64 {
+        let extents = self.label.array.grid.extents();
+        let extent = extents.first().copied().unwrap_or(1).max(1);
+        extent.saturating_mul((CHUNK_CELLS / extent).max(1))
+    }
+
+    /// The labels at keys of one place.
+    async fn piece(
+        &self,
+        keys: &[(u64, usize, u64)],
+        memory: &Arc<dyn MemoryBudget>,
+    ) -> Result<ArrayRef> {
+        let place = keys.first().map_or(UNWRITTEN, |k| k.0);
+        if place == UNWRITTEN {
+            let first = UInt64Array::from_value(0, keys.len());
+            return take(&self.label.fill()?, &first, None).map_err(failed);
+        }
+        if let Some(chunk) = self.kept(place) {
+            return chunk.at(keys);
+        }
+        // Partitions do not wait for each other's chunks: nobody may be polling the other one.
+        let mut loaded = self.load(place, memory).await;
+        if matches!(&loaded, Err(e) if e.kind() == ErrorKind::OutOfMemory) {
+            // What other chunks hold may be what is missing.
+            self.locked().clear();
+            loaded = self.load(place, memory).await;
+        }
+        let chunk = Arc::new(loaded?);
+        let mut chunks = self.locked();
+        if chunks.len() >= KEPT_CHUNKS {
+            chunks.pop_front();
+        }
+        chunks.push_back((place, Arc::clone(&chunk)));
+        drop(chunks);
+        chunk.at(keys)
+    }
+
+    /// A chunk that is there, as the one used last.
+    fn kept(&self, place: u64) -> Option<Arc<Chunk>> {
+        let mut chunks = self.locked();
+        let kept = chunks.iter().position(|(kept, _)| *kept == place)?;
+        let kept = chunks.remove(kept)?;
+        let chunk = Arc::clone(&kept.1);
+        chunks.push_back(kept);
+        Some(chunk)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Chunks> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn load(&self, place: u64, memory: &Arc<dyn MemoryBudget>) -> Result<Chunk> {
+        let cells = self.chunk_cells();
+        let first = self.domain().0.saturating_add(place.saturating_mul(cells));
+        let (lo, hi) = self.label.array.written.unwrap_or((1, 0));
+        let (lo, hi) = (lo.max(first), hi.min(first.saturating_add(cells - 1)));
+        let mut ranges = Vec::new();
+        let mut count = 0_u64;
+        for range in self.wanted.clip_keys(lo, hi) {
+            ranges.push((range, count));
+            count = count.saturating_add((range.hi - range.lo).saturating_add(1));
+        }
+        let mut batches = Vec::new();
+        let wanted = self.wanted.intersect(&DimRanges::key_range(lo, hi));
+        let collect = |batch: RecordBatch| {
+            batches.push(batch);
+            Ok(())
+        };
+        let array = &self.label.array;
+        self.label
+            .run(array.column, wanted, None, memory, collect)
+            .await?;
+        let columns = batches.iter().filter_map(|b| b.columns().first());
+        let columns = columns.map(AsRef::as_ref).collect::<Vec<_>>();
+        let values = match columns.as_slice() {
+            [] => new_null_array(self.label.data_type()?, 0),
+            many => concat(many).map_err(failed)?,
+        };
+        if values.len() as u64 != count {
+            return Err(Error::internal(format!(
+                "{} labels came back for {count} indexes",
+                values.len()
+            )));
+        }
+        Ok(Chunk {
+            ranges,
+            _grant: memory.reserve(values.get_array_memory_size())?,
+            values,
+        })
+    }
+}
+
+impl Chunk {
+    /// The labels at keys that lie in this chunk.
+    fn at(&self, keys: &[(u64, usize, u64)]) -> Result<ArrayRef> {
+        let mut indexes = Vec::with_capacity(keys.len());
+        for (_, _, key) in keys {
+            indexes.push(self.index(*key)?);
+        }
+        if indexes.is_sorted_by(|a, b| a + 1 == *b) {
+            // A run of neighbours, as dense arrays have them, is there already.
+            let first = indexes.first().copied().unwrap_or(0);
+            return Ok(self.values.slice(usize::try_from(first)?, indexes.len()));
+        }
+        take(&self.values, &UInt64Array::from(indexes), None).map_err(failed)
+    }
+
+    /// Where the label of a key is among the values.
+    fn index(&self, key: u64) -> Result<u64> {
+        let after = self.ranges.partition_point(|(range, _)| range.lo <= key);
+        let range = after.checked_sub(1).and_then(|i| self.ranges.get(i));
+        match range {
+            Some((range, before)) if key <= range.hi => Ok(before + (key - range.lo)),
+            _ => Err(Error::internal("a row lies outside the ranges of its scan")),
+        }
+    }
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal("labels cannot be put together").with_source(error)
+}
