@@ -10,6 +10,7 @@
 //! | [`tiledb_fragments`](fragments) | one a fragment, visible or not |
 //! | [`tiledb_tiles`](tiles) | one a field of a tile of a visible fragment |
 //! | [`tiledb_commits`](commits) | one a commit: writes, deletes, vacuums, … |
+//! | [`tiledb_members`](members) | one a member of a group, and of the groups in it |
 //!
 //! Each takes the location of an array, or the name of a table that is one, and then options in pairs, those of
 //! `CREATE EXTERNAL TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`.
@@ -22,6 +23,7 @@ pub mod commits;
 mod description;
 pub mod enumerations;
 pub mod fragments;
+pub mod members;
 pub mod metadata;
 mod place;
 pub mod scan;
@@ -43,6 +45,7 @@ pub(super) fn register(ctx: &SessionContext) {
     describing::<enumerations::EnumerationValues>(ctx);
     describing::<commits::Commits>(ctx);
     describing::<fragments::Fragments>(ctx);
+    describing::<members::Members>(ctx);
     describing::<metadata::Metadata>(ctx);
     describing::<tiles::Tiles>(ctx);
     ctx.register_udtf(scan::NAME, Arc::new(scan::ScanFunction));

@@ -41,6 +41,8 @@ impl fmt::Debug for Surroundings {
 pub(super) struct Place {
     pub storage: Storage,
     pub options: TableOptions,
+    /// Knows other object stores, where members of a group may lie.
+    pub runtime: Arc<RuntimeEnv>,
 }
 
 impl Place {
@@ -64,10 +66,11 @@ impl Surroundings {
 
     /// The place a call means.
     pub(super) async fn resolve(&self, call: &Call) -> Result<Place> {
-        if !looks_like_location(&call.target)
+        // A name with quotes may hold a path of a group: exp."ms/RNA".var
+        if (!looks_like_location(&call.target) || call.target.contains('"'))
             && let Some(table) = self.table(&call.target).await?
         {
-            return of_table(&call.target, table.as_ref(), call);
+            return self.of_table(&call.target, table.as_ref(), call);
         }
         let named = Named::parse(&call.target)?;
         let query = named.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
@@ -83,7 +86,12 @@ impl Surroundings {
             }
         }
         let storage = open::storage(&named.path, &options, &self.runtime)?;
-        Ok(Place { storage, options })
+        let runtime = Arc::clone(&self.runtime);
+        Ok(Place {
+            storage,
+            options,
+            runtime,
+        })
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -105,22 +113,23 @@ impl Surroundings {
             None => Ok(None),
         }
     }
-}
 
-/// The place of a table, with its own options but for those the call gives.
-fn of_table(name: &str, table: &dyn TableProvider, call: &Call) -> Result<Place> {
-    let Some(table) = table.downcast_ref::<TileDbTable>() else {
-        return Err(Error::invalid(format!(
-            "{}: the table {name} is not a TileDB array",
-            call.function
-        )));
-    };
-    let mut options = table.options().clone();
-    for (key, value) in call.pairs() {
-        options.set(key, value)?;
+    /// The place of a table, with its own options but for those the call gives.
+    fn of_table(&self, name: &str, table: &dyn TableProvider, call: &Call) -> Result<Place> {
+        let Some(table) = table.downcast_ref::<TileDbTable>() else {
+            return Err(Error::invalid(format!(
+                "{}: the table {name} is not a TileDB array",
+                call.function
+            )));
+        };
+        let mut options = table.options().clone();
+        for (key, value) in call.pairs() {
+            options.set(key, value)?;
+        }
+        Ok(Place {
+            storage: with_key(table.storage().clone(), &options)?,
+            options,
+            runtime: Arc::clone(&self.runtime),
+        })
     }
-    Ok(Place {
-        storage: with_key(table.storage().clone(), &options)?,
-        options,
-    })
 }
