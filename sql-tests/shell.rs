@@ -237,6 +237,19 @@ fn rows_shown(place: &Place) -> Result<(), Failed> {
     if found[0] > 50 || found[1] > 8 || found[2] < 1000 || found[1] >= found[0] {
         return Err(format!("{found:?} rows are shown").into());
     }
+    // What other programs read is never cut.
+    let whole = place.run(&["-q", "--maxrows", "inf", "--format", "csv", "-c", &sql])?;
+    for arguments in [&["-b", "50"][..], &["-b", "50", "--maxrows", "3"]] {
+        let format = ["-q", "--format", "csv", "-c", &sql];
+        let lines = place
+            .run(&[arguments, &format].concat())?
+            .out
+            .lines()
+            .count();
+        if lines != whole.out.lines().count() || lines < 1000 {
+            return Err(format!("{lines} lines of CSV under {arguments:?}").into());
+        }
+    }
     Ok(())
 }
 

@@ -17,7 +17,8 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::is_stdin_location;
-use datafusion_cli::print_options::PrintOptions;
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use datafusion_tiledb::sql::catalog::GroupStatement;
 
 use crate::args::{Args, VERSION};
@@ -215,7 +216,8 @@ impl Shell {
             .get(..7)
             .is_some_and(|w| w.eq_ignore_ascii_case("explain"));
         let again = explains.then(|| sql.clone());
-        let run = |sql| report::catch_panic(exec_from_commands(&self.ctx, vec![sql], &self.print));
+        let print = self.print_options();
+        let run = |sql| report::catch_panic(exec_from_commands(&self.ctx, vec![sql], &print));
         match (run(sql).await, again) {
             // DataFusion's tree cuts long lines by bytes and cannot hold names beyond ASCII.
             (Err(e), Some(sql)) if report::is_panic(&e) => {
@@ -226,6 +228,15 @@ impl Shell {
             }
             (result, _) => result,
         }
+    }
+
+    /// How results are printed. Only tables, which people read, are cut to `maxrows`; other formats go to programs.
+    fn print_options(&self) -> PrintOptions {
+        let mut print = self.print.clone();
+        if !matches!(print.format, PrintFormat::Table | PrintFormat::Automatic) {
+            print.maxrows = MaxRows::Unlimited;
+        }
+        print
     }
 
     /// Attaches or detaches a group.

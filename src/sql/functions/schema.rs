@@ -151,7 +151,7 @@ fn of_dimension(
         extent,
         current_domain: current.map(|range| show(&range.lo, &range.hi)),
         fill_value: None,
-        filters: Some(schema.dimension_filters(index).to_string()),
+        filters: Some(schema.dimension_filters(index, schema.version).to_string()),
         enumeration: None,
         ordered: None,
         order: DataOrder::Unordered,
