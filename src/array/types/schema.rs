@@ -73,6 +73,7 @@ pub fn label_field(
     let names = column_names(schema)?;
     let labelled = usize::try_from(label.dimension)
         .ok()
+        .filter(|dimension| *dimension < schema.dimensions.len())
         .and_then(|dimension| names.into_iter().nth(dimension))
         .ok_or_else(|| {
             Error::corrupt("the labelled dimension does not exist").with("label", &label.name)
