@@ -415,7 +415,7 @@ async fn not_what_was_said() -> Result<(), Failed> {
         (
             "no values",
             changed(|e| e.cell_val_num = 0),
-            "values per cell",
+            "expected at least 1",
         ),
     ] {
         refused(what, answer(&files, "SELECT a FROM t").await, &[word])?;
