@@ -165,8 +165,8 @@ def judge(result, case, folder, plans, answers, shell, options):
 def judge_one(plan, answer, folder, shell):
     """(None, "") when right; ("not yet", …) when the release says it cannot do it; ("refused", …) when DataFusion itself cannot do it; ("datafusion", …) when it is wrong by itself;
     otherwise the class of failure and its text."""
-    if answer.failure == "error" and "not supported: " in answer.message:
-        return "not yet", oracle.plain(answer.message[answer.message.index("not supported: ") :].split("\n")[0])
+    if says_not_yet(answer):
+        return "not yet", says_not_yet(answer)
     if answer.failure == "error" and plan.question.kind == "must refuse":
         return None, ""
     if plan.question.kind == "disputed" and answer.failure in (None, "error"):
@@ -182,6 +182,15 @@ def judge_one(plan, answer, folder, shell):
     if plan.question.kind in ("whole table", "must refuse", "disputed", "metadata"):
         return verdict, wrong
     return referee(plan, verdict, wrong, folder, shell)
+
+
+def says_not_yet(answer):
+    """What the release says it does not do, or None."""
+    if answer.failure == "error":
+        for sign in ("not supported: ", "table function 'tiledb_"):
+            if sign in answer.message:
+                return oracle.plain(answer.message[answer.message.index(sign) :].split("\n")[0].replace("'", ""))
+    return None
 
 
 def check(plan, answer):
@@ -231,8 +240,8 @@ def compare_twins(plan, answer, twin, shell):
     kind = plan.question.kind
     if twin.failure:  # it may fail on rows that a scan rightly leaves out
         return ("panic in " + kind, answer.message) if answer.failure == "panic" else ("refused", "")
-    if answer.failure == "error" and "not supported: " in answer.message:
-        return "not yet", oracle.plain(answer.message[answer.message.index("not supported: ") :].split("\n")[0])
+    if says_not_yet(answer):
+        return "not yet", says_not_yet(answer)
     if answer.failure:
         return f"{answer.failure} in {kind}", answer.message
     wrong = compare.row_difference(rows_or_none(twin), rows_or_none(answer))
