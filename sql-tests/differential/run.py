@@ -165,10 +165,10 @@ def judge(result, case, folder, plans, answers, shell, options):
 def judge_one(plan, answer, folder, shell):
     """(None, "") when right; ("not yet", …) when the release says it cannot do it; ("refused", …) when DataFusion itself cannot do it; ("datafusion", …) when it is wrong by itself;
     otherwise the class of failure and its text."""
-    if says_not_yet(answer):
-        return "not yet", says_not_yet(answer)
     if answer.failure == "error" and plan.question.kind == "must refuse":
         return None, ""
+    if says_not_yet(answer):
+        return "not yet", says_not_yet(answer)
     if plan.question.kind == "disputed" and answer.failure in (None, "error"):
         side = check(plan, answer) if answer.failure is None else "neither, by the error: " + oracle.plain(answer.message)
         return "disputed", f"disputed ({plan.view.quarrel}): we agree with {side}"
