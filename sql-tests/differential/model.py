@@ -103,9 +103,10 @@ def format_of(name):
 
 @dataclass
 class Disk:
-    """The names that decide: fragments that exist, the inputs each `.vac` lists, delete files, whether commits were consolidated."""
+    """The names that decide: fragments that exist, those with a commit file, the inputs each `.vac` lists, delete files, whether commits were consolidated."""
 
     fragments: set
+    committed: set
     replaced: dict
     deletes: set
     commits_consolidated: bool
@@ -124,7 +125,7 @@ class Disk:
             if name.endswith(".vac"):
                 with open(path, encoding="utf-8") as source:
                     replaced[name[:-4]] = {line.strip().rstrip("/").rsplit("/", 1)[-1] for line in source if line.strip()}
-        return Disk(names, replaced, {n for n in files if n.endswith(".del")}, any(n.endswith(".con") for n in files))
+        return Disk(names, {n[:-4] for n in files if n.endswith(".wrt")}, replaced, {n for n in files if n.endswith(".del")}, any(n.endswith(".con") for n in files))
 
 
 @dataclass
@@ -151,6 +152,8 @@ class Model:
 
         hidden = set().union(*(names for stem, names in disk.replaced.items() if inside(stem)))
         names = [n for n in disk.fragments - hidden - self.strangers if inside(n)]
+        if any(inside(n) for n in disk.committed - disk.fragments - hidden):
+            raise Refused("a commit without its fragment")  # libtiledb 2.16 leaves some when it vacuums after consolidating commits
         if missing := [n for n in names if n not in self.fragments]:
             raise Unknown(f"fragment {missing[0]} came from nowhere")
         return sorted((self.fragments[n] for n in names), key=lambda f: f.order)
@@ -209,7 +212,8 @@ class Model:
         if not fragments:
             return []
         box = union(fragments)
-        if disk.commits_consolidated and len({f.times[0] for f in fragments}) < len(fragments):
+        mixed = len({format_of(f.name) >= 12 for f in fragments}) > 1  # in two folders
+        if (disk.commits_consolidated or mixed) and len({f.times[0] for f in fragments}) < len(fragments):
             doubts.add("two fragments of one time")
         columns = overlay(fragments, box, schema, doubts)
         coords = itertools.product(*[[(d.dtype.type(v).tobytes(), 1) for v in range(lo, hi + 1)] for d, (lo, hi) in zip(schema.dims, box)])

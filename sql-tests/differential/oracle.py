@@ -166,7 +166,7 @@ def make_history(seed, folder, libraries):
     """The history of a seed with the model's answers, each release in a process of its own."""
     told = history.begin(seed, folder, libraries)
     path = os.path.join(folder, "history.pkl")
-    for number in range(len(told.releases) + 1):
+    for number in range(len(told.releases) + (told.releases[-1] is not None)):
         with open(path, "wb") as out:
             pickle.dump(told, out)
         if trouble := in_child(one_release, (path, number)):
@@ -185,7 +185,7 @@ def one_release(path, number):
     try:
         if number < len(told.releases):
             history.go_on(told, number)
-        if number == len(told.releases):
+        if number >= len(told.releases) - (told.releases[-1] is None):
             history.finish(told)
     except (TileDBError, Dropped) as refusal:
         told = {"dropped": f"{'libtiledb %s.%s: ' % told.release[:2] if told.releases != [None] and told.release else ''}{plain(str(refusal))}"}
