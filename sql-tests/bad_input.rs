@@ -23,6 +23,9 @@ pub fn trials() -> Vec<Trial> {
         trial("bad_input::future_fragment", || block_on(future_fragment())),
         trial("bad_input::past_array", || block_on(past_array())),
         trial("bad_input::missing_parts", || block_on(missing_parts())),
+        trial("bad_input::misplaced_copies_of_footers", || {
+            block_on(misplaced_copies_of_footers())
+        }),
         trial("bad_input::names", || block_on(names())),
     ]
 }
@@ -275,6 +278,30 @@ async fn past_array() -> Result<(), Failed> {
         read_files(&files, ALL).await,
         &["format version 0", "older than 1", "__schema/"],
     )
+}
+
+/// Releases up to 2.18 forget eight bytes of every footer of an old fragment when they tell where the next copy begins.
+async fn misplaced_copies_of_footers() -> Result<(), Failed> {
+    let mut files = Files::golden("fragment_metadata_consolidated");
+    let rows = read_files(&files, ALL).await?;
+    let meta = files.find(".meta");
+    files.edit(&meta, |file| {
+        let mut copies = contents(file);
+        let number = |bytes: &[u8], at: usize| {
+            u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize
+        };
+        // The count, then for each fragment the length of its name, the name and the place.
+        let second = 4 + 8 + number(&copies, 4) + 8;
+        let place = second + 8 + number(&copies, second);
+        let moved = (number(&copies, place) - 8) as u64;
+        copies[place..place + 8].copy_from_slice(&moved.to_le_bytes());
+        *file = plain_tile(&copies);
+    });
+    let found = read_files(&files, ALL).await?;
+    if found == rows {
+        return Ok(());
+    }
+    Err(format!("{found} rows instead of {rows}").into())
 }
 
 async fn missing_parts() -> Result<(), Failed> {

@@ -336,19 +336,28 @@ async fn load_footer(
             start: None,
         });
     }
-    let (bytes, start) = match consolidated {
-        Some(footer) => (footer, None),
-        None => {
-            let schema = old_schema.as_deref();
-            let (bytes, start) = read_footer(storage, path, &versions, schema).await?;
-            (bytes.into(), Some(start))
-        }
-    };
-    let (_, schema_name) = Footer::peek_schema_name(&bytes)?;
+    // Copies only save requests, and releases up to 2.18 told the places of those of old fragments wrongly.
+    if let Some(copy) = consolidated
+        && let Ok(opened) = decode_footer(storage, directory, &copy, None).await
+        && versions.contains(&opened.footer.version.get())
+    {
+        return Ok(opened);
+    }
+    let (bytes, start) = read_footer(storage, path, &versions, old_schema.as_deref()).await?;
+    decode_footer(storage, directory, &bytes, Some(start)).await
+}
+
+async fn decode_footer(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    bytes: &[u8],
+    start: Option<u64>,
+) -> Result<OpenedFooter> {
+    let (_, schema_name) = Footer::peek_schema_name(bytes)?;
     let file = directory.schema_named(&schema_name)?;
     let schema = load_schema(storage, file).await?.schema;
     Ok(OpenedFooter {
-        footer: Arc::new(Footer::decode(&bytes, &schema)?),
+        footer: Arc::new(Footer::decode(bytes, &schema)?),
         schema,
         start,
     })
