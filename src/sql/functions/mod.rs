@@ -3,7 +3,7 @@
 //! | Function | Rows |
 //! |---|---|
 //! | [`tiledb_scan`](scan) | the array itself |
-//! | [`tiledb_array`](array) | one: what holds for the whole array |
+//! | [`tiledb_array`](mod@array) | one: what holds for the whole array |
 //! | [`tiledb_schema`](schema) | one a field: dimensions, attributes, labels |
 //! | [`tiledb_enumerations`](enumerations) | one a value of an enumeration |
 //! | [`tiledb_metadata`](metadata) | one a key, of an array or a group |
