@@ -280,7 +280,7 @@ async fn past_array() -> Result<(), Failed> {
     )
 }
 
-/// Releases up to 2.18 forget eight bytes of every footer of an old fragment when they tell where the next copy begins.
+/// A copy of a footer that is not where it is said to be costs a request, no more.
 async fn misplaced_copies_of_footers() -> Result<(), Failed> {
     let mut files = Files::golden("fragment_metadata_consolidated");
     let rows = read_files(&files, ALL).await?;

@@ -312,6 +312,10 @@ async fn open_fragment(
     })
 }
 
+/// The first version whose footers are copied faithfully. Releases up to 2.18 tell the places of the copies of older
+/// ones some bytes short, so that each is cut and the next begins inside it.
+const COPIED_SINCE: u32 = 12;
+
 /// Reads a footer, or what stands for one, and the schema it goes by.
 async fn load_footer(
     storage: &Storage,
@@ -336,8 +340,8 @@ async fn load_footer(
             start: None,
         });
     }
-    // Copies only save requests, and releases up to 2.18 told the places of those of old fragments wrongly.
-    if let Some(copy) = consolidated
+    // Copies only save requests; where they lead astray the fragment's own footer is as good as without them.
+    if let Some(copy) = consolidated.filter(|_| *versions.start() >= COPIED_SINCE)
         && let Ok(opened) = decode_footer(storage, directory, &copy, None).await
         && versions.contains(&opened.footer.version.get())
     {
