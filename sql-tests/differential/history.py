@@ -538,14 +538,14 @@ def modest_attribute(rng, attr, release):
     known = INTEGERS + FLOATS + ["STRING_ASCII", "STRING_UTF8"] + (["DATETIME_MS", "DATETIME_DAY", "TIME_NS"] if release >= (2, 3) else []) + (["CHAR"] if release >= (2, 1) else [])
     if attr.datatype not in known:
         attr.datatype, attr.ncell, attr.fill, attr.pipeline = rng.choice(INTEGERS + FLOATS), 1, None, []
-    if attr.datatype == "CHAR" and attr.fill is None and not attr.nullable:
-        attr.datatype = "STRING_ASCII"
     attr.nullable = attr.nullable and release >= (2, 3)
     if release < (2, 17):
         attr.enumeration = None
     if release < (2, 1) or (attr.fill and release < (2, 3)):
         attr.fill = None
     attr.fill_valid = attr.fill_valid if attr.nullable and attr.fill else 0
+    if attr.datatype == "CHAR" and attr.fill is None and not attr.nullable:
+        attr.datatype = "STRING_ASCII"  # the default fill value of CHAR is no text
     attr.pipeline = old_filters(attr.pipeline, release)
     attr.tame = any(number == schema_gen.DOUBLE_DELTA for number, _ in attr.pipeline)
 

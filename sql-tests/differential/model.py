@@ -177,8 +177,10 @@ class Model:
 
     def sparse_rows(self, disk, fragments, schema, start, end, doubts):
         deletes = [(n, d) for n, d in self.deletes.items() if start <= d.time <= end]
-        for _, delete in deletes if fragments else []:
-            check_fields(delete, schema, doubts)
+        oldest = min((f.times[0] for f in fragments), default=NEVER)
+        for _, delete in deletes:
+            if delete.time >= oldest:  # libtiledb looks at the others' fields, too
+                check_fields(delete, schema, doubts)
         cells = [(cell, fragment) for fragment in fragments for cell in fragment.cells if start <= cell.time <= end]
         if not self.allows_dups:
             cells = newest(cells, disk, doubts)
