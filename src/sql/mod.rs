@@ -16,6 +16,7 @@ mod predicate;
 pub mod provider;
 pub mod ranges;
 pub mod source;
+mod statistics;
 mod url_table;
 
 use std::sync::Arc;

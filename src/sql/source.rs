@@ -7,7 +7,6 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source::DataSource;
@@ -23,6 +22,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::budget::PoolBudget;
 use super::labels::LabelProjection;
+use super::statistics::statistics;
 use super::to_datafusion;
 use crate::read::ScanPlan;
 use crate::read::memory::MemoryBudget;
@@ -148,30 +148,6 @@ impl TileDbSource {
 /// A character as itself, or `?` beyond ASCII.
 fn ascii(c: char) -> char {
     if c.is_ascii() { c } else { '?' }
-}
-
-/// What the plan alone proves of its rows.
-fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
-    let mut statistics = Statistics::new_unknown(schema);
-    statistics.num_rows = row_count(plan);
-    for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
-        if !field.is_nullable() {
-            column.null_count = Precision::Exact(0);
-        }
-    }
-    statistics
-}
-
-/// Rows as the metadata has them: exact, or at most so many.
-fn row_count(plan: &ScanPlan) -> Precision<usize> {
-    match (
-        plan.exact_rows.map(usize::try_from),
-        usize::try_from(plan.max_rows),
-    ) {
-        (Some(Ok(rows)), _) => Precision::Exact(rows),
-        (_, Ok(rows)) => Precision::Inexact(rows),
-        _ => Precision::Absent,
-    }
 }
 
 impl DataSource for TileDbSource {
