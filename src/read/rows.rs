@@ -2,8 +2,8 @@
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 
-use super::plan::ScanPlan;
 use super::selection::Selection;
+use super::spec::Predicate;
 use super::stream::ScanContext;
 use crate::error::{Error, Result};
 
@@ -12,11 +12,11 @@ pub(super) type Columns = Vec<(usize, ArrayRef)>;
 
 /// Evaluates the predicate on the selected rows only: it must not see cells that are hidden or were not asked for.
 pub(super) fn apply_predicate(
-    plan: &ScanPlan,
+    predicate: Option<&dyn Predicate>,
     selection: Selection,
     columns: &Columns,
 ) -> Result<Selection> {
-    let Some(predicate) = &plan.spec.predicate else {
+    let Some(predicate) = predicate else {
         return Ok(selection);
     };
     if selection.is_empty() {

@@ -25,16 +25,18 @@ use crate::array::window::Visibility;
 use crate::error::{Error, Result};
 use crate::filter::Scratch;
 
-/// Reads unit number `index`; the batches are in memory accounted for by the grant.
+/// Reads a unit; the batches are in memory accounted for by the grant.
 pub async fn read_unit(
     context: &Arc<ScanContext>,
-    index: usize,
-    unit: &SparseUnit,
+    unit: Arc<SparseUnit>,
 ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
     let plan = &context.plan;
-    let reader = UnitReader { context, unit };
-    let first_columns = match plan.spec.predicate {
-        Some(_) => plan.spec.predicate_columns().to_vec(),
+    let reader = UnitReader {
+        context,
+        unit: &unit,
+    };
+    let first_columns = match context.predicate {
+        Some(_) => context.predicate_columns().to_vec(),
         None => plan.spec.projection.clone(),
     };
     let later_columns = plan
@@ -51,7 +53,11 @@ pub async fn read_unit(
     // The second round may not happen, but its memory must be there if it does.
     let mut later_list = FetchList::default();
     for tile in &unit.tiles {
-        let request = reader.first_round(tile, &first_columns, &mut list).await?;
+        let first_columns = match tile.proven {
+            true => &plan.spec.projection,
+            false => &first_columns,
+        };
+        let request = reader.first_round(tile, first_columns, &mut list).await?;
         let later = reader.missing(&request, &later_columns);
         let later = reader.ask(tile, &later, &mut later_list).await?;
         bytes = bytes.saturating_add(reader.decoded_bytes(&request, &later)?);
@@ -64,8 +70,9 @@ pub async fn read_unit(
         .fetch(&plan.spec.table.snapshot.storage, &context.metrics)
         .await?;
 
+    let whole = Arc::clone(&unit);
     let states = context
-        .decode(move |context, scratch| decide(context, index, requests, &fetched, scratch))
+        .decode(move |context, scratch| decide(context, &whole, requests, &fetched, scratch))
         .await?;
     if later_columns.is_empty() || states.iter().all(|s| s.selection.is_empty()) {
         let batches = context
@@ -155,7 +162,7 @@ impl UnitReader<'_> {
     /// The dimensions of a tile whose values must be looked at.
     fn looked_at(&self, tile: &TileRef) -> Vec<usize> {
         let spec = &self.context.plan.spec;
-        let subarray = self.unit.clip.as_ref().unwrap_or(&spec.subarray);
+        let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
         (0..spec.table.dimension_count())
             .filter(|d| self.unit.resolve || (!tile.covered && !subarray.dim(*d).is_all()))
             .collect()
@@ -257,18 +264,11 @@ impl UnitReader<'_> {
 /// Decodes the first round and decides which cells become rows.
 fn decide(
     context: &ScanContext,
-    index: usize,
+    unit: &SparseUnit,
     requests: Vec<FirstRound>,
     fetched: &Fetched,
     scratch: &mut Scratch,
 ) -> Result<Vec<TileState>> {
-    let plan = &context.plan;
-    let super::plan::Units::Sparse(units) = &plan.units else {
-        return Err(Error::internal("a sparse unit of a dense plan"));
-    };
-    let unit = units
-        .get(index)
-        .ok_or_else(|| Error::internal("there is no such unit"))?;
     let mut states = Vec::with_capacity(requests.len());
     let mut contested = Vec::new();
     for request in requests {
@@ -293,7 +293,8 @@ fn decide(
             } else {
                 Selection::from_bools(&cells.mask)
             };
-            let selection = apply_predicate(plan, selection, &columns)?;
+            let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
+            let selection = apply_predicate(predicate, selection, &columns)?;
             Ok(TileState {
                 tile,
                 selection,
@@ -340,7 +341,7 @@ fn decode_tile(
     let metrics: &ScanMetrics = &context.metrics;
     metrics.tiles_decoded.add(1);
     metrics.cells_decoded.add(of.cells);
-    let subarray = unit.clip.as_ref().unwrap_or(&plan.spec.subarray);
+    let subarray = unit.clip.as_ref().unwrap_or(&context.subarray);
     let timestamps = request
         .timestamps
         .map(|ticket| scan.decode_timestamps(ticket, fetched, of, scratch))

@@ -18,7 +18,9 @@ use futures::stream::{self, FuturesOrdered, Stream};
 use super::memory::{Grant, MemoryBudget};
 use super::metrics::ScanMetrics;
 use super::plan::{ScanPlan, Units};
+use super::spec::Predicate;
 use super::{dense, sparse};
+use crate::array::subarray::Subarray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Scratch;
 
@@ -31,11 +33,15 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// What all units of a partition share.
-#[derive(Debug)]
+/// What all units of a partition share, but for what is asked of their rows: that may tighten from unit to unit.
+#[derive(Debug, Clone)]
 pub struct ScanContext {
     /// The plan.
     pub plan: Arc<ScanPlan>,
+    /// The ranges of coordinates to return: those of the plan, or some of them.
+    pub subarray: Arc<Subarray>,
+    /// The condition that rows must meet besides: that of the plan, or a stricter one.
+    pub predicate: Option<Arc<dyn Predicate>>,
     /// The schema of the batches.
     pub schema: SchemaRef,
     /// Where memory comes from.
@@ -53,10 +59,17 @@ impl ScanContext {
     ) -> Self {
         Self {
             schema: plan.spec.output_schema(),
+            subarray: Arc::clone(&plan.spec.subarray),
+            predicate: plan.spec.predicate.clone(),
             plan,
             memory,
             metrics,
         }
+    }
+
+    /// The columns the condition looks at.
+    pub fn predicate_columns(&self) -> &[usize] {
+        self.predicate.as_ref().map_or(&[], |p| p.columns())
     }
 
     /// Runs `work` on a thread made for work, with that thread's scratch buffers.
@@ -84,7 +97,7 @@ impl ScanContext {
                 let unit = units
                     .get(index)
                     .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
-                sparse::read_unit(&self, index, unit).await?
+                sparse::read_unit(&self, Arc::clone(unit)).await?
             }
             Units::Dense(dense) => dense::read_unit(&self, dense.unit_tiles(unit)).await?,
         };

@@ -8,8 +8,8 @@
 use crate::array::box_runs::BoxRuns;
 use crate::array::domain::KeyBox;
 use crate::array::fragment::TileIdx;
+use crate::array::subarray::Subarray;
 use crate::error::{Error, Result};
-use crate::read::plan::ScanPlan;
 use crate::read::plan::dense::{DensePlan, StoredAs};
 
 /// A tile of a fragment that may supply cells of a clip.
@@ -52,11 +52,11 @@ pub(super) struct Clip {
 
 impl Clip {
     /// The clip of a tile; `None` if no row lies in it.
-    pub fn new(dense: &DensePlan, tile: &[u64], plan: &ScanPlan) -> Result<Option<Self>> {
+    pub fn new(dense: &DensePlan, tile: &[u64], subarray: &Subarray) -> Result<Option<Self>> {
         let Some(cells) = dense.grid.tile_box(tile).intersect(&dense.bounds) else {
             return Ok(None);
         };
-        let Some(cells) = shrink(&cells, plan) else {
+        let Some(cells) = shrink(&cells, subarray) else {
             return Ok(None);
         };
         let tile_cells = usize::try_from(dense.grid.cells_per_tile())?;
@@ -211,10 +211,10 @@ impl Clip {
 }
 
 /// The smallest box around the selected cells: ranges that select one interval cut the box itself.
-fn shrink(cells: &KeyBox, plan: &ScanPlan) -> Option<KeyBox> {
+fn shrink(cells: &KeyBox, subarray: &Subarray) -> Option<KeyBox> {
     let (mut lo, mut hi) = (cells.lo().to_vec(), cells.hi().to_vec());
     for (d, (lo, hi)) in lo.iter_mut().zip(&mut hi).enumerate() {
-        let touched = plan.spec.subarray.dim(d).overlapping_keys(*lo, *hi);
+        let touched = subarray.dim(d).overlapping_keys(*lo, *hi);
         *lo = touched.first()?.lo.max(*lo);
         *hi = touched.last()?.hi.min(*hi);
     }

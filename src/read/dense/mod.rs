@@ -45,13 +45,13 @@ pub async fn read_unit(
     let dense = dense_plan(&context.plan)?;
     let clips = tiles
         .iter()
-        .map(|tile| Clip::new(dense, tile, &context.plan))
+        .map(|tile| Clip::new(dense, tile, &context.subarray))
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>>>()?;
     let clips = scattered::place(context, clips).await?;
     let is_attribute = |c: &usize| *c >= spec.table.dimension_count();
-    let first = match spec.predicate {
-        Some(_) => spec.predicate_columns().to_vec(),
+    let first = match context.predicate {
+        Some(_) => context.predicate_columns().to_vec(),
         None => spec.projection.clone(),
     };
     let mut later = spec.projection.clone();
@@ -189,7 +189,7 @@ fn decide(
         .map(|(clip, requests)| {
             let columns = decode(context, &clip, requests, fetched, columns, scratch)?;
             let selection = select(context, &clip)?;
-            let selection = apply_predicate(&context.plan, selection, &columns)?;
+            let selection = apply_predicate(context.predicate.as_deref(), selection, &columns)?;
             Ok(ClipState {
                 clip,
                 selection,
@@ -205,7 +205,7 @@ fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
     let order = dense_plan(&context.plan)?.grid.cell_order();
     let mut mask: Option<Vec<bool>> = None;
     for (d, (lo, hi)) in clip.cells.ranges().enumerate() {
-        let ranges = spec.subarray.dim(d);
+        let ranges = context.subarray.dim(d);
         if ranges.covers_keys(lo, hi) {
             continue;
         }

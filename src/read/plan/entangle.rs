@@ -333,6 +333,7 @@ mod tests {
             cells: *cells as usize,
             covered: false,
             spared: true,
+            proven: false,
         };
         boxes.iter().enumerate().map(tile).collect()
     }

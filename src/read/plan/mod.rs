@@ -10,6 +10,7 @@ pub mod scattered;
 pub mod sparse;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use self::dense::DensePlan;
 use self::sparse::SparseUnit;
@@ -38,7 +39,7 @@ pub struct PlanCounts {
 #[derive(Debug)]
 pub enum Units {
     /// Units of a sparse array.
-    Sparse(Vec<SparseUnit>),
+    Sparse(Vec<Arc<SparseUnit>>),
     /// Units of a dense array.
     Dense(Box<DensePlan>),
 }

@@ -33,6 +33,8 @@ pub struct TileRef {
     pub covered: bool,
     /// The MBR proves that no delete hits a cell.
     pub spared: bool,
+    /// The statistics prove that every cell meets the condition.
+    pub proven: bool,
 }
 
 /// Tiles read together.
@@ -116,7 +118,7 @@ impl SparsePlan {
         Ok(ScanPlan {
             spec: self.spec.clone(),
             fragments,
-            units: Units::Sparse(units),
+            units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
             counts: self.counts,
             exact_rows,
             max_rows,
@@ -190,6 +192,7 @@ impl SparsePlan {
                     cells,
                     covered,
                     spared: true,
+                    proven: false,
                 });
             }
         }
