@@ -67,15 +67,19 @@ pub struct CommittedFragment {
     pub visibility: Visibility,
     /// The file that commits it, whose identity stands for the fragment's in caches.
     pub commit: FileInfo,
+    /// Whether a `.con` file lists it and no `.ign` file takes it back; it may have a commit file of its own, too.
+    pub listed: bool,
     /// Whether one file holds all coordinates; asked only of fragments that may be older than version 5.
     pub has_coords_file: bool,
 }
 
 impl CommittedFragment {
-    /// What fragments are ordered by, the oldest first.
-    pub(super) fn age(&self) -> (u64, bool, &str) {
+    /// What fragments are ordered by, the oldest first. This is the order in which libtiledb comes across fragments
+    /// of one start time, which it sorts by nothing else: the array's own folder, `.con` files, commit files.
+    pub(super) fn age(&self) -> (u64, bool, bool, &str) {
         let new_layout = self.folder != self.name.name;
-        (self.name.t1, new_layout, &self.name.name)
+        let unlisted = new_layout && !self.listed;
+        (self.name.t1, new_layout, unlisted, &self.name.name)
     }
 
     /// A fragment that a commit file stands for; versions that need none are looked at.
@@ -94,6 +98,7 @@ impl CommittedFragment {
             name,
             visibility,
             commit,
+            listed: false,
             has_coords_file: false,
         }
     }
@@ -115,7 +120,8 @@ pub struct CommittedDelete {
 /// What the window shows of the commits.
 #[derive(Debug, Default)]
 pub struct Committed {
-    /// The fragments, oldest first: by start time, then those of the old layout, then by name.
+    /// The fragments, oldest first: by start time; then those of the old layout, those in `.con` files and the
+    /// others; then by name.
     pub fragments: Vec<CommittedFragment>,
     /// The deletes and updates by time and name, each once; none for a dense array, whose readers never apply any.
     pub deletes: Vec<CommittedDelete>,
@@ -241,7 +247,10 @@ impl ArrayDirectory {
             let name = TimestampedName::parse(stem).context("file", || commit.path())?;
             if let Some(visibility) = sees(&name) {
                 let commit = commit.info.clone();
-                fragments.push(CommittedFragment::committed(name, visibility, commit));
+                fragments.push(CommittedFragment {
+                    listed: commits.listed.contains(stem),
+                    ..CommittedFragment::committed(name, visibility, commit)
+                });
             }
         }
         let mut lookups = Vec::new();
@@ -289,6 +298,7 @@ async fn look_at(
         folder: name.name.clone(),
         visibility,
         commit: metadata.clone(),
+        listed: false,
         has_coords_file: find(&coords).is_some(),
     }))
 }
@@ -298,6 +308,8 @@ async fn look_at(
 struct Commits {
     /// Committed fragments, and the files that say so.
     committed: BTreeMap<String, ArrayFile>,
+    /// Those that `.con` files list.
+    listed: HashSet<String>,
     /// Fragments that others replace.
     vacuumed: HashSet<String>,
     /// Deletes inside the window.
@@ -367,6 +379,7 @@ impl Commits {
         // `.ign` files subtract from what `.con` files list, never from a commit file of its own.
         listed.retain(|name, _| !ignored.contains(name));
         for (name, file) in listed {
+            commits.listed.insert(name.clone());
             commits.committed.entry(name).or_insert(file);
         }
         Ok(commits)

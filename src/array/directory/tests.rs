@@ -152,6 +152,45 @@ async fn both_hierarchies_in_one_array() {
     assert!(error.contains("is not in __schema"), "{error}");
 }
 
+/// As libtiledb 2.30 reads them, up to sixteen fragments; beyond that its sort is not stable.
+#[tokio::test]
+async fn fragments_of_one_start_time_come_in_the_order_of_the_listings() {
+    let name = |digit: &str, version: u32| format!("__2_2_{}_{version}", digit.repeat(32));
+    let files = [
+        file("__array_schema.tdb"),
+        file(format!("{}.ok", name("e", 11))),
+        file(format!("__2_2_{}/__fragment_metadata.tdb", "f".repeat(32))),
+        file(format!("__commits/{}.wrt", name("0", 22))),
+        // Has a commit file and is listed.
+        file(format!("__commits/{}.wrt", name("b", 22))),
+        // Taken off the list, and has a commit file.
+        file(format!("__commits/{}.wrt", name("1", 22))),
+        (
+            format!("__commits/__2_2_{U}_22.con"),
+            "__commits/__2_2_cccccccccccccccccccccccccccccccc_22.wrt\n\
+             __commits/__2_2_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb_22.wrt\n\
+             __commits/__2_2_11111111111111111111111111111111_22.wrt\n\
+             __2_2_dddddddddddddddddddddddddddddddd_11.ok\n",
+        ),
+        (
+            format!("__commits/__2_2_{U}_22.ign"),
+            "__commits/__2_2_11111111111111111111111111111111_22.wrt\n",
+        ),
+    ];
+    let (found, _) = fragments(&files, 9).await;
+    let new = |digit: &str| format!("__fragments/{}", name(digit, 22));
+    let wanted = [
+        name("d", 11),
+        name("e", 11),
+        format!("__2_2_{}", "f".repeat(32)),
+        new("b"),
+        new("c"),
+        new("0"),
+        new("1"),
+    ];
+    assert_eq!(folders(&found), wanted);
+}
+
 #[tokio::test]
 async fn a_commit_whose_times_run_backwards_is_refused() {
     let files = [file("__array_schema.tdb"), file(format!("__9_8_{U}_7.ok"))];

@@ -65,6 +65,30 @@ def commits_twice(path):
     a.consolidate("commits")
 
 
+def written_after_its_con(path, sparse):
+    """A write, its commit in a .con file, and another write of the same millisecond whose name is the earlier one."""
+    while True:  # names are random: written anew until the second fragment's name is the earlier one
+        a = four(path, sparse, 1)
+        a.consolidate("commits")
+        (first,) = (path / "__fragments").iterdir()
+        n = np.arange(10, 25)
+        data = {"a": n + 1000, "s": ["later"] * 15}
+        a.write({"d": n, **data}, 1000) if sparse else a.write(data, 1000, [(10, 24)])
+        if max(p.name for p in (path / "__fragments").iterdir()) == first.name:
+            return
+        shutil.rmtree(path)
+
+
+@case("commits_same_time", "two fragments of one millisecond, one of them in a .con file: the other is newer, though its name is the earlier one", "sparse", "commits", "con", "dedup", "tie", rows=20)
+def commits_same_time(path):
+    written_after_its_con(path, True)
+
+
+@case("commits_same_time_dense", "the same for a dense array", "dense", "commits", "con", "tie", rows=20)
+def commits_same_time_dense(path):
+    written_after_its_con(path, False)
+
+
 @case("fragment_metadata_consolidated", "footers consolidated into a .meta file", "sparse", "fragment_meta", windows=WINDOWS)
 def fragment_metadata_consolidated(path):
     four(path).consolidate("fragment_meta")
