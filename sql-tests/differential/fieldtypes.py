@@ -177,7 +177,7 @@ class Field:
 
     def cell(self, raw):
         if self.datatype in TEXTS:
-            return raw.decode("utf-8")
+            return raw.decode("utf-8", "surrogateescape")  # what is no text comes out as lone surrogates
         if self.datatype in WIDE_TEXTS:
             return raw.decode(WIDE_TEXTS[self.datatype])
         if self.datatype in BINARIES:

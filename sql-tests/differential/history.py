@@ -354,7 +354,7 @@ class History:
             if name is None:
                 break
             fresh.discard(name)
-            inputs = sorted((self.model.fragments[n] for n in disk.replaced[name]), key=lambda f: f.order)
+            inputs = sorted((self.model.fragments[n] for n in disk.replaced[name]), key=before.age)
             own, box = facts.get(name, (None, None))
             schema = next((v.schema for v in self.model.versions if v.name == own), self.schema)
             model = self.model
@@ -544,8 +544,6 @@ def modest_attribute(rng, attr, release):
     if release < (2, 1) or (attr.fill and release < (2, 3)):
         attr.fill = None
     attr.fill_valid = attr.fill_valid if attr.nullable and attr.fill else 0
-    if attr.datatype == "CHAR" and attr.fill is None and not attr.nullable:
-        attr.datatype = "STRING_ASCII"  # the default fill value of CHAR is no text
     attr.pipeline = old_filters(attr.pipeline, release)
     attr.tame = any(number == schema_gen.DOUBLE_DELTA for number, _ in attr.pipeline)
 

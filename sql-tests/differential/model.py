@@ -15,7 +15,9 @@ from conditions import MISSING, shape_of
 from data_gen import pack
 
 NEVER = math.inf
+MANY = 17  # so many fragments libtiledb sorts in a way that is not stable
 LEGACY = "__array_schema.tdb"  # before format 10
+MOVED = 12  # the first format whose fragments lie in a folder of their own
 STAMPED = 15  # the first format whose consolidated sparse fragments carry the time of each cell
 # Releases 2.0 to 2.16 filter the coordinates they append to an array of format 4 or below, those from 2.18 on do not, and cannot read what the others wrote.
 COORDS_FILTERED = "coordinates of formats 5 to 19 in an array of format below 5"
@@ -75,19 +77,15 @@ class Fragment:
     processed: set = dc_field(default_factory=set)
     merged: bool = False
     doubts: set = dc_field(default_factory=set)
-    inputs: list = None  # dense, consolidated
+    inputs: list = None  # dense, consolidated: the oldest first
 
     def fit(self, box):
         """The columns of a consolidated dense fragment whose box is this; old releases widen it to whole tiles."""
-        self.box, self.columns = box, overlay(sorted(self.inputs, key=lambda f: f.order), box, self.schema, self.doubts)
+        self.box, self.columns = box, overlay(self.inputs, box, self.schema, self.doubts)
 
     @property
     def times(self):
         return fragment_times(self.name)
-
-    @property
-    def order(self):
-        return self.times[0], self.name
 
 
 def fragment_times(name):
@@ -103,13 +101,13 @@ def format_of(name):
 
 @dataclass
 class Disk:
-    """The names that decide: fragments that exist, those with a commit file, the inputs each `.vac` lists, delete files, whether commits were consolidated."""
+    """The names that decide: fragments that exist, those with a commit file, the inputs each `.vac` lists, delete files, what `.con` files list (without what `.ign` files take back)."""
 
     fragments: set
     committed: set
     replaced: dict
     deletes: set
-    commits_consolidated: bool
+    listed: set
 
     @staticmethod
     def look(uri):
@@ -125,7 +123,26 @@ class Disk:
             if name.endswith(".vac"):
                 with open(path, encoding="utf-8") as source:
                     replaced[name[:-4]] = {line.strip().rstrip("/").rsplit("/", 1)[-1] for line in source if line.strip()}
-        return Disk(names, {n[:-4] for n in files if n.endswith(".wrt")}, replaced, {n for n in files if n.endswith(".del")}, any(n.endswith(".con") for n in files))
+        listed, ignored = (set().union(*(listed_in(path) for name, path in files.items() if name.endswith(suffix))) for suffix in (".con", ".ign"))
+        return Disk(names, {n[:-4] for n in files if n.endswith(".wrt")}, replaced, {n for n in files if n.endswith(".del")}, listed - ignored)
+
+    def age(self, fragment):
+        """What fragments are sorted by: among those of one start time, the order in which libtiledb comes across them."""
+        new_layout = format_of(fragment.name) >= MOVED
+        return fragment.times[0], new_layout, new_layout and fragment.name not in self.listed, fragment.name
+
+
+def listed_in(path):
+    """The names of fragments in a `.con` or `.ign` file. In the former, the condition of a delete follows its line: its length and that many bytes."""
+    with open(path, "rb") as source:
+        rest, names = source.read(), set()
+    while rest:
+        line, _, rest = rest.partition(b"\n")
+        if line.endswith((b".wrt", b".ok")):
+            names.add(os.path.basename(line.decode()).rsplit(".", 1)[0])
+        elif line.endswith(b".del") and path.endswith(".con"):
+            rest = rest[8 + int.from_bytes(rest[:8], "little") :]
+    return names
 
 
 @dataclass
@@ -156,7 +173,7 @@ class Model:
             raise Refused("a commit without its fragment")  # libtiledb 2.16 leaves some when it vacuums after consolidating commits
         if missing := [n for n in names if n not in self.fragments]:
             raise Unknown(f"fragment {missing[0]} came from nowhere")
-        return sorted((self.fragments[n] for n in names), key=lambda f: f.order)
+        return sorted((self.fragments[n] for n in names), key=disk.age)
 
     def read(self, disk, start, end):
         """(schema, columns of canonical values, doubts)"""
@@ -183,7 +200,7 @@ class Model:
                 check_fields(delete, schema, doubts)
         cells = [(cell, fragment) for fragment in fragments for cell in fragment.cells if start <= cell.time <= end]
         if not self.allows_dups:
-            cells = newest(cells, disk, doubts)
+            cells = newest(cells, len(fragments), doubts)
         alive = [(c, f) for c, f in cells if (c.dead > end or c.dead == NEVER) and not any(hits(d, c, f, doubts) for n, d in deletes if n not in f.processed)]
         return [[(raw, 1) for raw in c.coords] + [value_for(a, f.schema, c.values, doubts) for a in schema.attrs] for c, f in alive]
 
@@ -203,7 +220,7 @@ class Model:
         if format_of(name) < STAMPED:
             if not self.allows_dups:
                 pairs = [(c, merged) for c in merged.cells]
-                merged.cells = [c for c, _ in newest(pairs, None, merged.doubts)]
+                merged.cells = [c for c, _ in newest(pairs, MANY, merged.doubts)]
             for cell in merged.cells:
                 cell.time = merged.times[0]
         return merged
@@ -214,8 +231,7 @@ class Model:
         if not fragments:
             return []
         box = union(fragments)
-        mixed = len({format_of(f.name) >= 12 for f in fragments}) > 1  # in two folders
-        if (disk.commits_consolidated or mixed) and len({f.times[0] for f in fragments}) < len(fragments):
+        if len(fragments) >= MANY and len({f.times[0] for f in fragments}) < len(fragments):
             doubts.add("two fragments of one time")
         columns = overlay(fragments, box, schema, doubts)
         coords = itertools.product(*[[(d.dtype.type(v).tobytes(), 1) for v in range(lo, hi + 1)] for d, (lo, hi) in zip(schema.dims, box)])
@@ -238,12 +254,12 @@ def outside(fragment, dims, limits):
     return any(lo < low or hi > high for (lo, hi), (low, high) in zip(box, limits))
 
 
-def newest(cells, disk, doubts):
+def newest(cells, many, doubts):
     """One cell per place: the one written last; among equals, that of the later fragment."""
     best = {}
     for cell, fragment in cells:  # fragments come in order, so the later one of two equals wins
         held = best.get(cell.coords)
-        if held and held[0].time == cell.time and (held[1].merged or fragment.merged or disk is None or disk.commits_consolidated):
+        if held and held[0].time == cell.time and (held[1].merged or fragment.merged or many >= MANY):
             doubts.add("two cells of one place and one time")
         if not held or cell.time >= held[0].time:
             best[cell.coords] = cell, fragment

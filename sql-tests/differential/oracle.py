@@ -3,6 +3,7 @@
 The model of a time window: one list of canonical values per column. A dense array has one row per cell of the bounding box of its visible fragments.
 """
 
+import copy
 import itertools
 import math
 import os
@@ -12,6 +13,7 @@ import re
 import shutil
 import traceback
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +22,8 @@ import data_gen
 import history
 import model
 import schema_gen
-from ctiledb import READ, ROW_MAJOR, UNORDERED, Buffer, Context, OpenArray, TileDBError
-from fieldtypes import DATATYPES
+from ctiledb import READ, ROW_MAJOR, UNORDERED, VAR, Buffer, Context, OpenArray, TileDBError
+from fieldtypes import DATATYPES, WIDE_TEXTS
 
 MAX_ROWS = 12_000
 
@@ -35,7 +37,7 @@ class View:
 
     def __init__(self, uri, start, end, fields, columns, more=None):
         self.uri, self.start, self.end, self.fields, self.columns, self.more = uri, start, end, fields, columns, more or {}
-        self.must_refuse = None  # a reason why there is nothing to be seen
+        self.must_refuse, self.must_say = None, ""  # a reason why there is nothing to be seen, and what the error must mention
         self.rival, self.quarrel = None, None  # another opinion on the columns, and why it may be right
         self.metadata = None  # rows (key, type, count, bytes), where that is asked
 
@@ -106,6 +108,35 @@ def never_written(rng, schema, life, view):
     return [View(view.uri, start, end, view.fields, columns, {"tiledb.empty_cells": mode})]
 
 
+def as_text(rng, views, features):
+    """Each view; where some cell of a text field is no text (the default fill value of CHAR), first that it is refused, then the view as the option `tiledb.invalid_utf8` shows it."""
+    for view in views:
+        strange = [isinstance(v, str) and not v.isascii() and any("\udc80" <= c <= "\udcff" for c in v) for column in view.columns or () for v in column]
+        if not any(strange):
+            yield view
+            continue
+        features.add("invalid text")
+        if not view.quarrel:
+            refused = View(view.uri, view.start, view.end, view.fields, view.columns, view.more)
+            refused.must_refuse, refused.must_say = "bytes that are no text", "tiledb.invalid_utf8"
+            yield refused
+        mode = "lossy" if any(f.enumeration for f in view.fields) else rng.choice(["lossy", "binary"])
+        shown = copy.copy(view)
+        shown.more = view.more | {"tiledb.invalid_utf8": mode}
+        shown.fields = view.fields if mode == "lossy" else [replace(f, datatype="BLOB", ncell=VAR) if f.kind == "str" else f for f in view.fields]
+        shown.columns, shown.rival = ([text_column(f, c, mode) for f, c in zip(view.fields, columns)] if columns else columns for columns in (view.columns, view.rival))
+        yield shown
+
+
+def text_column(field, column, mode):
+    if field.kind != "str" or field.enumeration:
+        return column
+    raws = [None if v is None else v.encode(WIDE_TEXTS[field.datatype]) if field.datatype in WIDE_TEXTS else v.encode("utf-8", "surrogateescape") for v in column]
+    if mode == "binary":
+        return raws
+    return [v if raw is None or field.datatype in WIDE_TEXTS else raw.decode("utf-8", "replace") for v, raw in zip(column, raws)]
+
+
 def story(schema):
     """A schema in words."""
     return [*[repr(f) for f in schema.fields],
@@ -124,6 +155,7 @@ def make_case(seed, folder):
         ctx = Context()
         views = [View(uri, start, end, schema.fields, read_window(ctx, uri, schema, life.cells, start, end)) for start, end in random_windows(rng, life.timestamps)]
         views += never_written(rng, schema, life, views[-1])
+        views = list(as_text(rng, views, life.features))
         answer = {"features": schema.features | life.features, "notes": story(schema) + life.notes, "views": views}
     except (TileDBError, Dropped) as refusal:
         answer = {"dropped": str(refusal)}
@@ -152,7 +184,10 @@ def in_child(target, args, timeout=60):
 
     child = multiprocessing.get_context("fork").Process(target=target, args=args)
     child.start()
-    child.join(timeout)
+    for _ in range(timeout):  # of seconds that this process runs: being held up is no hang
+        child.join(1)
+        if not child.is_alive():
+            break
     if child.is_alive():
         child.kill()
         child.join()
@@ -226,6 +261,7 @@ def settle(case, folder):
             case["tally"][f"not asked: {said}; {', '.join(doubts) or window.silence}"] += 1
             continue
         case["views"].append(view)
+    case["views"] = list(as_text(random.Random(folder.rsplit(os.sep, 1)[-1]), case["views"], case["features"]))
     if case["settings"] and case["views"]:
         wrong = View(case["views"][0].uri, 0, None, [], [], {"tiledb.encryption_key": history.KEY.swapcase()})
         wrong.must_refuse = "a wrong key"

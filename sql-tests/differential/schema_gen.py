@@ -205,8 +205,8 @@ def random_attr(rng, name):
     attr.tame = any(n in (DOUBLE_DELTA, SCALE_FLOAT) for n, _ in attr.pipeline)
     attr.chunk_size = rng.choice([None, None, None, 64, 1000])
     attr.max_length = rng.choice([3, 12, 12, 60, 200])
-    needs_fill = attr.datatype == "CHAR" and not attr.nullable
-    if needs_fill or rng.random() < 0.3:
+    needs_text = attr.datatype == "CHAR" and not attr.nullable and rng.random() < 0.7  # the default fill value is none
+    if needs_text or rng.random() < 0.3:
         set_fill(rng, attr)
     return attr
 

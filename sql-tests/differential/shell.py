@@ -69,13 +69,16 @@ class Shell:
             self._run(asks[half:], script_path, answers)
 
     def _execute(self, script_path, count):
-        timeout = self.single_timeout if count == 1 else self.batch_timeout
-        with open(script_path, "rb") as source:
-            try:
-                done = subprocess.run([*self.binary, "-q"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, env=os.environ | self.variables)
-            except subprocess.TimeoutExpired:
-                return "timeout", ""
-        return done.returncode, done.stderr.decode(errors="replace")
+        seconds = self.single_timeout if count == 1 else self.batch_timeout + count
+        with open(script_path, "rb") as source, subprocess.Popen([*self.binary, "-q"], stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | self.variables) as shell:
+            for _ in range(seconds):  # that this process runs: being held up is no hang
+                try:
+                    stderr = shell.communicate(timeout=1)[1]
+                    return shell.returncode, stderr.decode(errors="replace")
+                except subprocess.TimeoutExpired:
+                    pass
+            shell.kill()
+        return "timeout", ""
 
 
 def script(asks):
