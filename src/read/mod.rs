@@ -21,6 +21,7 @@ pub mod selection;
 pub mod sparse;
 pub mod spec;
 pub mod stream;
+pub mod units;
 pub mod visibility;
 
 pub use plan::ScanPlan;

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,6 +18,7 @@ use super::memory::{Grant, MemoryBudget};
 use super::metrics::ScanMetrics;
 use super::plan::{ScanPlan, Units};
 use super::spec::Predicate;
+use super::units::UnitQueue;
 use super::{dense, sparse};
 use crate::array::subarray::Subarray;
 use crate::error::{Error, ErrorKind, Result};
@@ -116,22 +116,28 @@ struct UnitBatches {
 
 struct Running {
     context: Arc<ScanContext>,
-    units: Range<u64>,
-    in_flight: FuturesOrdered<BoxFuture<'static, (u64, Result<UnitBatches>)>>,
+    units: UnitQueue,
+    in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
+    /// The units in flight, in their order.
+    reading: VecDeque<u64>,
+    /// Units that were in flight when memory was short.
+    again: VecDeque<u64>,
     /// Units to keep in flight.
     width: usize,
     current: Option<UnitBatches>,
 }
 
-/// The batches of a run of units, in the order of the units.
+/// The batches of units, in the order in which the queue gives them.
 pub fn read_units(
     context: Arc<ScanContext>,
-    units: Range<u64>,
+    units: UnitQueue,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let running = Running {
         context,
         units,
         in_flight: FuturesOrdered::new(),
+        reading: VecDeque::new(),
+        again: VecDeque::new(),
         width: UNITS_IN_FLIGHT,
         current: None,
     };
@@ -162,22 +168,39 @@ impl Running {
                 self.current = None;
             }
             while self.in_flight.len() < self.width {
-                let Some(unit) = self.units.next() else { break };
+                let Some(unit) = self.next_unit() else { break };
+                self.reading.push_back(unit);
                 let read = Arc::clone(&self.context).read(unit);
-                self.in_flight
-                    .push_back(Box::pin(async move { (unit, read.await) }));
+                self.in_flight.push_back(Box::pin(read));
             }
-            match self.in_flight.next().await {
-                None => return Ok(None),
-                Some((_, Ok(unit))) => self.current = Some(unit),
-                Some((unit, Err(e))) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
+            let Some(read) = self.in_flight.next().await else {
+                return Ok(None);
+            };
+            match read {
+                Ok(batches) => {
+                    self.reading.pop_front();
+                    self.current = Some(batches);
+                }
+                Err(e) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
                     // Reading ahead asked for too much: begin again at this unit, one at a time.
                     self.in_flight = FuturesOrdered::new();
-                    self.units.start = unit;
+                    self.again = std::mem::take(&mut self.reading);
                     self.width = 1;
                 }
-                Some((_, Err(e))) => return Err(e),
+                Err(e) => return Err(e),
             }
         }
+    }
+
+    fn next_unit(&mut self) -> Option<u64> {
+        if let Some(unit) = self.again.pop_front() {
+            return Some(unit);
+        }
+        let (unit, taken) = self.units.take()?;
+        self.context
+            .metrics
+            .units_taken_over
+            .add(usize::from(taken));
+        Some(unit)
     }
 }

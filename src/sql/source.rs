@@ -1,5 +1,6 @@
 //! The scan operator: a [`ScanPlan`] as a DataFusion data source.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,9 +8,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
-use datafusion::datasource::source::DataSource;
+use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -28,6 +30,7 @@ use crate::read::ScanPlan;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
 use crate::read::stream::{ScanContext, read_units};
+use crate::read::units::{UnitPool, UnitQueue};
 
 /// A scan of an array.
 #[derive(Debug, Clone)]
@@ -43,6 +46,8 @@ pub struct TileDbSource {
     partitions: Vec<Range<u64>>,
     /// At most so many rows per partition.
     fetch: Option<usize>,
+    /// Partitions keep to their own units, in order.
+    preserve_order: bool,
     statistics: Arc<Statistics>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -66,6 +71,7 @@ impl TileDbSource {
             labels: None,
             label_filters: Vec::new(),
             fetch,
+            preserve_order: false,
         }
     }
 
@@ -156,8 +162,28 @@ impl DataSource for TileDbSource {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        self.open_with_args(OpenArgs::new(partition, context))
+    }
+
+    /// What lets a partition that is done take over units of others.
+    fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        let shared = config.execution.enable_file_stream_work_stealing
+            && self.partitions.len() > 1
+            && !self.preserve_order;
+        shared.then(|| Arc::new(UnitPool::default()) as _)
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let (partition, context) = (args.partition, args.context);
         self.record_plan(partition);
         let units = self.partitions.get(partition).cloned().unwrap_or(0..0);
+        let pool = args
+            .sibling_state
+            .and_then(|s| s.downcast::<UnitPool>().ok());
+        let units = match pool {
+            Some(pool) => pool.join(Arc::clone(&context) as _, partition, units),
+            None => UnitQueue::alone(units),
+        };
         let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(&context, partition));
         let counters = Arc::new(ScanMetrics::default());
         let scan = ScanContext::new(
@@ -225,6 +251,13 @@ impl DataSource for TileDbSource {
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         Some(Arc::new(Self {
             fetch: limit,
+            ..self.clone()
+        }))
+    }
+
+    fn with_preserve_order(&self, preserve_order: bool) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(Self {
+            preserve_order,
             ..self.clone()
         }))
     }

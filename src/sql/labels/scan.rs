@@ -13,6 +13,7 @@ use crate::read::fields::fill_column;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
 use crate::read::stream::{ScanContext, read_units};
+use crate::read::units::UnitQueue;
 use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
 
 /// An open label.
@@ -53,7 +54,7 @@ impl LabelScan {
             empty_cells: self.empty_cells,
         };
         let plan = Arc::new(ScanPlan::new(spec).await?);
-        let units = 0..plan.unit_count();
+        let units = UnitQueue::alone(0..plan.unit_count());
         let metrics = Arc::new(ScanMetrics::default());
         let context = Arc::new(ScanContext::new(plan, Arc::clone(memory), metrics));
         let mut batches = std::pin::pin!(read_units(context, units));

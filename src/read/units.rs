@@ -1,0 +1,229 @@
+//! The units of a scan as its partitions take them.
+//!
+//! Every partition begins with a run of neighbouring units of its own, for locality. One that has none left takes half
+//! of what the richest other still has, from the end, so that a few slow units do not leave a core idle.
+//!
+//! Only partitions of one run of the query lend each other units, and only while they are open. So a plan can run
+//! again, or twice at a time, or in part: whoever runs one partition alone reads exactly that partition's units.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The units that the open partitions of a scan have left.
+#[derive(Debug, Default)]
+pub struct UnitPool {
+    state: Mutex<PoolState>,
+}
+
+#[derive(Debug, Default)]
+struct PoolState {
+    open: Vec<OpenPartition>,
+    /// Partitions that have joined so far.
+    joined: u64,
+}
+
+/// What an open partition has left.
+#[derive(Debug)]
+struct OpenPartition {
+    number: u64,
+    partition: usize,
+    run: Run,
+    units: Range<u64>,
+}
+
+/// One run of a query: the address of what all its partitions share, and how many runs of it there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    address: usize,
+    again: usize,
+}
+
+impl UnitPool {
+    /// Opens a partition that begins with `units`. `run` is what all partitions of one run of the query share, and
+    /// those of no other.
+    pub fn join(
+        self: &Arc<Self>,
+        run: Arc<dyn Any + Send + Sync>,
+        partition: usize,
+        units: Range<u64>,
+    ) -> UnitQueue {
+        let mut state = self.state();
+        let address = Arc::as_ptr(&run).addr();
+        let same =
+            |open: &&OpenPartition| open.run.address == address && open.partition == partition;
+        let again = state.open.iter().filter(same).count();
+        let number = state.joined;
+        state.joined += 1;
+        state.open.push(OpenPartition {
+            number,
+            partition,
+            run: Run { address, again },
+            units,
+        });
+        UnitQueue(Source::Pool {
+            pool: Arc::clone(self),
+            number,
+            _run: run,
+        })
+    }
+
+    /// The next unit of the partition that joined with this number, and whether another had to give it.
+    fn next(&self, number: u64) -> Option<(u64, bool)> {
+        let mut state = self.state();
+        let own = state.open.iter().position(|p| p.number == number)?;
+        let open = state.open.get_mut(own)?;
+        if let Some(unit) = open.units.next() {
+            return Some((unit, false));
+        }
+        let run = open.run;
+        let others = state.open.iter_mut().filter(|p| p.run == run);
+        let richest = others.max_by_key(|p| p.units.end.saturating_sub(p.units.start))?;
+        let left = richest.units.end.saturating_sub(richest.units.start);
+        if left == 0 {
+            return None;
+        }
+        let end = richest.units.end;
+        richest.units.end -= left.div_ceil(2);
+        let mut taken = richest.units.end..end;
+        let unit = taken.next()?;
+        if let Some(open) = state.open.get_mut(own) {
+            open.units = taken;
+        }
+        Some((unit, true))
+    }
+
+    fn leave(&self, number: u64) {
+        self.state().open.retain(|p| p.number != number);
+    }
+
+    /// A thread that panicked left no half-done state behind.
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The units of one partition, in the order in which it reads them.
+#[derive(Debug)]
+pub struct UnitQueue(Source);
+
+#[derive(Debug)]
+enum Source {
+    /// Exactly these.
+    Alone(Range<u64>),
+    /// Those, and what others can spare.
+    Pool {
+        pool: Arc<UnitPool>,
+        number: u64,
+        /// Lives as long as the queue, so that no other run gets its address.
+        _run: Arc<dyn Any + Send + Sync>,
+    },
+}
+
+impl UnitQueue {
+    /// Exactly these units.
+    pub fn alone(units: Range<u64>) -> Self {
+        Self(Source::Alone(units))
+    }
+
+    /// The next unit, and whether it was another partition's.
+    pub fn take(&mut self) -> Option<(u64, bool)> {
+        match &mut self.0 {
+            Source::Alone(units) => units.next().map(|unit| (unit, false)),
+            Source::Pool { pool, number, .. } => pool.next(*number),
+        }
+    }
+}
+
+impl Drop for UnitQueue {
+    fn drop(&mut self) {
+        if let Source::Pool { pool, number, .. } = &self.0 {
+            pool.leave(*number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Arc<dyn Any + Send + Sync> {
+        Arc::new(String::from("a run"))
+    }
+
+    fn drain(queue: &mut UnitQueue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.take().map(|(unit, _)| unit)).collect()
+    }
+
+    #[test]
+    fn a_partition_without_units_takes_half_of_the_richest() {
+        let pool = Arc::new(UnitPool::default());
+        let run = run();
+        let mut idle = pool.join(Arc::clone(&run), 0, 0..0);
+        let mut poor = pool.join(Arc::clone(&run), 1, 0..2);
+        let mut rich = pool.join(Arc::clone(&run), 2, 2..10);
+        assert_eq!(rich.take(), Some((2, false)));
+        // Seven are left, four of which change hands.
+        assert_eq!(idle.take(), Some((6, true)));
+        assert_eq!(drain(&mut rich), [3, 4, 5, 8, 9, 1, 0, 7]);
+        assert!(drain(&mut poor).is_empty());
+        assert_eq!(idle.take(), None);
+    }
+
+    #[test]
+    fn every_unit_is_read_once_whoever_reads() {
+        let pool = Arc::new(UnitPool::default());
+        let run = run();
+        let ranges = [0..7, 7..8, 8..8, 8..40];
+        let mut queues = ranges
+            .into_iter()
+            .enumerate()
+            .map(|(partition, units)| pool.join(Arc::clone(&run), partition, units))
+            .collect::<Vec<_>>();
+        let mut read = Vec::new();
+        let mut turn = 0_usize;
+        loop {
+            // An uneven but fixed order of readers.
+            turn += 1;
+            let mut any = false;
+            for (i, queue) in queues.iter_mut().enumerate() {
+                if turn.is_multiple_of(i + 1) {
+                    let next = queue.take();
+                    any |= next.is_some();
+                    read.extend(next.map(|(unit, _)| unit));
+                }
+            }
+            if !any {
+                break;
+            }
+        }
+        read.sort_unstable();
+        assert_eq!(read, (0..40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_partition_run_alone_or_again_reads_its_own_units() {
+        let pool = Arc::new(UnitPool::default());
+        for _ in 0..2 {
+            let mut alone = pool.join(run(), 2, 20..30);
+            assert_eq!(drain(&mut alone), (20..30).collect::<Vec<_>>());
+        }
+        // One that is no longer open lends nothing.
+        let run = run();
+        drop(pool.join(Arc::clone(&run), 0, 0..10));
+        let mut other = pool.join(run, 1, 10..12);
+        assert_eq!(drain(&mut other), [10, 11]);
+    }
+
+    #[test]
+    fn runs_at_the_same_time_do_not_mix() {
+        let pool = Arc::new(UnitPool::default());
+        let (first, second) = (run(), run());
+        let _kept = pool.join(Arc::clone(&first), 0, 0..10);
+        let mut other = pool.join(Arc::clone(&second), 1, 10..12);
+        assert_eq!(drain(&mut other), [10, 11]);
+        // Not even where they share what tells runs apart.
+        let mut again = pool.join(Arc::clone(&first), 0, 0..10);
+        assert_eq!(drain(&mut again), (0..10).collect::<Vec<_>>());
+    }
+}
