@@ -81,9 +81,9 @@ async fn load_details(storage: &Storage, window: &OpenWindow) -> Result<Vec<Arc<
     let listing = storage.list(GROUP_FOLDER).await?;
     if listing.files.is_empty() {
         // A group without members, or no group: on an object store an empty folder is not there.
-        check_is_group(&storage.list("").await?)?;
+        check_is_group(storage.list("").await?.as_ref())?;
     }
-    let files = visible_files(listing.files, window)?;
+    let files = visible_files(listing.files.clone(), window)?;
     stream::iter(files)
         .map(|file| load_file(storage, file))
         .buffered(OPEN_CONCURRENCY)

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use moka::sync::Cache;
 use tokio::sync::OnceCell;
 
+use super::listing::FileInfo;
 use super::location::{Location, StoreId};
-use super::store::FileInfo;
 use crate::error::{Error, Result};
 use crate::filter::KeyFingerprint;
 

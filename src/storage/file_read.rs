@@ -1,49 +1,124 @@
-//! Reads ranges of an open local file on a thread that may block.
+//! Reads local files on a thread that may block.
 //!
-//! All ranges of a call are read in one go, since going to another thread costs as much as reading some
-//! kilobytes. A range is one system call as far as the system allows; zeroing its buffer first is cheaper than
-//! reading it in growing pieces. When the caller no longer waits, the thread stops at the next piece.
+//! A file is opened and all ranges of a call are read in one go, since going to another thread costs as much as
+//! reading some kilobytes. A range is one system call as far as the system allows. When the caller no longer waits, the
+//! thread stops at the next piece.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
+use super::buffers::Buffer;
+
 /// How much is read between two looks at whether anybody still waits.
 const PIECE_BYTES: usize = 8 << 20;
 
-/// Reads `ranges`, which the caller has checked against the size of the file.
+/// What to read of a file.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    /// All of it.
+    Whole,
+    /// The last bytes, or all of a shorter file.
+    End(u64),
+    /// These ranges.
+    Ranges(Vec<Range<u64>>),
+}
+
+/// What was read of a file.
+#[derive(Debug)]
+pub(super) struct FileRead {
+    /// The size of the file.
+    pub(super) file_bytes: u64,
+    /// The bytes; none if one of the ranges ends beyond the file.
+    pub(super) buffers: Vec<Bytes>,
+}
+
+/// Opens a file and reads it. A folder is no file.
+pub(super) async fn open(path: PathBuf, wanted: Wanted) -> io::Result<FileRead> {
+    blocking(move |waiter| open_and_read(path, wanted, waiter)).await
+}
+
+/// Opens files and reads their ends, one after the other.
+pub(super) async fn open_ends(
+    paths: Vec<PathBuf>,
+    len: u64,
+) -> io::Result<Vec<io::Result<FileRead>>> {
+    blocking(move |waiter| {
+        let ends = paths.into_iter();
+        Ok(ends
+            .map(|path| open_and_read(path, Wanted::End(len), waiter))
+            .collect())
+    })
+    .await
+}
+
+/// Reads `ranges` of an open file, which the caller has checked against its size.
 pub(super) async fn read(mut file: File, ranges: Vec<Range<u64>>) -> io::Result<Vec<Bytes>> {
+    blocking(move |waiter| read_all(&mut file, ranges, waiter)).await
+}
+
+/// Runs `work` where it may block; it is told by the `Weak` when nobody waits for it any more.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce(&Weak<()>) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let waiting = Arc::new(());
     let waiter = Arc::downgrade(&waiting);
-    let work = move || {
-        ranges
-            .into_iter()
-            .map(|range| read_range(&mut file, range, &waiter))
-            .collect()
-    };
     let result = match Handle::try_current() {
-        Ok(runtime) => runtime.spawn_blocking(work).await?,
-        Err(_) => work(),
+        Ok(runtime) => runtime.spawn_blocking(move || work(&waiter)).await?,
+        Err(_) => work(&waiter),
     };
     drop(waiting);
     result
 }
 
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "a list of one range is meant"
+)]
+fn open_and_read(path: PathBuf, wanted: Wanted, waiter: &Weak<()>) -> io::Result<FileRead> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "a folder, no file"));
+    }
+    let file_bytes = metadata.len();
+    let ranges = match wanted {
+        Wanted::Whole => vec![0..file_bytes],
+        Wanted::End(len) => vec![file_bytes.saturating_sub(len)..file_bytes],
+        Wanted::Ranges(ranges) => ranges,
+    };
+    let buffers = match ranges.iter().all(|range| range.end <= file_bytes) {
+        true => read_all(&mut file, ranges, waiter)?,
+        false => Vec::new(),
+    };
+    Ok(FileRead {
+        file_bytes,
+        buffers,
+    })
+}
+
+fn read_all(file: &mut File, ranges: Vec<Range<u64>>, waiter: &Weak<()>) -> io::Result<Vec<Bytes>> {
+    let ranges = ranges.into_iter();
+    ranges
+        .map(|range| read_range(file, range, waiter))
+        .collect()
+}
+
 fn read_range(file: &mut File, range: Range<u64>, waiter: &Weak<()>) -> io::Result<Bytes> {
     let len = range.end.saturating_sub(range.start);
-    let len = usize::try_from(len).map_err(io::Error::other)?;
-    let mut buffer = Vec::new();
-    buffer
-        .try_reserve_exact(len)
-        .map_err(|source| io::Error::new(io::ErrorKind::OutOfMemory, source))?;
-    buffer.resize(len, 0);
+    let mut buffer = Buffer::new(usize::try_from(len).map_err(io::Error::other)?)?;
     file.seek(SeekFrom::Start(range.start))?;
     let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+    while let Some(rest) = buffer
+        .as_mut_slice()
+        .get_mut(filled..)
+        .filter(|rest| !rest.is_empty())
+    {
         if waiter.strong_count() == 0 {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled"));
         }
@@ -61,9 +136,8 @@ fn read_range(file: &mut File, range: Range<u64>, waiter: &Weak<()>) -> io::Resu
             Err(e) => return Err(e),
         }
     }
-    Ok(buffer.into())
+    Ok(buffer.freeze())
 }
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -91,5 +165,23 @@ mod tests {
         let error = read_range(&mut file, 4..20, &Arc::downgrade(&waiting)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         assert!(error.to_string().contains("ends at 10"), "{error}");
+    }
+    #[test]
+    fn ends_of_files_and_what_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, "0123456789").unwrap();
+        let open = |wanted| futures::executor::block_on(open(path.clone(), wanted)).unwrap();
+        assert_eq!(open(Wanted::Whole).buffers, [&b"0123456789"[..]]);
+        assert_eq!(open(Wanted::End(3)).buffers, [&b"789"[..]]);
+        assert_eq!(open(Wanted::End(30)).buffers, [&b"0123456789"[..]]);
+        let beyond = open(Wanted::Ranges(vec![0..1, 9..11]));
+        assert_eq!((beyond.file_bytes, beyond.buffers.len()), (10, 0));
+        let paths = vec![folder.path().to_owned(), folder.path().join("g"), path];
+        let ends = futures::executor::block_on(open_ends(paths, 2)).unwrap();
+        let missing = |e: &io::Result<FileRead>| e.as_ref().unwrap_err().kind();
+        assert_eq!(missing(&ends[0]), io::ErrorKind::NotFound);
+        assert_eq!(missing(&ends[1]), io::ErrorKind::NotFound);
+        assert_eq!(ends[2].as_ref().unwrap().buffers, [&b"89"[..]]);
     }
 }

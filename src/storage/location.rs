@@ -22,6 +22,8 @@ pub struct Location {
     store: Arc<dyn ObjectStore>,
     store_id: StoreId,
     files: bool,
+    /// The store, if it is the file system of this machine.
+    local: Option<Arc<LocalFileSystem>>,
     root: Path,
     uri: Arc<str>,
 }
@@ -46,6 +48,7 @@ impl Location {
             store,
             store_id,
             files,
+            local: None,
             root,
             uri,
         }
@@ -66,10 +69,12 @@ impl Location {
             Path::from_absolute_path(&absolute)
                 .map_err(|source| bad_path(path_or_url).with_source(source))
         })?;
+        let local = Arc::new(LocalFileSystem::new());
         Ok(Self {
-            store: Arc::new(LocalFileSystem::new()),
+            store: Arc::clone(&local) as _,
             store_id: StoreId::Local,
             files: true,
+            local: Some(local),
             root,
             uri: path_or_url.into(),
         })
@@ -130,6 +135,12 @@ impl Location {
         parts.fold(self.root.clone(), |path, part| {
             path.join(PathPart::parse(part).unwrap_or_else(|_| PathPart::from(part)))
         })
+    }
+
+    /// The file or folder `relative` below this folder, if it lies in the file system of this machine.
+    pub(super) fn local_path(&self, relative: &str) -> Option<PathBuf> {
+        let local = self.local.as_ref()?;
+        local.path_to_filesystem(&self.path_of(relative)).ok()
     }
 
     /// The URI of `relative` below this folder, for messages.

@@ -7,9 +7,11 @@
 //! The subtle thing: a length found in a file is never trusted with memory. Buffers are sized by what the
 //! store says is there, so that a range beyond the end of a file is an error and not an allocation.
 
+mod buffers;
 mod cache;
 mod coalesce;
 mod file_read;
+mod listing;
 mod location;
 mod request_log;
 mod store;
@@ -17,6 +19,7 @@ mod store;
 mod tests;
 
 pub use cache::{CacheKey, CacheStats, MetadataCache};
+pub use listing::{FileInfo, Listing};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};
-pub use store::{FileInfo, IoOptions, Listing, Storage, Suffix};
+pub use store::{IoOptions, Storage, Suffix};

@@ -10,17 +10,19 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
-    GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    GetOptions, GetRange, GetResult, GetResultPayload, ObjectStore, ObjectStoreExt,
 };
 
 use super::cache::{CacheKey, MetadataCache};
 use super::coalesce;
-use super::file_read;
+use super::file_read::{self, FileRead, Wanted};
+use super::listing::{FileInfo, FolderStamp, KeptListing, Listing};
 use super::location::Location;
 use super::request_log::{IoCounters, Request, RequestKind, RequestLog};
 use crate::error::{Error, Result, ResultExt};
@@ -52,39 +54,6 @@ impl IoOptions {
     };
 }
 
-/// The files and folders directly in a folder, both sorted by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// The files.
-    pub files: Vec<FileInfo>,
-    /// The names of the folders.
-    pub folders: Vec<String>,
-}
-
-/// What a store tells about a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileInfo {
-    /// The name, without folders.
-    pub name: String,
-    /// The size.
-    pub bytes: u64,
-    /// When it was last modified, in microseconds since 1970 (some stores know only seconds).
-    pub modified_us: i64,
-    /// What changes whenever the contents do, if the store has such a thing.
-    pub e_tag: Option<String>,
-}
-
-impl FileInfo {
-    fn new(meta: ObjectMeta) -> Self {
-        Self {
-            name: meta.location.filename().unwrap_or_default().to_owned(),
-            bytes: meta.size,
-            modified_us: meta.last_modified.timestamp_micros(),
-            e_tag: meta.e_tag,
-        }
-    }
-}
-
 /// The end of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suffix {
@@ -92,8 +61,15 @@ pub struct Suffix {
     pub bytes: Bytes,
     /// The size of the whole file.
     pub file_bytes: u64,
-    /// What the store tells about the file.
-    pub info: FileInfo,
+}
+
+impl Suffix {
+    fn of_file(read: FileRead) -> Self {
+        Self {
+            bytes: read.buffers.into_iter().next().unwrap_or_default(),
+            file_bytes: read.file_bytes,
+        }
+    }
 }
 
 /// Reads the files of one array. Cheap to clone.
@@ -245,39 +221,46 @@ impl Storage {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn list(&self, folder: &str) -> Result<Listing> {
+    pub async fn list(&self, folder: &str) -> Result<Arc<Listing>> {
         let ticket = self.start(RequestKind::List, folder, None, None);
         let path = self.location.path_of(folder);
         let listed = match self.store().list_with_delimiter(Some(&path)).await {
-            Ok(listed) => listed,
-            Err(error) if is_missing(&error) => {
-                ticket.finish(0);
-                return Ok(Listing::default());
-            }
+            Ok(listed) => Listing::new(listed, &path),
+            Err(error) if is_missing(&error) => Listing::default(),
             Err(error) => return Err(self.failed("list", folder, error)),
         };
         ticket.finish(0);
+        Ok(Arc::new(listed))
+    }
 
-        let child = |p: &object_store::path::Path| -> Option<String> {
-            let mut parts = p.prefix_match(&path)?;
-            let first = parts.next()?.as_ref().to_owned();
-            parts.next().is_none().then_some(first)
+    /// As [`list`](Self::list) of a folder whose files are only ever added and removed, never rewritten: as long as the
+    /// folder tells that nothing was, an earlier listing serves.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn list_of_immutable(&self, folder: &str) -> Result<Arc<Listing>> {
+        let Some(path) = self.location.local_path(folder) else {
+            return self.list(folder).await;
         };
-        let mut folders: Vec<String> = listed.common_prefixes.iter().filter_map(child).collect();
-        folders.sort_unstable();
-        folders.dedup();
-        // Some tools stand an empty object in for a folder: with the name of the listed folder, or beside its contents.
-        let is_placeholder =
-            |info: &FileInfo| info.bytes == 0 && folders.binary_search(&info.name).is_ok();
-        let mut files: Vec<FileInfo> = listed
-            .objects
-            .into_iter()
-            .filter(|meta| child(&meta.location).is_some())
-            .map(FileInfo::new)
-            .filter(|info| !is_placeholder(info))
-            .collect();
-        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(Listing { files, folders })
+        let Some(now) = FolderStamp::of(path).await else {
+            return self.list(folder).await;
+        };
+        let key = self.cache_key_immutable(folder, u64::MAX);
+        if let Some(kept) = self.cache.get::<KeptListing>(key.clone())
+            && kept.holds(&now)
+        {
+            self.start(RequestKind::List, folder, None, None).finish(0);
+            return Ok(Arc::clone(&kept.listing));
+        }
+        let listing = self.list(folder).await?;
+        if now.is_settled() {
+            let bytes = listing.memory_bytes();
+            let listing = Arc::clone(&listing);
+            let stamp = now;
+            self.cache
+                .insert(key, KeptListing { stamp, listing }, bytes);
+        }
+        Ok(listing)
     }
 
     /// A whole file.
@@ -286,6 +269,12 @@ impl Storage {
     /// The file does not exist, or the store fails.
     pub async fn read(&self, file: &str) -> Result<Bytes> {
         let ticket = self.start(RequestKind::Get, file, None, None);
+        if let Some(path) = self.location.local_path(file) {
+            let found = self.open_file(file, path, Wanted::Whole).await?;
+            let bytes = found.buffers.into_iter().next().unwrap_or_default();
+            ticket.finish(bytes.len() as u64);
+            return Ok(bytes);
+        }
         let result = self
             .get(file, None)
             .await
@@ -318,6 +307,12 @@ impl Storage {
             return self.suffix_by_size(file, len).await;
         }
         let ticket = self.start(RequestKind::Suffix, file, None, Some(len));
+        if let Some(path) = self.location.local_path(file) {
+            let found = self.open_file(file, path, Wanted::End(len)).await?;
+            let suffix = Suffix::of_file(found);
+            ticket.finish(suffix.bytes.len() as u64);
+            return Ok(suffix);
+        }
         let result = match self.get(file, Some(GetRange::Suffix(len))).await {
             Ok(result) => result,
             // Azure has no suffix ranges.
@@ -329,15 +324,39 @@ impl Storage {
                 return Err(self.suffix_failed(file, error).await);
             }
         };
-        let info = FileInfo::new(result.meta.clone());
+        let file_bytes = result.meta.size;
         let bytes = self.body(file, result).await?;
         ticket.finish(bytes.len() as u64);
-        self.check_len(file, &bytes, len.min(info.bytes))?;
-        Ok(Suffix {
-            bytes,
-            file_bytes: info.bytes,
-            info,
-        })
+        self.check_len(file, &bytes, len.min(file_bytes))?;
+        Ok(Suffix { bytes, file_bytes })
+    }
+
+    /// As [`read_suffix`](Self::read_suffix) of each file, those of this machine in one go.
+    pub async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
+        let paths = files.iter().map(|file| self.location.local_path(file));
+        let Some(paths) = paths.collect::<Option<Vec<_>>>() else {
+            let reads = files.iter().map(|file| self.read_suffix(file, len));
+            return futures::future::join_all(reads).await;
+        };
+        let suffix = |file: &String, read: io::Result<FileRead>| {
+            let ticket = self.start(RequestKind::Suffix, file, None, Some(len));
+            let suffix = Suffix::of_file(read.map_err(|error| self.io_failed(file, error))?);
+            ticket.finish(suffix.bytes.len() as u64);
+            Ok(suffix)
+        };
+        match file_read::open_ends(paths, len).await {
+            Ok(ends) => files
+                .iter()
+                .zip(ends)
+                .map(|(file, end)| suffix(file, end))
+                .collect(),
+            Err(error) => {
+                let message = error.to_string();
+                let failed =
+                    |file| suffix(file, Err(io::Error::new(error.kind(), message.clone())));
+                files.iter().map(failed).collect()
+            }
+        }
     }
 
     /// Ranges of a file, in the order asked, which may be unsorted, overlapping and empty. Near ranges are fetched
@@ -353,6 +372,10 @@ impl Storage {
         } = self.options;
         let plan =
             coalesce::plan(ranges, gap_bytes, request_bytes).context("file", || file.to_owned())?;
+        if let Some(path) = self.location.local_path(file) {
+            let buffers = self.fetch_local(file, path, &plan.requests, ranges).await?;
+            return plan.slices(&buffers);
+        }
         if plan.requests.len() > 1
             && self.location.is_files()
             && let Some(buffers) = self.fetch_from_file(file, &plan.requests, ranges).await?
@@ -432,6 +455,40 @@ impl Storage {
         Ok(bytes)
     }
 
+    async fn open_file(&self, file: &str, path: PathBuf, wanted: Wanted) -> Result<FileRead> {
+        let found = file_read::open(path, wanted).await;
+        found.map_err(|error| self.io_failed(file, error))
+    }
+
+    /// All requests from a file of this machine.
+    async fn fetch_local(
+        &self,
+        file: &str,
+        path: PathBuf,
+        requests: &[Range<u64>],
+        asked: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tickets = self.start_ranges(file, requests);
+        let wanted = Wanted::Ranges(requests.to_vec());
+        let found = self.open_file(file, path, wanted).await?;
+        if found.buffers.len() != requests.len() {
+            return Err(self.truncated(file, found.file_bytes, asked));
+        }
+        finish_ranges(tickets, &found.buffers);
+        Ok(found.buffers)
+    }
+
+    fn start_ranges(&self, file: &str, requests: &[Range<u64>]) -> Vec<Ticket<'_>> {
+        let start = |r: &Range<u64>| {
+            let len = Some(r.end - r.start);
+            self.start(RequestKind::Range, file, Some(r.start), len)
+        };
+        requests.iter().map(start).collect()
+    }
+
     /// All requests from one opened local file, or `None` if the store does not hand out files after all.
     async fn fetch_from_file(
         &self,
@@ -449,23 +506,11 @@ impl Storage {
         if requests.iter().any(|r| r.end > result.meta.size) {
             return Err(self.truncated(file, result.meta.size, asked));
         }
-        let tickets: Vec<Ticket<'_>> = requests
-            .iter()
-            .map(|r| {
-                self.start(
-                    RequestKind::Range,
-                    file,
-                    Some(r.start),
-                    Some(r.end - r.start),
-                )
-            })
-            .collect();
+        let tickets = self.start_ranges(file, requests);
         let buffers = file_read::read(opened, requests.to_vec())
             .await
             .map_err(|error| self.io_failed(file, error))?;
-        for (ticket, buffer) in tickets.into_iter().zip(&buffers) {
-            ticket.finish(buffer.len() as u64);
-        }
+        finish_ranges(tickets, &buffers);
         Ok(Some(buffers))
     }
 
@@ -491,7 +536,6 @@ impl Storage {
         Ok(Suffix {
             bytes,
             file_bytes: info.bytes,
-            info,
         })
     }
 
@@ -565,6 +609,12 @@ impl Storage {
     }
 
     fn io_failed(&self, file: &str, error: io::Error) -> Error {
+        if matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ) {
+            return self.missing(file);
+        }
         let uri = self.location.uri_of(file);
         let message = format!("cannot read {uri}");
         match error.kind() {
@@ -617,6 +667,12 @@ impl Ticket<'_> {
         if let Some((log, number)) = self.entry {
             log.finish(number, bytes);
         }
+    }
+}
+
+fn finish_ranges(tickets: Vec<Ticket<'_>>, buffers: &[Bytes]) {
+    for (ticket, buffer) in tickets.into_iter().zip(buffers) {
+        ticket.finish(buffer.len() as u64);
     }
 }
 

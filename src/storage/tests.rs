@@ -123,12 +123,12 @@ async fn lists_files_and_folders_sorted() {
 async fn what_does_not_exist_is_an_empty_folder_or_not_found() {
     for place in places() {
         let storage = &place.storage;
-        assert_eq!(storage.list("").await.unwrap(), Listing::default());
+        assert_eq!(*storage.list("").await.unwrap(), Listing::default());
         place.put("file", "1").await;
         place.put("folder/file", "1").await;
         for folder in ["nothing", "file", "file/below", "fol", "folder/nothing"] {
             let listing = storage.list(folder).await.unwrap();
-            assert_eq!(listing, Listing::default(), "{folder}");
+            assert_eq!(*listing, Listing::default(), "{folder}");
         }
         for file in ["nothing", "file/below", "folder", "fol"] {
             assert_eq!(storage.head(file).await.unwrap(), None, "{file}");
@@ -207,7 +207,6 @@ async fn reads_whole_files_and_their_ends() {
             let start = 100_000_u64.saturating_sub(len);
             assert_eq!(suffix.bytes, range_of(&data, &(start..100_000)));
             assert_eq!(suffix.file_bytes, 100_000);
-            assert_eq!(Some(suffix.info), storage.head("f").await.unwrap());
         }
         let suffix = storage.read_suffix("empty", 10).await.unwrap();
         assert_eq!((suffix.bytes.len(), suffix.file_bytes), (0, 0));
