@@ -8,13 +8,13 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream, try_join};
 
 use super::fragment::METADATA_FILE;
-use super::window::{OpenWindow, Visibility};
+use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::fragment::data_files::coords_file;
@@ -130,6 +130,7 @@ pub struct Committed {
 /// The listing of an array folder, before any schema is read.
 #[derive(Debug)]
 pub struct ArrayDirectory {
+    listings: Listings,
     /// Oldest first.
     schemas: Vec<ArrayFile>,
     commits: Vec<ArrayFile>,
@@ -139,39 +140,67 @@ pub struct ArrayDirectory {
     pub consolidated_footers: Vec<ArrayFile>,
 }
 
+/// What is in the array's own folder, and in those of schemas, commits and consolidated footers.
+type Listings = [Arc<Listing>; 4];
+
 impl ArrayDirectory {
     /// Lists the folder, all parts at once.
     pub async fn list(storage: &Storage) -> Result<Self> {
-        let folders = ["", SCHEMA_FOLDER, COMMITS_FOLDER, FRAGMENT_META_FOLDER];
-        let listings = try_join_all(folders.map(|folder| storage.list(folder))).await?;
-        let Ok([root, schema, commits, fragment_meta]) = <[Listing; 4]>::try_from(listings) else {
-            return Err(Error::internal("four listings were asked for"));
-        };
-        Self::from_listings(root, schema, commits, fragment_meta)
-            .map_err(|e| e.with("array", storage.uri()))
+        let listings = Self::listings(storage).await?;
+        Self::from_listings(listings).map_err(|e| e.with("array", storage.uri()))
     }
 
-    fn from_listings(
-        root: Listing,
-        schema: Listing,
-        commits: Listing,
-        fragment_meta: Listing,
-    ) -> Result<Self> {
+    /// Lists the folder again; `None` if nothing has changed.
+    pub async fn list_again(&self, storage: &Storage) -> Result<Option<Self>> {
+        let listings = Self::listings(storage).await?;
+        if listings == self.listings {
+            return Ok(None);
+        }
+        let listed = Self::from_listings(listings);
+        listed.map(Some).map_err(|e| e.with("array", storage.uri()))
+    }
+
+    async fn listings(storage: &Storage) -> Result<Listings> {
+        let (root, schema, commits, fragment_meta) = try_join!(
+            storage.list(""),
+            storage.list(SCHEMA_FOLDER),
+            storage.list_of_immutable(COMMITS_FOLDER),
+            storage.list(FRAGMENT_META_FOLDER),
+        )?;
+        Ok([root, schema, commits, fragment_meta])
+    }
+
+    /// Whether a window that ends at `end` shows all that was ever committed, up to the latest.
+    pub fn is_seen_whole(&self, end: TimestampMs) -> bool {
+        let commits = self.commits.iter();
+        let commits = commits.filter(|file| CommitKind::of(&file.info.name).is_some());
+        let files = self.schemas.iter().chain(commits);
+        let mut names = files.map(|file| file.info.name.as_str());
+        let is_seen = |name: &TimestampedName| name.t1.max(name.t2) <= end.0;
+        self.old_fragments.iter().all(is_seen)
+            && names.all(|name| {
+                let parsed = || TimestampedName::parse(commit::path_name(name));
+                name == OLD_SCHEMA_NAME || parsed().is_ok_and(|name| is_seen(&name))
+            })
+    }
+
+    fn from_listings(listings: Listings) -> Result<Self> {
+        let [root, schema, commits, fragment_meta] = &listings;
         let is_old_schema = |file: &FileInfo| file.name == OLD_SCHEMA_NAME;
         let is_old_commit = |file: &FileInfo| {
             let kind = CommitKind::of(&file.name);
             matches!(kind, Some(CommitKind::Ok | CommitKind::Vacuum))
         };
         let is_meta = |file: &FileInfo| file.name.ends_with(".meta");
-        let mut schemas = files("", &root, is_old_schema);
-        schemas.extend(files(SCHEMA_FOLDER, &schema, |_| true));
+        let mut schemas = files("", root, is_old_schema);
+        schemas.extend(files(SCHEMA_FOLDER, schema, |_| true));
         if schemas.is_empty() {
-            return Err(not_an_array(&root));
+            return Err(not_an_array(root));
         }
-        let mut all_commits = files("", &root, is_old_commit);
-        all_commits.extend(files(COMMITS_FOLDER, &commits, |_| true));
-        let mut consolidated_footers = files("", &root, is_meta);
-        consolidated_footers.extend(files(FRAGMENT_META_FOLDER, &fragment_meta, is_meta));
+        let mut all_commits = files("", root, is_old_commit);
+        all_commits.extend(files(COMMITS_FOLDER, commits, |_| true));
+        let mut consolidated_footers = files("", root, is_meta);
+        consolidated_footers.extend(files(FRAGMENT_META_FOLDER, fragment_meta, is_meta));
         Ok(Self {
             schemas,
             commits: all_commits,
@@ -181,6 +210,7 @@ impl ArrayDirectory {
                 .filter_map(|f| old_fragment(f))
                 .collect(),
             consolidated_footers,
+            listings,
         })
     }
 

@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
@@ -20,14 +19,16 @@ use crate::format::enumeration::Enumeration;
 use crate::format::fragment::consolidated;
 use crate::format::fragment::footer::{Footer, OLD_SCHEMA_NAME};
 use crate::format::schema::ArraySchema;
-use crate::storage::Storage;
+use crate::storage::{CacheKey, Storage, Suffix};
 
 /// Footers are a few hundred bytes for a few fields; one suffix read of this size nearly always holds one.
 const FOOTER_SUFFIX_BYTES: u64 = 8 * 1024;
 /// Footers name their schema since this version.
 const SCHEMA_NAMED_SINCE: u32 = 10;
-/// Footers read at the same time.
-const OPEN_CONCURRENCY: usize = 16;
+/// Footers read in one go.
+const OPEN_CHUNK: usize = 32;
+/// Chunks of footers read at the same time.
+const OPEN_CONCURRENCY: usize = 2;
 
 /// An array at a time.
 #[derive(Debug, Clone)]
@@ -44,6 +45,7 @@ pub struct Snapshot {
     pub fragments: Arc<Vec<Arc<Fragment>>>,
     /// What deletes some of their cells.
     pub deletes: Arc<Deletes>,
+    directory: Arc<ArrayDirectory>,
 }
 
 impl Snapshot {
@@ -51,8 +53,34 @@ impl Snapshot {
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let directory = ArrayDirectory::list(storage).await?;
+        Self::open_listed(storage, window, directory).await
+    }
+
+    /// Opens the array at `storage` as seen through `window` now, and spares what has not changed since this snapshot
+    /// was taken.
+    pub async fn reopen(&self, storage: &Storage, window: OpenWindow) -> Result<Self> {
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
+        if let Some(directory) = self.directory.list_again(storage).await? {
+            return Self::open_listed(storage, window, directory).await;
+        }
+        let ends = [window.end_or_now(), self.window.end_or_now()];
+        let ends_alike = ends.iter().all(|end| self.directory.is_seen_whole(*end));
+        if window.start == self.window.start && (ends_alike || window.end == self.window.end) {
+            return Ok(Self {
+                window,
+                ..self.clone()
+            });
+        }
+        Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
+    }
+
+    async fn open_listed(
+        storage: &Storage,
+        window: OpenWindow,
+        directory: ArrayDirectory,
+    ) -> Result<Self> {
         // The schema is there, so this is an array: a file that is missing now is damage, and no sign that there is none.
-        let opened = Self::open_directory(storage, window, &directory).await;
+        let opened = Self::open_directory(storage, window, Arc::new(directory)).await;
         opened.map_err(|e| {
             match e.kind() {
                 ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
@@ -65,15 +93,15 @@ impl Snapshot {
     async fn open_directory(
         storage: &Storage,
         window: OpenWindow,
-        directory: &ArrayDirectory,
+        directory: Arc<ArrayDirectory>,
     ) -> Result<Self> {
-        let (storage, schema) = &open_schema(storage, window, directory).await?;
+        let (storage, schema) = &open_schema(storage, window, &directory).await?;
         let schema = Arc::clone(schema);
         let enumerations = load_enumerations(storage, &schema).await?;
         let committed = directory
             .commits(storage, &window, !schema.is_dense())
             .await?;
-        let fragments = open_fragments(storage, directory, committed.fragments).await?;
+        let fragments = open_fragments(storage, &directory, committed.fragments).await?;
         check_fragments(&schema, &fragments)?;
         let deletes = Deletes::load(storage, committed.deletes, &fragments).await?;
         Ok(Self {
@@ -83,6 +111,7 @@ impl Snapshot {
             enumerations: Arc::new(enumerations),
             fragments: Arc::new(fragments),
             deletes: Arc::new(deletes),
+            directory,
         })
     }
 }
@@ -109,20 +138,61 @@ pub(super) async fn open_fragments(
     } else {
         load_consolidated_footers(storage, &directory.consolidated_footers).await?
     };
-    let fragments: Vec<Result<Fragment>> = stream::iter(committed)
-        .map(|fragment| {
-            let footer = footers.get(&fragment.name.name).cloned();
-            async move {
-                let name = fragment.name.name.clone();
-                open_fragment(storage, directory, fragment, footer)
-                    .await
-                    .context("fragment", || name)
-            }
-        })
-        .buffered(OPEN_CONCURRENCY)
-        .collect()
-        .await;
-    fragments.into_iter().map(|f| f.map(Arc::new)).collect()
+    let mut chunks = Vec::new();
+    let mut rest = committed.into_iter().peekable();
+    while rest.peek().is_some() {
+        let chunk = rest.by_ref().take(OPEN_CHUNK).collect::<Vec<_>>();
+        chunks.push(open_chunk(storage, directory, chunk, &footers));
+    }
+    let opened = stream::iter(chunks).buffered(OPEN_CONCURRENCY);
+    let opened: Vec<Vec<Arc<Fragment>>> = opened.try_collect().await?;
+    Ok(opened.into_iter().flatten().collect())
+}
+
+/// Reads some of the footers, in their order.
+async fn open_chunk(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    committed: Vec<CommittedFragment>,
+    footers: &HashMap<String, Arc<[u8]>>,
+) -> Result<Vec<Arc<Fragment>>> {
+    let unread = committed.iter().filter(|fragment| {
+        let known = storage
+            .cache()
+            .get::<OpenedFooter>(fragment.footer_key(storage));
+        let copied = fragment.copied_footer(footers).is_some();
+        known.is_none() && !copied && !fragment.name.uuid_first
+    });
+    let unread = unread
+        .map(CommittedFragment::metadata_path)
+        .collect::<Vec<_>>();
+    let ends = storage.read_suffixes(&unread, FOOTER_SUFFIX_BYTES).await;
+    let mut ends: HashMap<_, _> = unread.into_iter().zip(ends).collect();
+    let mut fragments = Vec::with_capacity(committed.len());
+    for fragment in committed {
+        let name = fragment.name.name.clone();
+        let end = ends.remove(&fragment.metadata_path());
+        let copy = fragment.copied_footer(footers).cloned();
+        let opened = open_fragment(storage, directory, fragment, copy, end).await;
+        fragments.push(Arc::new(opened.context("fragment", || name)?));
+    }
+    Ok(fragments)
+}
+
+impl CommittedFragment {
+    fn metadata_path(&self) -> String {
+        format!("{}/{METADATA_FILE}", self.folder)
+    }
+
+    fn footer_key(&self, storage: &Storage) -> CacheKey {
+        storage.cache_key(&self.metadata_path(), u64::MAX, &self.commit)
+    }
+
+    /// The copy of its footer, if it is worth looking at.
+    fn copied_footer<'a>(&self, footers: &'a HashMap<String, Arc<[u8]>>) -> Option<&'a Arc<[u8]>> {
+        let faithful = *self.name.fragment_versions().start() >= COPIED_SINCE;
+        footers.get(&self.name.name).filter(|_| faithful)
+    }
 }
 
 fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<()> {
@@ -274,12 +344,13 @@ async fn open_fragment(
     storage: &Storage,
     directory: &ArrayDirectory,
     fragment: CommittedFragment,
-    consolidated_footer: Option<Arc<[u8]>>,
+    copy: Option<Arc<[u8]>>,
+    end: Option<Result<Suffix>>,
 ) -> Result<Fragment> {
-    let path = format!("{}/{METADATA_FILE}", fragment.folder);
-    let key = storage.cache_key(&path, u64::MAX, &fragment.commit);
+    let path = fragment.metadata_path();
+    let key = fragment.footer_key(storage);
     let load = async {
-        let opened = load_footer(storage, directory, &fragment, &path, consolidated_footer).await?;
+        let opened = load_footer(storage, directory, &fragment, &path, copy, end).await?;
         // The lists of the footer, on storage and in memory.
         let size = opened.footer.file_sizes.len().saturating_mul(256);
         Ok((opened, size))
@@ -322,7 +393,8 @@ async fn load_footer(
     directory: &ArrayDirectory,
     fragment: &CommittedFragment,
     path: &str,
-    consolidated: Option<Arc<[u8]>>,
+    copy: Option<Arc<[u8]>>,
+    end: Option<Result<Suffix>>,
 ) -> Result<OpenedFooter> {
     let versions = fragment.name.fragment_versions();
     let old_schema = if *versions.end() < SCHEMA_NAMED_SINCE {
@@ -341,13 +413,17 @@ async fn load_footer(
         });
     }
     // Copies only save requests; where they lead astray the fragment's own footer is as good as without them.
-    if let Some(copy) = consolidated.filter(|_| *versions.start() >= COPIED_SINCE)
+    if let Some(copy) = copy
         && let Ok(opened) = decode_footer(storage, directory, &copy, None).await
         && versions.contains(&opened.footer.version.get())
     {
         return Ok(opened);
     }
-    let (bytes, start) = read_footer(storage, path, &versions, old_schema.as_deref()).await?;
+    let end = match end {
+        Some(end) => end?,
+        None => storage.read_suffix(path, FOOTER_SUFFIX_BYTES).await?,
+    };
+    let (bytes, start) = read_footer(storage, path, &versions, old_schema.as_deref(), end).await?;
     decode_footer(storage, directory, &bytes, Some(start)).await
 }
 
@@ -381,8 +457,8 @@ async fn read_footer(
     path: &str,
     versions: &RangeInclusive<u32>,
     old_schema: Option<&ArraySchema>,
+    suffix: Suffix,
 ) -> Result<(Vec<u8>, u64)> {
-    let suffix = storage.read_suffix(path, FOOTER_SUFFIX_BYTES).await?;
     let unmarked = match old_schema {
         Some(schema) => Footer::unmarked_range(versions, schema, suffix.file_bytes)?,
         None => None,

@@ -41,8 +41,6 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// Units read for another partition.
-    units_taken_over,
     /// Tiles whose bytes were decoded, each counted once per unit that needs it.
     tiles_decoded,
     /// Ranged reads asked of the storage.

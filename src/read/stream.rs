@@ -193,14 +193,6 @@ impl Running {
     }
 
     fn next_unit(&mut self) -> Option<u64> {
-        if let Some(unit) = self.again.pop_front() {
-            return Some(unit);
-        }
-        let (unit, taken) = self.units.take()?;
-        self.context
-            .metrics
-            .units_taken_over
-            .add(usize::from(taken));
-        Some(unit)
+        self.again.pop_front().or_else(|| self.units.take())
     }
 }

@@ -68,13 +68,13 @@ impl UnitPool {
         })
     }
 
-    /// The next unit of the partition that joined with this number, and whether another had to give it.
-    fn next(&self, number: u64) -> Option<(u64, bool)> {
+    /// The next unit of the partition that joined with this number.
+    fn next(&self, number: u64) -> Option<u64> {
         let mut state = self.state();
         let own = state.open.iter().position(|p| p.number == number)?;
         let open = state.open.get_mut(own)?;
         if let Some(unit) = open.units.next() {
-            return Some((unit, false));
+            return Some(unit);
         }
         let run = open.run;
         let others = state.open.iter_mut().filter(|p| p.run == run);
@@ -90,7 +90,7 @@ impl UnitPool {
         if let Some(open) = state.open.get_mut(own) {
             open.units = taken;
         }
-        Some((unit, true))
+        Some(unit)
     }
 
     fn leave(&self, number: u64) {
@@ -126,10 +126,10 @@ impl UnitQueue {
         Self(Source::Alone(units))
     }
 
-    /// The next unit, and whether it was another partition's.
-    pub fn take(&mut self) -> Option<(u64, bool)> {
+    /// The next unit.
+    pub fn take(&mut self) -> Option<u64> {
         match &mut self.0 {
-            Source::Alone(units) => units.next().map(|unit| (unit, false)),
+            Source::Alone(units) => units.next(),
             Source::Pool { pool, number, .. } => pool.next(*number),
         }
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn drain(queue: &mut UnitQueue) -> Vec<u64> {
-        std::iter::from_fn(|| queue.take().map(|(unit, _)| unit)).collect()
+        std::iter::from_fn(|| queue.take()).collect()
     }
 
     #[test]
@@ -162,9 +162,9 @@ mod tests {
         let mut idle = pool.join(Arc::clone(&run), 0, 0..0);
         let mut poor = pool.join(Arc::clone(&run), 1, 0..2);
         let mut rich = pool.join(Arc::clone(&run), 2, 2..10);
-        assert_eq!(rich.take(), Some((2, false)));
+        assert_eq!(rich.take(), Some(2));
         // Seven are left, four of which change hands.
-        assert_eq!(idle.take(), Some((6, true)));
+        assert_eq!(idle.take(), Some(6));
         assert_eq!(drain(&mut rich), [3, 4, 5, 8, 9, 1, 0, 7]);
         assert!(drain(&mut poor).is_empty());
         assert_eq!(idle.take(), None);
@@ -190,7 +190,7 @@ mod tests {
                 if turn.is_multiple_of(i + 1) {
                     let next = queue.take();
                     any |= next.is_some();
-                    read.extend(next.map(|(unit, _)| unit));
+                    read.extend(next);
                 }
             }
             if !any {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -39,6 +39,8 @@ pub struct TileDbTable {
     storage: Storage,
     options: TableOptions,
     labels: Labels,
+    /// The array as the last query saw it, so that the next looks only at what has changed.
+    last: Mutex<Arc<Snapshot>>,
 }
 
 impl TileDbTable {
@@ -56,9 +58,11 @@ impl TileDbTable {
         storage: Storage,
         options: TableOptions,
     ) -> crate::error::Result<Self> {
-        let table = snapshot_table(&storage, &options).await?;
+        let snapshot = Snapshot::open(&storage, options.window()?).await?;
+        let table = snapshot_table(snapshot, &options)?;
         Ok(Self {
             labels: Labels::of_table(&table, options.empty_cells)?,
+            last: Mutex::new(Arc::new(table.snapshot)),
             storage,
             options,
         })
@@ -76,7 +80,10 @@ impl TileDbTable {
 
     /// The array as it is now, under the columns it was opened with.
     async fn table(&self) -> crate::error::Result<(ArrayTable, Labels)> {
-        let table = snapshot_table(&self.storage, &self.options).await?;
+        let last = Arc::clone(&self.last());
+        let snapshot = last.reopen(&self.storage, self.options.window()?).await?;
+        *self.last() = Arc::new(snapshot.clone());
+        let table = snapshot_table(snapshot, &self.options)?;
         let labels = Labels::of_table(&table, self.options.empty_cells)?;
         if labels.schema() != self.labels.schema() {
             return Err(crate::Error::invalid(
@@ -85,6 +92,10 @@ impl TileDbTable {
             .with("array", self.storage.uri()));
         }
         Ok((table, labels))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Arc<Snapshot>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_only<T>(&self, statement: &str) -> Result<T> {
@@ -196,11 +207,7 @@ struct Filters {
     of_labels: Vec<(usize, Arc<dyn PhysicalExpr>)>,
 }
 
-async fn snapshot_table(
-    storage: &Storage,
-    options: &TableOptions,
-) -> crate::error::Result<ArrayTable> {
-    let snapshot = Snapshot::open(storage, options.window()?).await?;
+fn snapshot_table(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<ArrayTable> {
     let dense = snapshot.schema.is_dense();
     let table = ArrayTable::new(snapshot, &options.types())?;
     Ok(match options.empty_cells {
