@@ -1,7 +1,7 @@
 //! The tests that look at arrays from the outside, each by its own name.
 //!
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
-//! `.slt` file. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>` picks some.
+//! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>` picks some.
 
 #![allow(
     missing_docs,
@@ -30,6 +30,7 @@ mod memory;
 mod mutation;
 mod neutral;
 mod requests;
+mod sessions;
 mod shell;
 mod shell_files;
 mod slt;
