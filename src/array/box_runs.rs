@@ -10,6 +10,9 @@ use crate::format::schema::Layout;
 
 use super::domain::KeyBox;
 
+/// Values copied at once, if they come round more often than that.
+const COPIED_AT_ONCE: usize = 4096;
+
 /// Cells that follow each other in a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
@@ -186,7 +189,7 @@ fn side(extent: u64, tile_lo: u64, lo: u64, hi: u64) -> Result<Side> {
 }
 
 /// One dimension's values over the cells of a box, in the order of [`BoxRuns`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coordinates {
     lo: u64,
     /// Number of values.
@@ -239,35 +242,46 @@ impl Coordinates {
         self.cells
     }
 
-    /// Appends the values of the box's cells `start..start + count` (as far as they exist), each made by `value`
-    /// from its key; `T::from_key` gives the stored value. Called once per distinct value of a repetition.
-    pub fn fill<T: Copy>(
-        &self,
-        start: usize,
-        count: usize,
-        out: &mut Vec<T>,
-        value: impl Fn(u64) -> T,
-    ) {
-        let start = start.min(self.cells);
-        let mut left = count.min(self.cells - start);
-        out.reserve(left);
-        let mut step = start / self.repeat % self.side;
+    /// Writes the values of the box's cells from number `start` on, each made by `value` from its key; `T::from_key`
+    /// gives the stored value. Places beyond the last cell are left alone.
+    ///
+    /// The values come round again and again: those of one round are computed, the others copied from it.
+    pub fn fill<T: Copy>(&self, start: usize, out: &mut [T], value: impl Fn(u64) -> T) {
+        let count = out.len().min(self.cells.saturating_sub(start));
+        let (out, _) = out.split_at_mut(count);
+        let round = self.repeat * self.side;
+        let (first, _) = out.split_at_mut(count.min(round));
+        self.fill_round(start % round, first, value);
+        // Whole rounds, and so few that they stay in the fastest cache.
+        let block = (COPIED_AT_ONCE / round).max(1) * round;
+        let mut filled = first.len();
+        while filled < count {
+            let copied = filled.min(block).min(count - filled);
+            out.copy_within(..copied, filled);
+            filled += copied;
+        }
+    }
+
+    /// Writes at most one round.
+    fn fill_round<T: Copy>(&self, start: usize, out: &mut [T], value: impl Fn(u64) -> T) {
+        let mut rest = out;
+        let mut step = start / self.repeat;
         if self.repeat == 1 {
-            while left > 0 {
-                let n = left.min(self.side - step);
+            while !rest.is_empty() {
+                let (run, others) = rest.split_at_mut(rest.len().min(self.side - step));
                 let first = self.lo + step as u64;
-                out.extend((0..n).map(|i| value(first + i as u64)));
-                left -= n;
-                step = 0;
+                for (i, place) in run.iter_mut().enumerate() {
+                    *place = value(first + i as u64);
+                }
+                (rest, step) = (others, 0);
             }
             return;
         }
-        let mut n = self.repeat - start % self.repeat;
-        while left > 0 {
-            n = n.min(left);
-            out.resize(out.len() + n, value(self.lo + step as u64));
-            left -= n;
-            n = self.repeat;
+        let mut len = self.repeat - start % self.repeat;
+        while !rest.is_empty() {
+            let (run, others) = rest.split_at_mut(rest.len().min(len));
+            run.fill(value(self.lo + step as u64));
+            (rest, len) = (others, self.repeat);
             step = if step + 1 == self.side { 0 } else { step + 1 };
         }
     }
@@ -369,13 +383,15 @@ mod tests {
             for d in dims {
                 let values: Vec<i64> = expected.iter().map(|i| i64::from_key(stored[*i][d])).collect();
                 let coordinates = Coordinates::new(&cells, order, d).unwrap();
-                let mut all = Vec::new();
-                coordinates.fill(0, usize::MAX, &mut all, i64::from_key);
+                let mut all = vec![0; values.len()];
+                coordinates.fill(0, &mut all, i64::from_key);
                 prop_assert_eq!(&all, &values);
-                let mut part = Vec::new();
-                coordinates.fill(window.0, window.1, &mut part, i64::from_key);
+                let mut part = vec![77; window.1];
+                coordinates.fill(window.0, &mut part, i64::from_key);
                 let from = window.0.min(values.len());
-                prop_assert_eq!(&part[..], &values[from..(from + window.1).min(values.len())]);
+                let inside = (values.len() - from).min(window.1);
+                prop_assert_eq!(&part[..inside], &values[from..from + inside]);
+                prop_assert!(part[inside..].iter().all(|v| *v == 77));
             }
         }
     }

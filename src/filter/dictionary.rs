@@ -5,33 +5,81 @@
 //! of entries: they go on until the dictionary's bytes are used up. Data: one id per cell. Ids and lengths are
 //! big-endian, of the stored widths.
 
-use super::strings::{Cells, big_endian, integer_width};
+use super::strings::{Amount, EncodedStrings, big_endian, integer_width};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
 /// Restores the strings of one chunk.
-pub(super) fn decode(metadata: &mut Cursor<'_>, ids: &[u8], cells: &mut Cells<'_>) -> Result<()> {
+pub(super) fn decode(
+    metadata: &mut Cursor<'_>,
+    ids: &[u8],
+    claimed: Amount,
+    strings: &mut EncodedStrings,
+) -> Result<()> {
     let id_width = integer_width(metadata, "id width")?;
     let length_width = integer_width(metadata, "length width")?;
     let dictionary_bytes = metadata.u32("dictionary bytes")?;
     let dictionary = metadata.bytes_u64(u64::from(dictionary_bytes), "dictionary")?;
-    let entries = entries(dictionary, length_width)?;
-    for id in ids.chunks(id_width) {
-        let id = big_endian(id);
-        let value = usize::try_from(id).ok().and_then(|id| entries.get(id));
-        cells.push(value.ok_or_else(|| unknown(id, entries.len()))?, 1)?;
+    if ids.len() != claimed.cells.saturating_mul(id_width) {
+        return Err(Error::corrupt(format!(
+            "dictionary of strings: {} bytes of ids where {} cells of {id_width} are expected",
+            ids.len(),
+            claimed.cells
+        )));
     }
-    Ok(())
+    let first = strings.strings();
+    let lengths = add_entries(dictionary, length_width, strings)?;
+    let bytes = match id_width {
+        1 => add_cells::<1>(ids, first, &lengths, strings),
+        2 => add_cells::<2>(ids, first, &lengths, strings),
+        4 => add_cells::<4>(ids, first, &lengths, strings),
+        _ => add_cells::<8>(ids, first, &lengths, strings),
+    }?;
+    if bytes == claimed.bytes {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "dictionary of strings: the cells have {bytes} bytes where {} are expected",
+        claimed.bytes
+    )))
 }
 
-fn entries(dictionary: &[u8], length_width: usize) -> Result<Vec<&[u8]>> {
+/// Adds the entries, and gives their lengths.
+fn add_entries(
+    dictionary: &[u8],
+    length_width: usize,
+    strings: &mut EncodedStrings,
+) -> Result<Vec<usize>> {
     let mut cursor = Cursor::new(dictionary, "dictionary of strings");
-    let mut entries = Vec::new();
+    let mut lengths = Vec::new();
     while cursor.remaining() > 0 {
         let length = big_endian(cursor.bytes(length_width, "entry length")?);
-        entries.push(cursor.bytes_u64(length, "entry")?);
+        let entry = cursor.bytes_u64(length, "entry")?;
+        strings.add_string(entry)?;
+        lengths.push(entry.len());
     }
-    Ok(entries)
+    Ok(lengths)
+}
+
+/// Adds the cells with these ids of `N` bytes, and gives the bytes of their strings. `first` is the number of the
+/// dictionary's first entry.
+fn add_cells<const N: usize>(
+    ids: &[u8],
+    first: usize,
+    lengths: &[usize],
+    strings: &mut EncodedStrings,
+) -> Result<usize> {
+    let ids = ids.as_chunks::<N>().0.iter().map(|id| big_endian(id));
+    let largest = ids.clone().fold(0, u64::max);
+    if largest >= lengths.len() as u64 && ids.len() > 0 {
+        return Err(unknown(largest, lengths.len()));
+    }
+    let first = u32::try_from(first)?;
+    // No id is above the number of a string, and that is 32 bits wide.
+    let low_bits = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
+    strings.add_cells(ids.clone().map(|id| first.wrapping_add(low_bits(id))));
+    let length = |id: u64| lengths.get(low_bits(id) as usize).copied().unwrap_or(0);
+    Ok(ids.fold(0, |sum, id| sum.saturating_add(length(id))))
 }
 
 fn unknown(id: u64, entries: usize) -> Error {

@@ -43,3 +43,4 @@ pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use generic_tile::GenericTile;
 pub use pipeline::{Pipeline, TileContext};
 pub use scratch::Scratch;
+pub use strings::EncodedStrings;

@@ -14,7 +14,7 @@ use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
 use super::scratch::{Buffer, Scratch};
 use super::stage::Stage;
-use super::strings::{Cells, StringForm, decode_chunk};
+use super::strings::{Amount, EncodedStrings, StringForm, decode_chunk};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
@@ -320,41 +320,49 @@ impl Pipeline {
         expect_complete(expected, rest.len())
     }
 
-    /// Unfilters one tile of strings encoded with their offsets: `data` has the size the tile is expected to have,
-    /// `offsets` one place per cell for the offset at which the cell starts.
+    /// Unfilters one tile of strings encoded with their offsets: `cells` cells of `bytes` bytes altogether are expected.
     pub fn decode_strings(
         &self,
         filtered: &[u8],
-        data: &mut [u8],
-        offsets: &mut [u64],
+        cells: usize,
+        bytes: usize,
         scratch: &mut Scratch,
-    ) -> Result<()> {
+    ) -> Result<EncodedStrings> {
         let form = self
             .strings
             .ok_or_else(|| Error::internal("the offsets of these strings are in their own tile"))?;
         let chunks = Chunks::new(filtered)?;
-        if data.is_empty() && chunks.left() == 0 {
-            offsets.fill(0);
-            return Ok(());
+        if bytes == 0 && chunks.left() == 0 {
+            return EncodedStrings::of_empty_cells(cells);
         }
         let bounds = Bounds::of_chunk(
-            data.len().saturating_add(size_of_val(offsets)),
+            bytes.saturating_add(cells.saturating_mul(size_of::<u64>())),
             self.stages.len(),
         );
-        let mut cells = Cells::new(data, offsets);
+        let mut left = Amount { cells, bytes };
+        let mut strings = EncodedStrings::with_room(cells)?;
         for (index, chunk) in chunks.enumerate() {
             let chunk = chunk?;
+            let original = chunk.original_bytes;
             let mut state = State::new(&chunk);
             self.undo_all(&mut state, bounds, scratch)
                 .and_then(|()| {
                     let mut metadata = state.metadata();
                     let input = state.data.bytes();
-                    decode_chunk(form, &mut metadata, input, chunk.original_bytes, &mut cells)
+                    decode_chunk(
+                        form,
+                        &mut metadata,
+                        input,
+                        original,
+                        &mut left,
+                        &mut strings,
+                    )
                 })
                 .context("chunk", || index)?;
             state.release(scratch);
         }
-        cells.expect_full()
+        left.expect_none()?;
+        Ok(strings)
     }
 
     /// Unfilters a tile of unproven size, at most `limit`: memory grows with what really comes out.

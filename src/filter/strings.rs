@@ -8,10 +8,15 @@
 //!
 //! Here is also the run-length form: metadata go on `u8 run width, u8 length width`; data are repeated `run, length,
 //! bytes`. Strings of no bytes are valid, so run counts are bounded by the cells, not by the bytes.
+//!
+//! Strings are not written out cell by cell: [`EncodedStrings`] says which string each cell holds, so that what is to
+//! be done with a string (validating, comparing, making a view of it) is done once.
 #![expect(
     clippy::big_endian_bytes,
     reason = "integers inside string encodings are stored big-endian"
 )]
+
+use std::collections::TryReserveError;
 
 use super::dictionary;
 use crate::error::{Error, Result};
@@ -27,90 +32,147 @@ pub(super) enum StringForm {
     Dictionary,
 }
 
-/// Where strings are restored to: the cells of a tile not yet written.
-pub(super) struct Cells<'a> {
-    data: &'a mut [u8],
-    offsets: &'a mut [u64],
-    /// The offset of the next cell.
-    position: u64,
+/// The strings of a tile as its encoding has them: each once per run or chunk, and which of them every cell holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EncodedStrings {
+    data: Vec<u8>,
+    /// Where each string starts, then the end of the last.
+    ends: Vec<usize>,
+    keys: Vec<u32>,
 }
 
-impl<'a> Cells<'a> {
-    pub(super) fn new(data: &'a mut [u8], offsets: &'a mut [u64]) -> Self {
-        Self {
-            data,
-            offsets,
-            position: 0,
-        }
+impl EncodedStrings {
+    /// Nothing yet, with room for `cells` cells.
+    pub(super) fn with_room(cells: usize) -> Result<Self> {
+        let mut strings = Self {
+            ends: vec![0],
+            ..Self::default()
+        };
+        let room = strings.keys.try_reserve_exact(cells);
+        room.map_err(|e| refused(cells.saturating_mul(size_of::<u32>()), e))?;
+        Ok(strings)
     }
 
-    /// Takes the next `bytes` and `cells` off, to be filled by one chunk.
-    fn split(&mut self, bytes: usize, cells: usize) -> Result<Cells<'a>> {
-        let (available_bytes, available_cells) = (self.data.len(), self.offsets.len());
-        let data = std::mem::take(&mut self.data).split_at_mut_checked(bytes);
-        let offsets = std::mem::take(&mut self.offsets).split_at_mut_checked(cells);
-        let (Some((data, data_rest)), Some((offsets, offsets_rest))) = (data, offsets) else {
-            return Err(Error::corrupt(format!(
-                "a chunk of strings claims {cells} cells of {bytes} bytes where {available_cells} cells of {available_bytes} bytes are expected"
-            )));
-        };
-        (self.data, self.offsets) = (data_rest, offsets_rest);
-        let position = self.position;
-        self.position = self.position.saturating_add(u64::try_from(bytes)?);
-        Ok(Cells {
-            data,
-            offsets,
-            position,
-        })
+    /// `cells` cells of no bytes.
+    pub(super) fn of_empty_cells(cells: usize) -> Result<Self> {
+        let mut strings = Self::with_room(cells)?;
+        strings.add_string(&[])?;
+        strings.keys.resize(cells, 0);
+        Ok(strings)
     }
 
-    /// Writes `count` cells of `value`.
-    #[inline]
-    pub(super) fn push(&mut self, value: &[u8], count: usize) -> Result<()> {
-        let bytes = value.len().checked_mul(count);
-        let data =
-            bytes.and_then(|bytes| std::mem::take(&mut self.data).split_at_mut_checked(bytes));
-        let offsets = std::mem::take(&mut self.offsets).split_at_mut_checked(count);
-        let (Some((data, data_rest)), Some((offsets, offsets_rest))) = (data, offsets) else {
-            return Err(Error::corrupt(format!(
-                "the strings do not fit: {count} cells of {} bytes more than expected",
-                value.len()
-            )));
-        };
-        (self.data, self.offsets) = (data_rest, offsets_rest);
-        let step = u64::try_from(value.len())?;
-        for offset in offsets {
-            *offset = self.position;
-            self.position = self.position.wrapping_add(step);
+    /// The bytes of the strings, back to back.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Where each string starts, and where the last ends.
+    pub fn offsets(&self) -> &[usize] {
+        &self.ends
+    }
+
+    /// For each cell the number of its string, always one that there is.
+    pub fn keys(&self) -> &[u32] {
+        &self.keys
+    }
+
+    /// How many strings.
+    pub fn strings(&self) -> usize {
+        self.ends.len().saturating_sub(1)
+    }
+
+    /// The string with this number; empty if there is none.
+    pub fn string(&self, number: usize) -> &[u8] {
+        let bounds = self.ends.get(number).zip(self.ends.get(number + 1));
+        bounds
+            .and_then(|(start, end)| self.data.get(*start..*end))
+            .unwrap_or_default()
+    }
+
+    /// The string of a cell; empty if there is no such cell.
+    pub fn cell(&self, cell: usize) -> &[u8] {
+        let key = self.keys.get(cell).map_or(usize::MAX - 1, |k| *k as usize);
+        self.string(key)
+    }
+
+    /// Cell after cell: the bytes, and where each cell starts.
+    pub fn cells(&self) -> Result<(Vec<u8>, Vec<u64>)> {
+        let lengths = self.keys.iter().map(|key| self.string(*key as usize).len());
+        let bytes = lengths.fold(0_usize, usize::saturating_add);
+        let (mut data, mut starts) = (Vec::new(), Vec::new());
+        data.try_reserve_exact(bytes)
+            .and_then(|()| starts.try_reserve_exact(self.keys.len().saturating_add(1)))
+            .map_err(|e| refused(bytes, e))?;
+        for key in &self.keys {
+            starts.push(data.len() as u64);
+            data.extend_from_slice(self.string(*key as usize));
         }
-        if !value.is_empty() {
-            for cell in data.chunks_exact_mut(value.len()) {
-                cell.copy_from_slice(value);
-            }
-        }
+        Ok((data, starts))
+    }
+
+    /// Adds a string that cells may refer to, and gives its number.
+    pub(super) fn add_string(&mut self, string: &[u8]) -> Result<u32> {
+        let number = u32::try_from(self.strings())?;
+        self.data.extend_from_slice(string);
+        self.ends.push(self.data.len());
+        Ok(number)
+    }
+
+    /// Adds `count` cells that hold one string.
+    fn add_run(&mut self, string: &[u8], count: usize) -> Result<()> {
+        let number = self.add_string(string)?;
+        self.keys
+            .resize(self.keys.len().saturating_add(count), number);
         Ok(())
     }
 
-    /// The error unless everything expected was written.
-    pub(super) fn expect_full(&self) -> Result<()> {
-        if self.data.is_empty() && self.offsets.is_empty() {
+    /// Adds cells; the numbers are those of strings that were added.
+    pub(super) fn add_cells(&mut self, numbers: impl Iterator<Item = u32>) {
+        self.keys.extend(numbers);
+    }
+}
+
+fn refused(bytes: usize, error: TryReserveError) -> Error {
+    Error::out_of_memory(format!("{bytes} bytes for strings of a tile were refused"))
+        .with_source(error)
+}
+
+/// What a chunk of strings says it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) cells: usize,
+    pub(super) bytes: usize,
+}
+
+impl Amount {
+    /// What is left when `other` is taken off.
+    fn less(self, other: Self) -> Option<Self> {
+        Some(Self {
+            cells: self.cells.checked_sub(other.cells)?,
+            bytes: self.bytes.checked_sub(other.bytes)?,
+        })
+    }
+
+    /// The error unless nothing is left.
+    pub(super) fn expect_none(self) -> Result<()> {
+        if self.cells == 0 && self.bytes == 0 {
             return Ok(());
         }
         Err(Error::corrupt(format!(
             "{} cells and {} bytes of strings are missing",
-            self.offsets.len(),
-            self.data.len()
+            self.cells, self.bytes
         )))
     }
 }
 
-/// Restores the strings of one chunk of `original_bytes`.
+/// Restores the strings of one chunk of `original_bytes`, and takes what it holds off what is `left` to come.
 pub(super) fn decode_chunk(
     form: StringForm,
     metadata: &mut Cursor<'_>,
     input: &[u8],
     original_bytes: usize,
-    cells: &mut Cells<'_>,
+    left: &mut Amount,
+    strings: &mut EncodedStrings,
 ) -> Result<()> {
     let metadata_parts = metadata.u32("number of metadata parts")?;
     let data_parts = metadata.u32("number of data parts")?;
@@ -133,25 +195,47 @@ pub(super) fn decode_chunk(
             input.len()
         ))
     })?;
-    let mut cells = cells.split(string_bytes, offsets_bytes / OFFSET_BYTES)?;
+    let claimed = Amount {
+        cells: offsets_bytes / OFFSET_BYTES,
+        bytes: string_bytes,
+    };
+    *left = left.less(claimed).ok_or_else(|| {
+        Error::corrupt(format!(
+            "a chunk of strings claims {} cells of {} bytes where {} cells of {} bytes are expected",
+            claimed.cells, claimed.bytes, left.cells, left.bytes
+        ))
+    })?;
     match form {
-        StringForm::Rle => decode_runs(metadata, encoded, &mut cells)?,
-        StringForm::Dictionary => dictionary::decode(metadata, encoded, &mut cells)?,
+        StringForm::Rle => decode_runs(metadata, encoded, claimed, strings),
+        StringForm::Dictionary => dictionary::decode(metadata, encoded, claimed, strings),
     }
-    cells.expect_full()
 }
 
-fn decode_runs(metadata: &mut Cursor<'_>, encoded: &[u8], cells: &mut Cells<'_>) -> Result<()> {
+fn decode_runs(
+    metadata: &mut Cursor<'_>,
+    encoded: &[u8],
+    claimed: Amount,
+    strings: &mut EncodedStrings,
+) -> Result<()> {
     let run_width = integer_width(metadata, "run width")?;
     let length_width = integer_width(metadata, "length width")?;
     let mut encoded = Cursor::new(encoded, "run-length encoded strings");
+    let mut left = claimed;
     while encoded.remaining() > 0 {
         let run = big_endian(encoded.bytes(run_width, "run")?);
         let length = big_endian(encoded.bytes(length_width, "string length")?);
         let value = encoded.bytes_u64(length, "string")?;
-        cells.push(value, usize::try_from(run)?)?;
+        let cells = usize::try_from(run)?;
+        let bytes = cells.saturating_mul(value.len());
+        left = left.less(Amount { cells, bytes }).ok_or_else(|| {
+            Error::corrupt(format!(
+                "the strings do not fit: {cells} cells of {} bytes more than expected",
+                value.len()
+            ))
+        })?;
+        strings.add_run(value, cells)?;
     }
-    Ok(())
+    left.expect_none()
 }
 
 /// A stored width of integers: 1, 2, 4 or 8.

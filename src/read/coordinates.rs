@@ -1,11 +1,12 @@
 //! The coordinates of a tile's cells while they are tested and compared: keys of numbers, or bytes of strings.
 
-use arrow::buffer::MutableBuffer;
+use std::sync::Arc;
 
 use crate::array::key;
 use crate::array::subarray::DimRanges;
-use crate::array::types::{CellData, Cells};
+use crate::array::types::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
+use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
 
 /// One dimension of the cells of a tile.
@@ -25,6 +26,8 @@ pub enum DimCells {
         /// The bytes.
         data: Vec<u8>,
     },
+    /// Strings, equal ones stored once.
+    Encoded(Arc<EncodedStrings>),
 }
 
 impl DimCells {
@@ -44,6 +47,7 @@ impl DimCells {
                 offsets: starts(offsets, cells.len, data.len())?,
                 data: data.as_slice().to_vec(),
             }),
+            CellData::Encoded(strings) => Ok(Self::Encoded(Arc::clone(strings))),
         }
     }
 
@@ -56,6 +60,7 @@ impl DimCells {
                 .zip(offsets.get(cell + 1))
                 .and_then(|(start, end)| data.get(*start..*end))
                 .unwrap_or_default(),
+            Self::Encoded(strings) => strings.cell(cell),
         }
     }
 
@@ -63,7 +68,7 @@ impl DimCells {
     pub fn key(&self, cell: usize) -> u64 {
         match self {
             Self::Keys { keys, .. } => keys.get(cell).copied().unwrap_or(0),
-            Self::Bytes { .. } => 0,
+            Self::Bytes { .. } | Self::Encoded(_) => 0,
         }
     }
 
@@ -75,7 +80,7 @@ impl DimCells {
                 self.key(cell) == other.key(other_cell)
                     && self.is_negative_zero(cell) == other.is_negative_zero(other_cell)
             }
-            Self::Bytes { .. } => self.bytes(cell) == other.bytes(other_cell),
+            Self::Bytes { .. } | Self::Encoded(_) => self.bytes(cell) == other.bytes(other_cell),
         }
     }
 
@@ -112,6 +117,14 @@ impl DimCells {
                     *mark = *mark && ranges.contains_bytes(self.bytes(cell));
                 }
             }
+            (Self::Encoded(strings), DimRanges::Bytes(_)) => {
+                let inside = (0..strings.strings())
+                    .map(|number| ranges.contains_bytes(strings.string(number)))
+                    .collect::<Vec<_>>();
+                for (mark, key) in mask.iter_mut().zip(strings.keys()) {
+                    *mark &= inside.get(*key as usize).copied().unwrap_or(false);
+                }
+            }
             // Ranges of the other kind can hold no cell of this dimension.
             _ => mask.fill(false),
         }
@@ -119,7 +132,7 @@ impl DimCells {
 }
 
 /// Where each of `cells` cells starts, then the end of the last, all checked.
-pub(super) fn starts(offsets: &MutableBuffer, cells: usize, data: usize) -> Result<Vec<usize>> {
+pub(super) fn starts(offsets: &TileBuffer, cells: usize, data: usize) -> Result<Vec<usize>> {
     let stored = offsets.typed_data::<u64>().iter().take(cells);
     let mut checked = Vec::with_capacity(cells.saturating_add(1));
     for start in stored {

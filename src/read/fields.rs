@@ -17,9 +17,9 @@ use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
 use crate::array::types::{Cells, ColumnType};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::Scratch;
 use crate::format::filter_list::Filter;
 use crate::format::schema::Attribute;
+use crate::read::scratch::Scratch;
 use crate::storage::Storage;
 
 /// Where a column's values come from.

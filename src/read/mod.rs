@@ -17,10 +17,12 @@ pub mod memory;
 pub mod metrics;
 pub mod plan;
 mod rows;
+pub mod scratch;
 pub mod selection;
 pub mod sparse;
 pub mod spec;
 pub mod stream;
+pub mod tile_memory;
 pub mod units;
 pub mod visibility;
 

@@ -12,7 +12,7 @@ use super::coordinates::DimCells;
 use super::deletes::CellTimes;
 use super::fetch::{FetchList, Fetched, TileTicket};
 use super::fields::{ColumnRequest, FragmentScan, TileOf};
-use super::memory::Grant;
+use super::memory::{Grant, MemoryBudget};
 use super::metrics::ScanMetrics;
 use super::plan::ScanPlan;
 use super::plan::sparse::{SparseUnit, TileRef};
@@ -23,7 +23,7 @@ use super::visibility::{ContestedTile, hide_older_copies};
 use crate::array::types::Cells;
 use crate::array::window::Visibility;
 use crate::error::{Error, Result};
-use crate::filter::Scratch;
+use crate::read::scratch::Scratch;
 
 /// Reads a unit; the batches are in memory accounted for by the grant.
 pub async fn read_unit(

@@ -14,15 +14,17 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, FuturesOrdered, Stream};
 
+use super::dense::CoordinateColumns;
 use super::memory::{Grant, MemoryBudget};
 use super::metrics::ScanMetrics;
 use super::plan::{ScanPlan, Units};
+use super::scratch::Scratch;
 use super::spec::Predicate;
+use super::tile_memory::TileMemory;
 use super::units::UnitQueue;
 use super::{dense, sparse};
 use crate::array::subarray::Subarray;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::Scratch;
 
 /// Units in flight per partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
 /// it fetched.
@@ -45,7 +47,9 @@ pub struct ScanContext {
     /// The schema of the batches.
     pub schema: SchemaRef,
     /// Where memory comes from.
-    pub memory: Arc<dyn MemoryBudget>,
+    pub memory: Arc<TileMemory>,
+    /// Columns of coordinates that dense units share.
+    pub coordinates: Arc<CoordinateColumns>,
     /// What is counted.
     pub metrics: Arc<ScanMetrics>,
 }
@@ -62,7 +66,8 @@ impl ScanContext {
             subarray: Arc::clone(&plan.spec.subarray),
             predicate: plan.spec.predicate.clone(),
             plan,
-            memory,
+            memory: TileMemory::new(memory),
+            coordinates: Arc::default(),
             metrics,
         }
     }
@@ -80,6 +85,7 @@ impl ScanContext {
         let context = Arc::clone(self);
         let task = tokio::task::spawn_blocking(move || {
             SCRATCH.with_borrow_mut(|scratch| {
+                scratch.memory = Arc::clone(&context.memory);
                 let started = Instant::now();
                 let done = work(&context, scratch);
                 context.metrics.decode_nanos.add_elapsed(started);

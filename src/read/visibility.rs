@@ -40,7 +40,7 @@ impl ContestedTile {
         for dim in &self.dims {
             match dim {
                 DimCells::Keys { .. } => hasher.write_u64(dim.key(cell)),
-                DimCells::Bytes { .. } => {
+                DimCells::Bytes { .. } | DimCells::Encoded(_) => {
                     let bytes = dim.bytes(cell);
                     hasher.write_usize(bytes.len());
                     hasher.write(bytes);

@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayData, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray,
-    FixedSizeListArray, ListArray, make_array,
+    FixedSizeListArray, ListArray, UInt32Array, make_array,
 };
-use arrow::buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, FieldRef};
 
 use super::column_type::{ColumnType, Element, arrow_len};
 use super::text::{ByteCells, arrow_error};
+use super::tile_buffer::TileBuffer;
 use super::time::{self, OutOfRange};
 use super::{bits, dictionary};
 use crate::error::{Error, Result};
-
-/// Below this an allocation is not worth asking for politely.
-const SMALL_BYTES: usize = 1 << 20;
+use crate::filter::EncodedStrings;
 
 /// The unfiltered cells of one field.
 #[derive(Debug)]
@@ -36,31 +36,16 @@ pub struct Cells {
 #[derive(Debug)]
 pub enum CellData {
     /// `len` cells of the same size.
-    Fixed(MutableBuffer),
+    Fixed(TileBuffer),
     /// Cells of any size.
     Var {
         /// `len` starts, as `u64` in this machine's order, and one unused slot.
-        offsets: MutableBuffer,
+        offsets: TileBuffer,
         /// The cells, back to back.
-        data: MutableBuffer,
+        data: TileBuffer,
     },
-}
-
-/// A zeroed buffer, aligned for any number; an error rather than an abort if there is no such memory.
-pub fn zeroed(bytes: usize) -> Result<MutableBuffer> {
-    check_memory(bytes)?;
-    Ok(MutableBuffer::from_len_zeroed(bytes))
-}
-
-/// An error if there is no memory of `bytes` bytes, before something that cannot tell asks for it.
-pub fn check_memory(bytes: usize) -> Result<()> {
-    if bytes > SMALL_BYTES {
-        let probe = Vec::<u8>::new().try_reserve_exact(bytes.saturating_add(64));
-        probe.map_err(|e| {
-            Error::out_of_memory(format!("{bytes} bytes for one tile were refused")).with_source(e)
-        })?;
-    }
-    Ok(())
+    /// Cells of any size, equal ones stored once.
+    Encoded(Arc<EncodedStrings>),
 }
 
 impl ColumnType {
@@ -87,15 +72,43 @@ impl ColumnType {
                 let offsets = closed_offsets(offsets, len, data.len())?;
                 self.variable(offsets, data, nulls)
             }
+            CellData::Encoded(strings) => {
+                if strings.keys().len() != len {
+                    return Err(Error::internal("as many strings as cells are needed"));
+                }
+                self.encoded(&strings, nulls)
+            }
         }
     }
 
-    fn fixed(
-        &self,
-        len: usize,
-        values: MutableBuffer,
-        nulls: Option<NullBuffer>,
-    ) -> Result<ArrayRef> {
+    /// Makes a view of each string once; those of the cells are copies.
+    fn encoded(&self, strings: &EncodedStrings, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let offsets = strings.offsets().iter().map(|o| Ok(i64::try_from(*o)?));
+        let offsets = offsets.collect::<Result<Vec<_>>>()?;
+        let views = match self.data_type() {
+            DataType::Utf8View | DataType::BinaryView => {
+                let data = TileBuffer::copy_of(strings.data())?;
+                self.byte_cells(OffsetBuffer::new(offsets.into()), data, None)
+                    .ok()
+            }
+            _ => None,
+        };
+        let Some(views) = views else {
+            // Which cell is at fault, and whether it is NULL, is only known cell by cell.
+            let (data, starts) = strings.cells()?;
+            let len = starts.len();
+            let mut offsets = TileBuffer::zeroed(len.saturating_add(1).saturating_mul(8))?;
+            let slots = offsets.typed_data_mut::<u64>().iter_mut();
+            slots.zip(starts).for_each(|(slot, start)| *slot = start);
+            let offsets = closed_offsets(offsets, len, data.len())?;
+            return self.variable(offsets, TileBuffer::copy_of(&data)?, nulls);
+        };
+        let keys = ScalarBuffer::from(strings.keys().to_vec());
+        let keys = UInt32Array::try_new(keys, nulls).map_err(arrow_error)?;
+        take(&views, &keys, None).map_err(arrow_error)
+    }
+
+    fn fixed(&self, len: usize, values: TileBuffer, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         if let Some(dictionary) = &self.dictionary {
             let codes = native_order(values, self.datatype.size());
             return dictionary::of_codes(&self.element_type, codes, len, nulls, dictionary);
@@ -123,7 +136,7 @@ impl ColumnType {
         item: FieldRef,
         size: i32,
         len: usize,
-        values: MutableBuffer,
+        values: TileBuffer,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         let per_cell = usize::try_from(size)?;
@@ -139,7 +152,7 @@ impl ColumnType {
     fn variable(
         &self,
         offsets: OffsetBuffer<i64>,
-        data: MutableBuffer,
+        data: TileBuffer,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         let DataType::List(item) = self.data_type() else {
@@ -160,7 +173,7 @@ impl ColumnType {
     fn byte_cells(
         &self,
         offsets: OffsetBuffer<i64>,
-        data: MutableBuffer,
+        data: TileBuffer,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         let cells = ByteCells {
@@ -178,7 +191,7 @@ impl ColumnType {
     fn elements(
         &self,
         count: usize,
-        values: MutableBuffer,
+        values: TileBuffer,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, ElementError> {
         let mut values = native_order(values, self.datatype.size());
@@ -255,7 +268,7 @@ impl From<Error> for ElementError {
 }
 
 /// Little-endian elements in the order of this machine.
-fn native_order(mut values: MutableBuffer, element_bytes: usize) -> MutableBuffer {
+fn native_order(mut values: TileBuffer, element_bytes: usize) -> TileBuffer {
     if cfg!(target_endian = "big") {
         let elements = values.as_slice_mut().chunks_exact_mut(element_bytes.max(1));
         elements.for_each(<[u8]>::reverse);
@@ -265,7 +278,7 @@ fn native_order(mut values: MutableBuffer, element_bytes: usize) -> MutableBuffe
 
 /// Checks the starts of `len` cells and adds the end of the last.
 fn closed_offsets(
-    mut offsets: MutableBuffer,
+    mut offsets: TileBuffer,
     len: usize,
     data_bytes: usize,
 ) -> Result<OffsetBuffer<i64>> {

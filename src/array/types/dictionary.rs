@@ -8,16 +8,17 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, DictionaryArray, PrimitiveArray, StringArray,
 };
-use arrow::buffer::{BooleanBuffer, MutableBuffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     ArrowDictionaryKeyType, ArrowNativeType, DataType, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
 use super::TypeOptions;
-use super::cells::{CellData, Cells, zeroed};
+use super::cells::{CellData, Cells};
 use super::column_type::ColumnType;
 use super::text::arrow_error;
+use super::tile_buffer::TileBuffer;
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
 
@@ -29,10 +30,10 @@ pub(super) fn values_of(enumeration: &Enumeration, options: &TypeOptions) -> Res
         false,
         options,
     )?;
-    let data = copied(&enumeration.data)?;
+    let data = TileBuffer::copy_of(&enumeration.data)?;
     let (len, data) = match (&enumeration.offsets, ty.cell_bytes()) {
         (Some(starts), None) => {
-            let mut offsets = zeroed(starts.len().saturating_add(1).saturating_mul(8))?;
+            let mut offsets = TileBuffer::zeroed(starts.len().saturating_add(1).saturating_mul(8))?;
             let slots = offsets.typed_data_mut::<u64>().iter_mut();
             slots.zip(starts).for_each(|(slot, start)| *slot = *start);
             (starts.len(), CellData::Var { offsets, data })
@@ -55,16 +56,10 @@ pub(super) fn values_of(enumeration: &Enumeration, options: &TypeOptions) -> Res
     Ok(Arc::new(values.iter().collect::<StringArray>()))
 }
 
-fn copied(bytes: &[u8]) -> Result<MutableBuffer> {
-    let mut buffer = zeroed(bytes.len())?;
-    buffer.as_slice_mut().copy_from_slice(bytes);
-    Ok(buffer)
-}
-
 /// `len` stored codes as a dictionary over `values`.
 pub(super) fn of_codes(
     key_type: &DataType,
-    codes: MutableBuffer,
+    codes: TileBuffer,
     len: usize,
     nulls: Option<NullBuffer>,
     values: &ArrayRef,
@@ -83,7 +78,7 @@ pub(super) fn of_codes(
 }
 
 fn keyed<K: ArrowDictionaryKeyType>(
-    mut codes: MutableBuffer,
+    mut codes: TileBuffer,
     len: usize,
     nulls: Option<NullBuffer>,
     values: &ArrayRef,

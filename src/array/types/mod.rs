@@ -11,18 +11,20 @@ mod column_type;
 mod dictionary;
 mod schema;
 mod text;
+mod tile_buffer;
 mod time;
 
 #[cfg(test)]
 mod tests;
 
 pub use bits::validity_to_nulls;
-pub use cells::{CellData, Cells, check_memory, zeroed};
+pub use cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape};
 pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, LABEL_ROLE, LABELLED_KEY, ROLE_KEY, arrow_schema,
     column_names, label_field,
 };
+pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
 /// What becomes of bytes that are not text in a text field (option `tiledb.invalid_utf8`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

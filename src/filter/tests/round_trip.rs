@@ -108,10 +108,11 @@ proptest! {
         let expected = strings.concat();
         let mut position = 0;
         let starts: Vec<u64> = strings.iter().map(|s| { position += s.len() as u64; position - s.len() as u64 }).collect();
-        let (mut data, mut offsets) = (vec![0; expected.len()], vec![7; strings.len()]);
-        pipeline(&filters, &context(Datatype::StringAscii, true)).unwrap()
-            .decode_strings(&tile(&chunks), &mut data, &mut offsets, &mut Scratch::default()).unwrap();
-        prop_assert_eq!(data, expected);
-        prop_assert_eq!(offsets, starts);
+        let decoded = pipeline(&filters, &context(Datatype::StringAscii, true)).unwrap()
+            .decode_strings(&tile(&chunks), strings.len(), expected.len(), &mut Scratch::default()).unwrap();
+        for (cell, string) in strings.iter().enumerate() {
+            prop_assert_eq!(decoded.cell(cell), &string[..]);
+        }
+        prop_assert_eq!(decoded.cells().unwrap(), (expected, starts));
     }
 }

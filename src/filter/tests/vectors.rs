@@ -202,12 +202,13 @@ fn string_vectors_decode_with_their_offsets() {
     for (filter, filtered) in strings() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
         assert!(pipeline.produces_offsets());
-        let (mut data, mut offsets) = ([0; 8], [9; 6]);
-        pipeline
-            .decode_strings(&filtered, &mut data, &mut offsets, &mut Scratch::default())
+        let strings = pipeline
+            .decode_strings(&filtered, 6, 8, &mut Scratch::default())
             .unwrap();
+        assert!(strings.strings() < 6, "each string is there once");
+        let (data, starts) = strings.cells().unwrap();
         assert_eq!(&data, b"xxxyyyyz");
-        assert_eq!(offsets, [0, 1, 2, 3, 5, 7]);
+        assert_eq!(starts, [0, 1, 2, 3, 5, 7]);
     }
 }
 
@@ -216,13 +217,7 @@ fn a_wrong_number_of_cells_or_bytes_is_an_error() {
     for (filter, filtered) in strings() {
         let pipeline = pipeline(&[filter], &context(Datatype::StringUtf8, true)).unwrap();
         for (bytes, cells) in [(8, 5), (8, 7), (7, 6), (9, 6), (0, 6), (8, 0)] {
-            let (mut data, mut offsets) = (vec![0; bytes], vec![0; cells]);
-            let result = pipeline.decode_strings(
-                &filtered,
-                &mut data,
-                &mut offsets,
-                &mut Scratch::default(),
-            );
+            let result = pipeline.decode_strings(&filtered, cells, bytes, &mut Scratch::default());
             assert!(result.is_err(), "{bytes} bytes, {cells} cells");
         }
     }

@@ -12,15 +12,14 @@ use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 
 use super::coords::CoordsTile;
-use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls, zeroed};
+use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{
-    EncryptionKey, Pipeline, Scratch, TileContext, expect_unfiltered_bytes, is_empty_tile,
-};
+use crate::filter::{EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes, is_empty_tile};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
+use crate::read::scratch::Scratch;
 
 /// Bytes of an offset.
 const OFFSET_BYTES: usize = 8;
@@ -251,9 +250,9 @@ impl ColumnDecoder {
             }
             (None, Some(size), None) => {
                 expect_unfiltered_bytes(&tile.values, len.saturating_mul(size))?;
-                let mut values = zeroed(len.saturating_mul(size))?;
+                let mut values = scratch.buffer(len.saturating_mul(size))?;
                 self.values
-                    .decode(&tile.values, values.as_slice_mut(), scratch)?;
+                    .decode(&tile.values, values.as_slice_mut(), &mut scratch.filters)?;
                 CellData::Fixed(values)
             }
             (None, None, _) => return Err(Error::internal("a cell's size is not known")),
@@ -277,31 +276,24 @@ impl ColumnDecoder {
             Some(with_offsets) if stub => with_offsets,
             _ => &self.values,
         };
-        if !values.produces_offsets() {
-            expect_unfiltered_bytes(&tile.values, offsets_bytes).context("tile", || "offsets")?;
-            expect_unfiltered_bytes(var, var_bytes)?;
-        }
-        let mut offsets = zeroed(offsets_bytes.saturating_add(OFFSET_BYTES))?;
-        let mut data = zeroed(var_bytes)?;
         if values.produces_offsets() {
-            let starts = offsets.typed_data_mut::<u64>().get_mut(..len);
-            values.decode_strings(
-                var,
-                data.as_slice_mut(),
-                starts.unwrap_or_default(),
-                scratch,
-            )?;
-        } else {
-            let starts = offsets.as_slice_mut().get_mut(..offsets_bytes);
-            offsets_pipeline
-                .decode(&tile.values, starts.unwrap_or_default(), scratch)
-                .context("tile", || "offsets")?;
-            if cfg!(target_endian = "big") {
-                let starts = offsets.typed_data_mut::<u64>().iter_mut();
-                starts.for_each(|start| *start = start.swap_bytes());
-            }
-            values.decode(var, data.as_slice_mut(), scratch)?;
+            let strings = values.decode_strings(var, len, var_bytes, &mut scratch.filters)?;
+            return Ok(CellData::Encoded(Arc::new(strings)));
         }
+        expect_unfiltered_bytes(&tile.values, offsets_bytes).context("tile", || "offsets")?;
+        expect_unfiltered_bytes(var, var_bytes)?;
+        let mut offsets = scratch.buffer(offsets_bytes.saturating_add(OFFSET_BYTES))?;
+        let mut data = scratch.buffer(var_bytes)?;
+        let starts = offsets.as_slice_mut().get_mut(..offsets_bytes);
+        let starts = starts.unwrap_or_default();
+        offsets_pipeline
+            .decode(&tile.values, starts, &mut scratch.filters)
+            .context("tile", || "offsets")?;
+        if cfg!(target_endian = "big") {
+            let starts = offsets.typed_data_mut::<u64>().iter_mut();
+            starts.for_each(|start| *start = start.swap_bytes());
+        }
+        values.decode(var, data.as_slice_mut(), &mut scratch.filters)?;
         Ok(CellData::Var { offsets, data })
     }
 
@@ -317,8 +309,8 @@ impl ColumnDecoder {
         let stored = tile.validity.as_ref();
         let stored = stored.ok_or_else(|| Error::internal("the validity tile was not fetched"))?;
         expect_unfiltered_bytes(stored, len)?;
-        let mut validity = zeroed(len)?;
-        pipeline.decode(stored, validity.as_slice_mut(), scratch)?;
+        let mut validity = scratch.buffer(len)?;
+        pipeline.decode(stored, validity.as_slice_mut(), &mut scratch.filters)?;
         Ok(validity_to_nulls(validity.as_slice()))
     }
 

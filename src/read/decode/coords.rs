@@ -4,14 +4,13 @@
 //! Such a tile is split, all of the first dimension before all of the second, and each dimension has chunks of its own.
 //! The subtle thing: version 1 splits only tiles that a compressor is to gain from; the others hold cell after cell.
 
-use arrow::buffer::MutableBuffer;
-
-use crate::array::types::zeroed;
+use crate::array::types::TileBuffer;
 use crate::error::Result;
-use crate::filter::{Pipeline, Scratch, expect_unfiltered_bytes};
+use crate::filter::{Pipeline, expect_unfiltered_bytes};
 use crate::format::filter_list::{Filter, FilterList};
 use crate::format::fragment::slots::SEPARATE_DIMENSIONS_SINCE;
 use crate::format::version::FormatVersion;
+use crate::read::scratch::Scratch;
 
 /// All tiles are split since this version.
 const ALWAYS_SPLIT_SINCE: u32 = 2;
@@ -64,18 +63,18 @@ impl CoordsTile {
         cells: usize,
         coordinate_bytes: usize,
         scratch: &mut Scratch,
-    ) -> Result<MutableBuffer> {
+    ) -> Result<TileBuffer> {
         let bytes = cells.saturating_mul(coordinate_bytes);
         let all_bytes = bytes.saturating_mul(self.dimensions);
         expect_unfiltered_bytes(filtered, all_bytes)?;
-        let mut out = zeroed(bytes)?;
+        let mut out = scratch.buffer(bytes)?;
         if self.split {
             let before = bytes.saturating_mul(self.dimension);
-            pipeline.decode_part(filtered, before, out.as_slice_mut(), scratch)?;
+            pipeline.decode_part(filtered, before, out.as_slice_mut(), &mut scratch.filters)?;
             return Ok(out);
         }
-        let mut all = zeroed(all_bytes)?;
-        pipeline.decode(filtered, all.as_slice_mut(), scratch)?;
+        let mut all = scratch.buffer(all_bytes)?;
+        pipeline.decode(filtered, all.as_slice_mut(), &mut scratch.filters)?;
         let coordinates = all.as_slice().chunks_exact(coordinate_bytes.max(1));
         let ours = coordinates
             .skip(self.dimension)

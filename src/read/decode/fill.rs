@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 
-use crate::array::types::{CellData, Cells, ColumnType, check_memory, zeroed};
+use crate::array::types::{CellData, Cells, ColumnType, TileBuffer, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
@@ -40,16 +40,16 @@ fn one_cell(attribute: &Attribute, ty: &ColumnType) -> Result<ArrayRef> {
                     fill.len()
                 )));
             }
-            let mut cell = zeroed(size)?;
+            let mut cell = TileBuffer::zeroed(size)?;
             let elements = cell.as_slice_mut().chunks_exact_mut(fill.len());
             elements.for_each(|element| element.copy_from_slice(fill));
             CellData::Fixed(cell)
         }
         None => {
-            let mut data = zeroed(fill.len())?;
+            let mut data = TileBuffer::zeroed(fill.len())?;
             data.as_slice_mut().copy_from_slice(fill);
             // One start, 0, and the slot behind it.
-            let offsets = zeroed(16)?;
+            let offsets = TileBuffer::zeroed(16)?;
             CellData::Var { offsets, data }
         }
     };

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use arrow::buffer::{Buffer, MutableBuffer};
 
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, Pipeline, Scratch, TileContext, expect_unfiltered_bytes};
+use crate::filter::{EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes};
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
+use crate::read::scratch::Scratch;
 
 /// The pipeline of the files `t`, `dt` and `dci` of a fragment with this schema.
 pub fn cell_numbers_pipeline(
@@ -43,7 +44,7 @@ pub fn decode_u64(
     numbers.resize(cells, 0u64);
     // Through Arrow's buffers, because they show a vector's memory as bytes and give it back uncopied.
     let mut buffer = MutableBuffer::from(numbers);
-    pipeline.decode(filtered, buffer.as_slice_mut(), scratch)?;
+    pipeline.decode(filtered, buffer.as_slice_mut(), &mut scratch.filters)?;
     let mut numbers = Buffer::from(buffer)
         .into_vec::<u64>()
         .unwrap_or_else(|shared| shared.typed_data::<u64>().to_vec());

@@ -8,7 +8,6 @@ use bytes::Bytes;
 
 use super::*;
 use crate::array::types::{ColumnType, InvalidUtf8, TypeOptions};
-use crate::filter::Scratch;
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::filter_list::{Filter, FilterList};
@@ -16,6 +15,7 @@ use crate::format::schema::{
     ArraySchema, ArrayType, Attribute, CellValNum, DataOrder, Dimension, Layout,
 };
 use crate::format::version::FormatVersion;
+use crate::read::scratch::Scratch;
 
 const VERSION: FormatVersion = FormatVersion::known(22);
 

@@ -8,6 +8,7 @@ use arrow::buffer::NullBuffer;
 
 use crate::array::types::{CellData, Cells};
 use crate::error::{Error, Result};
+use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
 use crate::format::delete_condition::{Comparison, Test};
 use crate::format::schema::CellValNum;
@@ -240,6 +241,7 @@ enum Values<'a> {
         starts: Vec<usize>,
         data: &'a [u8],
     },
+    Encoded(&'a EncodedStrings),
 }
 
 impl<'a> TestedCells<'a> {
@@ -253,6 +255,7 @@ impl<'a> TestedCells<'a> {
                 starts: starts(offsets, cells.len, data.len())?,
                 data: data.as_slice(),
             },
+            CellData::Encoded(strings) => Values::Encoded(strings),
         };
         Ok(Self {
             values,
@@ -271,6 +274,14 @@ impl<'a> TestedCells<'a> {
                 let ends = starts.iter().skip(1);
                 for (answer, (start, end)) in answers.iter_mut().zip(starts.iter().zip(ends)) {
                     *answer = holds(data.get(*start..*end).unwrap_or_default());
+                }
+            }
+            Values::Encoded(strings) => {
+                let hold = (0..strings.strings())
+                    .map(|number| holds(strings.string(number)))
+                    .collect::<Vec<_>>();
+                for (answer, key) in answers.iter_mut().zip(strings.keys()) {
+                    *answer = hold.get(*key as usize).copied().unwrap_or(false);
                 }
             }
         }

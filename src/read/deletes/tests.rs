@@ -1,13 +1,13 @@
 use arrow::buffer::NullBuffer;
 
 use super::*;
-use crate::array::types::{CellData, zeroed};
+use crate::array::types::{CellData, TileBuffer};
 use crate::format::datatype::Datatype;
 use crate::format::delete_condition::Comparison;
 use crate::format::schema::CellValNum;
 
 fn fixed(bytes: &[u8], len: usize, valid: Option<Vec<bool>>) -> Cells {
-    let mut data = zeroed(bytes.len()).unwrap();
+    let mut data = TileBuffer::zeroed(bytes.len()).unwrap();
     data.as_slice_mut().copy_from_slice(bytes);
     Cells {
         len,
@@ -18,9 +18,9 @@ fn fixed(bytes: &[u8], len: usize, valid: Option<Vec<bool>>) -> Cells {
 
 fn strings(values: &[&[u8]]) -> Cells {
     let bytes = values.concat();
-    let mut data = zeroed(bytes.len()).unwrap();
+    let mut data = TileBuffer::zeroed(bytes.len()).unwrap();
     data.as_slice_mut().copy_from_slice(&bytes);
-    let mut offsets = zeroed((values.len() + 1) * 8).unwrap();
+    let mut offsets = TileBuffer::zeroed((values.len() + 1) * 8).unwrap();
     let mut start = 0;
     for (offset, value) in offsets.typed_data_mut::<u64>().iter_mut().zip(values) {
         *offset = start;

@@ -1,18 +1,16 @@
 //! The columns of a dense clip: attributes put together from the copies that supply them, dimensions computed.
 
 use arrow::array::{ArrayData, ArrayRef, MutableArrayData, make_array, new_null_array};
-use arrow::buffer::{BooleanBuffer, MutableBuffer};
+use arrow::buffer::BooleanBuffer;
 
 use super::clip::{Clip, Copy};
-use super::{ClipRequests, dense_plan, fragment};
-use crate::array::box_runs::{BoxRuns, Coordinates};
-use crate::array::key::{Native, with_native};
-use crate::array::types::{CellData, Cells};
+use super::{ClipRequests, coordinates, dense_plan, fragment};
+use crate::array::box_runs::BoxRuns;
 use crate::error::{Error, Result};
-use crate::filter::Scratch;
 use crate::read::fetch::Fetched;
 use crate::read::fields::{TileOf, fill_column};
 use crate::read::rows::Columns;
+use crate::read::scratch::Scratch;
 use crate::read::spec::EmptyCells;
 use crate::read::stream::ScanContext;
 
@@ -39,7 +37,10 @@ pub(super) fn decode(
     let mut attribute = 0;
     for column in columns {
         if *column < table.dimension_count() {
-            decoded.push((*column, coordinates(context, clip, *column)?));
+            decoded.push((
+                *column,
+                coordinates::column(context, clip, *column, scratch)?,
+            ));
             continue;
         }
         let mut sources = Vec::with_capacity(clip.copies.len());
@@ -160,35 +161,4 @@ fn empty_cells(context: &ScanContext, column: usize, len: usize) -> Result<Array
         (EmptyCells::Null | EmptyCells::Skip, Some(ty)) => Ok(new_null_array(ty.data_type(), len)),
         _ => fill_column(&spec.table, column, len),
     }
-}
-
-/// The values of a dimension over the cells of a clip.
-fn coordinates(context: &ScanContext, clip: &Clip, column: usize) -> Result<ArrayRef> {
-    let table = &context.plan.spec.table;
-    let missing = || Error::internal(format!("there is no dimension {column}"));
-    let dimension = table
-        .snapshot
-        .schema
-        .dimensions
-        .get(column)
-        .ok_or_else(missing)?;
-    let ty = table.types.get(column).ok_or_else(missing)?;
-    let order = dense_plan(&context.plan)?.grid.cell_order();
-    let coordinates = Coordinates::new(&clip.cells, order, column)?;
-    let values = with_native!(
-        dimension.datatype,
-        T => {
-            let mut values: Vec<T> = Vec::new();
-            coordinates.fill(0, clip.rows, &mut values, T::from_key);
-            MutableBuffer::from(values)
-        },
-        _ => return Err(missing())
-    );
-    let cells = Cells {
-        len: clip.rows,
-        data: CellData::Fixed(values),
-        nulls: None,
-    };
-    ty.to_array(cells)
-        .map_err(|e| e.with("dimension", &dimension.name))
 }

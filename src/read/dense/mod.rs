@@ -7,6 +7,7 @@
 
 mod clip;
 mod columns;
+mod coordinates;
 mod scattered;
 
 use std::sync::Arc;
@@ -16,9 +17,10 @@ use arrow::buffer::BooleanBuffer;
 
 use self::clip::{Clip, Copy};
 use self::columns::decode;
+pub use self::coordinates::CoordinateColumns;
 use super::fetch::{FetchList, Fetched};
 use super::fields::{ColumnRequest, FragmentScan};
-use super::memory::Grant;
+use super::memory::{Grant, MemoryBudget};
 use super::plan::dense::DensePlan;
 use super::plan::{ScanPlan, Units};
 use super::rows::{Columns, apply_predicate, batch};
@@ -27,7 +29,7 @@ use super::spec::EmptyCells;
 use super::stream::ScanContext;
 use crate::array::box_runs::Coordinates;
 use crate::error::{Error, Result};
-use crate::filter::Scratch;
+use crate::read::scratch::Scratch;
 
 /// A clip after the first round.
 struct ClipState {
@@ -72,7 +74,7 @@ pub async fn read_unit(
     }
     let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
     let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
-    let grant = context.memory.reserve(bytes)?;
+    let grant = reserve(context, bytes)?;
     let storage = &spec.table.snapshot.storage;
     let fetched = list.fetch(storage, &context.metrics).await?;
     let states = context
@@ -117,6 +119,14 @@ pub async fn read_unit(
         })
         .await?;
     Ok((batches, Some(grant)))
+}
+
+/// Memory for a unit; columns kept for other units go first.
+fn reserve(context: &ScanContext, bytes: usize) -> Result<Grant> {
+    context.memory.reserve(bytes).or_else(|_| {
+        context.coordinates.clear();
+        context.memory.reserve(bytes)
+    })
 }
 
 fn dense_plan(plan: &ScanPlan) -> Result<&DensePlan> {
@@ -209,9 +219,9 @@ fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
         if ranges.covers_keys(lo, hi) {
             continue;
         }
-        let mut inside = Vec::new();
+        let mut inside = vec![false; clip.rows];
         let coordinates = Coordinates::new(&clip.cells, order, d)?;
-        coordinates.fill(0, clip.rows, &mut inside, |key| ranges.contains_key(key));
+        coordinates.fill(0, &mut inside, |key| ranges.contains_key(key));
         match &mut mask {
             None => mask = Some(inside),
             Some(mask) => mask.iter_mut().zip(&inside).for_each(|(a, b)| *a &= b),

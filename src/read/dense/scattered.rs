@@ -10,10 +10,11 @@ use super::clip::{Clip, Copy};
 use super::{dense_plan, fragment};
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
-use crate::filter::Scratch;
 use crate::read::coordinates::DimCells;
 use crate::read::fetch::{FetchList, Fetched};
 use crate::read::fields::{ColumnRequest, TileOf};
+use crate::read::memory::MemoryBudget;
+use crate::read::scratch::Scratch;
 use crate::read::stream::ScanContext;
 
 /// A tile of a fragment of the plan.

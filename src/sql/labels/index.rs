@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::array::key;
-    use crate::array::types::{CellData, Cells, ColumnType, TimeAs, TypeOptions, zeroed};
+    use crate::array::types::{CellData, Cells, ColumnType, TileBuffer, TimeAs, TypeOptions};
     use crate::format::filter_list::FilterList;
     use crate::format::schema::{CellValNum, Dimension};
 
@@ -138,7 +138,7 @@ mod tests {
                     .iter()
                     .flat_map(|v| v.to_le_bytes()[..datatype.size()].to_vec())
                     .collect();
-                let mut data = zeroed(bytes.len()).unwrap();
+                let mut data = TileBuffer::zeroed(bytes.len()).unwrap();
                 data.as_slice_mut().copy_from_slice(&bytes);
                 let dimension = Dimension {
                     name: "d".into(),

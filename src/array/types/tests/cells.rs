@@ -135,7 +135,7 @@ fn wrong_sizes_are_refused() {
     let ty8 = ty(Datatype::Int64, ONE);
     let cells = |len, n, nulls| Cells {
         len,
-        data: CellData::Fixed(zeroed(n).unwrap()),
+        data: CellData::Fixed(TileBuffer::zeroed(n).unwrap()),
         nulls,
     };
     assert!(ty8.to_array(cells(2, 8, None)).is_err());
@@ -146,8 +146,8 @@ fn wrong_sizes_are_refused() {
     );
     assert!(ty8.to_array(cells(usize::MAX, 8, None)).is_err());
     let data = CellData::Var {
-        offsets: zeroed(8).unwrap(),
-        data: zeroed(0).unwrap(),
+        offsets: TileBuffer::zeroed(8).unwrap(),
+        data: TileBuffer::zeroed(0).unwrap(),
     };
     assert!(
         ty(Datatype::Blob, CellValNum::Var)
@@ -158,8 +158,8 @@ fn wrong_sizes_are_refused() {
             })
             .is_err()
     );
-    assert!(zeroed(usize::MAX).is_err());
-    assert!(zeroed(1 << 60).is_err());
+    assert!(TileBuffer::zeroed(usize::MAX).is_err());
+    assert!(TileBuffer::zeroed(1 << 60).is_err());
 }
 
 #[test]

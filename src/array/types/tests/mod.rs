@@ -5,7 +5,7 @@ mod columns;
 mod values;
 
 use arrow::array::ArrayRef;
-use arrow::buffer::{MutableBuffer, NullBuffer};
+use arrow::buffer::NullBuffer;
 
 use super::*;
 use crate::error::Result;
@@ -48,10 +48,8 @@ fn ty(datatype: Datatype, cell_val_num: CellValNum) -> ColumnType {
     with(TypeOptions::default(), datatype, cell_val_num)
 }
 
-fn bytes(bytes: &[u8]) -> MutableBuffer {
-    let mut buffer = zeroed(bytes.len()).unwrap();
-    buffer.as_slice_mut().copy_from_slice(bytes);
-    buffer
+fn bytes(bytes: &[u8]) -> TileBuffer {
+    TileBuffer::copy_of(bytes).unwrap()
 }
 
 fn fixed(ty: &ColumnType, data: &[u8], nulls: Option<Vec<bool>>) -> Result<ArrayRef> {

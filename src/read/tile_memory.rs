@@ -1,0 +1,195 @@
+//! The memory that the tiles of a scan are decoded into, used again and again.
+//!
+//! What the consumer of a scan has let go of serves the next tiles. Memory that waits is accounted for like any other,
+//! and it is the first to go: nothing is refused while some of it waits.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::buffer::MutableBuffer;
+
+use super::memory::{Grant, MemoryBudget};
+use crate::array::types::{MemoryHome, TileBuffer, check_memory};
+use crate::error::Result;
+
+/// Less than this is quickly had and quickly cleared.
+const SMALLEST_KEPT_BYTES: usize = 16 << 10;
+/// The most that waits.
+const MOST_IDLE_BYTES: usize = 32 << 20;
+
+/// Memory that waits for the next tile.
+#[derive(Debug)]
+struct Idle {
+    memory: MutableBuffer,
+    _grant: Grant,
+}
+
+/// Memory for the tiles of the scan of one partition.
+#[derive(Debug)]
+pub struct TileMemory {
+    budget: Arc<dyn MemoryBudget>,
+    /// Longest waiting first.
+    idle: Mutex<VecDeque<Idle>>,
+}
+
+impl TileMemory {
+    /// Memory from `budget`.
+    pub fn new(budget: Arc<dyn MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self {
+            budget,
+            idle: Mutex::default(),
+        })
+    }
+
+    /// A buffer of `bytes` bytes of unspecified content, for which memory was reserved.
+    pub fn buffer(self: &Arc<Self>, bytes: usize) -> Result<TileBuffer> {
+        if bytes < SMALLEST_KEPT_BYTES {
+            return TileBuffer::zeroed(bytes);
+        }
+        let memory = match self.take(bytes) {
+            Some(memory) => memory,
+            None => {
+                let size = size_class(bytes);
+                check_memory(size)?;
+                MutableBuffer::from_len_zeroed(size)
+            }
+        };
+        TileBuffer::in_memory(memory, bytes, self).map_or_else(|| TileBuffer::zeroed(bytes), Ok)
+    }
+
+    /// The smallest memory that fits and is not far too large.
+    fn take(&self, bytes: usize) -> Option<MutableBuffer> {
+        let mut idle = self.idle();
+        let sizes = idle.iter().enumerate().map(|(i, m)| (m.memory.len(), i));
+        let fitting = sizes.filter(|(size, _)| (bytes..=bytes.saturating_mul(2)).contains(size));
+        let (_, best) = fitting.min()?;
+        idle.remove(best).map(|idle| idle.memory)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sizes that many tiles share: eight to a doubling.
+fn size_class(bytes: usize) -> usize {
+    let step = bytes.checked_next_power_of_two().map_or(1, |p| p / 16);
+    bytes
+        .checked_next_multiple_of(step.max(1))
+        .unwrap_or(usize::MAX)
+}
+
+impl MemoryHome for TileMemory {
+    fn give(&self, memory: MutableBuffer) {
+        let bytes = memory.len();
+        let kept = SMALLEST_KEPT_BYTES..=MOST_IDLE_BYTES;
+        let Some(grant) = kept
+            .contains(&bytes)
+            .then(|| self.budget.reserve(bytes).ok())
+            .flatten()
+        else {
+            return;
+        };
+        let mut idle = self.idle();
+        idle.push_back(Idle {
+            memory,
+            _grant: grant,
+        });
+        let mut waiting = idle.iter().map(|m| m.memory.len()).sum::<usize>();
+        while waiting > MOST_IDLE_BYTES
+            && let Some(oldest) = idle.pop_front()
+        {
+            waiting = waiting.saturating_sub(oldest.memory.len());
+        }
+    }
+}
+
+impl MemoryBudget for TileMemory {
+    fn reserve(&self, bytes: usize) -> Result<Grant> {
+        self.budget.reserve(bytes).or_else(|refused| {
+            let idle = std::mem::take(&mut *self.idle());
+            if idle.is_empty() {
+                return Err(refused);
+            }
+            drop(idle);
+            self.budget.reserve(bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow::buffer::Buffer;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::read::memory::Unlimited;
+
+    /// Grants up to a limit.
+    #[derive(Debug)]
+    struct Limited(Arc<AtomicUsize>);
+
+    impl MemoryBudget for Limited {
+        fn reserve(&self, bytes: usize) -> Result<Grant> {
+            let left = Arc::clone(&self.0);
+            let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(bytes)
+            });
+            taken.map_err(|_| Error::out_of_memory("too much"))?;
+            Ok(Grant::new(move || {
+                left.fetch_add(bytes, Ordering::Relaxed);
+            }))
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let memory = TileMemory::new(Arc::new(Unlimited));
+        let first = Buffer::from(memory.buffer(100_000).unwrap());
+        let place = first.as_ptr();
+        drop(first);
+        let smaller = memory.buffer(70_000).unwrap();
+        assert_eq!(
+            (smaller.as_slice().as_ptr(), smaller.len()),
+            (place, 70_000)
+        );
+        let second = Buffer::from(memory.buffer(100_000).unwrap());
+        assert_ne!(second.as_ptr(), place);
+        drop(Buffer::from(smaller));
+        // Far too large for this one.
+        assert_ne!(memory.buffer(20_000).unwrap().as_slice().as_ptr(), place);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_accounted_for_and_given_up_first() {
+        let limit = 100 << 20;
+        let left = Arc::new(AtomicUsize::new(limit));
+        let memory = TileMemory::new(Arc::new(Limited(Arc::clone(&left))));
+        let used: Vec<_> = (0..100)
+            .map(|_| Buffer::from(memory.buffer(1 << 20).unwrap()))
+            .collect();
+        drop(used);
+        assert_eq!(left.load(Ordering::Relaxed), limit - MOST_IDLE_BYTES);
+        let grant = memory.reserve(limit).unwrap();
+        assert!(memory.idle().is_empty());
+        drop(Buffer::from(memory.buffer(1 << 20).unwrap()));
+        assert!(memory.idle().is_empty(), "there is nothing left to wait in");
+        drop(grant);
+        assert!(memory.reserve(limit + 1).is_err());
+        assert_eq!(left.load(Ordering::Relaxed), limit);
+    }
+
+    #[test]
+    fn sizes_are_rounded_a_little() {
+        for bytes in [16 << 10, 777_600, 1_555_200, (1 << 20) + 1] {
+            let class = size_class(bytes);
+            assert!(
+                (bytes..=bytes + bytes / 8).contains(&class),
+                "{bytes} {class}"
+            );
+            assert!(class.is_multiple_of(64));
+        }
+    }
+}
