@@ -5,6 +5,7 @@
 //! The filter that is undone last writes into the caller's memory; those before it into reusable buffers. Checksums
 //! below it are verified in place.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::aes_256_gcm;
@@ -268,6 +269,17 @@ impl Pipeline {
 
     /// Unfilters one tile into exactly `out`, whose length is the size the tile is expected to have.
     pub fn decode(&self, filtered: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        self.decode_wanted(filtered, out, |_| true, scratch)
+    }
+
+    /// As [`Pipeline::decode`], but chunks whose bytes, by their place in the tile, are not wanted come out as zeros.
+    pub fn decode_wanted(
+        &self,
+        filtered: &[u8],
+        out: &mut [u8],
+        wanted: impl Fn(Range<usize>) -> bool,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         if self.strings.is_some() {
             return Err(Error::internal(
                 "strings encoded with their offsets are to be decoded with them",
@@ -283,9 +295,14 @@ impl Pipeline {
         }
         for (index, chunk) in chunks.enumerate() {
             let chunk = chunk?;
+            let start = expected - rest.len();
             let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
-            self.decode_chunk(&chunk, out, scratch)
-                .context("chunk", || index)?;
+            if wanted(start..start + out.len()) {
+                self.decode_chunk(&chunk, out, scratch)
+                    .context("chunk", || index)?;
+            } else {
+                out.fill(0);
+            }
         }
         expect_complete(expected, rest.len())
     }

@@ -61,6 +61,21 @@ impl EncodedStrings {
         Ok(strings)
     }
 
+    /// Cells, equal ones stored once.
+    #[cfg(test)]
+    pub(crate) fn of_cells(cells: &[&[u8]]) -> Self {
+        let mut strings = Self::with_room(cells.len()).unwrap();
+        for cell in cells {
+            let known = (0..strings.strings()).find(|number| strings.string(*number) == *cell);
+            let number = match known {
+                Some(number) => u32::try_from(number).unwrap(),
+                None => strings.add_string(cell).unwrap(),
+            };
+            strings.add_cells(std::iter::once(number));
+        }
+        strings
+    }
+
     /// The bytes of the strings, back to back.
     pub fn data(&self) -> &[u8] {
         &self.data

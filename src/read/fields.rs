@@ -10,7 +10,7 @@ use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use tokio::sync::OnceCell;
 
-use super::decode::{ColumnDecoder, cell_numbers_pipeline, decode_u64, fill_array};
+use super::decode::{ColumnDecoder, Wanted, cell_numbers_pipeline, decode_u64, fill_array};
 use super::deletes::FragmentDeletes;
 use super::fetch::{FetchList, Fetched, TileTicket};
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
@@ -292,6 +292,13 @@ pub struct TileOf<'a> {
     pub cells: usize,
 }
 
+impl ColumnRequest {
+    /// Whether the fragment stores it.
+    pub fn is_stored(&self) -> bool {
+        self.stored.is_some()
+    }
+}
+
 impl FragmentScan {
     /// Asks for the tile of a column.
     pub fn ask(
@@ -355,6 +362,26 @@ impl FragmentScan {
         }
     }
 
+    /// As [`Self::decode_cells`] for the cells for which `wanted` holds; the values of others may come out as zeros.
+    pub fn decode_wanted_cells(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        wanted: Wanted<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        match (self.source(request.column)?, request.stored) {
+            (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) => {
+                let tile = fetched.tile(ticket)?;
+                decoder
+                    .decode_wanted_cells(&tile, of.cells, var_bytes, wanted, scratch)
+                    .map_err(|e| self.locate(e, of.tile))
+            }
+            _ => Err(Error::internal("fill values are no cells")),
+        }
+    }
+
     /// What [`Self::decode_cells`] gave, as Arrow.
     pub fn to_array(&self, column: usize, cells: Cells, of: TileOf<'_>) -> Result<ArrayRef> {
         match self.source(column)? {
@@ -365,19 +392,17 @@ impl FragmentScan {
         }
     }
 
-    /// As [`Self::decode`], without looking at cells that are not kept: they come out as NULL.
-    pub fn decode_kept(
+    /// As [`Self::to_array`], without looking at cells that are not kept: they come out as NULL.
+    pub fn to_array_of_kept(
         &self,
-        request: &ColumnRequest,
-        fetched: &Fetched,
+        column: usize,
+        mut cells: Cells,
         of: TileOf<'_>,
-        scratch: &mut Scratch,
         kept: BooleanBuffer,
     ) -> Result<ArrayRef> {
-        let Some(ty) = of.table.types.get(request.column) else {
+        let Some(ty) = of.table.types.get(column) else {
             return Err(Error::internal("a column has no type"));
         };
-        let mut cells = self.decode_cells(request, fetched, of, scratch)?;
         cells.nulls = NullBuffer::union(cells.nulls.as_ref(), Some(&NullBuffer::new(kept)));
         ty.to_array(cells).map_err(|e| self.locate(e, of.tile))
     }

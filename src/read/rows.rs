@@ -2,6 +2,7 @@
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 
+use super::plan::ScanPlan;
 use super::selection::Selection;
 use super::spec::Predicate;
 use super::stream::ScanContext;
@@ -28,6 +29,22 @@ pub(super) fn apply_predicate(
         .map(|column| selection.apply(find(columns, *column)?))
         .collect::<Result<Vec<_>>>()?;
     selection.and_then(&predicate.evaluate(&inputs, selection.count())?)
+}
+
+/// Cuts what is there of the projected columns down to the selected rows, which from then on are all there are. Gives
+/// the selection, for columns yet to come.
+pub(super) fn keep_selected(
+    plan: &ScanPlan,
+    selection: &mut Selection,
+    columns: &mut Columns,
+) -> Result<Selection> {
+    let rows = Selection::all(selection.count());
+    let selected = std::mem::replace(selection, rows);
+    columns.retain(|(column, _)| plan.spec.projection.contains(column));
+    for (_, array) in columns {
+        *array = selected.apply(array)?;
+    }
+    Ok(selected)
 }
 
 /// The selected rows as a batch of the projected columns; their number counts where there are no columns.

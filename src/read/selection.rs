@@ -1,10 +1,15 @@
 //! Which cells of a tile become rows.
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 
 use crate::error::{Error, Result};
+
+/// Copying a run costs about as much as looking at so many cells.
+const CELLS_PER_RUN: usize = 32;
 
 /// A subset of the cells of a tile, in order.
 #[derive(Debug, Clone)]
@@ -51,6 +56,14 @@ impl Selection {
         self.selected == 0
     }
 
+    /// Of the cells selected so far, those that `further` selects, which knows of no others.
+    pub fn and(&self, further: &Self) -> Result<Self> {
+        match &further.mask {
+            None => Ok(self.clone()),
+            Some(mask) => self.and_then(&BooleanArray::new(mask.clone(), None)),
+        }
+    }
+
     /// Of the cells selected so far, those for which `keep` (one value each) is true and not NULL.
     pub fn and_then(&self, keep: &BooleanArray) -> Result<Self> {
         if keep.len() != self.selected {
@@ -67,13 +80,27 @@ impl Selection {
         let Some(mask) = &self.mask else {
             return Ok(Self::from_mask(kept));
         };
-        let mut bits = vec![false; self.len];
-        for (cell, keep) in mask.set_indices().zip(kept.iter()) {
-            if let Some(bit) = bits.get_mut(cell) {
-                *bit = keep;
-            }
+        let mut bits = BooleanBufferBuilder::new(self.len);
+        let mut taken = 0;
+        for (start, end) in mask.set_slices() {
+            bits.append_n(start - bits.len(), false);
+            bits.append_buffer(&kept.slice(taken, end - start));
+            taken += end - start;
         }
-        Ok(Self::from_bools(&bits))
+        bits.append_n(self.len - bits.len(), false);
+        Ok(Self::from_mask(bits.finish()))
+    }
+
+    /// The runs of selected cells, if they are few enough to be worth going through one by one.
+    pub fn few_runs(&self) -> Option<Vec<Range<usize>>> {
+        let mask = self.mask.as_ref()?;
+        let most = self.len / CELLS_PER_RUN;
+        let runs = mask
+            .set_slices()
+            .take(most + 1)
+            .map(|(start, end)| start..end);
+        let runs = runs.collect::<Vec<_>>();
+        (runs.len() <= most).then_some(runs)
     }
 
     /// The selected values of a column of the tile.
@@ -103,5 +130,48 @@ mod tests {
             values.as_ref(),
             &arrow::array::Int32Array::from(vec![3]) as &dyn Array
         );
+    }
+
+    #[test]
+    fn narrowing_twice_is_narrowing_by_both() {
+        for seed in 0..50_usize {
+            let first: Vec<bool> = (0..200).map(|i| (i * 7 + seed) % 11 < 6).collect();
+            let selection = Selection::from_bools(&first);
+            let second: Vec<bool> = (0..selection.count())
+                .map(|i| (i + seed) % (seed % 7 + 1) == 0)
+                .collect();
+            let narrowed = selection.and(&Selection::from_bools(&second)).unwrap();
+            let mut answers = second.iter();
+            let expected: Vec<bool> = first
+                .iter()
+                .map(|first| *first && *answers.next().unwrap())
+                .collect();
+            assert_eq!(narrowed.count(), expected.iter().filter(|e| **e).count());
+            let cells: ArrayRef = std::sync::Arc::new(arrow::array::UInt32Array::from_iter(0..200));
+            let kept = narrowed.apply(&cells).unwrap();
+            let marked = (0_u32..200).zip(&expected).filter(|(_, e)| **e);
+            let marked: ArrayRef = std::sync::Arc::new(
+                marked
+                    .map(|(i, _)| Some(i))
+                    .collect::<arrow::array::UInt32Array>(),
+            );
+            assert_eq!(&kept, &marked);
+        }
+        let wrong = Selection::all(3).and(&Selection::from_bools(&[true, false]));
+        assert!(wrong.is_err());
+    }
+
+    #[test]
+    fn runs_are_listed_if_they_are_few() {
+        let mut bools = vec![false; 96];
+        bools[3..7].fill(true);
+        bools[95] = true;
+        let selection = Selection::from_bools(&bools);
+        assert_eq!(selection.few_runs(), Some(vec![3..7, 95..96]));
+        for cell in (10..90).step_by(2) {
+            bools[cell] = true;
+        }
+        assert_eq!(Selection::from_bools(&bools).few_runs(), None);
+        assert_eq!(Selection::all(5).few_runs(), None);
     }
 }

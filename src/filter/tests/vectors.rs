@@ -1,5 +1,6 @@
 //! Tiles that libtiledb 2.30 wrote, and what they hold.
 
+use super::encoders::encode;
 use super::*;
 use crate::filter::{generic_tile, is_empty_tile};
 
@@ -375,5 +376,45 @@ fn an_encrypted_generic_tile_says_so() {
     assert!(
         error.to_string().contains("the array is encrypted"),
         "{error}"
+    );
+}
+
+#[test]
+fn chunks_that_nobody_wants_are_not_looked_at() {
+    let filters = [Filter::ByteShuffle, Filter::Zstd];
+    let chunk = |values: [u32; 4]| {
+        let bytes = values.map(u32::to_le_bytes).concat();
+        let chunk = encode(&filters, Datatype::UInt32, 4, &bytes);
+        (bytes.len(), chunk.metadata.concat(), chunk.data.concat())
+    };
+    let mut chunks = [
+        chunk([1, 2, 3, 4]),
+        chunk([5, 6, 7, 8]),
+        chunk([9, 10, 11, 12]),
+    ];
+    let damaged = chunks[0].2.len() / 2;
+    chunks[0].2[damaged] ^= 0xFF;
+    let pipeline = pipeline(&filters, &context(Datatype::UInt32, false)).unwrap();
+    let scratch = &mut Scratch::default();
+    let mut out = [0xAA; 48];
+    let tile = tile(&chunks);
+    assert!(pipeline.decode(&tile, &mut out, scratch).is_err());
+    let wanted = |bytes: std::ops::Range<usize>| {
+        assert_eq!(bytes.len(), 16);
+        bytes.contains(&20)
+    };
+    pipeline
+        .decode_wanted(&tile, &mut out, wanted, scratch)
+        .unwrap();
+    let expected = [[0; 4], [5, 6, 7, 8], [0; 4]].concat();
+    let expected: Vec<u8> = expected
+        .iter()
+        .flat_map(|v: &u32| v.to_le_bytes())
+        .collect();
+    assert_eq!(out.as_slice(), expected);
+    assert!(
+        pipeline
+            .decode_wanted(&tile, &mut out[..40], |_| false, scratch)
+            .is_err()
     );
 }

@@ -5,6 +5,7 @@
 //! And the fragment's own schema says whether there are validity tiles, which may differ from the column's nullability
 //! after the schema evolved.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -23,6 +24,9 @@ use crate::read::scratch::Scratch;
 
 /// Bytes of an offset.
 const OFFSET_BYTES: usize = 8;
+
+/// Whether any of these cells of a tile is needed.
+pub type Wanted<'a> = &'a dyn Fn(Range<usize>) -> bool;
 
 /// The filtered bytes of one tile of one field.
 #[derive(Debug, Clone)]
@@ -217,7 +221,21 @@ impl ColumnDecoder {
         var_bytes: usize,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
-        self.unfilter(tile, cells, var_bytes, scratch)
+        self.unfilter(tile, cells, var_bytes, None, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    /// As [`Self::decode_cells`] for the cells for which `wanted` holds, asked for runs of cells; the values of others may
+    /// come out as zeros.
+    pub fn decode_wanted_cells(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        wanted: Wanted<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        self.unfilter(tile, cells, var_bytes, Some(wanted), scratch)
             .context(self.role, || self.name.clone())
     }
 
@@ -237,6 +255,7 @@ impl ColumnDecoder {
         tile: &TileBytes,
         len: usize,
         var_bytes: usize,
+        wanted: Option<Wanted<'_>>,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
         let nulls = self
@@ -251,8 +270,13 @@ impl ColumnDecoder {
             (None, Some(size), None) => {
                 expect_unfiltered_bytes(&tile.values, len.saturating_mul(size))?;
                 let mut values = scratch.buffer(len.saturating_mul(size))?;
+                let wanted = |bytes: Range<usize>| {
+                    let cells = bytes.start / size.max(1)..bytes.end.div_ceil(size.max(1));
+                    wanted.is_none_or(|wanted| wanted(cells))
+                };
+                let filters = &mut scratch.filters;
                 self.values
-                    .decode(&tile.values, values.as_slice_mut(), &mut scratch.filters)?;
+                    .decode_wanted(&tile.values, values.as_slice_mut(), wanted, filters)?;
                 CellData::Fixed(values)
             }
             (None, None, _) => return Err(Error::internal("a cell's size is not known")),

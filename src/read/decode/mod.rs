@@ -12,6 +12,6 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
-pub use column::{ColumnDecoder, TileBytes};
+pub use column::{ColumnDecoder, TileBytes, Wanted};
 pub use fill::fill_array;
 pub use numbers::{cell_numbers_pipeline, decode_u64};

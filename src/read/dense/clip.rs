@@ -5,12 +5,15 @@
 //! write into dense arrays, wrote single cells: where they are is known only when their coordinates are read, so
 //! such a clip is painted later, by [`super::scattered`].
 
+use std::ops::Range;
+
 use crate::array::box_runs::BoxRuns;
 use crate::array::domain::KeyBox;
 use crate::array::fragment::TileIdx;
 use crate::array::subarray::Subarray;
 use crate::error::{Error, Result};
 use crate::read::plan::dense::{DensePlan, StoredAs};
+use crate::read::selection::Selection;
 
 /// A tile of a fragment that may supply cells of a clip.
 #[derive(Debug, Clone)]
@@ -114,6 +117,48 @@ impl Clip {
     fn runs_of(&self, dense: &DensePlan, cells: &KeyBox) -> Result<BoxRuns> {
         let grid = &dense.grid;
         BoxRuns::new(grid.extents(), grid.cell_order(), &self.tile_lo, cells)
+    }
+
+    /// The pieces of the selected rows, if they are few; `None`: the selection is to be applied to all of them.
+    pub fn narrowed(&self, selection: &Selection) -> Option<Vec<Piece>> {
+        let runs = selection.few_runs()?;
+        let mut narrowed = Vec::with_capacity(runs.len());
+        let mut pieces = self.pieces.iter();
+        let mut piece = pieces.next()?;
+        // The first row of the piece.
+        let mut row = 0;
+        for run in runs {
+            let mut start = run.start;
+            while start < run.end {
+                while row + piece.len <= start {
+                    row += piece.len;
+                    piece = pieces.next()?;
+                }
+                let end = run.end.min(row + piece.len);
+                narrowed.push(Piece {
+                    copy: piece.copy,
+                    start: piece.start + (start - row),
+                    len: end - start,
+                });
+                start = end;
+            }
+        }
+        Some(narrowed)
+    }
+
+    /// Whether one of these cells of a copy is needed for `pieces` of the clip.
+    pub fn wants(&self, pieces: &[Piece], copy: usize, cells: &Range<usize>) -> bool {
+        if self.has_scattered_copies() {
+            // Their cells come in any order.
+            let mut own = pieces.iter().filter(|p| p.copy == copy);
+            return own.any(|p| p.start < cells.end && cells.start < p.start + p.len);
+        }
+        let first = pieces.partition_point(|p| p.start + p.len <= cells.start);
+        let mut touched = pieces
+            .iter()
+            .skip(first)
+            .take_while(|p| p.start < cells.end);
+        touched.any(|p| p.copy == copy)
     }
 
     /// Whether coordinates must be read to know which copy supplies a cell.
@@ -294,5 +339,72 @@ impl Canvas {
             }
             pieces.extend(piece);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clip of these pieces, of two copies.
+    fn clip(pieces: &[(usize, usize, usize)]) -> Clip {
+        let copy = |fragment| Copy {
+            fragment,
+            tile: TileIdx(0),
+            cells: 1000,
+            written: KeyBox::new(vec![0], vec![999]),
+        };
+        let piece = |(copy, start, len): &(usize, usize, usize)| Piece {
+            copy: *copy,
+            start: *start,
+            len: *len,
+        };
+        Clip {
+            cells: KeyBox::new(vec![0], vec![999]).unwrap(),
+            tile_lo: vec![0],
+            copies: vec![copy(0), copy(1)],
+            pieces: pieces.iter().map(piece).collect(),
+            rows: pieces.iter().map(|p| p.2).sum(),
+        }
+    }
+
+    /// Copy and number of each cell.
+    fn cells(pieces: &[Piece]) -> Vec<(usize, usize)> {
+        let cells = |p: &Piece| {
+            (p.start..p.start + p.len)
+                .map(|cell| (p.copy, cell))
+                .collect::<Vec<_>>()
+        };
+        pieces.iter().flat_map(cells).collect()
+    }
+
+    #[test]
+    fn pieces_of_selected_rows() {
+        // The third piece was never written.
+        let clip = clip(&[(0, 10, 100), (1, 110, 50), (2, 160, 150), (0, 400, 200)]);
+        let all = cells(&clip.pieces);
+        for ranges in [
+            &[0..1][..],
+            &[5..10, 99..101],
+            &[95..320, 499..500],
+            &[150..151, 300..310],
+        ] {
+            let mut marks = vec![false; clip.rows];
+            ranges.iter().for_each(|r| marks[r.clone()].fill(true));
+            let narrowed = clip.narrowed(&Selection::from_bools(&marks)).unwrap();
+            let expected = all.iter().zip(&marks).filter(|(_, mark)| **mark);
+            let expected: Vec<_> = expected.map(|(cell, _)| *cell).collect();
+            assert_eq!(cells(&narrowed), expected);
+        }
+        assert!(clip.narrowed(&Selection::all(clip.rows)).is_none());
+    }
+
+    #[test]
+    fn cells_that_a_piece_needs_are_wanted() {
+        let clip = clip(&[(0, 10, 100), (1, 110, 50), (0, 400, 200)]);
+        let wants = |copy, cells| clip.wants(&clip.pieces, copy, &cells);
+        assert!(wants(0, 0..11) && wants(0, 109..300) && wants(0, 599..1000) && wants(1, 0..1000));
+        assert!(!wants(0, 0..10) && !wants(0, 110..400) && !wants(0, 600..1000));
+        assert!(!wants(1, 0..110) && !wants(1, 160..1000) && wants(1, 159..160));
     }
 }

@@ -1,28 +1,36 @@
 //! The columns of a dense clip: attributes put together from the copies that supply them, dimensions computed.
 
+use std::ops::Range;
+
 use arrow::array::{ArrayData, ArrayRef, MutableArrayData, make_array, new_null_array};
 use arrow::buffer::BooleanBuffer;
 
-use super::clip::{Clip, Copy};
+use super::clip::{Clip, Copy, Piece};
 use super::{ClipRequests, coordinates, dense_plan, fragment};
 use crate::array::box_runs::BoxRuns;
 use crate::error::{Error, Result};
+use crate::read::decode::Wanted;
 use crate::read::fetch::Fetched;
-use crate::read::fields::{TileOf, fill_column};
+use crate::read::fields::{ColumnRequest, TileOf, fill_column};
 use crate::read::rows::Columns;
 use crate::read::scratch::Scratch;
+use crate::read::selection::Selection;
 use crate::read::spec::EmptyCells;
 use crate::read::stream::ScanContext;
 
-/// The columns of a clip, in the order of its rows: attributes from the copies' tiles, dimensions computed.
+/// The columns of a clip, its selected rows in their order: attributes from the copies' tiles, dimensions computed.
 pub(super) fn decode(
     context: &ScanContext,
     clip: &Clip,
+    selection: &Selection,
     requests: &ClipRequests,
     fetched: &Fetched,
     columns: &[usize],
     scratch: &mut Scratch,
 ) -> Result<Columns> {
+    if selection.is_empty() {
+        return Ok(Columns::new());
+    }
     let table = &context.plan.spec.table;
     let decodes = requests.iter().any(|r| !r.is_empty());
     if decodes {
@@ -33,42 +41,31 @@ pub(super) fn decode(
             .cells_decoded
             .add(cells.fold(0, usize::saturating_add));
     }
+    let narrowed = clip.narrowed(selection);
+    let pieces = narrowed.as_deref().unwrap_or(&clip.pieces);
     let mut decoded = Vec::with_capacity(columns.len());
     let mut attribute = 0;
     for column in columns {
         if *column < table.dimension_count() {
-            decoded.push((
-                *column,
-                coordinates::column(context, clip, *column, scratch)?,
-            ));
+            let coordinates = coordinates::column(context, clip, *column, scratch)?;
+            decoded.push((*column, selection.apply(&coordinates)?));
             continue;
         }
         let mut sources = Vec::with_capacity(clip.copies.len());
-        for (copy, requests) in clip.copies.iter().zip(requests) {
+        for (i, (copy, requests)) in clip.copies.iter().zip(requests).enumerate() {
             let request = requests
                 .get(attribute)
                 .ok_or_else(|| Error::internal(format!("column {column} was not asked for")))?;
-            let of = TileOf {
-                table,
-                tile: copy.tile,
-                cells: copy.cells,
-            };
-            let scan = fragment(&context.plan, copy)?;
-            let array = match scan.decode(request, fetched, of, scratch) {
-                // What cannot even be unfiltered is damage, and the number of its cells may be a lie.
-                Err(e) if scan.decode_cells(request, fetched, of, scratch).is_err() => {
-                    return Err(e);
-                }
-                Err(e) => match padding_excluded(context, clip, copy)? {
-                    Some(kept) => scan.decode_kept(request, fetched, of, scratch, kept)?,
-                    None => return Err(e),
-                },
-                decoded => decoded?,
-            };
-            sources.push(array);
+            let wanted = |cells: Range<usize>| clip.wants(pieces, i, &cells);
+            sources.push(copied(
+                context, clip, copy, request, fetched, &wanted, scratch,
+            )?);
         }
         attribute += 1;
-        let array = gather(context, clip, *column, &sources)?;
+        let mut array = gather(context, clip, pieces, *column, &sources)?;
+        if narrowed.is_none() {
+            array = selection.apply(&array)?;
+        }
         context
             .metrics
             .bytes_decoded
@@ -76,6 +73,38 @@ pub(super) fn decode(
         decoded.push((*column, array));
     }
     Ok(decoded)
+}
+
+/// The cells of a copy, those that are wanted.
+fn copied(
+    context: &ScanContext,
+    clip: &Clip,
+    copy: &Copy,
+    request: &ColumnRequest,
+    fetched: &Fetched,
+    wanted: Wanted<'_>,
+    scratch: &mut Scratch,
+) -> Result<ArrayRef> {
+    let table = &context.plan.spec.table;
+    let of = TileOf {
+        table,
+        tile: copy.tile,
+        cells: copy.cells,
+    };
+    let scan = fragment(&context.plan, copy)?;
+    if !request.is_stored() {
+        return scan.decode(request, fetched, of, scratch);
+    }
+    // What cannot even be unfiltered is damage, and the number of its cells may be a lie.
+    let mut unfilter = || scan.decode_wanted_cells(request, fetched, of, wanted, scratch);
+    let refused = match scan.to_array(request.column, unfilter()?, of) {
+        Ok(array) => return Ok(array),
+        Err(e) => e,
+    };
+    let Some(kept) = padding_excluded(context, clip, copy)? else {
+        return Err(refused);
+    };
+    scan.to_array_of_kept(request.column, unfilter()?, of, kept)
 }
 
 /// The cells of a dense tile inside its fragment's box, if others are outside: what is stored there is padding, whose
@@ -117,16 +146,16 @@ fn padding_excluded(
 fn gather(
     context: &ScanContext,
     clip: &Clip,
+    pieces: &[Piece],
     column: usize,
     sources: &[ArrayRef],
 ) -> Result<ArrayRef> {
-    if let ([source], [piece]) = (sources, clip.pieces.as_slice())
+    if let ([source], [piece]) = (sources, pieces)
         && !clip.is_empty_piece(piece)
     {
         return Ok(source.slice(piece.start, piece.len));
     }
-    let longest_empty = clip
-        .pieces
+    let longest_empty = pieces
         .iter()
         .filter(|p| clip.is_empty_piece(p))
         .map(|p| p.len)
@@ -139,8 +168,9 @@ fn gather(
         data.push(empty_cells(context, column, len)?.to_data());
     }
     let with_nulls = data.iter().any(|d| d.null_count() > 0);
-    let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, clip.rows);
-    for piece in &clip.pieces {
+    let rows = pieces.iter().map(|p| p.len).sum();
+    let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, rows);
+    for piece in pieces {
         if clip.is_empty_piece(piece) {
             merged.try_extend(sources.len(), 0, piece.len)
         } else {

@@ -23,7 +23,7 @@ use super::fields::{ColumnRequest, FragmentScan};
 use super::memory::{Grant, MemoryBudget};
 use super::plan::dense::DensePlan;
 use super::plan::{ScanPlan, Units};
-use super::rows::{Columns, apply_predicate, batch};
+use super::rows::{Columns, apply_predicate, batch, keep_selected};
 use super::selection::Selection;
 use super::spec::EmptyCells;
 use super::stream::ScanContext;
@@ -34,8 +34,40 @@ use crate::read::scratch::Scratch;
 /// A clip after the first round.
 struct ClipState {
     clip: Clip,
+    /// Of the cells of the clip, those that the ranges select.
+    in_ranges: Selection,
+    /// Of these, the ones that become rows.
     selection: Selection,
     columns: Columns,
+}
+
+impl ClipState {
+    /// Adds the columns of the second round.
+    fn add(
+        &mut self,
+        context: &ScanContext,
+        requests: &ClipRequests,
+        fetched: &Fetched,
+        columns: &[usize],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let selected = keep_selected(&context.plan, &mut self.selection, &mut self.columns)?;
+        let selection = self.in_ranges.and(&selected)?;
+        let clip = &self.clip;
+        let columns = decode(
+            context, clip, &selection, requests, fetched, columns, scratch,
+        )?;
+        self.columns.extend(columns);
+        Ok(())
+    }
+}
+
+/// What the first round comes to.
+enum Decided {
+    /// All there is.
+    Rows(Vec<RecordBatch>),
+    /// Rows that lack columns.
+    Partly(Vec<ClipState>),
 }
 
 /// Reads the tiles with these indexes.
@@ -77,17 +109,20 @@ pub async fn read_unit(
     let grant = reserve(context, bytes)?;
     let storage = &spec.table.snapshot.storage;
     let fetched = list.fetch(storage, &context.metrics).await?;
-    let states = context
+    let complete = later.is_empty();
+    let decided = context
         .decode(move |context, scratch| {
-            decide(context, clips, &requests, &fetched, &first, scratch)
+            let states = decide(context, clips, &requests, &fetched, &first, scratch)?;
+            if complete || states.iter().all(|s| s.selection.is_empty()) {
+                return Ok(Decided::Rows(emit(context, &states)?));
+            }
+            Ok(Decided::Partly(states))
         })
         .await?;
-    if later.is_empty() || states.iter().all(|s| s.selection.is_empty()) {
-        let batches = context
-            .decode(move |context, _| emit(context, &states))
-            .await?;
-        return Ok((batches, Some(grant)));
-    }
+    let states = match decided {
+        Decided::Rows(batches) => return Ok((batches, Some(grant))),
+        Decided::Partly(states) => states,
+    };
 
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(states.len());
@@ -110,9 +145,7 @@ pub async fn read_unit(
             let mut states = states;
             for (state, requests) in states.iter_mut().zip(&requests) {
                 if !state.selection.is_empty() {
-                    let columns =
-                        decode(context, &state.clip, requests, &fetched, &later, scratch)?;
-                    state.columns.extend(columns);
+                    state.add(context, requests, &fetched, &later, scratch)?;
                 }
             }
             emit(context, &states)
@@ -197,11 +230,15 @@ fn decide(
         .into_iter()
         .zip(requests)
         .map(|(clip, requests)| {
-            let columns = decode(context, &clip, requests, fetched, columns, scratch)?;
-            let selection = select(context, &clip)?;
+            let in_ranges = select(context, &clip)?;
+            let columns = decode(
+                context, &clip, &in_ranges, requests, fetched, columns, scratch,
+            )?;
+            let selection = Selection::all(in_ranges.count());
             let selection = apply_predicate(context.predicate.as_deref(), selection, &columns)?;
             Ok(ClipState {
                 clip,
+                in_ranges,
                 selection,
                 columns,
             })

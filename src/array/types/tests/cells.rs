@@ -6,8 +6,10 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Date32Type, Int16Type};
+use std::sync::Arc;
 
 use super::*;
+use crate::filter::EncodedStrings;
 
 #[test]
 fn fixed_strings_keep_every_byte() {
@@ -208,4 +210,74 @@ fn lists_of_numbers_and_dates() {
     .unwrap();
     let last = bits.as_fixed_size_list().value(1);
     assert_eq!(last.as_boolean(), &BooleanArray::from(vec![true, false]));
+}
+
+fn encoded(ty: &ColumnType, cells: &[&[u8]], nulls: Option<Vec<bool>>) -> Result<ArrayRef> {
+    ty.to_array(Cells {
+        len: cells.len(),
+        data: CellData::Encoded(Arc::new(EncodedStrings::of_cells(cells))),
+        nulls: nulls.map(NullBuffer::from),
+    })
+}
+
+#[test]
+fn strings_stored_once_are_those_of_the_cells() {
+    let text = ty(Datatype::StringUtf8, CellValNum::Var);
+    let cells: [&[u8]; 6] = [
+        b"",
+        b"a rather long string",
+        b"b",
+        b"",
+        b"b",
+        b"a rather long string",
+    ];
+    let array = encoded(&text, &cells, None).unwrap();
+    let expected = cells.map(|c| std::str::from_utf8(c).unwrap());
+    assert_eq!(array.as_ref(), &StringViewArray::from(expected.to_vec()));
+    let nulls = vec![true, false, true, true, false, true];
+    let array = encoded(&text, &cells, Some(nulls.clone())).unwrap();
+    let expected = expected.iter().zip(nulls);
+    let expected = expected.map(|(cell, valid)| valid.then_some(*cell));
+    assert_eq!(array.as_ref(), &expected.collect::<StringViewArray>());
+    assert_eq!(encoded(&text, &[], None).unwrap().len(), 0);
+    let bytes = ty(Datatype::Blob, CellValNum::Var);
+    let array = encoded(&bytes, &cells, None).unwrap();
+    assert_eq!(array.as_binary_view().value(5), cells[5]);
+    let lists = ty(Datatype::UInt8, CellValNum::Var);
+    let array = encoded(&lists, &cells, None).unwrap();
+    assert_eq!(array.as_list::<i32>().value_length(5), 20);
+    let short = CellData::Encoded(Arc::new(EncodedStrings::of_cells(&cells)));
+    let (len, nulls) = (7, None);
+    assert!(
+        text.to_array(Cells {
+            len,
+            data: short,
+            nulls
+        })
+        .is_err()
+    );
+}
+
+#[test]
+fn strings_stored_once_that_are_no_text() {
+    let text = ty(Datatype::StringAscii, CellValNum::Var);
+    let cells: [&[u8]; 4] = [b"fine", b"fine", b"a\xffb", b"fine"];
+    let error = encoded(&text, &cells, None).unwrap_err();
+    assert!(
+        error.message().contains("cell 2 holds the bytes"),
+        "{error}"
+    );
+    let array = encoded(&text, &cells, Some(vec![true, true, false, true])).unwrap();
+    let fine = Some("fine");
+    assert_eq!(
+        array.as_ref(),
+        &StringViewArray::from(vec![fine, fine, None, fine])
+    );
+    let lossy = TypeOptions {
+        invalid_utf8: InvalidUtf8::Lossy,
+        ..TypeOptions::default()
+    };
+    let lossy = with(lossy, Datatype::StringAscii, CellValNum::Var);
+    let array = encoded(&lossy, &cells, None).unwrap();
+    assert_eq!(array.as_string_view().value(2), "a\u{fffd}b");
 }

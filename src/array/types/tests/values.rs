@@ -149,7 +149,7 @@ fn shapes_make_lists_and_views() {
 #[test]
 fn numbers_keep_their_bits_and_their_buffer() {
     let data = bytes(&i64s(&[i64::MIN, -1, i64::MAX]));
-    let address = data.as_ptr();
+    let address = data.as_slice().as_ptr();
     let array = ty(Datatype::Int64, ONE)
         .to_array(Cells {
             len: 3,
