@@ -192,7 +192,7 @@ async fn filters() -> Result<(), Failed> {
             assert!(read_files(&files, sql).await? > 0);
         }
     }
-    // A compressor nobody knows, a coordinate, and bitsort, which leaves nothing readable.
+    // A compressor nobody knows, a coordinate, and bitsort where it cannot be.
     let files = forged("condition", 2, 42);
     refused(
         "zstd",
@@ -207,10 +207,13 @@ async fn filters() -> Result<(), Failed> {
         &words,
     )?;
     let files = forged("wind", 9, 17);
-    let words = ["filter bitsort", "attribute wind", "moves the cells"];
+    let words = [
+        "filter bitsort beside dimensions of strings",
+        "attribute wind",
+    ];
     refused(
         "bitsort",
-        read_files(&files, "SELECT note FROM t").await,
+        read_files(&files, "SELECT wind FROM t").await,
         &words,
     )?;
 

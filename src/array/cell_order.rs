@@ -159,6 +159,24 @@ impl GlobalOrder {
         self.compare(|dim| (key(a, dim), key(b, dim)))
     }
 
+    /// Appends the numbers by which libtiledb up to 2.14 sorted a cell in writing, as many for every cell; all dimensions
+    /// are of fixed size. Their lexicographic order is the global order, but that cells with the same Hilbert value, the
+    /// first number, come by their last dimension.
+    pub fn written_key(&self, cell: &[u64], out: &mut Vec<u64>) {
+        match &self.hilbert {
+            Some(hilbert) => {
+                let coordinates = cell.iter().map(|key| Coordinate::Key(*key));
+                out.push(hilbert.value(coordinates, &mut Vec::with_capacity(cell.len())));
+            }
+            None => {
+                let tiles = self.tilings.iter().zip(cell);
+                let tiles = tiles.map(|(tiling, key)| tiling.index(*key));
+                extend_in(self.tile_order, tiles, out);
+            }
+        }
+        extend_in(self.cell_order, cell.iter().copied(), out);
+    }
+
     /// Compares the space tiles of two cells.
     pub fn compare_tiles<'a>(
         &self,
@@ -185,6 +203,14 @@ impl GlobalOrder {
             a.compare(&b)
         };
         first_difference(&mut (0..self.tilings.len()).map(compare), self.cell_order)
+    }
+}
+
+/// The numbers of the dimensions, that which counts most first.
+fn extend_in(layout: Layout, numbers: impl DoubleEndedIterator<Item = u64>, out: &mut Vec<u64>) {
+    match layout {
+        Layout::RowMajor => out.extend(numbers),
+        _ => out.extend(numbers.rev()),
     }
 }
 

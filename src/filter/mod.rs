@@ -10,6 +10,7 @@
 mod aes_256_gcm;
 mod bit_width_reduction;
 mod bitshuffle;
+mod bitsort;
 mod byteshuffle;
 mod bzip2;
 mod checksum;
@@ -38,6 +39,7 @@ mod zstd;
 #[cfg(test)]
 mod tests;
 
+pub use bitsort::restore_order;
 pub use chunk::{expect_unfiltered_bytes, is_empty_tile};
 pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use generic_tile::GenericTile;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::aes_256_gcm;
+use super::bitsort;
 use super::chunk::{Chunk, Chunks};
 use super::compression::{self, Bounds, Target};
 use super::encryption_key::EncryptionKey;
@@ -16,6 +17,7 @@ use super::parts::take_front;
 use super::scratch::{Buffer, Scratch};
 use super::stage::Stage;
 use super::strings::{Amount, EncodedStrings, StringForm, decode_chunk};
+use super::word::Width;
 use crate::error::{Error, Result, ResultExt};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
@@ -81,6 +83,8 @@ struct State<'a> {
     metadata: Held<'a>,
     /// Bytes of the metadata that filters have taken.
     taken: usize,
+    /// Where the value of each cell is stored, if a filter sorted them.
+    order: Option<&'a [u32]>,
 }
 
 impl<'a> State<'a> {
@@ -89,12 +93,25 @@ impl<'a> State<'a> {
             data: Held::Borrowed(chunk.data),
             metadata: Held::Borrowed(chunk.metadata),
             taken: 0,
+            order: None,
         }
     }
 
     fn metadata(&self) -> Cursor<'_> {
         let rest = self.metadata.bytes().get(self.taken..);
         Cursor::new(rest.unwrap_or_default(), "chunk metadata")
+    }
+
+    fn unsort(&mut self, width: Width, out: &mut [u8]) -> Result<()> {
+        let order = self.order.ok_or_else(|| {
+            Error::unsupported(
+                "filter bitsort can only be undone in an attribute, by the coordinates of its cells",
+            )
+        })?;
+        let mut metadata = self.metadata();
+        bitsort::decode_into(width, order, &mut metadata, self.data.bytes(), out)?;
+        self.taken += metadata.position();
+        Ok(())
     }
 
     fn replace_data(&mut self, buffer: Buffer, scratch: &mut Scratch) {
@@ -121,6 +138,11 @@ impl<'a> State<'a> {
                 let len = transform.output_bytes(&metadata, input)?;
                 transform.decode_into(&mut metadata, input, buffer.extend(len))?;
                 self.taken += metadata.position();
+                self.replace_data(buffer, scratch);
+            }
+            Stage::Sorted(width) => {
+                let mut buffer = scratch.take();
+                self.unsort(*width, buffer.extend(self.data.bytes().len()))?;
                 self.replace_data(buffer, scratch);
             }
             Stage::Compressed(codec) => {
@@ -169,6 +191,7 @@ impl<'a> State<'a> {
                 self.taken += metadata.position();
                 Ok(())
             }
+            Stage::Sorted(width) => self.unsort(*width, out),
             Stage::Compressed(codec) => {
                 let mut restored = scratch.take();
                 compression::decode(
@@ -298,13 +321,36 @@ impl Pipeline {
             let start = expected - rest.len();
             let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
             if wanted(start..start + out.len()) {
-                self.decode_chunk(&chunk, out, scratch)
+                self.decode_chunk(State::new(&chunk), out, scratch)
                     .context("chunk", || index)?;
             } else {
                 out.fill(0);
             }
         }
         expect_complete(expected, rest.len())
+    }
+
+    /// As [`Pipeline::decode`], where bitsort is among the filters: `order` says where the value of each cell is stored.
+    pub fn decode_in_order(
+        &self,
+        filtered: &[u8],
+        order: &[u32],
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let mut chunks = Chunks::new(filtered)?;
+        let count = chunks.left();
+        let (Some(chunk), 1) = (chunks.next(), count) else {
+            return Err(Error::corrupt(format!(
+                "bitsort: the tile has {count} chunks, expected 1"
+            )));
+        };
+        let chunk = chunk?;
+        let state = State {
+            order: Some(order),
+            ..State::new(&chunk)
+        };
+        self.decode_chunk(state, out, scratch)
     }
 
     /// Unfilters the chunks that hold the `out.len()` bytes behind the first `skip` bytes of a tile, and no others. These
@@ -331,7 +377,7 @@ impl Pipeline {
                 break;
             }
             let out = take_front(&mut rest, chunk.original_bytes, "chunks")?;
-            self.decode_chunk(&chunk, out, scratch)
+            self.decode_chunk(State::new(&chunk), out, scratch)
                 .context("chunk", || index)?;
         }
         expect_complete(expected, rest.len())
@@ -417,13 +463,17 @@ impl Pipeline {
         stages.try_for_each(|stage| state.undo(stage, bounds, scratch))
     }
 
-    fn decode_chunk(&self, chunk: &Chunk<'_>, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+    fn decode_chunk(
+        &self,
+        mut state: State<'_>,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         // Writers put chunks of no bytes through filters that cannot read back what they wrote for them.
         if out.is_empty() {
             return Ok(());
         }
         let bounds = Bounds::of_chunk(out.len(), self.stages.len());
-        let mut state = State::new(chunk);
         let changes_data = |stage: &Stage| !matches!(stage, Stage::Checked(_));
         let last = self.stages.iter().position(changes_data);
         let (checks, stages) = self.stages.split_at(last.unwrap_or(self.stages.len()));
@@ -433,8 +483,8 @@ impl Pipeline {
             }
             state.undo_into(last, out, bounds, scratch)?;
         } else {
-            expect_size(out.len(), chunk.data.len())?;
-            out.copy_from_slice(chunk.data);
+            expect_size(out.len(), state.data.bytes().len())?;
+            out.copy_from_slice(state.data.bytes());
         }
         for stage in checks.iter().rev() {
             if let Stage::Checked(check) = stage {

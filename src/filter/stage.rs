@@ -39,6 +39,8 @@ pub(super) enum Stage {
     Encrypted(Arc<EncryptionKey>),
     /// Replaces the data and takes its own metadata off the front.
     Transformed(Transform),
+    /// Puts the data into an order that it is told, and takes its own metadata off the front.
+    Sorted(Width),
     /// Leaves the data alone and takes its own metadata off the front.
     Checked(Check),
 }
@@ -134,8 +136,9 @@ impl Stage {
                 let key = key.ok_or_else(|| Error::encryption(NO_KEY))?;
                 return Ok(Some(Self::Encrypted(Arc::clone(key))));
             }
+            Filter::Bitsort => return Ok(Some(Self::Sorted(width))),
             Filter::WebP(Some(format)) => return transform(Transform::WebP(format)),
-            Filter::WebP(None) | Filter::Bitsort | Filter::Unknown(_) => {
+            Filter::WebP(None) | Filter::Unknown(_) => {
                 return Err(Error::unsupported(format!(
                     "filter {filter} cannot be read by this release"
                 )));

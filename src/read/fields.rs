@@ -10,15 +10,14 @@ use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use tokio::sync::OnceCell;
 
-use super::decode::{ColumnDecoder, Wanted, cell_numbers_pipeline, decode_u64, fill_array};
+use super::decode::{ColumnDecoder, Twins, Wanted, cell_numbers_pipeline, decode_u64, fill_array};
 use super::deletes::FragmentDeletes;
 use super::fetch::{FetchList, Fetched, TileTicket};
+use super::moved::MovedTile;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
 use crate::array::types::{Cells, ColumnType};
 use crate::error::{Error, Result, ResultExt};
-use crate::format::filter_list::Filter;
-use crate::format::schema::Attribute;
 use crate::read::scratch::Scratch;
 use crate::storage::Storage;
 
@@ -57,6 +56,8 @@ pub struct FragmentTiles {
     columns: Vec<Option<FieldTiles>>,
     timestamps: Option<FieldTiles>,
     delete_times: Option<FieldTiles>,
+    /// Of all dimensions, where a column needs them to find its cells.
+    coordinates: Vec<FieldTiles>,
 }
 
 impl FragmentTiles {
@@ -84,7 +85,6 @@ impl FragmentScan {
         needed: &[bool],
         needs_timestamps: bool,
     ) -> Result<Self> {
-        check_order(&fragment).map_err(|e| e.with("fragment", &fragment.name.name))?;
         let columns = needed
             .iter()
             .enumerate()
@@ -201,6 +201,10 @@ impl FragmentScan {
         if self.deletes.needs_delete_times() {
             fields.push(FragmentField::DeleteTimestamps);
         }
+        if self.decoders().any(|decoder| decoder.bitsort().is_some()) {
+            let dimensions = 0..self.fragment.schema.dimensions.len();
+            fields.extend(dimensions.map(FragmentField::Dimension));
+        }
         let mut loaded = self
             .fragment
             .field_tiles(storage, &fields)
@@ -219,20 +223,31 @@ impl FragmentScan {
             columns,
             timestamps: next_if(self.needs_timestamps),
             delete_times: next_if(self.deletes.needs_delete_times()),
+            coordinates: loaded.collect(),
         })
     }
-}
 
-/// Other filters that cannot be read are the matter of their own column. Bitsort is not: it moves the coordinates along
-/// with the values of its attribute, so that those of all other attributes no longer belong to them.
-fn check_order(fragment: &Fragment) -> Result<()> {
-    let sorted = |a: &&Attribute| a.filters.contains(|f| *f == Filter::Bitsort);
-    match fragment.schema.attributes.iter().find(sorted) {
-        None => Ok(()),
-        Some(attribute) => Err(Error::unsupported(
-            "filter bitsort cannot be read by this release, and it moves the cells of all columns",
-        )
-        .with("attribute", &attribute.name)),
+    /// Of the stored fields among the columns.
+    fn decoders(&self) -> impl Iterator<Item = &ColumnDecoder> {
+        let sources = self.columns.iter().flatten();
+        sources.filter_map(|source| match source {
+            ColumnSource::Stored { decoder, .. } => Some(decoder.as_ref()),
+            ColumnSource::Fill => None,
+        })
+    }
+
+    /// Which cells cannot be told apart where bitsort moved them.
+    fn twins(&self) -> Twins {
+        let moved = |decoder: &ColumnDecoder| decoder.bitsort().is_some();
+        let times = self.needs_timestamps || self.deletes.needs_delete_times();
+        let name = &self.fragment.name;
+        if !times && self.decoders().all(moved) {
+            Twins::Harmless
+        } else if name.t1 == name.t2 && !self.fragment.footer.has_timestamps {
+            Twins::SameCoordinates
+        } else {
+            Twins::SameHilbertValue
+        }
     }
 }
 
@@ -273,12 +288,14 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
 }
 
 /// The tiles of one column that were asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ColumnRequest {
     /// The table column.
     pub column: usize,
     /// Where its bytes will be, and the unfiltered size of its var-sized data; `None` for fill values.
     stored: Option<(TileTicket, usize)>,
+    /// How to find its cells, if bitsort moved them.
+    moved: Option<Arc<MovedTile>>,
 }
 
 /// What decoding needs besides the bytes.
@@ -300,24 +317,37 @@ impl ColumnRequest {
 }
 
 impl FragmentScan {
-    /// Asks for the tile of a column.
+    /// Asks for a tile of some columns.
     pub fn ask(
         &self,
         tiles: &FragmentTiles,
-        column: usize,
+        columns: &[usize],
         tile: TileIdx,
         list: &mut FetchList,
-    ) -> Result<ColumnRequest> {
-        let stored = match self.source(column)? {
-            ColumnSource::Fill => None,
-            ColumnSource::Stored { .. } => {
-                let field = tiles.column(column).ok_or_else(|| {
+    ) -> Result<Vec<ColumnRequest>> {
+        let mut requests = Vec::with_capacity(columns.len());
+        let mut moved = None;
+        for column in columns {
+            let mut request = ColumnRequest {
+                column: *column,
+                stored: None,
+                moved: None,
+            };
+            if let ColumnSource::Stored { decoder, .. } = self.source(*column)? {
+                let field = tiles.column(*column).ok_or_else(|| {
                     Error::internal(format!("the tiles of column {column} were not loaded"))
                 })?;
-                Some((list.tile(field, tile)?, field.var_bytes(tile)?))
+                request.stored = Some((list.tile(field, tile)?, field.var_bytes(tile)?));
+                if decoder.bitsort().is_some() {
+                    if moved.is_none() {
+                        moved = Some(Arc::new(MovedTile::ask(&tiles.coordinates, tile, list)?));
+                    }
+                    request.moved.clone_from(&moved);
+                }
             }
-        };
-        Ok(ColumnRequest { column, stored })
+            requests.push(request);
+        }
+        Ok(requests)
     }
 
     /// About how many bytes the decoded tile will take.
@@ -339,9 +369,9 @@ impl FragmentScan {
         scratch: &mut Scratch,
     ) -> Result<ArrayRef> {
         match (self.source(request.column)?, request.stored) {
-            (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) => decoder
-                .decode(&fetched.tile(ticket)?, of.cells, var_bytes, scratch)
-                .map_err(|e| self.locate(e, of.tile)),
+            (ColumnSource::Stored { decoder, .. }, Some(_)) => self
+                .decode_cells(request, fetched, of, scratch)
+                .and_then(|cells| decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))),
             _ => fill_column(of.table, request.column, of.cells),
         }
     }
@@ -354,12 +384,7 @@ impl FragmentScan {
         of: TileOf<'_>,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
-        match (self.source(request.column)?, request.stored) {
-            (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) => decoder
-                .decode_cells(&fetched.tile(ticket)?, of.cells, var_bytes, scratch)
-                .map_err(|e| self.locate(e, of.tile)),
-            _ => Err(Error::internal("a dimension has no tiles")),
-        }
+        self.unfilter(request, fetched, of, None, scratch)
     }
 
     /// As [`Self::decode_cells`] for the cells for which `wanted` holds; the values of others may come out as zeros.
@@ -371,15 +396,33 @@ impl FragmentScan {
         wanted: Wanted<'_>,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
-        match (self.source(request.column)?, request.stored) {
-            (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) => {
-                let tile = fetched.tile(ticket)?;
-                decoder
-                    .decode_wanted_cells(&tile, of.cells, var_bytes, wanted, scratch)
-                    .map_err(|e| self.locate(e, of.tile))
+        self.unfilter(request, fetched, of, Some(wanted), scratch)
+    }
+
+    fn unfilter(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        wanted: Option<Wanted<'_>>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) =
+            (self.source(request.column)?, request.stored)
+        else {
+            return Err(Error::internal("fill values are no cells"));
+        };
+        let tile = fetched.tile(ticket)?;
+        let cells = match (request.moved.as_ref().zip(decoder.bitsort()), wanted) {
+            (Some((moved, bitsort)), _) => moved
+                .order(bitsort, fetched, of.cells, self.twins())
+                .and_then(|order| decoder.decode_moved(&tile, order, scratch)),
+            (None, None) => decoder.decode_cells(&tile, of.cells, var_bytes, scratch),
+            (None, Some(wanted)) => {
+                decoder.decode_wanted_cells(&tile, of.cells, var_bytes, wanted, scratch)
             }
-            _ => Err(Error::internal("fill values are no cells")),
-        }
+        };
+        cells.map_err(|e| self.locate(e, of.tile))
     }
 
     /// What [`Self::decode_cells`] gave, as Arrow.

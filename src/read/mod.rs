@@ -15,6 +15,7 @@ pub mod fetch;
 pub mod fields;
 pub mod memory;
 pub mod metrics;
+mod moved;
 pub mod plan;
 mod rows;
 pub mod scratch;

@@ -186,11 +186,6 @@ impl UnitReader<'_> {
                 looked_at.push(*column);
             }
         }
-        let rest = columns
-            .iter()
-            .copied()
-            .filter(|c| !looked_at.contains(c))
-            .collect::<Vec<_>>();
         // What is read anyway serves the second round, too.
         let projected = |c: &usize| self.context.plan.spec.projection.contains(c);
         let wanted = looked_at
@@ -198,6 +193,11 @@ impl UnitReader<'_> {
             .copied()
             .filter(|c| columns.contains(c) || projected(c))
             .collect();
+        let fields = looked_at.len();
+        let rest = columns.iter().filter(|c| !looked_at.contains(c));
+        let all = looked_at.iter().chain(rest).copied().collect::<Vec<_>>();
+        let mut asked = self.ask(tile, &all, list).await?;
+        let columns = asked.split_off(fields);
         let partly = scan.fragment.visibility == Visibility::ByCell;
         let tiles = scan
             .tiles(&self.context.plan.spec.table.snapshot.storage)
@@ -213,8 +213,8 @@ impl UnitReader<'_> {
             coordinates,
             timestamps,
             delete_times: scan.ask_delete_times(tiles, tile.tile, list)?,
-            looked_at: self.ask(tile, &looked_at, list).await?,
-            columns: self.ask(tile, &rest, list).await?,
+            looked_at: asked,
+            columns,
             wanted,
         })
     }
@@ -229,10 +229,7 @@ impl UnitReader<'_> {
         let tiles = scan
             .tiles(&self.context.plan.spec.table.snapshot.storage)
             .await?;
-        columns
-            .iter()
-            .map(|column| scan.ask(tiles, *column, tile.tile, list))
-            .collect()
+        scan.ask(tiles, columns, tile.tile, list)
     }
 
     /// Of `columns`, those that the first round does not bring.

@@ -87,6 +87,20 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn written_keys_are_in_global_order(
+        a in [0u64..9, 0u64..9], b in [0u64..9, 0u64..9], tile_col: bool, cell_col: bool
+    ) {
+        let pick = |col| if col { COL } else { ROW };
+        let order = order(pick(tile_col), pick(cell_col));
+        let (mut key_a, mut key_b) = (Vec::new(), Vec::new());
+        order.written_key(&a, &mut key_a);
+        order.written_key(&b, &mut key_b);
+        prop_assert_eq!(key_a.cmp(&key_b), order.compare_keys(&a, &b));
+    }
+}
+
 /// A fixed-size dimension; the bytes are `from`'s.
 fn dimension(
     datatype: Datatype,

@@ -314,7 +314,6 @@ fn empty_chunks_and_tiles_hold_nothing() {
 #[test]
 fn filters_that_cannot_be_read_are_named() {
     for (filter, name) in [
-        (Filter::Bitsort, "filter bitsort cannot be read"),
         (Filter::Unknown(42), "filter unknown (42) cannot be read"),
         (Filter::WebP(None), "filter webp cannot be read"),
     ] {
@@ -323,6 +322,32 @@ fn filters_that_cannot_be_read_are_named() {
         assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
         assert!(error.to_string().contains(name), "{error}");
     }
+}
+
+#[test]
+fn bitsort_is_undone_by_the_order_it_is_told() {
+    let uint16 = context(Datatype::UInt16, false);
+    let filters = [Filter::Xor, Filter::Bitsort];
+    // 7, 5, 6 are 7, 2, 3 under XOR, then sorted.
+    let metadata = hex("01000000 06000000 01000000 06000000");
+    let stored = tile(&[(6, metadata, hex("0200 0300 0700"))]);
+    let compiled = pipeline(&filters, &uint16).unwrap();
+    let in_order = |stored: &[u8], order: &[u32]| {
+        let mut out = [0; 6];
+        let scratch = &mut Scratch::default();
+        let done = compiled.decode_in_order(stored, order, &mut out, scratch);
+        done.map(|()| out)
+    };
+    assert_eq!(in_order(&stored, &[2, 0, 1]).unwrap(), [7, 0, 5, 0, 6, 0]);
+    for wrong in [&[0, 1][..], &[0, 1, 3], &[0, 1, 2, 0], &[]] {
+        assert!(in_order(&stored, wrong).is_err());
+    }
+    for len in 0..stored.len() {
+        assert!(in_order(&stored[..len], &[2, 0, 1]).is_err());
+    }
+    let untold = decode(&filters, &uint16, &stored, 6).unwrap_err();
+    assert_eq!(untold.kind(), crate::error::ErrorKind::Unsupported);
+    assert!(untold.to_string().contains("bitsort"), "{untold}");
 }
 
 /// A generic tile around `filtered` with the pipeline `filters`.

@@ -12,10 +12,14 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 
+use super::bitsort::{Bitsort, CellOrder};
 use super::coords::CoordsTile;
+use crate::array::fragment::FragmentField;
 use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes, is_empty_tile};
+use crate::filter::{
+    EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes, is_empty_tile, restore_order,
+};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
@@ -51,6 +55,8 @@ pub struct ColumnDecoder {
     values_with_offsets: Option<Pipeline>,
     /// Where coordinates of all dimensions share a tile.
     coords: Option<CoordsTile>,
+    /// Where a filter of an attribute moved the cells of this field.
+    bitsort: Option<Bitsort>,
     /// Of variable-sized fields.
     offsets: Option<Pipeline>,
     /// Of fields that are nullable in the fragment's schema.
@@ -76,6 +82,7 @@ impl ColumnDecoder {
             dimension,
             schema.dimensions.len(),
         );
+        let moved = FragmentField::Dimension(dimension);
         let field = Stored {
             role: "dimension",
             name: &field.name,
@@ -87,9 +94,10 @@ impl ColumnDecoder {
             },
             nullable: false,
             coords,
+            bitsort: Bitsort::moving(moved, schema)?,
         };
-        Self::new(schema, &field, fragment_version, ty, key)
-            .context(field.role, || field.name.to_owned())
+        let (role, name) = (field.role, field.name);
+        Self::new(schema, field, fragment_version, ty, key).context(role, || name.to_owned())
     }
 
     /// A decoder for an attribute of the fragment's schema, read as the column type of the array's schema.
@@ -112,14 +120,15 @@ impl ColumnDecoder {
             filters: &field.filters,
             nullable: field.nullable,
             coords: None,
+            bitsort: Bitsort::moving(FragmentField::Attribute(attribute), schema)?,
         };
-        Self::new(schema, &field, fragment_version, ty, key)
-            .context(field.role, || field.name.to_owned())
+        let (role, name) = (field.role, field.name);
+        Self::new(schema, field, fragment_version, ty, key).context(role, || name.to_owned())
     }
 
     fn new(
         schema: &ArraySchema,
-        field: &Stored<'_>,
+        field: Stored<'_>,
         fragment_version: FormatVersion,
         ty: &ColumnType,
         key: Option<&Arc<EncryptionKey>>,
@@ -173,6 +182,7 @@ impl ColumnDecoder {
                 key,
             )?,
             coords: field.coords,
+            bitsort: field.bitsort,
             offsets: cell_bytes
                 .is_none()
                 .then(|| {
@@ -239,15 +249,62 @@ impl ColumnDecoder {
             .context(self.role, || self.name.clone())
     }
 
+    /// How bitsort moved the cells of the field, if it did: then its tiles are decoded by their order.
+    pub fn bitsort(&self) -> Option<&Bitsort> {
+        self.bitsort.as_ref()
+    }
+
+    /// As [`Self::decode_cells`], for a field whose cells bitsort moved.
+    pub fn decode_moved(
+        &self,
+        tile: &TileBytes,
+        order: &CellOrder,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let size = self.ty.cell_bytes();
+        let size = size.ok_or_else(|| Error::internal("a cell's size is not known"))?;
+        self.restore(&tile.values, order, size, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    fn restore(
+        &self,
+        stored: &[u8],
+        order: &CellOrder,
+        size: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let len = order.places().len();
+        let bytes = len.saturating_mul(size);
+        let mut values = scratch.buffer(bytes)?;
+        if self.bitsort.as_ref().is_some_and(Bitsort::is_bare) {
+            restore_order(size, order.places(), stored, values.as_slice_mut())?;
+        } else {
+            expect_unfiltered_bytes(stored, bytes)?;
+            let filters = &mut scratch.filters;
+            self.values
+                .decode_in_order(stored, order.places(), values.as_slice_mut(), filters)?;
+        }
+        order.check_twins(values.as_slice(), size)?;
+        Ok(Cells {
+            len,
+            data: CellData::Fixed(values),
+            nulls: None,
+        })
+    }
+
     /// About how many bytes [`Self::decode`] will need, for asking before decoding.
     pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
         let extra = match (self.coords, self.ty.cell_bytes()) {
             (Some(coords), Some(size)) => coords.extra_bytes(cells, size),
             _ => 0,
         };
+        let order = self.bitsort.as_ref();
+        let order = order.map_or(0, |bitsort| bitsort.order_bytes(cells));
         self.ty
             .decoded_bytes(cells, var_bytes)
             .saturating_add(extra)
+            .saturating_add(order)
     }
 
     fn unfilter(
@@ -357,4 +414,5 @@ struct Stored<'a> {
     filters: &'a FilterList,
     nullable: bool,
     coords: Option<CoordsTile>,
+    bitsort: Option<Bitsort>,
 }

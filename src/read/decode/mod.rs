@@ -4,6 +4,7 @@
 //! bytes is [`ColumnType`](crate::array::types::ColumnType)'s business. A decoder is made once per field and
 //! fragment, because pipelines depend on the fragment's own schema and version.
 
+mod bitsort;
 mod column;
 mod coords;
 mod fill;
@@ -12,6 +13,7 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
+pub use bitsort::{Bitsort, CellOrder, Twins};
 pub use column::{ColumnDecoder, TileBytes, Wanted};
 pub use fill::fill_array;
 pub use numbers::{cell_numbers_pipeline, decode_u64};

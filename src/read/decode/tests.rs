@@ -20,7 +20,7 @@ use crate::read::scratch::Scratch;
 const VERSION: FormatVersion = FormatVersion::known(22);
 
 /// An unfiltered tile, in chunks.
-fn tile(chunks: &[&[u8]]) -> Bytes {
+pub(super) fn tile(chunks: &[&[u8]]) -> Bytes {
     let mut bytes = u64::try_from(chunks.len()).unwrap().to_le_bytes().to_vec();
     for chunk in chunks {
         let len = u32::try_from(chunk.len()).unwrap().to_le_bytes();
@@ -37,7 +37,7 @@ fn offsets(starts: &[u64]) -> Bytes {
         .collect::<Vec<u8>>()])
 }
 
-fn attribute(datatype: Datatype, cell_val_num: CellValNum, nullable: bool) -> Attribute {
+pub(super) fn attribute(datatype: Datatype, cell_val_num: CellValNum, nullable: bool) -> Attribute {
     Attribute {
         name: "a".into(),
         datatype,
@@ -51,7 +51,7 @@ fn attribute(datatype: Datatype, cell_val_num: CellValNum, nullable: bool) -> At
     }
 }
 
-fn schema(attribute: &Attribute) -> ArraySchema {
+pub(super) fn schema(attribute: &Attribute) -> ArraySchema {
     ArraySchema {
         version: VERSION,
         array_type: ArrayType::Sparse,
@@ -77,7 +77,7 @@ fn schema(attribute: &Attribute) -> ArraySchema {
     }
 }
 
-fn column_type(attribute: &Attribute) -> ColumnType {
+pub(super) fn column_type(attribute: &Attribute) -> ColumnType {
     ColumnType::of_attribute(attribute, None, &TypeOptions::default()).unwrap()
 }
 

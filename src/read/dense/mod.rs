@@ -179,18 +179,14 @@ async fn ask(
     list: &mut FetchList,
 ) -> Result<ClipRequests> {
     let spec = &context.plan.spec;
+    let attributes = columns.iter().copied();
+    let attributes = attributes.filter(|c| *c >= spec.table.dimension_count());
+    let attributes = attributes.collect::<Vec<_>>();
     let mut requests = Vec::with_capacity(clip.copies.len());
     for copy in &clip.copies {
         let scan = fragment(&context.plan, copy)?;
         let tiles = scan.tiles(&spec.table.snapshot.storage).await?;
-        let attributes = columns
-            .iter()
-            .filter(|c| **c >= spec.table.dimension_count());
-        requests.push(
-            attributes
-                .map(|column| scan.ask(tiles, *column, copy.tile, list))
-                .collect::<Result<Vec<_>>>()?,
-        );
+        requests.push(scan.ask(tiles, &attributes, copy.tile, list)?);
     }
     Ok(requests)
 }

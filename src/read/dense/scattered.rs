@@ -37,14 +37,13 @@ pub(super) async fn place(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Resul
         }
         let scan = fragment(&context.plan, copy)?;
         let tiles = scan.tiles(storage).await?;
-        let mut asked = Vec::with_capacity(table.dimension_count());
-        for d in 0..table.dimension_count() {
-            let request = scan.ask(tiles, d, copy.tile, &mut list)?;
+        let dimensions = (0..table.dimension_count()).collect::<Vec<_>>();
+        let asked = scan.ask(tiles, &dimensions, copy.tile, &mut list)?;
+        for request in &asked {
             // The stored values, and the keys made of them.
             bytes = bytes
-                .saturating_add(scan.decoded_bytes(&request, copy.cells)?)
+                .saturating_add(scan.decoded_bytes(request, copy.cells)?)
                 .saturating_add(copy.cells.saturating_mul(8));
-            asked.push(request);
         }
         requests.insert(key, (copy.cells, asked));
     }
