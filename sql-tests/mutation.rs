@@ -24,7 +24,8 @@ use crate::trial;
 use crate::workshop::{Files, plain_tile};
 
 /// Diverse ones: dense and sparse, fixed and var-sized, NULLs, strings, enumerations, evolution, consolidation.
-const ARRAYS: [&str; 22] = [
+const ARRAYS: [&str; 23] = [
+    "old/v17_bitsort_columns",
     "delete_consolidated_twice",
     "delete_trees_overwritten",
     "dense_overlapping",

@@ -28,7 +28,7 @@ TYPE_NAMES = {code: name for name, (code, _, _) in TYPES.items()}
 
 FILTERS = {
     "none": 0, "gzip": 1, "zstd": 2, "lz4": 3, "rle": 4, "bzip2": 5, "double_delta": 6, "bit_width": 7, "bitshuffle": 8,
-    "byteshuffle": 9, "positive_delta": 10, "md5": 12, "sha256": 13, "dictionary": 14, "float_scale": 15, "xor": 16, "webp": 18, "delta": 19,
+    "byteshuffle": 9, "positive_delta": 10, "md5": 12, "sha256": 13, "dictionary": 14, "float_scale": 15, "xor": 16, "bitsort": 17, "webp": 18, "delta": 19,
 }
 # option -> (code, ctypes type)
 OPTIONS = {
