@@ -384,10 +384,10 @@ mod tests {
         let clip = clip(&[(0, 10, 100), (1, 110, 50), (2, 160, 150), (0, 400, 200)]);
         let all = cells(&clip.pieces);
         for ranges in [
-            &[0..1][..],
-            &[5..10, 99..101],
-            &[95..320, 499..500],
-            &[150..151, 300..310],
+            [0..1, 1..2],
+            [5..10, 99..101],
+            [95..320, 499..500],
+            [150..151, 300..310],
         ] {
             let mut marks = vec![false; clip.rows];
             ranges.iter().for_each(|r| marks[r.clone()].fill(true));
