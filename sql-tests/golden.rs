@@ -81,7 +81,7 @@ async fn check(folder: &Path, entry: &Value) -> Result<(), Failed> {
 }
 
 /// The table options that an entry of the manifest, or a variant of one, names.
-fn options(entry: &Value) -> Vec<(String, String)> {
+pub fn options(entry: &Value) -> Vec<(String, String)> {
     let options = entry["options"].as_object().into_iter().flatten();
     options
         .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))

@@ -1,7 +1,9 @@
 //! The tests that look at arrays from the outside, each by its own name.
 //!
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
-//! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>` picks some.
+//! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
+//! answer is what the cells say. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
+//! picks some.
 
 #![allow(
     missing_docs,
@@ -15,6 +17,7 @@
     reason = "a test stops at the first surprise, and nobody links against it"
 )]
 
+mod aggregates;
 mod bad_deletes;
 mod bad_files;
 mod bad_input;
@@ -69,6 +72,7 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(golden::trials());
     trials.extend(slt::trials());
+    trials.extend(aggregates::trials());
     trials.extend(bad_deletes::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());

@@ -18,6 +18,7 @@ use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
 use crate::array::types::{Cells, ColumnType};
 use crate::error::{Error, Result, ResultExt};
+use crate::format::fragment::rtree::Mbrs;
 use crate::read::scratch::Scratch;
 use crate::storage::Storage;
 
@@ -40,6 +41,8 @@ pub enum ColumnSource {
 pub struct FragmentScan {
     /// The fragment.
     pub fragment: Arc<Fragment>,
+    /// The MBRs of its tiles, where planning looked at them.
+    pub mbrs: Option<Arc<Mbrs>>,
     /// One source per table column the scan may need; `None` for the others. Behind them, fields that deletes look at
     /// but that no column shows.
     columns: Vec<Option<ColumnSource>>,
@@ -94,12 +97,22 @@ impl FragmentScan {
         let needs_timestamps = needs_timestamps && fragment.footer.has_timestamps;
         Ok(Self {
             fragment,
+            mbrs: None,
             columns,
             needs_timestamps,
             deletes: FragmentDeletes::default(),
             delete_columns: Vec::new(),
             tiles: OnceCell::new(),
         })
+    }
+
+    /// With the MBRs of its tiles.
+    #[must_use]
+    pub fn with_mbrs(self, mbrs: Arc<Mbrs>) -> Self {
+        Self {
+            mbrs: Some(mbrs),
+            ..self
+        }
     }
 
     /// Prepares for the deletes that concern the fragment, and the columns they look at.

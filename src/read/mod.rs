@@ -23,6 +23,7 @@ pub mod selection;
 pub mod sparse;
 pub mod spec;
 pub mod stream;
+pub mod summary;
 pub mod tile_memory;
 pub mod units;
 pub mod visibility;

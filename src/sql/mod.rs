@@ -4,6 +4,7 @@
 //! table [`functions`]. [`TileDbTable`] is the provider; [`source`] the scan operator; [`ranges`] turns predicates into
 //! subarrays; `labels` adds dimension labels.
 
+pub mod aggregate;
 mod budget;
 pub mod catalog;
 mod encryption;
@@ -33,9 +34,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
 /// of arrays as table names (`SELECT * FROM '/data/array'`), and the table [`functions`] that describe arrays
-/// (`SELECT * FROM tiledb_schema('/data/array')`).
+/// (`SELECT * FROM tiledb_schema('/data/array')`), and the rule that answers [aggregates](aggregate) from metadata.
 ///
-/// Registering twice does no harm. Call it before or after `enable_url_table`.
+/// Registering twice does no harm. Call it before or after `enable_url_table`, and before anything is prepared: prepared
+/// statements are forgotten.
 pub fn register(ctx: &SessionContext) -> Result<()> {
     ctx.state_ref()
         .write()
@@ -43,6 +45,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
         .insert("TILEDB".to_owned(), Arc::new(factory::TileDbTableFactory));
     ctx.register_table_options_extension(options::TileDbTableOptions::default());
     functions::register(ctx);
+    aggregate::install(ctx);
     url_table::install(ctx, |path, options, runtime| {
         async move {
             match open::open_table(&path, &options, &runtime).await {

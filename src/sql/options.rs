@@ -15,6 +15,7 @@ use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
+use super::aggregate::AggregateFrom;
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::types::{InvalidUtf8, TimeAs};
 use crate::error::{Error, Result};
@@ -28,7 +29,7 @@ pub(crate) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option, with what it takes.
-const KNOWN: [(&str, &str); 10] = [
+const KNOWN: [(&str, &str); 11] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -56,6 +57,11 @@ const KNOWN: [(&str, &str); 10] = [
         "text that is not UTF-8: error, binary or lossy",
     ),
     ("time_as", "TIME_* fields: time or duration"),
+    (
+        "aggregate_from",
+        "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
+         can differ from that of a scan, or cells",
+    ),
     ("system_columns", "true adds __timestamp and __fragment"),
 ];
 
@@ -82,6 +88,8 @@ pub struct TableOptions {
     pub invalid_utf8: InvalidUtf8,
     /// The Arrow type of times.
     pub time_as: TimeAs,
+    /// What aggregates may be answered from.
+    pub aggregate_from: AggregateFrom,
     /// The key of an encrypted array.
     pub encryption_key: Option<Arc<EncryptionKey>>,
 }
@@ -120,6 +128,17 @@ impl TableOptions {
                     key,
                     value,
                     &[("time", TimeAs::TimeOfDay), ("duration", TimeAs::Duration)],
+                )?;
+            }
+            "aggregate_from" => {
+                self.aggregate_from = choose(
+                    key,
+                    value,
+                    &[
+                        ("metadata", AggregateFrom::Metadata),
+                        ("exact_metadata", AggregateFrom::ExactMetadata),
+                        ("cells", AggregateFrom::Cells),
+                    ],
                 )?;
             }
             "system_columns" => {
@@ -386,6 +405,11 @@ impl TableOptions {
                     ..
                 },
             ) => "duration",
+            ("aggregate_from", options) => match options.aggregate_from {
+                AggregateFrom::Metadata => "metadata",
+                AggregateFrom::ExactMetadata => "exact_metadata",
+                AggregateFrom::Cells => "cells",
+            },
             ("system_columns", _) => "false",
             // Least of all the key.
             _ => return None,

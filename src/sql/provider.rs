@@ -158,7 +158,8 @@ impl TileDbTable {
         };
         let plan = Arc::new(ScanPlan::new(spec).await.map_err(to_datafusion)?);
         let partitions = state.config().target_partitions();
-        let source = TileDbSource::new(plan, residual, partitions, args.limit());
+        let source = TileDbSource::new(plan, residual, partitions, args.limit())
+            .with_aggregate_from(self.options.aggregate_from);
         Ok(source.with_labels(labelled, label_filters))
     }
 

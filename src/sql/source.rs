@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::BatchCoalescer;
@@ -22,9 +22,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 
+use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
 use super::labels::LabelProjection;
-use super::statistics::statistics;
+use super::statistics::{limited, statistics};
 use super::to_datafusion;
 use crate::read::ScanPlan;
 use crate::read::memory::MemoryBudget;
@@ -48,7 +49,12 @@ pub struct TileDbSource {
     fetch: Option<usize>,
     /// Partitions keep to their own units, in order.
     preserve_order: bool,
-    statistics: Arc<Statistics>,
+    /// Made when somebody asks.
+    statistics: Arc<OnceLock<Arc<Statistics>>>,
+    /// What aggregates over the scan may be answered from.
+    aggregate_from: AggregateFrom,
+    /// Where metadata answer part of an aggregate over the scan: what else there is to read.
+    rest: Option<Arc<Rest>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -64,7 +70,9 @@ impl TileDbSource {
         Self {
             partitions: plan.partitions(partitions),
             metrics: ExecutionPlanMetricsSet::new(),
-            statistics: Arc::new(statistics(&plan, &schema)),
+            statistics: Arc::default(),
+            aggregate_from: AggregateFrom::default(),
+            rest: None,
             schema,
             plan,
             predicate,
@@ -83,11 +91,85 @@ impl TileDbSource {
     ) -> Self {
         if let Some(labels) = labels {
             self.schema = Arc::clone(labels.schema());
-            self.statistics = Arc::new(statistics(&self.plan, &self.schema));
+            self.statistics = Arc::default();
             self.labels = Some(Arc::new(labels));
         }
         self.label_filters = label_filters;
         self
+    }
+
+    /// With a say on what aggregates may be answered from.
+    #[must_use]
+    pub fn with_aggregate_from(self, aggregate_from: AggregateFrom) -> Self {
+        Self {
+            aggregate_from,
+            ..self
+        }
+    }
+
+    pub(super) fn aggregate_from(&self) -> AggregateFrom {
+        self.aggregate_from
+    }
+
+    pub(super) fn plan(&self) -> &Arc<ScanPlan> {
+        &self.plan
+    }
+
+    /// Whether the rows are those of the plan, all of them and no other columns.
+    pub(super) fn rows_are_cells(&self) -> bool {
+        self.labels.is_none() && self.fetch.is_none() && self.rest.is_none()
+    }
+
+    /// The scan of what is left when part of it is answered.
+    pub(super) fn reading_rest(self, rest: Arc<Rest>) -> Self {
+        Self {
+            rest: Some(rest),
+            statistics: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self
+        }
+    }
+
+    /// The same scan of another plan, which has the same fragments and columns.
+    fn with_plan(&self, plan: Arc<ScanPlan>) -> Self {
+        Self {
+            partitions: plan.partitions(self.partitions.len()),
+            plan,
+            rest: None,
+            statistics: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The scan of what is left, when it is known what that is.
+    fn open_rest(&self, rest: Arc<Rest>, args: OpenArgs) -> SendableRecordBatchStream {
+        let source = self.clone();
+        let batches = async move {
+            let parted = rest.parted().await.map_err(to_datafusion)?;
+            source
+                .with_plan(Arc::clone(&parted.left))
+                .open_with_args(args)
+        };
+        let batches = futures::stream::once(batches).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))
+    }
+
+    fn known(&self) -> Arc<Statistics> {
+        let made = self.statistics.get_or_init(|| {
+            let statistics = statistics(&self.plan, &self.schema);
+            let statistics = match self.fetch {
+                Some(fetch) => limited(statistics, fetch, self.partitions.len()),
+                None => statistics,
+            };
+            Arc::new(match self.rest {
+                Some(_) => statistics.to_inexact(),
+                None => statistics,
+            })
+        });
+        Arc::clone(made)
     }
 
     fn record_plan(&self, partition: usize) {
@@ -144,6 +226,10 @@ impl TileDbSource {
             lines.push(("deletes", counts.deletes.to_string()));
         }
         lines.push(("partitions", self.partitions.len().to_string()));
+        if let Some(rest) = &self.rest {
+            let tiles = format!("up to {}", rest.candidates());
+            lines.push(("tiles_from_metadata", tiles));
+        }
         if let Some(fetch) = self.fetch {
             lines.push(("fetch", fetch.to_string()));
         }
@@ -174,6 +260,9 @@ impl DataSource for TileDbSource {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        if let Some(rest) = &self.rest {
+            return Ok(self.open_rest(Arc::clone(rest), args));
+        }
         let (partition, context) = (args.partition, args.context);
         self.record_plan(partition);
         let units = self.partitions.get(partition).cloned().unwrap_or(0..0);
@@ -244,13 +333,14 @@ impl DataSource for TileDbSource {
         Ok(match partition {
             // The totals are not those of a part.
             Some(_) if self.partitions.len() > 1 => Arc::new(Statistics::new_unknown(&self.schema)),
-            _ => Arc::clone(&self.statistics),
+            _ => self.known(),
         })
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         Some(Arc::new(Self {
             fetch: limit,
+            statistics: Arc::default(),
             ..self.clone()
         }))
     }

@@ -1,24 +1,59 @@
 //! What a scan tells the optimizer of its rows before it runs.
 //!
 //! Only what planning has at hand anyway: nothing is read for it. The subtle thing: `Exact` is a promise from which
-//! DataFusion answers queries without running the scan.
+//! DataFusion answers queries without running the scan. So bounds are exact only where the number of rows is: then every
+//! tile is all rows, and the box around it touches some of them on each side.
 
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::Statistics;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
 use crate::read::ScanPlan;
 
-/// What the plan alone proves of its rows.
+/// A string or list is taken to have so many bytes.
+const VAR_BYTES: usize = 32;
+
+/// What the plan alone proves of its rows. `schema` is that of the scan; columns it adds to those of the plan are unknown.
 pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
     let mut statistics = Statistics::new_unknown(schema);
     statistics.num_rows = row_count(plan);
-    for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
+    let mut row_bytes = 0_usize;
+    for (i, (column, field)) in statistics
+        .column_statistics
+        .iter_mut()
+        .zip(schema.fields())
+        .enumerate()
+    {
         if !field.is_nullable() {
             column.null_count = Precision::Exact(0);
         }
+        row_bytes = row_bytes.saturating_add(bytes_of(field.data_type()));
+        let own = plan.spec.projection.get(i);
+        let own = own.filter(|c| plan.spec.table.schema.fields().get(**c) == Some(field));
+        if let Some(dimension) = own.filter(|c| **c < plan.spec.table.dimension_count()) {
+            bound(plan, *dimension, column);
+        }
     }
+    let rows = statistics.num_rows.to_inexact();
+    statistics.total_byte_size = rows.multiply(&Precision::Exact(row_bytes));
     statistics
+}
+
+/// The same under a limit of `fetch` rows in each of `partitions`.
+pub(super) fn limited(statistics: Statistics, fetch: usize, partitions: usize) -> Statistics {
+    let most = fetch.saturating_mul(partitions);
+    match statistics.num_rows {
+        // None of them can be too many, however the rows are spread.
+        Precision::Exact(rows) if rows <= fetch => statistics,
+        Precision::Exact(_) if partitions == 1 => Statistics {
+            num_rows: Precision::Exact(fetch),
+            ..statistics.to_inexact()
+        },
+        rows => Statistics {
+            num_rows: rows.min(&Precision::Exact(most)).to_inexact(),
+            ..statistics.to_inexact()
+        },
+    }
 }
 
 /// Rows as the metadata has them: exact, or at most so many.
@@ -30,5 +65,33 @@ fn row_count(plan: &ScanPlan) -> Precision<usize> {
         (Some(Ok(rows)), _) => Precision::Exact(rows),
         (_, Ok(rows)) => Precision::Inexact(rows),
         _ => Precision::Absent,
+    }
+}
+
+/// The bounds of a dimension.
+fn bound(plan: &ScanPlan, dimension: usize, column: &mut ColumnStatistics) {
+    let Some(bounds) = plan.dimension_bounds(dimension) else {
+        return;
+    };
+    let value = |i| ScalarValue::try_from_array(&bounds.values, i);
+    if let (Ok(lo), Ok(hi)) = (value(0), value(1)) {
+        let precise = |value| match bounds.exact {
+            true => Precision::Exact(value),
+            false => Precision::Inexact(value),
+        };
+        (column.min_value, column.max_value) = (precise(lo), precise(hi));
+    }
+}
+
+fn bytes_of(ty: &DataType) -> usize {
+    match ty {
+        DataType::Boolean => 1,
+        DataType::FixedSizeBinary(size) => usize::try_from(*size).unwrap_or(0),
+        DataType::FixedSizeList(item, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            bytes_of(item.data_type()).saturating_mul(size)
+        }
+        DataType::Dictionary(codes, _) => bytes_of(codes),
+        other => other.primitive_width().unwrap_or(VAR_BYTES),
     }
 }

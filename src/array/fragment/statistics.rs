@@ -15,6 +15,7 @@
 //!   type without minimum (UTF-8) count no nulls when variable-sized, and too many when fixed and dense.
 //! - Nullable fixed strings of dense fragments are wrong before format 21.
 //! - Sums stop at the limits of their type.
+//! - All are of the values before filters: where those lose something (float scaling, WebP), of none that are read.
 //! - Cells that newer fragments overwrite, or delete conditions remove, are counted in; so are the fill values between
 //!   the boxes of a dense consolidation.
 

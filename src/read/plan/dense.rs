@@ -25,7 +25,7 @@ use crate::read::spec::{EmptyCells, ScanSpec};
 const UNIT_CELLS: u64 = 128 * 1024;
 
 /// A fragment's box of cells, and how it stores them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DenseFragment {
     /// The cells it wrote; of a sparse fragment, a box around them.
     pub domain: KeyBox,
@@ -34,7 +34,7 @@ pub struct DenseFragment {
 }
 
 /// How a fragment of a dense array stores its cells.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum StoredAs {
     /// As space tiles: this box of them, which numbers them.
     Tiles(TileBox),
@@ -43,7 +43,7 @@ pub enum StoredAs {
 }
 
 /// The units of a dense scan.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DensePlan {
     /// The grid of tiles.
     pub grid: TileGrid,
@@ -52,15 +52,17 @@ pub struct DensePlan {
     /// As the plan's fragments.
     pub fragments: Vec<DenseFragment>,
     /// The tiles of the sparse ones among them.
-    pub scattered: ScatteredTiles,
+    pub scattered: Arc<ScatteredTiles>,
     /// Per dimension the touched intervals of tile indexes, ascending.
     intervals: Vec<TileIntervals>,
     tiles: u64,
     tiles_per_unit: u64,
+    /// Where only some of the tiles are left: their positions, ascending.
+    left: Option<Vec<u64>>,
 }
 
 /// Intervals of tile indexes of one dimension.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct TileIntervals {
     ranges: Vec<Range<u64>>,
     /// How many tiles lie before each range.
@@ -105,20 +107,50 @@ impl TileIntervals {
 impl DensePlan {
     /// How many units there are.
     pub fn unit_count(&self) -> u64 {
-        self.tiles.div_ceil(self.tiles_per_unit)
+        self.tile_count().div_ceil(self.tiles_per_unit)
+    }
+
+    /// How many tiles the units hold.
+    pub fn tile_count(&self) -> u64 {
+        match &self.left {
+            Some(left) => left.len() as u64,
+            None => self.tiles,
+        }
+    }
+
+    /// The same plan without the tiles with these numbers, which ascend.
+    pub(super) fn without(&self, numbers: &[u64]) -> Self {
+        let mut numbers = numbers.iter().copied().peekable();
+        let left = (0..self.tile_count()).filter(|n| numbers.next_if_eq(n).is_none());
+        let left = left.filter_map(|number| self.position(number)).collect();
+        Self {
+            left: Some(left),
+            ..self.clone()
+        }
+    }
+
+    /// The position in the cross product of the tile with a number.
+    fn position(&self, number: u64) -> Option<u64> {
+        match &self.left {
+            Some(left) => left.get(usize::try_from(number).ok()?).copied(),
+            None => (number < self.tiles).then_some(number),
+        }
     }
 
     /// The tile indexes of the tiles of a unit, in tile order.
     pub fn unit_tiles(&self, unit: u64) -> Vec<Vec<u64>> {
         let first = unit.saturating_mul(self.tiles_per_unit);
-        let end = first.saturating_add(self.tiles_per_unit).min(self.tiles);
+        let end = first
+            .saturating_add(self.tiles_per_unit)
+            .min(self.tile_count());
         (first..end)
-            .filter_map(|position| self.tile_at(position))
+            .filter_map(|number| self.tile_at(number))
             .collect()
     }
 
-    fn tile_at(&self, position: u64) -> Option<Vec<u64>> {
-        let mut rest = position;
+    /// The tile index of the tile with a number.
+    pub(super) fn tile_at(&self, number: u64) -> Option<Vec<u64>> {
+        let mut rest = self.position(number)?;
         let mut tile = vec![0; self.intervals.len()];
         let mut place = |(slot, axis): (&mut u64, &TileIntervals)| {
             *slot = axis.at(rest % axis.count.max(1))?;
@@ -216,7 +248,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
     Ok(ScanPlan {
         spec,
-        fragments,
+        fragments: Arc::new(fragments),
         counts,
         exact_rows: rows.filter(|_| exact),
         max_rows: rows.unwrap_or(u64::MAX),
@@ -224,10 +256,11 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
             grid,
             bounds,
             fragments: boxes,
-            scattered,
+            scattered: Arc::new(scattered),
             intervals,
             tiles,
             tiles_per_unit,
+            left: None,
         })),
     })
 }
@@ -254,7 +287,7 @@ fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
         exact_rows: Some(0),
         max_rows: 0,
         spec,
-        fragments: Vec::new(),
+        fragments: Arc::default(),
         units: Units::Sparse(Vec::new()),
         counts,
     }

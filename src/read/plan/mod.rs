@@ -8,6 +8,7 @@ pub mod dense;
 pub mod entangle;
 pub mod scattered;
 pub mod sparse;
+pub mod whole;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,8 +50,8 @@ pub enum Units {
 pub struct ScanPlan {
     /// What was asked for.
     pub spec: ScanSpec,
-    /// The fragments that are read, oldest first.
-    pub fragments: Vec<FragmentScan>,
+    /// The fragments that are read, oldest first; shared with what remains of the scan when part of it is answered.
+    pub fragments: Arc<Vec<FragmentScan>>,
     /// The units.
     pub units: Units,
     /// What was considered and skipped.

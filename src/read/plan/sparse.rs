@@ -107,17 +107,20 @@ impl SparsePlan {
         let partly_visible = |f: &Fragment| f.visibility == Visibility::ByCell;
         let needs_timestamps = resolves || fragments.iter().any(|f| partly_visible(f));
         let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, resolves);
+        let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
         let fragments = fragments
             .into_iter()
             .zip(deletes)
-            .map(|(fragment, deletes)| {
+            .zip(mbrs)
+            .map(|((fragment, deletes), mbrs)| {
                 FragmentScan::new(&table, fragment, &needed, needs_timestamps)?
+                    .with_mbrs(mbrs)
                     .with_deletes(&table, deletes)
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(ScanPlan {
             spec: self.spec.clone(),
-            fragments,
+            fragments: Arc::new(fragments),
             units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
             counts: self.counts,
             exact_rows,
@@ -309,7 +312,7 @@ fn touches(schema: &ArraySchema, fragment: &Fragment, subarray: &Subarray) -> bo
 }
 
 /// Units of neighbouring tiles of one fragment.
-fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
+pub(super) fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
     let mut units: Vec<SparseUnit> = Vec::new();
     for tile in tiles {
         let joins = units.last().is_some_and(|unit| {

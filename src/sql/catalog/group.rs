@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 
+use super::super::aggregate;
 use super::super::open::group_storage;
 use super::super::options::TableOptions;
 use super::attached;
@@ -150,6 +151,7 @@ impl TileDbGroupBuilder {
         let attach_as = self.attach_as;
         attached::check_free(ctx, name, attach_as)?;
         let group = self.open_with(Stores::of_session(ctx)).await?;
+        aggregate::install(ctx);
         attached::attach(ctx, name, group, attach_as)
     }
 

@@ -1,0 +1,146 @@
+//! Tiles that count as a whole, and the scan without them.
+//!
+//! Every cell of such a tile is a row of the scan, and no cell of another tile takes its place: its number of cells and
+//! its statistics are those of rows. What is answered from them need not be read; the other tiles, cut into units anew,
+//! are the rest of the scan.
+
+use std::sync::Arc;
+
+use super::dense::{DensePlan, StoredAs};
+use super::sparse::{SparseUnit, TileRef, group_alone};
+use super::{ScanPlan, Units};
+use crate::array::domain::KeyBox;
+use crate::array::fragment::TileIdx;
+use crate::array::window::Visibility;
+
+/// Dense tiles looked at one by one; a scan of more is read as it is.
+const MOST_DENSE_TILES: u64 = 1 << 22;
+
+/// A tile all of whose cells are rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WholeTile {
+    /// Which one it is among the tiles of the plan.
+    pub place: u64,
+    /// Index into the plan's fragments.
+    pub fragment: usize,
+    /// The tile, in the fragment's own numbering.
+    pub tile: TileIdx,
+    /// Its cells.
+    pub cells: u64,
+    /// The box of a dense tile.
+    pub dense: Option<KeyBox>,
+}
+
+impl ScanPlan {
+    /// The tiles that count as a whole, by their places.
+    pub fn whole_tiles(&self) -> Vec<WholeTile> {
+        match &self.units {
+            Units::Sparse(units) => self.whole_sparse_tiles(units),
+            Units::Dense(dense) => self.whole_dense_tiles(dense),
+        }
+    }
+
+    /// The same scan without the tiles at these places, which ascend.
+    #[must_use]
+    pub fn without(&self, places: &[u64]) -> Self {
+        let units = match &self.units {
+            Units::Sparse(units) => Units::Sparse(sparse_rest(units, places)),
+            Units::Dense(dense) => Units::Dense(Box::new(dense.without(places))),
+        };
+        Self {
+            spec: self.spec.clone(),
+            fragments: Arc::clone(&self.fragments),
+            units,
+            counts: self.counts,
+            exact_rows: None,
+            max_rows: self.max_rows,
+        }
+    }
+
+    fn whole_sparse_tiles(&self, units: &[Arc<SparseUnit>]) -> Vec<WholeTile> {
+        let whole = |tile: &TileRef| {
+            let fragment = self.fragments.get(tile.fragment);
+            let visible = fragment.is_some_and(|f| f.fragment.visibility == Visibility::Whole);
+            let asked = self.spec.predicate.is_none() || tile.proven;
+            visible && asked && tile.covered && tile.spared
+        };
+        let tiles = (0_u64..).zip(tiles_alone(units));
+        let whole = tiles.filter(|(_, tile)| whole(tile));
+        let whole = whole.map(|(place, tile)| WholeTile {
+            place,
+            fragment: tile.fragment,
+            tile: tile.tile,
+            cells: tile.cells as u64,
+            dense: None,
+        });
+        whole.collect()
+    }
+
+    fn whole_dense_tiles(&self, dense: &DensePlan) -> Vec<WholeTile> {
+        if self.spec.predicate.is_some() || dense.tile_count() > MOST_DENSE_TILES {
+            return Vec::new();
+        }
+        let whole = |place| {
+            let cells = dense.grid.tile_box(&dense.tile_at(place)?);
+            let count = cells.cells()?;
+            // A tile at the end of its type is cut short.
+            if count != dense.grid.cells_per_tile() || !self.spec.subarray.covers_box(&cells) {
+                return None;
+            }
+            let (fragment, tile) = dense.only_supplier(&cells)?;
+            Some(WholeTile {
+                place,
+                fragment,
+                tile,
+                cells: count,
+                dense: Some(cells),
+            })
+        };
+        (0..dense.tile_count()).filter_map(whole).collect()
+    }
+}
+
+impl DensePlan {
+    /// The fragment that supplies every cell of a tile, and the tile in its numbering. One that wrote part of the tile
+    /// does not: the rest of what it stores is padding, which its statistics may count in.
+    fn only_supplier(&self, cells: &KeyBox) -> Option<(usize, TileIdx)> {
+        let scattered = self.scattered.touching(cells);
+        let newest_first = self.fragments.iter().enumerate().rev();
+        for (number, fragment) in newest_first {
+            match &fragment.stored_as {
+                StoredAs::Tiles(tiles) if fragment.domain.intersects(cells) => {
+                    let lo = cells.ranges().map(|(lo, _)| lo).enumerate();
+                    let tile = lo.map(|(d, lo)| self.grid.tile_of(d, lo));
+                    let position = tiles.position(&tile.collect::<Vec<_>>())?;
+                    return fragment
+                        .domain
+                        .contains(cells)
+                        .then_some((number, TileIdx(position)));
+                }
+                StoredAs::Cells if scattered.iter().any(|t| t.fragment == number) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// The tiles that are not resolved against others, in the order of the units.
+fn tiles_alone(units: &[Arc<SparseUnit>]) -> impl Iterator<Item = &TileRef> {
+    let alone = units.iter().filter(|unit| is_alone(unit));
+    alone.flat_map(|unit| &unit.tiles)
+}
+
+fn is_alone(unit: &SparseUnit) -> bool {
+    !unit.resolve && unit.clip.is_none()
+}
+
+fn sparse_rest(units: &[Arc<SparseUnit>], places: &[u64]) -> Vec<Arc<SparseUnit>> {
+    let mut places = places.iter().copied().peekable();
+    let tiles = (0_u64..).zip(tiles_alone(units));
+    let left = tiles.filter(|(place, _)| places.next_if_eq(place).is_none());
+    let left = left.map(|(_, tile)| *tile).collect::<Vec<_>>();
+    let resolved = units.iter().filter(|unit| !is_alone(unit)).cloned();
+    let alone = group_alone(&left).into_iter().map(Arc::new);
+    alone.chain(resolved).collect()
+}

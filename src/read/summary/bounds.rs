@@ -1,0 +1,125 @@
+//! The bounds of a dimension over all rows of a scan, as planning knows them.
+
+use arrow::array::ArrayRef;
+
+use super::stored_values;
+use super::trust::loses;
+use crate::array::fragment::Fragment;
+use crate::array::key;
+use crate::format::datatype::Datatype;
+use crate::format::schema::CellValNum;
+use crate::read::plan::dense::DensePlan;
+use crate::read::plan::sparse::SparseUnit;
+use crate::read::plan::{ScanPlan, Units};
+
+/// The smallest and the largest coordinate of one dimension.
+#[derive(Debug)]
+pub struct DimensionBounds {
+    /// Both, as the column shows them.
+    pub values: ArrayRef,
+    /// Rows have them; otherwise no row lies outside.
+    pub exact: bool,
+}
+
+/// Stored values, and whether rows have them.
+struct Stored {
+    lo: Vec<u8>,
+    hi: Vec<u8>,
+    exact: bool,
+}
+
+impl ScanPlan {
+    /// The bounds of a dimension, if there are tiles to read.
+    pub fn dimension_bounds(&self, dimension: usize) -> Option<DimensionBounds> {
+        let ty = self.spec.table.types.get(dimension)?;
+        let dimensions = &self.spec.table.snapshot.schema.dimensions;
+        let Stored { lo, hi, exact } = match &self.units {
+            Units::Sparse(units) => {
+                let cell_val_num = dimensions.get(dimension)?.cell_val_num;
+                let units = units.iter().map(AsRef::as_ref);
+                match cell_val_num {
+                    CellValNum::Var => self.of_strings(units, dimension)?,
+                    CellValNum::Fixed(_) => self.of_numbers(units, dimension, ty.datatype())?,
+                }
+            }
+            Units::Dense(dense) => self.of_box(dense, dimension, ty.datatype())?,
+        };
+        let values = [Some(lo.as_slice()), Some(hi.as_slice())];
+        let lossless = |fragment: &Fragment| {
+            let filters = fragment
+                .schema
+                .dimension_filters(dimension, fragment.footer.version);
+            fragment.footer.dense || !loses(filters)
+        };
+        let lossless = self.fragments.iter().all(|scan| lossless(&scan.fragment));
+        Some(DimensionBounds {
+            values: stored_values(ty, values.into_iter(), None).ok()??,
+            exact: exact && lossless && self.exact_rows.is_some(),
+        })
+    }
+
+    fn ranges<'a>(
+        &'a self,
+        units: impl Iterator<Item = &'a SparseUnit>,
+        dimension: usize,
+    ) -> impl Iterator<Item = Option<(&'a [u8], &'a [u8])>> {
+        let tiles = units.flat_map(|unit| &unit.tiles);
+        tiles.map(move |tile| {
+            let mbrs = self.fragments.get(tile.fragment)?.mbrs.as_ref()?;
+            Some(mbrs.range(tile.tile.get(), dimension))
+        })
+    }
+
+    fn of_strings<'a>(
+        &'a self,
+        units: impl Iterator<Item = &'a SparseUnit>,
+        dimension: usize,
+    ) -> Option<Stored> {
+        let mut found: Option<(&[u8], &[u8])> = None;
+        for range in self.ranges(units, dimension) {
+            let (lo, hi) = range?;
+            found = Some(found.map_or((lo, hi), |(l, h)| (l.min(lo), h.max(hi))));
+        }
+        let (lo, hi) = found?;
+        Some(Stored {
+            lo: lo.to_vec(),
+            hi: hi.to_vec(),
+            exact: true,
+        })
+    }
+
+    fn of_numbers<'a>(
+        &'a self,
+        units: impl Iterator<Item = &'a SparseUnit>,
+        dimension: usize,
+        datatype: Datatype,
+    ) -> Option<Stored> {
+        let mut found: Option<(u64, u64)> = None;
+        for range in self.ranges(units, dimension) {
+            let (lo, hi) = range?;
+            let (lo, hi) = (key::key(datatype, lo).ok()?, key::key(datatype, hi).ok()?);
+            found = Some(found.map_or((lo, hi), |(l, h)| (l.min(lo), h.max(hi))));
+        }
+        let (lo, hi) = found?;
+        Some(stored(datatype, lo, hi))
+    }
+
+    fn of_box(&self, dense: &DensePlan, dimension: usize, datatype: Datatype) -> Option<Stored> {
+        let (lo, hi) = dense.bounds.range(dimension)?;
+        let mut selected = self.spec.subarray.dim(dimension).clip_keys(lo, hi);
+        let first = selected.next()?;
+        let last = selected.next_back().unwrap_or(first);
+        Some(stored(datatype, first.lo, last.hi))
+    }
+}
+
+fn stored(datatype: Datatype, lo: u64, hi: u64) -> Stored {
+    // A key does not tell the sign of a zero.
+    let zero = key::key(datatype, &vec![0; datatype.size()]).ok();
+    let unsigned = datatype.is_float() && (Some(lo) == zero || Some(hi) == zero);
+    Stored {
+        lo: key::from_key(datatype, lo),
+        hi: key::from_key(datatype, hi),
+        exact: !unsigned,
+    }
+}

@@ -1,0 +1,169 @@
+//! The plan node between both halves of an aggregate: the partial states of what is read, and one of what is answered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::answers::Answers;
+use super::rest::Rest;
+use crate::sql::to_datafusion;
+
+/// Adds the partial state of the tiles that metadata answer to those of the tiles that are read.
+#[derive(Debug, Clone)]
+pub struct TileDbAggregateExec {
+    /// The partial aggregate over the rest of the scan.
+    input: Arc<dyn ExecutionPlan>,
+    rest: Arc<Rest>,
+    answers: Answers,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl TileDbAggregateExec {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, rest: Arc<Rest>, answers: Answers) -> Self {
+        // Nothing is left of what the input says of its rows: the added one may differ from them.
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            input.output_partitioning().clone(),
+            EmissionType::Incremental,
+            input.boundedness(),
+        );
+        Self {
+            input,
+            rest,
+            answers,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The state of what is answered; nothing if nothing is.
+    fn answered(&self) -> SendableRecordBatchStream {
+        let schema = self.input.schema();
+        let own = Arc::clone(&schema);
+        let (rest, answers) = (Arc::clone(&self.rest), self.answers.clone());
+        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, 0);
+        let (tiles, rows) = (
+            counter("tiles_from_metadata"),
+            counter("rows_from_metadata"),
+        );
+        let time = MetricBuilder::new(&self.metrics).subset_time("metadata_time", 0);
+        let state = async move {
+            let timer = time.timer();
+            let parted = rest.parted().await.map_err(to_datafusion)?;
+            for summary in &parted.answered {
+                let sum = summary
+                    .rows
+                    .iter()
+                    .fold(0, |sum: u64, rows| sum.saturating_add(*rows));
+                tiles.add(summary.places.len());
+                rows.add(usize::try_from(sum).unwrap_or(usize::MAX));
+            }
+            let some = !parted.answered.is_empty();
+            let state = some
+                .then(|| answers.state(&parted.answered, own))
+                .transpose();
+            drop(timer);
+            state
+        };
+        let state = stream::once(state).try_filter_map(|state| async move { Ok(state) });
+        Box::pin(RecordBatchStreamAdapter::new(schema, state))
+    }
+}
+
+impl DisplayAs for TileDbAggregateExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let names = self.answers.names().collect::<Vec<_>>().join(", ");
+        let tiles = self.rest.candidates();
+        match format {
+            DisplayFormatType::TreeRender => {
+                let names = names.replace(|c: char| !c.is_ascii(), "?");
+                writeln!(f, "aggr={names}")?;
+                writeln!(f, "tiles_from_metadata=up to {tiles}")
+            }
+            _ => write!(
+                f,
+                "TileDbAggregateExec: aggr=[{names}], tiles_from_metadata=up to {tiles}"
+            ),
+        }
+    }
+}
+
+impl ExecutionPlan for TileDbAggregateExec {
+    fn name(&self) -> &'static str {
+        "TileDbAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    /// A few rows of state are not worth spreading.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [input] = children.as_slice() else {
+            return internal_err!("TileDbAggregateExec has one child, not {}", children.len());
+        };
+        let (rest, answers) = (Arc::clone(&self.rest), self.answers.clone());
+        Ok(Arc::new(Self::new(Arc::clone(input), rest, answers)))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let read = self.input.execute(partition, context)?;
+        if partition != 0 {
+            return Ok(read);
+        }
+        let states = self.answered().chain(read);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.input.schema(),
+            states,
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -1,0 +1,148 @@
+//! Aggregates answered from metadata.
+//!
+//! `SELECT count(*), sum(a), min(b), max(b), avg(c) FROM array WHERE <box of dimensions>`: a tile inside the box whose cells
+//! are rows as they are, and nobody else's, needs no decoding where its statistics prove its share. The
+//! [rule](MetadataAggregates) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it adds one row
+//! of partial state for the tiles that are answered, and the scan below reads the others. DataFusion's own accumulators
+//! make that row and merge it, so NULL, overflow and the order of NaN are theirs.
+//!
+//! Which tiles are answered is known only when their statistics are loaded, which is when the query runs: planning
+//! reads nothing for it. See [`crate::read::summary`] for what is believed.
+
+mod answers;
+mod exec;
+mod install;
+mod rest;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use self::answers::Answers;
+pub use self::exec::TileDbAggregateExec;
+pub(super) use self::install::install;
+pub use self::install::physical_optimizer_rules;
+pub(super) use self::rest::Rest;
+use super::source::TileDbSource;
+use super::to_datafusion;
+use crate::read::summary::Rounding;
+
+/// What aggregates may be answered from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AggregateFrom {
+    /// Metadata where they prove the answer; floats are summed tile by tile.
+    #[default]
+    Metadata,
+    /// Metadata, but where the last digits or the sign of a zero could differ from those of a scan.
+    ExactMetadata,
+    /// Cells alone.
+    Cells,
+}
+
+/// The rule that answers aggregates over arrays from metadata. [`register`](crate::register) adds it to a session.
+#[derive(Debug, Default)]
+pub struct MetadataAggregates;
+
+impl MetadataAggregates {
+    const NAME: &'static str = "tiledb_metadata_aggregates";
+}
+
+impl PhysicalOptimizerRule for MetadataAggregates {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            Ok(match rewritten(&plan)? {
+                Some(plan) => Transformed::yes(plan),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The node in place of a partial aggregate directly over a scan, if metadata may answer part of it.
+fn rewritten(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(partial) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    let plain = *partial.mode() == AggregateMode::Partial
+        && partial.group_expr().is_true_no_grouping()
+        && partial.limit_options().is_none()
+        && partial.filter_expr().iter().all(Option::is_none);
+    let Some((source, projections)) = scan_below(partial.input()).filter(|_| plain) else {
+        return Ok(None);
+    };
+    let rounding = match source.aggregate_from() {
+        AggregateFrom::Metadata => Rounding::ByTile,
+        AggregateFrom::ExactMetadata => Rounding::Exact,
+        AggregateFrom::Cells => return Ok(None),
+    };
+    if !source.rows_are_cells() {
+        return Ok(None);
+    }
+    let Some(answers) = Answers::new(partial.aggr_expr(), &projections, source.plan())? else {
+        return Ok(None);
+    };
+    let rest = Rest::new(Arc::clone(source.plan()), answers.asked(), rounding);
+    let Some(rest) = rest.map_err(to_datafusion)?.map(Arc::new) else {
+        return Ok(None);
+    };
+    let scan = DataSourceExec::from_data_source(source.clone().reading_rest(Arc::clone(&rest)));
+    let partial = over_scan(plan, &scan)?;
+    Ok(Some(Arc::new(TileDbAggregateExec::new(
+        partial, rest, answers,
+    ))))
+}
+
+/// What an aggregate is computed of.
+type Arguments = Vec<Arc<dyn PhysicalExpr>>;
+
+/// The scan below nothing but projections, and those, outermost first.
+fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&TileDbSource, Vec<Arguments>)> {
+    let mut plan = plan;
+    let mut projections = Vec::new();
+    while let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let exprs = projection.expr().iter().map(|e| Arc::clone(&e.expr));
+        projections.push(exprs.collect());
+        plan = projection.input();
+    }
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    let source = scan.data_source().downcast_ref::<TileDbSource>()?;
+    Some((source, projections))
+}
+
+/// The same plan over another scan.
+fn over_scan(
+    plan: &Arc<dyn ExecutionPlan>,
+    scan: &Arc<DataSourceExec>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<DataSourceExec>() {
+        return Ok(Arc::clone(scan) as _);
+    }
+    let children = plan.children().into_iter();
+    let children = children.map(|child| over_scan(child, scan));
+    Arc::clone(plan).replace_children(
+        children.collect::<Result<_>>()?,
+        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+    )
+}

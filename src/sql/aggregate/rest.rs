@@ -1,0 +1,74 @@
+//! A scan of which part is answered from metadata: what is answered, and what is left to read.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use crate::error::Result;
+use crate::read::ScanPlan;
+use crate::read::plan::whole::WholeTile;
+use crate::read::summary::{self, Asked, Rounding, Summary};
+
+/// A scan, and its tiles that metadata may answer.
+#[derive(Debug)]
+pub struct Rest {
+    plan: Arc<ScanPlan>,
+    whole: Vec<WholeTile>,
+    asked: Arc<Vec<Asked>>,
+    rounding: Rounding,
+    parted: OnceCell<Parted>,
+}
+
+/// The scan, parted.
+#[derive(Debug)]
+pub struct Parted {
+    /// What is known of the tiles that are answered.
+    pub answered: Vec<Summary>,
+    /// The others.
+    pub left: Arc<ScanPlan>,
+}
+
+impl Rest {
+    /// `None` if metadata can answer nothing of what is asked.
+    pub fn new(
+        plan: Arc<ScanPlan>,
+        asked: Arc<Vec<Asked>>,
+        rounding: Rounding,
+    ) -> Result<Option<Self>> {
+        let whole = plan.whole_tiles();
+        let some = summary::may_know(&plan, &whole, &asked, rounding)?;
+        Ok(some.then(|| Self {
+            plan,
+            whole,
+            asked,
+            rounding,
+            parted: OnceCell::new(),
+        }))
+    }
+
+    /// How many tiles may be answered.
+    pub fn candidates(&self) -> usize {
+        self.whole.len()
+    }
+
+    /// Parts the scan; the statistics are loaded by whoever comes first.
+    pub async fn parted(&self) -> Result<&Parted> {
+        self.parted.get_or_try_init(|| self.part()).await
+    }
+
+    async fn part(&self) -> Result<Parted> {
+        let uri = || self.plan.spec.table.snapshot.storage.uri();
+        let answered = summary::summarize(&self.plan, &self.whole, &self.asked, self.rounding)
+            .await
+            .map_err(|e| e.with("array", uri()))?;
+        let mut places = answered
+            .iter()
+            .flat_map(|summary| summary.places.iter().copied())
+            .collect::<Vec<_>>();
+        places.sort_unstable();
+        Ok(Parted {
+            left: Arc::new(self.plan.without(&places)),
+            answered,
+        })
+    }
+}
