@@ -32,6 +32,7 @@ mod layers;
 mod memory;
 mod mutation;
 mod neutral;
+mod pruning;
 mod requests;
 mod sessions;
 mod shell;
@@ -84,6 +85,7 @@ fn main() {
     trials.extend(labels::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
+    trials.extend(pruning::trials());
     trials.extend(requests::trials());
     trials.extend(shell::trials());
     trials.extend(shell_files::trials());

@@ -264,7 +264,26 @@ impl FragmentScan {
     }
 }
 
-/// Finds the field of the fragment's own schema that supplies a table column.
+/// The field of the fragment's own schema that supplies a table column; `None`: every cell has the fill value.
+pub fn stored_field(
+    table: &ArrayTable,
+    fragment: &Fragment,
+    column: usize,
+) -> Result<Option<FragmentField>> {
+    let missing = || Error::internal(format!("the table has no column {column}"));
+    let Some(number) = column.checked_sub(table.dimension_count()) else {
+        return Ok(Some(FragmentField::Dimension(column)));
+    };
+    let wanted = table.snapshot.schema.attributes.get(number);
+    let wanted = wanted.ok_or_else(missing)?;
+    let ty = table.types.get(column).ok_or_else(missing)?;
+    let mut own = fragment.schema.attributes.iter().enumerate();
+    let found = own.find(|(_, a)| a.name == wanted.name);
+    let readable = found.filter(|(_, a)| ty.reads(a.datatype, a.cell_val_num));
+    Ok(readable.map(|(number, _)| FragmentField::Attribute(number)))
+}
+
+/// Finds the field of the fragment's own schema that supplies a table column, and how to decode it.
 fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<ColumnSource> {
     let own = &fragment.schema;
     let version = fragment.footer.version;
@@ -273,29 +292,17 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
         .types
         .get(column)
         .ok_or_else(|| Error::internal(format!("the table has no column {column}")))?;
-    let dimensions = table.dimension_count();
-    if column < dimensions {
-        let decoder = ColumnDecoder::for_dimension(own, column, version, ty, key)?;
-        return Ok(ColumnSource::Stored {
-            field: FragmentField::Dimension(column),
-            decoder: Arc::new(decoder),
-        });
-    }
-    let wanted = table.snapshot.schema.attributes.get(column - dimensions);
-    let Some(wanted) = wanted else {
-        return Err(Error::internal(format!("the table has no column {column}")));
-    };
-    let found = own.attributes.iter().position(|a| a.name == wanted.name);
-    let Some((number, attribute)) = found.and_then(|i| own.attributes.get(i).map(|a| (i, a)))
-    else {
+    let Some(field) = stored_field(table, fragment, column)? else {
         return Ok(ColumnSource::Fill);
     };
-    if !ty.reads(attribute.datatype, attribute.cell_val_num) {
-        return Ok(ColumnSource::Fill);
-    }
-    let decoder = ColumnDecoder::for_attribute(own, number, version, ty, key)?;
+    let decoder = match field {
+        FragmentField::Attribute(number) => {
+            ColumnDecoder::for_attribute(own, number, version, ty, key)?
+        }
+        _ => ColumnDecoder::for_dimension(own, column, version, ty, key)?,
+    };
     Ok(ColumnSource::Stored {
-        field: FragmentField::Attribute(number),
+        field,
         decoder: Arc::new(decoder),
     })
 }

@@ -41,6 +41,12 @@ macro_rules! metrics {
 }
 
 metrics! {
+    /// Tiles left out because their statistics prove that no cell meets the condition.
+    tiles_pruned_statistics,
+    /// Tiles left out because of conditions that came while the scan ran.
+    tiles_pruned_runtime,
+    /// Tiles whose statistics prove that every cell meets the condition.
+    tiles_proven,
     /// Tiles whose bytes were decoded, each counted once per unit that needs it.
     tiles_decoded,
     /// Ranged reads asked of the storage.

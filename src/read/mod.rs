@@ -17,6 +17,7 @@ pub mod memory;
 pub mod metrics;
 mod moved;
 pub mod plan;
+pub mod prune;
 mod rows;
 pub mod scratch;
 pub mod selection;

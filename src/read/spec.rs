@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::{Schema, SchemaRef};
 
+use super::prune::TilePruner;
 use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
 use crate::error::Result;
@@ -29,6 +30,11 @@ pub trait Predicate: fmt::Debug + Send + Sync {
 
     /// Which of `rows` rows satisfy it; NULL counts as no.
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray>;
+
+    /// What judges whole tiles for it, if anything can.
+    fn pruner(&self) -> Option<Arc<dyn TilePruner>> {
+        None
+    }
 }
 
 /// A read of an array: which columns of which cells.

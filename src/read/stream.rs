@@ -18,6 +18,7 @@ use super::dense::CoordinateColumns;
 use super::memory::{Grant, MemoryBudget};
 use super::metrics::ScanMetrics;
 use super::plan::{ScanPlan, Units};
+use super::prune::{RuntimeCondition, RuntimeFilter, TilePruner, UnitOrder, narrow_unit};
 use super::scratch::Scratch;
 use super::spec::Predicate;
 use super::tile_memory::TileMemory;
@@ -29,6 +30,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Units in flight per partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
 /// it fetched.
 const UNITS_IN_FLIGHT: usize = 3;
+
+/// The same while what a unit brings may make the next one useless.
+const UNITS_AHEAD_BY_PROMISE: usize = 2;
 
 thread_local! {
     /// Decompression contexts are expensive to make; each decoding thread keeps its own.
@@ -44,6 +48,10 @@ pub struct ScanContext {
     pub subarray: Arc<Subarray>,
     /// The condition that rows must meet besides: that of the plan, or a stricter one.
     pub predicate: Option<Arc<dyn Predicate>>,
+    /// What tightens them.
+    runtime: Option<Arc<dyn RuntimeFilter>>,
+    /// The order in which units are read, if another than that of the plan is worth the while.
+    order: Option<Arc<UnitOrder>>,
     /// The schema of the batches.
     pub schema: SchemaRef,
     /// Where memory comes from.
@@ -65,11 +73,51 @@ impl ScanContext {
             schema: plan.spec.output_schema(),
             subarray: Arc::clone(&plan.spec.subarray),
             predicate: plan.spec.predicate.clone(),
+            runtime: None,
+            order: None,
             plan,
             memory: TileMemory::new(memory),
             coordinates: Arc::default(),
             metrics,
         }
+    }
+
+    /// With a condition that may tighten while the scan runs.
+    #[must_use]
+    pub fn with_runtime_filter(mut self, filter: Option<Arc<dyn RuntimeFilter>>) -> Self {
+        self.runtime = filter;
+        self
+    }
+
+    /// With units in an order of their own.
+    #[must_use]
+    pub fn with_order(mut self, order: Option<Arc<UnitOrder>>) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// What is asked of rows at run time, as of now.
+    pub fn condition(&self) -> Result<Option<Arc<RuntimeCondition>>> {
+        match &self.runtime {
+            Some(filter) => filter.current(),
+            None => Ok(None),
+        }
+    }
+
+    /// What judges tiles for the plan's condition, if planning left it for later.
+    pub fn judges_late(&self) -> Option<Arc<dyn TilePruner>> {
+        let predicate = self.plan.spec.predicate.as_ref();
+        predicate.filter(|_| self.plan.unjudged)?.pruner()
+    }
+
+    /// The same with what a condition asks of rows, and these ranges.
+    #[must_use]
+    pub fn under(&self, condition: &RuntimeCondition, subarray: Arc<Subarray>) -> Arc<Self> {
+        Arc::new(Self {
+            subarray,
+            predicate: condition.predicate.clone(),
+            ..self.clone()
+        })
     }
 
     /// The columns the condition looks at.
@@ -96,16 +144,31 @@ impl ScanContext {
             .map_err(|e| Error::internal("decoding stopped before it was done").with_source(e))?
     }
 
-    async fn read(self: Arc<Self>, unit: u64) -> Result<UnitBatches> {
+    async fn read(self: &Arc<Self>, unit: u64) -> Result<UnitBatches> {
         let (batches, grant) = match &self.plan.units {
             Units::Sparse(units) => {
                 let index = usize::try_from(unit)?;
                 let unit = units
                     .get(index)
                     .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
-                sparse::read_unit(&self, Arc::clone(unit)).await?
+                match narrow_unit(Arc::clone(self), unit).await? {
+                    Some((context, unit)) => sparse::read_unit(&context, unit).await?,
+                    None => (Vec::new(), None),
+                }
             }
-            Units::Dense(dense) => dense::read_unit(&self, dense.unit_tiles(unit)).await?,
+            Units::Dense(dense) => {
+                let condition = self.condition()?;
+                let tiles = dense.unit_tiles(unit);
+                let context = match &condition {
+                    Some(condition) => {
+                        let span = |d| dense.span(&tiles, d);
+                        let cells = dense.grid.cells_per_tile();
+                        self.under(condition, condition.subarray_of(cells, span)?)
+                    }
+                    None => Arc::clone(self),
+                };
+                dense::read_unit(&context, condition.as_deref(), tiles).await?
+            }
         };
         Ok(UnitBatches {
             batches: batches.into(),
@@ -122,14 +185,17 @@ struct UnitBatches {
 
 struct Running {
     context: Arc<ScanContext>,
+    /// Gives units, or, where there is an order of units, places in it.
     units: UnitQueue,
     in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
-    /// The units in flight, in their order.
+    /// What the queue gave for those in flight, in their order.
     reading: VecDeque<u64>,
-    /// Units that were in flight when memory was short.
+    /// The same of those that were in flight when memory was short.
     again: VecDeque<u64>,
     /// Units to keep in flight.
     width: usize,
+    /// Whether there are to be more of them when the first rows are there.
+    ramps_up: bool,
     current: Option<UnitBatches>,
 }
 
@@ -139,12 +205,17 @@ pub fn read_units(
     units: UnitQueue,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let running = Running {
+        // What the first unit brings decides which others are read.
+        ramps_up: context.order.is_some(),
+        width: match context.order {
+            Some(_) => 1,
+            None => UNITS_IN_FLIGHT,
+        },
         context,
         units,
         in_flight: FuturesOrdered::new(),
         reading: VecDeque::new(),
         again: VecDeque::new(),
-        width: UNITS_IN_FLIGHT,
         current: None,
     };
     stream::try_unfold(running, |mut running| async move {
@@ -174,18 +245,29 @@ impl Running {
                 self.current = None;
             }
             while self.in_flight.len() < self.width {
-                let Some(unit) = self.next_unit() else { break };
-                self.reading.push_back(unit);
-                let read = Arc::clone(&self.context).read(unit);
+                let Some(place) = self.next_place() else {
+                    break;
+                };
+                let unit = match &self.context.order {
+                    Some(order) => order.unit(&self.context.plan, place).await?,
+                    None => place,
+                };
+                self.reading.push_back(place);
+                let context = Arc::clone(&self.context);
+                let read = async move { context.read(unit).await };
                 self.in_flight.push_back(Box::pin(read));
             }
             let Some(read) = self.in_flight.next().await else {
                 return Ok(None);
             };
             match read {
-                Ok(batches) => {
+                Ok(unit) => {
                     self.reading.pop_front();
-                    self.current = Some(batches);
+                    if self.ramps_up && !unit.batches.is_empty() {
+                        self.ramps_up = false;
+                        self.width = UNITS_AHEAD_BY_PROMISE;
+                    }
+                    self.current = Some(unit);
                 }
                 Err(e) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
                     // Reading ahead asked for too much: begin again at this unit, one at a time.
@@ -198,7 +280,7 @@ impl Running {
         }
     }
 
-    fn next_unit(&mut self) -> Option<u64> {
+    fn next_place(&mut self) -> Option<u64> {
         self.again.pop_front().or_else(|| self.units.take())
     }
 }

@@ -8,8 +8,10 @@ use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
+use super::pruning::ExprPruner;
 use crate::error::{Error, Result};
 use crate::read::Predicate;
+use crate::read::prune::TilePruner;
 
 /// A physical expression over the columns it looks at.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct ExprPredicate {
     expr: Arc<dyn PhysicalExpr>,
     columns: Vec<usize>,
     schema: SchemaRef,
+    pruner: Option<Arc<dyn TilePruner>>,
 }
 
 impl ExprPredicate {
@@ -37,7 +40,14 @@ impl ExprPredicate {
             expr,
             columns,
             schema,
+            pruner: None,
         })
+    }
+
+    /// With what judges whole tiles for it.
+    pub(crate) fn with_pruner(mut self, pruner: Option<ExprPruner>) -> Self {
+        self.pruner = pruner.map(|pruner| Arc::new(pruner) as _);
+        self
     }
 }
 
@@ -57,5 +67,9 @@ impl Predicate for ExprPredicate {
         let value = self.expr.evaluate(&batch).map_err(failed)?;
         let array = value.into_array(rows).map_err(failed)?;
         Ok(as_boolean_array(&array).map_err(failed)?.clone())
+    }
+
+    fn pruner(&self) -> Option<Arc<dyn TilePruner>> {
+        self.pruner.clone()
     }
 }

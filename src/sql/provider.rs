@@ -21,6 +21,7 @@ use super::budget::PoolBudget;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::predicate::ExprPredicate;
+use super::pruning::ExprPruner;
 use super::ranges::{self, DimensionColumn};
 use super::source::TileDbSource;
 use super::to_datafusion;
@@ -147,7 +148,9 @@ impl TileDbTable {
         let mut predicate = None;
         if let Some(expr) = &residual {
             let schema = labels.schema();
-            predicate = Some(Arc::new(ExprPredicate::new(expr, schema)?) as Arc<dyn Predicate>);
+            let pruner = ExprPruner::new(expr, &table);
+            let evaluated = ExprPredicate::new(expr, schema)?.with_pruner(pruner);
+            predicate = Some(Arc::new(evaluated) as Arc<dyn Predicate>);
         }
         let spec = ScanSpec {
             table: Arc::clone(&table),

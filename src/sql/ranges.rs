@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, DynamicFilterPhysicalExpr, Literal, NotExpr,
+    BinaryExpr, CaseExpr, DynamicFilterPhysicalExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use datafusion::scalar::ScalarValue;
@@ -117,8 +117,20 @@ impl Analysis<'_> {
         if let Some(dynamic) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
             return self.dynamic(dynamic, truth, depth);
         }
+        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            return self.case(case, truth, depth);
+        }
         self.atom(expr, truth)
             .unwrap_or_else(|| Set::unknown(self.ndim()))
+    }
+
+    /// At best one of the branches is true. (Joins of partitions say so of the keys of each.)
+    fn case(&self, case: &CaseExpr, truth: Truth, depth: usize) -> Set {
+        // Without ELSE it may be NULL as well, which is not true.
+        let branches = case.when_then_expr().iter().map(|(_, then)| then);
+        let branches = branches.chain(case.else_expr());
+        let sets = branches.map(|branch| self.cells(branch, truth, depth + 1));
+        Set::any_of(sets.collect(), self.ndim()).at_least()
     }
 
     fn constant(&self, value: &ScalarValue, truth: Truth) -> Set {

@@ -13,10 +13,14 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalSortExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::DisplayFormatType;
+use datafusion::physical_plan::SortOrderPushdownResult;
 use datafusion::physical_plan::execution_plan::SchedulingType;
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
@@ -25,11 +29,13 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
 use super::labels::LabelProjection;
+use super::runtime::PushedFilters;
 use super::statistics::{limited, statistics};
 use super::to_datafusion;
 use crate::read::ScanPlan;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
+use crate::read::prune::{UnitOrder, WantedFirst};
 use crate::read::stream::{ScanContext, read_units};
 use crate::read::units::{UnitPool, UnitQueue};
 
@@ -45,6 +51,10 @@ pub struct TileDbSource {
     /// The conditions on labels that became ranges, for display.
     label_filters: Vec<String>,
     partitions: Vec<Range<u64>>,
+    /// The filters that came while the plan was optimized.
+    filters: PushedFilters,
+    /// Which rows are wanted first.
+    best_first: Option<Arc<UnitOrder>>,
     /// At most so many rows per partition.
     fetch: Option<usize>,
     /// Partitions keep to their own units, in order.
@@ -78,6 +88,8 @@ impl TileDbSource {
             predicate,
             labels: None,
             label_filters: Vec::new(),
+            filters: PushedFilters::default(),
+            best_first: None,
             fetch,
             preserve_order: false,
         }
@@ -117,7 +129,8 @@ impl TileDbSource {
 
     /// Whether the rows are those of the plan, all of them and no other columns.
     pub(super) fn rows_are_cells(&self) -> bool {
-        self.labels.is_none() && self.fetch.is_none() && self.rest.is_none()
+        let asked_more = self.fetch.is_some() || self.filters.removes_rows();
+        self.labels.is_none() && self.rest.is_none() && !asked_more
     }
 
     /// The scan of what is left when part of it is answered.
@@ -136,6 +149,7 @@ impl TileDbSource {
             partitions: plan.partitions(self.partitions.len()),
             plan,
             rest: None,
+            best_first: None,
             statistics: Arc::default(),
             ..self.clone()
         }
@@ -164,12 +178,32 @@ impl TileDbSource {
                 Some(fetch) => limited(statistics, fetch, self.partitions.len()),
                 None => statistics,
             };
-            Arc::new(match self.rest {
-                Some(_) => statistics.to_inexact(),
-                None => statistics,
+            Arc::new(match self.rest.is_some() || self.filters.removes_rows() {
+                true => statistics.to_inexact(),
+                false => statistics,
             })
         });
         Arc::clone(made)
+    }
+
+    /// The first columns of an order, up to the first that is none of the array's.
+    fn wanted_first(&self, order: &[PhysicalSortExpr]) -> Vec<WantedFirst> {
+        let schema = &self.plan.spec.table.schema;
+        let wanted = order.iter().map_while(|sort| {
+            let column = sort.expr.downcast_ref::<Column>()?;
+            let column = schema.index_of(column.name()).ok()?;
+            let nested = schema.field(column).data_type().is_nested();
+            (self.labels.is_none() && !nested).then_some(WantedFirst {
+                column,
+                descending: sort.options.descending,
+            })
+        });
+        wanted.collect()
+    }
+
+    /// The order of units pays only if what comes early spares others.
+    fn worthwhile_order(&self) -> Option<Arc<UnitOrder>> {
+        self.best_first.clone().filter(|_| self.filters.tighten())
     }
 
     fn record_plan(&self, partition: usize) {
@@ -183,6 +217,8 @@ impl TileDbSource {
             ("tiles", counts.tiles),
             ("tiles_pruned", counts.tiles_pruned),
             ("tiles_entangled", counts.tiles_entangled),
+            ("tiles_pruned_statistics", counts.tiles_pruned_statistics),
+            ("tiles_proven", counts.tiles_proven),
         ] {
             let metric = MetricBuilder::new(&self.metrics).counter(name, partition);
             metric.add(usize::try_from(count).unwrap_or(usize::MAX));
@@ -213,17 +249,33 @@ impl TileDbSource {
         if let Some(predicate) = &self.predicate {
             lines.push(("predicate", predicate.to_string()));
         }
+        lines.extend(self.filters.lines());
         let fragments = counts.fragments - counts.fragments_pruned;
         lines.push(("fragments", format!("{fragments}/{}", counts.fragments)));
         lines.push((
             "tiles",
             format!("{}/{}", counts.tiles - counts.tiles_pruned, counts.tiles),
         ));
+        if counts.tiles_pruned_statistics > 0 {
+            lines.push(("ruled_out", counts.tiles_pruned_statistics.to_string()));
+        }
+        if counts.tiles_proven > 0 {
+            lines.push(("proven", counts.tiles_proven.to_string()));
+        }
         if counts.tiles_entangled > 0 {
             lines.push(("entangled", counts.tiles_entangled.to_string()));
         }
         if counts.deletes > 0 {
             lines.push(("deletes", counts.deletes.to_string()));
+        }
+        if let Some(order) = &self.best_first {
+            let wanted = order.wanted().iter().map(|wanted| {
+                let name = spec.table.schema.field(wanted.column).name();
+                let direction = if wanted.descending { "DESC" } else { "ASC" };
+                format!("{name} {direction}")
+            });
+            let wanted = wanted.collect::<Vec<_>>().join(", ");
+            lines.push(("best_first", format!("[{wanted}]")));
         }
         lines.push(("partitions", self.partitions.len().to_string()));
         if let Some(rest) = &self.rest {
@@ -279,7 +331,12 @@ impl DataSource for TileDbSource {
             Arc::clone(&self.plan),
             Arc::clone(&budget),
             Arc::clone(&counters),
-        );
+        )
+        .with_runtime_filter(
+            self.filters
+                .at_run_time(&self.plan, self.predicate.as_ref())?,
+        )
+        .with_order(self.worthwhile_order());
         let published = Published::new(&self.metrics, partition, counters);
         let batches = with_labels(
             read_units(Arc::new(scan), units),
@@ -371,10 +428,52 @@ impl DataSource for TileDbSource {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        match &self.predicate {
-            Some(predicate) => f(predicate),
-            None => Ok(TreeNodeRecursion::Continue),
+        for expr in self.predicate.iter().chain(self.filters.all()) {
+            if f(expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
         }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    /// No order is given to the rows, but those wanted first come early.
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
+        let wanted_first = self.wanted_first(order);
+        if wanted_first.is_empty() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        let order = UnitOrder::new(wanted_first, self.partitions.clone());
+        let inner = Arc::new(Self {
+            best_first: Some(Arc::new(order)),
+            ..self.clone()
+        });
+        Ok(SortOrderPushdownResult::Inexact { inner })
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        let mut pushed = self.filters.clone();
+        let mut answers = Vec::with_capacity(filters.len());
+        for filter in filters {
+            answers.push(match self.labels {
+                Some(_) => PushedDown::No,
+                None => pushed.accept(filter, &self.plan, self.predicate.as_ref())?,
+            });
+        }
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
+        if pushed.len() == self.filters.len() {
+            return Ok(propagation);
+        }
+        let mut source = self.clone();
+        source.filters = pushed;
+        source.statistics = Arc::default();
+        Ok(propagation.with_updated_node(Arc::new(source) as Arc<dyn DataSource>))
     }
 }
 

@@ -28,7 +28,7 @@ use crate::storage::FileInfo;
 pub const METADATA_FILE: &str = "__fragment_metadata.tdb";
 
 /// Position of a tile within its fragment, in the fragment's tile order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TileIdx(pub u64);
 
 impl TileIdx {

@@ -11,8 +11,9 @@
 //!   infinite, or saturated at ±`f64::MAX`, says that minimum and maximum prove nothing.
 //! - A tile of nulls alone has zeros, sentinels or empty strings: where nulls equal cells, ignore minimum and maximum.
 //! - Strings are compared up to their first NUL byte, so those of data with NULs are wrong.
-//! - Nullable variable-sized attributes of *dense* arrays have wrong minima, maxima and null counts; nullable ones of a
-//!   type without minimum (UTF-8) count no nulls when variable-sized, and too many when fixed and dense.
+//! - Variable-sized attributes of *dense* arrays have wrong minima and maxima (the first tile of a write those of all its
+//!   tiles, the others none), and nullable ones wrong null counts; nullable ones of a type without minimum (UTF-8)
+//!   count no nulls when variable-sized, and too many when fixed and dense.
 //! - Nullable fixed strings of dense fragments are wrong before format 21.
 //! - Sums stop at the limits of their type.
 //! - All are of the values before filters: where those lose something (float scaling, WebP), of none that are read.

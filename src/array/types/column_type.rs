@@ -184,6 +184,11 @@ impl ColumnType {
         self.nat_is_null
     }
 
+    /// Whether bytes that are no text are replaced.
+    pub fn is_lossy(&self) -> bool {
+        self.lossy
+    }
+
     /// Stored bytes of one cell, where every cell has as many.
     pub fn cell_bytes(&self) -> Option<usize> {
         match self.shape {

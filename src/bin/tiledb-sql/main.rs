@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
 /// Has the allocator see a large block freed, which it then takes for the usual thing.
 ///
 /// Until it has, glibc returns even blocks of 128 KiB to the system, and gets them back page by page, each of which the
-/// system clears: a third of the time of scans in small tiles. The block itself is never touched, so it costs nothing.
+/// system clears: a quarter of the time of scans in small tiles. The block itself is never touched, so it costs nothing.
 fn show_malloc_a_large_block() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE_BLOCK)));
 }

@@ -51,6 +51,8 @@ pub(super) struct Clip {
     pub pieces: Vec<Piece>,
     /// How many cells.
     pub rows: usize,
+    /// Every cell is known to meet the condition.
+    pub proven: bool,
 }
 
 impl Clip {
@@ -98,6 +100,7 @@ impl Clip {
         let mut clip = Self {
             tile_lo: dense.grid.tile_lo(tile),
             rows: 0,
+            proven: false,
             cells,
             copies,
             pieces: Vec::new(),
@@ -108,6 +111,14 @@ impl Clip {
             clip.paint_boxes(dense, runs)?;
         }
         Ok(Some(clip))
+    }
+
+    /// The indexes of its tile.
+    pub fn tile(&self, dense: &DensePlan) -> Vec<u64> {
+        let ranges = self.cells.ranges().enumerate();
+        ranges
+            .map(|(d, (lo, _))| dense.grid.tile_of(d, lo))
+            .collect()
     }
 
     fn runs(&self, dense: &DensePlan) -> Result<BoxRuns> {
@@ -365,6 +376,7 @@ mod tests {
             copies: vec![copy(0), copy(1)],
             pieces: pieces.iter().map(piece).collect(),
             rows: pieces.iter().map(|p| p.2).sum(),
+            proven: false,
         }
     }
 

@@ -8,6 +8,7 @@
 mod clip;
 mod columns;
 mod coordinates;
+mod pruned;
 mod scattered;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::fields::{ColumnRequest, FragmentScan};
 use super::memory::{Grant, MemoryBudget};
 use super::plan::dense::DensePlan;
 use super::plan::{ScanPlan, Units};
+use super::prune::RuntimeCondition;
 use super::rows::{Columns, apply_predicate, batch, keep_selected};
 use super::selection::Selection;
 use super::spec::EmptyCells;
@@ -73,6 +75,7 @@ enum Decided {
 /// Reads the tiles with these indexes.
 pub async fn read_unit(
     context: &Arc<ScanContext>,
+    condition: Option<&RuntimeCondition>,
     tiles: Vec<Vec<u64>>,
 ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
     let spec = &context.plan.spec;
@@ -83,6 +86,7 @@ pub async fn read_unit(
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>>>()?;
     let clips = scattered::place(context, clips).await?;
+    let clips = pruned::prune(context, condition, clips).await?;
     let is_attribute = |c: &usize| *c >= spec.table.dimension_count();
     let first = match context.predicate {
         Some(_) => context.predicate_columns().to_vec(),
@@ -231,7 +235,8 @@ fn decide(
                 context, &clip, &in_ranges, requests, fetched, columns, scratch,
             )?;
             let selection = Selection::all(in_ranges.count());
-            let selection = apply_predicate(context.predicate.as_deref(), selection, &columns)?;
+            let predicate = context.predicate.as_deref().filter(|_| !clip.proven);
+            let selection = apply_predicate(predicate, selection, &columns)?;
             Ok(ClipState {
                 clip,
                 in_ranges,

@@ -19,6 +19,7 @@ use crate::array::tile_grid::{TileBox, TileGrid};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::read::fields::FragmentScan;
+use crate::read::prune::Knowledge;
 use crate::read::spec::{EmptyCells, ScanSpec};
 
 /// Small tiles are read together until a unit holds so many cells.
@@ -148,6 +149,18 @@ impl DensePlan {
             .collect()
     }
 
+    /// Between which keys of a dimension the cells of tiles lie.
+    pub fn span(&self, tiles: &[Vec<u64>], dim: usize) -> Option<(u64, u64)> {
+        let (lo, hi) = self.bounds.range(dim)?;
+        let spans = tiles.iter().map(|tile| self.grid.tile_box(tile).range(dim));
+        let around = |a: Option<(u64, u64)>, b: Option<(u64, u64)>| {
+            let ((a_lo, a_hi), (b_lo, b_hi)) = (a?, b?);
+            Some((a_lo.min(b_lo), a_hi.max(b_hi)))
+        };
+        let (first, last) = spans.reduce(around)??;
+        Some((first.max(lo), last.min(hi)))
+    }
+
     /// The tile index of the tile with a number.
     pub(super) fn tile_at(&self, number: u64) -> Option<Vec<u64>> {
         let mut rest = self.position(number)?;
@@ -247,6 +260,9 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
     let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
     Ok(ScanPlan {
+        knowledge: Arc::new(Knowledge::new(&table)),
+        unjudged: true,
+        mbrs: Vec::new(),
         spec,
         fragments: Arc::new(fragments),
         counts,
@@ -284,6 +300,9 @@ async fn scattered_tiles(
 /// An array without fragments has no rows.
 fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     ScanPlan {
+        knowledge: Arc::new(Knowledge::new(&spec.table)),
+        unjudged: false,
+        mbrs: Vec::new(),
         exact_rows: Some(0),
         max_rows: 0,
         spec,

@@ -6,6 +6,7 @@
 
 pub mod dense;
 pub mod entangle;
+mod pruning;
 pub mod scattered;
 pub mod sparse;
 pub mod whole;
@@ -16,8 +17,10 @@ use std::sync::Arc;
 use self::dense::DensePlan;
 use self::sparse::SparseUnit;
 use super::fields::FragmentScan;
+use super::prune::Knowledge;
 use super::spec::ScanSpec;
 use crate::error::Result;
+use crate::format::fragment::rtree::Mbrs;
 
 /// What planning considered and skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +35,10 @@ pub struct PlanCounts {
     pub tiles_pruned: u64,
     /// Tiles whose cells must be compared with those of other tiles.
     pub tiles_entangled: u64,
+    /// Tiles skipped because their statistics prove that no cell meets the condition.
+    pub tiles_pruned_statistics: u64,
+    /// Tiles whose statistics prove that every cell meets the condition.
+    pub tiles_proven: u64,
     /// Deletes that concern the fragments that are read, and that these have not processed.
     pub deletes: u64,
 }
@@ -52,6 +59,12 @@ pub struct ScanPlan {
     pub spec: ScanSpec,
     /// The fragments that are read, oldest first; shared with what remains of the scan when part of it is answered.
     pub fragments: Arc<Vec<FragmentScan>>,
+    /// The MBRs of the sparse ones' tiles.
+    pub mbrs: Vec<Arc<Mbrs>>,
+    /// What is known of the tiles' values.
+    pub knowledge: Arc<Knowledge>,
+    /// Whether tiles are judged by their statistics only when they are about to be read.
+    pub unjudged: bool,
     /// The units.
     pub units: Units,
     /// What was considered and skipped.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::entangle::{EntangledUnit, Entanglement, TileBounds};
+use super::pruning::Pruning;
 use super::{PlanCounts, ScanPlan, Units, needed_columns};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::key;
@@ -15,6 +16,7 @@ use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::read::deletes::{self, FragmentDeletes};
 use crate::read::fields::FragmentScan;
+use crate::read::prune::touches_and_covers;
 use crate::read::spec::ScanSpec;
 
 /// Tiles that stand alone are read together until a unit holds so many cells.
@@ -86,18 +88,23 @@ impl SparsePlan {
         self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
         let storage = &snapshot.storage;
         let mbrs = try_join_all(touched.iter().map(|f| f.mbrs(storage))).await?;
-        let mut fragments = Vec::new();
-        let mut candidates = Vec::new();
+        let mut left = Vec::with_capacity(touched.len());
         for (fragment, mbrs) in touched.into_iter().zip(mbrs) {
-            let tiles = self.candidate_tiles(&fragment, &mbrs, fragments.len())?;
-            if tiles.is_empty() {
-                continue;
-            }
+            let tiles = self.candidate_tiles(&fragment, &mbrs)?;
+            left.push((fragment, mbrs, tiles));
+        }
+        let mut pruning = Pruning::new(&self.spec);
+        pruning.by_coordinates(&mut left, &mut self.counts)?;
+        left.retain(|(_, _, tiles)| !tiles.is_empty());
+        let mut fragments = Vec::with_capacity(left.len());
+        let mut candidates = Vec::with_capacity(left.len());
+        for (number, (fragment, mbrs, mut tiles)) in left.into_iter().enumerate() {
+            tiles.iter_mut().for_each(|tile| tile.fragment = number);
             candidates.push(Candidates { mbrs, tiles });
             fragments.push(fragment);
         }
         let deletes = self.deletes(&fragments, &mut candidates)?;
-        let units = self.units(&fragments, &candidates)?;
+        let units = self.units(&fragments, &candidates, &mut pruning).await?;
         let resolves = units.iter().any(|u| u.resolve);
         let tested = |column: usize| {
             let is_dimension = column < schema.dimensions.len();
@@ -106,7 +113,8 @@ impl SparsePlan {
         let needed = needed_columns(&self.spec, tested);
         let partly_visible = |f: &Fragment| f.visibility == Visibility::ByCell;
         let needs_timestamps = resolves || fragments.iter().any(|f| partly_visible(f));
-        let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, resolves);
+        let proven = pruning.all_proven(&self.spec, &units);
+        let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, &units, proven);
         let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
         let fragments = fragments
             .into_iter()
@@ -121,6 +129,9 @@ impl SparsePlan {
         Ok(ScanPlan {
             spec: self.spec.clone(),
             fragments: Arc::new(fragments),
+            mbrs: candidates.into_iter().map(|c| c.mbrs).collect(),
+            knowledge: Arc::new(pruning.knowledge),
+            unjudged: pruning.unjudged,
             units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
             counts: self.counts,
             exact_rows,
@@ -154,43 +165,17 @@ impl SparsePlan {
     }
 
     /// The tiles of a fragment whose MBR the subarray touches.
-    fn candidate_tiles(
-        &mut self,
-        fragment: &Fragment,
-        mbrs: &Mbrs,
-        index: usize,
-    ) -> Result<Vec<TileRef>> {
+    fn candidate_tiles(&mut self, fragment: &Fragment, mbrs: &Mbrs) -> Result<Vec<TileRef>> {
         let schema = &fragment.schema;
         let mut tiles = Vec::new();
         for tile in 0..mbrs.len() {
             let idx = TileIdx(tile as u64);
-            let (mut touched, mut covered) = (true, true);
-            for (d, dimension) in schema.dimensions.iter().enumerate() {
-                let ranges = self.spec.subarray.dim(d);
-                if ranges.is_all() {
-                    continue;
-                }
-                let (lo, hi) = mbrs.range(tile, d);
-                let (touches, covers) = match dimension.cell_val_num {
-                    CellValNum::Var => {
-                        (ranges.intersects_bytes(lo, hi), ranges.covers_bytes(lo, hi))
-                    }
-                    CellValNum::Fixed(_) => {
-                        let lo = key::key(dimension.datatype, lo)?;
-                        let hi = key::key(dimension.datatype, hi)?;
-                        (ranges.intersects_keys(lo, hi), ranges.covers_keys(lo, hi))
-                    }
-                };
-                touched &= touches;
-                covered &= covers;
-                if !touched {
-                    break;
-                }
-            }
+            let subarray = &self.spec.subarray;
+            let (touched, covered) = touches_and_covers(schema, subarray, mbrs, tile)?;
             if touched {
                 let cells = fragment.sparse_tile_cells(idx)?;
                 tiles.push(TileRef {
-                    fragment: index,
+                    fragment: 0,
                     tile: idx,
                     cells,
                     covered,
@@ -205,20 +190,26 @@ impl SparsePlan {
     }
 
     /// Splits the tiles into those that stand alone and those resolved against each other.
-    fn units(
+    async fn units(
         &mut self,
         fragments: &[Arc<Fragment>],
         candidates: &[Candidates],
+        pruning: &mut Pruning,
     ) -> Result<Vec<SparseUnit>> {
-        let schema = &self.spec.table.snapshot.schema;
+        let table = Arc::clone(&self.spec.table);
+        let schema = &table.snapshot.schema;
+        let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
+        let mbrs = mbrs.collect::<Vec<_>>();
         let with_timestamps = |f: &Arc<Fragment>| f.footer.has_timestamps;
         let may_entangle = !schema.allows_duplicates
             && (fragments.len() > 1 || fragments.iter().any(with_timestamps));
-        let tiles = candidates
+        let mut tiles = candidates
             .iter()
             .flat_map(|c| c.tiles.iter().copied())
             .collect::<Vec<_>>();
         if !may_entangle {
+            let counts = &mut self.counts;
+            pruning.alone(fragments, &mbrs, &mut tiles, counts).await?;
             return Ok(group_alone(&tiles));
         }
         let boxes = candidates
@@ -229,8 +220,10 @@ impl SparsePlan {
         let versions = fragments.iter().map(with_timestamps).collect::<Vec<_>>();
         let split = Entanglement::new(&tiles, &bounds, &versions).split();
         let pick = |i: &usize| tiles.get(*i).copied();
-        let alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
+        let mut alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
         self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
+        let counts = &mut self.counts;
+        pruning.alone(fragments, &mbrs, &mut alone, counts).await?;
         let mut units = group_alone(&alone);
         for EntangledUnit {
             members,
@@ -262,11 +255,23 @@ impl SparsePlan {
         &self,
         fragments: &[Arc<Fragment>],
         candidates: &[Candidates],
-        resolves: bool,
+        units: &[SparseUnit],
+        proven: bool,
     ) -> (Option<u64>, u64) {
+        let cells = |tiles: &mut dyn Iterator<Item = &TileRef>| {
+            tiles.fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64))
+        };
+        if self.counts.tiles_entangled == 0 {
+            let tiles = || units.iter().flat_map(|u| &u.tiles);
+            let max = cells(&mut tiles());
+            let exact = proven
+                && tiles().all(|t| t.covered && t.spared)
+                && fragments.iter().all(|f| f.visibility == Visibility::Whole);
+            return (exact.then_some(max), max);
+        }
         let tiles = || candidates.iter().flat_map(|c| &c.tiles);
-        let max = tiles().fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64));
-        let exact = !resolves
+        let max = cells(&mut tiles());
+        let exact = !units.iter().any(|u| u.resolve)
             && self.spec.predicate.is_none()
             && tiles().all(|t| t.covered && t.spared)
             && fragments.iter().all(|f| f.visibility == Visibility::Whole);

@@ -50,6 +50,9 @@ impl ScanPlan {
         Self {
             spec: self.spec.clone(),
             fragments: Arc::clone(&self.fragments),
+            mbrs: self.mbrs.clone(),
+            knowledge: Arc::clone(&self.knowledge),
+            unjudged: self.unjudged,
             units,
             counts: self.counts,
             exact_rows: None,

@@ -234,14 +234,36 @@ impl View {
 
     /// The keys equal to one of the literals, and whether it is exactly these.
     pub(super) fn select_any(&self, values: &[Value]) -> Option<(DimRanges, bool)> {
+        // Lists may be long: all ranges are sorted once.
+        let (mut keys, mut strings, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut exact = true;
-        let mut sets = Vec::with_capacity(values.len());
         for value in values {
-            let (set, set_exact) = self.select(Operator::Eq, value)?;
-            exact &= set_exact;
-            sets.push(set);
+            match value {
+                Value::Number(number) => {
+                    exact &= self.total;
+                    keys.extend(self.equal_keys(*number)?);
+                }
+                Value::Bytes(bytes) => strings.push(BytesRange::point(bytes)),
+                other => {
+                    let (set, set_exact) = self.select(Operator::Eq, other)?;
+                    exact &= set_exact;
+                    others.push(set);
+                }
+            }
         }
-        Some((DimRanges::union_all(&sets), exact))
+        others.push(DimRanges::from_keys(keys));
+        others.push(DimRanges::from_bytes(strings));
+        Some((DimRanges::union_all(&others), exact))
+    }
+
+    /// The keys with `value(key) = number`, if there are any; the outer `None`: it is not known.
+    fn equal_keys(&self, number: i128) -> Option<Option<KeyRange>> {
+        let above = self.first_key(number.checked_add(1)?);
+        let range = self.first_key(number).map(|lo| KeyRange {
+            lo,
+            hi: above.map_or(u64::MAX, |above| above.saturating_sub(1)),
+        });
+        Some(range.filter(|range| range.lo <= range.hi && above != Some(0)))
     }
 
     /// The keys with `value(key) op number`.

@@ -1,0 +1,357 @@
+//! The part of a condition that bounds can decide, and its opposite.
+//!
+//! DataFusion's pruning takes every cast for one that keeps the order, which casts to booleans, times of day or zones with
+//! summer time do not, and negates numbers without minding the smallest. So conditions are taken apart here: comparisons,
+//! lists, LIKE and NULL tests of a column or of a cast of it that keeps the order are understood; anything else is
+//! replaced by TRUE, which rules out nothing.
+//!
+//! The opposite of a condition is where it is false *or NULL*: only where no row is there do all rows match.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr,
+    IsNullExpr, LikeExpr, Literal, NotExpr, lit,
+};
+
+pub(super) type Expr = Arc<dyn PhysicalExpr>;
+
+/// Nested deeper than this, an expression counts as unknown.
+const DEEPEST: usize = 200;
+
+/// A condition that holds wherever `expr` does, of parts that bounds can decide.
+pub(super) fn matching(expr: &Expr, schema: &Schema) -> Expr {
+    Rewrite { schema }.rows(expr, Wanted::True, 0)
+}
+
+/// A condition that holds wherever `expr` is false or NULL, of parts that bounds can decide.
+pub(super) fn failing(expr: &Expr, schema: &Schema) -> Expr {
+    Rewrite { schema }.rows(expr, Wanted::NotTrue, 0)
+}
+
+/// Which rows are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Those where a condition is true.
+    True,
+    /// Those where it is false.
+    False,
+    /// Those where it is false or NULL.
+    NotTrue,
+    /// Those where it is true or NULL.
+    NotFalse,
+}
+
+impl Wanted {
+    /// The same rows, seen from the condition's negation.
+    fn negated(self) -> Self {
+        match self {
+            Self::True => Self::False,
+            Self::False => Self::True,
+            Self::NotTrue => Self::NotFalse,
+            Self::NotFalse => Self::NotTrue,
+        }
+    }
+
+    fn with_null(self) -> bool {
+        matches!(self, Self::NotTrue | Self::NotFalse)
+    }
+
+    /// Whether it is the condition itself rather than its negation that holds.
+    fn positive(self) -> bool {
+        matches!(self, Self::True | Self::NotFalse)
+    }
+}
+
+struct Rewrite<'a> {
+    schema: &'a Schema,
+}
+
+impl Rewrite<'_> {
+    fn rows(&self, expr: &Expr, wanted: Wanted, depth: usize) -> Expr {
+        let understood = match depth {
+            0..DEEPEST => self.understood(expr, wanted, depth),
+            _ => None,
+        };
+        understood.unwrap_or_else(|| lit(true))
+    }
+
+    fn understood(&self, expr: &Expr, wanted: Wanted, depth: usize) -> Option<Expr> {
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            return constant(literal.value(), wanted);
+        }
+        if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            return self.understood(not.arg(), wanted.negated(), depth + 1);
+        }
+        if let Some(dynamic) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            return self.understood(&dynamic.current().ok()?, wanted, depth + 1);
+        }
+        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            return self.case(case, wanted, depth);
+        }
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            return match binary.op() {
+                op @ (Operator::And | Operator::Or) => self.chain(expr, *op, wanted, depth),
+                op => self.comparison(binary, *op, wanted),
+            };
+        }
+        if let Some(list) = expr.downcast_ref::<InListExpr>() {
+            return self.in_list(list, wanted);
+        }
+        if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            return self.like(like, wanted);
+        }
+        if let Some(null) = expr.downcast_ref::<IsNullExpr>() {
+            return null_test(null.arg(), wanted.positive());
+        }
+        if let Some(null) = expr.downcast_ref::<IsNotNullExpr>() {
+            return null_test(null.arg(), !wanted.positive());
+        }
+        let column = expr.downcast_ref::<Column>()?;
+        if self.schema.field(column.index()).data_type() != &DataType::Boolean {
+            return None;
+        }
+        let holds: Expr = match wanted.positive() {
+            true => Arc::clone(expr),
+            false => Arc::new(NotExpr::new(Arc::clone(expr))),
+        };
+        Some(self.or_null(holds, expr, wanted))
+    }
+
+    /// AND and OR, whose operands are looked at side by side however many they are.
+    fn chain(&self, expr: &Expr, op: Operator, wanted: Wanted, depth: usize) -> Option<Expr> {
+        let operands = operands(expr, op);
+        let rows = operands.iter().map(|e| self.rows(e, wanted, depth + 1));
+        Some(match wanted.positive() == (op == Operator::And) {
+            true => balanced(rows.filter(|e| !is_true(e)).collect(), Operator::And),
+            false => {
+                let rows = rows.collect::<Vec<_>>();
+                if rows.iter().any(is_true) {
+                    return None;
+                }
+                balanced(rows, Operator::Or)
+            }
+        })
+    }
+
+    /// A CASE of conditions, which the joins of partitions make: at best one of the branches holds.
+    fn case(&self, case: &CaseExpr, wanted: Wanted, depth: usize) -> Option<Expr> {
+        if wanted != Wanted::True {
+            return None;
+        }
+        let branches = case.when_then_expr().iter().map(|(_, then)| then);
+        let mut any = Vec::new();
+        for branch in branches.chain(case.else_expr()) {
+            any.push(self.understood(branch, wanted, depth + 1)?);
+        }
+        Some(balanced(any, Operator::Or))
+    }
+
+    fn comparison(&self, binary: &BinaryExpr, op: Operator, wanted: Wanted) -> Option<Expr> {
+        let (operand, literal) = match (
+            binary.left().downcast_ref::<Literal>(),
+            binary.right().downcast_ref::<Literal>(),
+        ) {
+            (None, Some(literal)) => (binary.left(), literal),
+            (Some(literal), None) => (binary.right(), literal),
+            _ => return None,
+        };
+        self.keeps_order(operand).then_some(())?;
+        let distinct = matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
+        if literal.value().is_null() && !distinct {
+            // Never true, never false.
+            return Some(lit(wanted.with_null()));
+        }
+        let known = matches!(
+            op,
+            Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+        );
+        if !known && !distinct {
+            return None;
+        }
+        let op = match (wanted.positive(), op) {
+            (true, op) => op,
+            (false, Operator::IsDistinctFrom) => Operator::IsNotDistinctFrom,
+            (false, Operator::IsNotDistinctFrom) => Operator::IsDistinctFrom,
+            (false, op) => op.negate()?,
+        };
+        let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
+        let holds: Expr = Arc::new(BinaryExpr::new(left, op, right));
+        Some(match distinct {
+            true => holds,
+            false => self.or_null(holds, operand, wanted),
+        })
+    }
+
+    fn in_list(&self, list: &InListExpr, wanted: Wanted) -> Option<Expr> {
+        self.keeps_order(list.expr()).then_some(())?;
+        let mut items = Vec::with_capacity(list.list().len());
+        let mut with_null = false;
+        for item in list.list() {
+            match item.downcast_ref::<Literal>()?.value().is_null() {
+                true => with_null = true,
+                false => items.push(Arc::clone(item)),
+            }
+        }
+        let inside = wanted.positive() != list.negated();
+        // To a list the two zeros of floats are one value, to bounds they are two.
+        let zeros = items.iter().flat_map(other_zero).collect::<Vec<_>>();
+        match inside {
+            true => items.extend(zeros),
+            false => items.retain(|item| other_zero(item).is_none()),
+        }
+        // Beside a NULL, what is not in the list is neither inside nor outside.
+        if with_null && !inside {
+            if !wanted.with_null() {
+                return Some(lit(false));
+            }
+        } else if with_null && wanted.with_null() {
+            return None;
+        }
+        if items.is_empty() {
+            return None;
+        }
+        let holds = InListExpr::try_new(Arc::clone(list.expr()), items, !inside, self.schema);
+        Some(self.or_null(Arc::new(holds.ok()?), list.expr(), wanted))
+    }
+
+    fn like(&self, like: &LikeExpr, wanted: Wanted) -> Option<Expr> {
+        let pattern = like.pattern().downcast_ref::<Literal>()?;
+        if like.case_insensitive() || pattern.value().is_null() {
+            return None;
+        }
+        like.expr().downcast_ref::<Column>()?;
+        let negated = wanted.positive() == like.negated();
+        let (operand, pattern) = (Arc::clone(like.expr()), Arc::clone(like.pattern()));
+        let holds: Expr = Arc::new(LikeExpr::new(negated, false, operand, pattern));
+        Some(self.or_null(holds, like.expr(), wanted))
+    }
+
+    /// A condition on an operand, or that the operand is NULL if such rows are wanted.
+    fn or_null(&self, holds: Expr, operand: &Expr, wanted: Wanted) -> Expr {
+        if !wanted.with_null() || !operand.nullable(self.schema).unwrap_or(true) {
+            return holds;
+        }
+        match column_of(operand) {
+            Some(column) => balanced(vec![Arc::new(IsNullExpr::new(column)), holds], Operator::Or),
+            None => lit(true),
+        }
+    }
+
+    /// Whether an operand is a column, or casts of one that never decrease.
+    fn keeps_order(&self, operand: &Expr) -> bool {
+        let cast = |inner: &Expr, to: &DataType| {
+            let from = inner.data_type(self.schema);
+            self.keeps_order(inner) && from.is_ok_and(|from| never_decreases(&from, to))
+        };
+        if let Some(to) = operand.downcast_ref::<CastExpr>() {
+            return cast(to.expr(), to.cast_type());
+        }
+        operand.downcast_ref::<Column>().is_some()
+    }
+}
+
+/// Of a list's item that is a float zero, the other zero.
+fn other_zero(item: &Expr) -> Option<Expr> {
+    match item.downcast_ref::<Literal>()?.value() {
+        ScalarValue::Float32(Some(v)) if *v == 0.0 => Some(lit(-*v)),
+        ScalarValue::Float64(Some(v)) if *v == 0.0 => Some(lit(-*v)),
+        _ => None,
+    }
+}
+
+fn constant(value: &ScalarValue, wanted: Wanted) -> Option<Expr> {
+    match value {
+        ScalarValue::Boolean(Some(value)) => Some(lit(*value == wanted.positive())),
+        value if value.is_null() => Some(lit(wanted.with_null())),
+        _ => None,
+    }
+}
+
+fn null_test(operand: &Expr, is_null: bool) -> Option<Expr> {
+    let column = Arc::clone(operand);
+    operand.downcast_ref::<Column>()?;
+    Some(match is_null {
+        true => Arc::new(IsNullExpr::new(column)),
+        false => Arc::new(IsNotNullExpr::new(column)),
+    })
+}
+
+fn column_of(operand: &Expr) -> Option<Expr> {
+    if operand.downcast_ref::<Column>().is_some() {
+        return Some(Arc::clone(operand));
+    }
+    let cast = operand.downcast_ref::<CastExpr>()?;
+    column_of(cast.expr())
+}
+
+pub(super) fn is_true(expr: &Expr) -> bool {
+    let literal = expr.downcast_ref::<Literal>();
+    literal.is_some_and(|l| l.value() == &ScalarValue::Boolean(Some(true)))
+}
+
+/// The operands of a chain of one operator, left to right, however it is nested.
+pub(super) fn operands(expr: &Expr, op: Operator) -> Vec<Expr> {
+    let mut found = Vec::new();
+    let mut pending = vec![expr];
+    while let Some(expr) = pending.pop() {
+        match expr.downcast_ref::<BinaryExpr>() {
+            Some(binary) if *binary.op() == op => pending.extend([binary.right(), binary.left()]),
+            _ => found.push(Arc::clone(expr)),
+        }
+    }
+    found
+}
+
+/// A chain that is as deep as the number of its operands has digits.
+pub(super) fn balanced(mut operands: Vec<Expr>, op: Operator) -> Expr {
+    while operands.len() > 1 {
+        let pairs = operands.chunks(2).map(|pair| match pair {
+            [left, right] => {
+                let (left, right) = (Arc::clone(left), Arc::clone(right));
+                Arc::new(BinaryExpr::new(left, op, right)) as Expr
+            }
+            one => one.first().map_or_else(|| lit(true), Arc::clone),
+        });
+        operands = pairs.collect();
+    }
+    let none = || lit(op == Operator::And);
+    operands.pop().unwrap_or_else(none)
+}
+
+/// Whether a larger value never becomes a smaller one. (A cast that fails, fails for the outermost values first.)
+fn never_decreases(from: &DataType, to: &DataType) -> bool {
+    use DataType as A;
+    let number = |t: &A| t.is_numeric();
+    let text = |t: &A| matches!(t, A::Utf8 | A::LargeUtf8 | A::Utf8View);
+    let bytes = |t: &A| matches!(t, A::Binary | A::LargeBinary | A::BinaryView);
+    let utc = |zone: &Option<Arc<str>>| matches!(zone.as_deref(), None | Some("UTC" | "+00:00"));
+    let moment = |t: &A| match t {
+        A::Timestamp(_, zone) => utc(zone),
+        A::Date32 | A::Date64 => true,
+        _ => false,
+    };
+    match (from, to) {
+        (A::Dictionary(_, from), to) => never_decreases(from, to),
+        (from, A::Dictionary(_, to)) => never_decreases(from, to),
+        (from, to) if from == to => true,
+        (from, to) if number(from) && number(to) => true,
+        (from, to) if text(from) && text(to) => true,
+        (from, to) if bytes(from) && bytes(to) => true,
+        (from, to) if moment(from) && moment(to) => true,
+        (A::Timestamp(..), A::Int64) | (A::Int64, A::Timestamp(_, None)) => true,
+        (A::Date32, A::Int32) | (A::Int32, A::Date32) => true,
+        (A::Duration(_), A::Duration(_) | A::Int64) => true,
+        (A::Time32(_) | A::Time64(_), A::Time32(_) | A::Time64(_)) => true,
+        _ => false,
+    }
+}

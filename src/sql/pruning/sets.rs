@@ -1,0 +1,132 @@
+//! Lists of values, looked up among the bounds of tiles.
+//!
+//! A tile may hold a value of the list if one lies between its bounds: one binary search a tile, however long the list.
+//! Of enumerated columns the codes are looked up, which tell more than the values: they were given out in the order in
+//! which values came up.
+
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, make_comparator};
+use datafusion::arrow::compute::kernels::cmp::eq;
+use datafusion::arrow::compute::{SortOptions, cast, sort};
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
+
+use crate::read::prune::ColumnStatistics;
+
+/// More literals than this are not looked up in an enumeration.
+const MOST_LOOKED_UP: usize = 1000;
+
+/// The values that a column must have one of.
+#[derive(Debug)]
+pub(super) enum ValueSet {
+    /// Themselves, ascending.
+    Values(ArrayRef),
+    /// Their codes in the column's enumeration, ascending.
+    Codes(Vec<u64>),
+}
+
+impl ValueSet {
+    /// The set of a guarantee, if it is one that bounds can break.
+    pub(super) fn new(
+        guarantee: &LiteralGuarantee,
+        schema: &Schema,
+        enumeration: &dyn Fn(usize) -> Option<ArrayRef>,
+    ) -> Option<Self> {
+        if guarantee.guarantee != Guarantee::In {
+            return None;
+        }
+        let (column, field) = schema.column_with_name(guarantee.column.name())?;
+        let literals = guarantee.literals.iter();
+        let literals = literals.filter(|l| !l.is_null()).map(plain);
+        Some(match enumeration(column) {
+            Some(values) => Self::Codes(codes(literals, &values)?),
+            None => Self::Values(sorted(literals, field.data_type())?),
+        })
+    }
+
+    /// For each tile: false if none of the values can be there, otherwise unknown.
+    pub(super) fn touched(&self, tiles: &ColumnStatistics) -> Option<BooleanArray> {
+        let unless = |touched: bool| if touched { None } else { Some(false) };
+        match self {
+            Self::Codes(codes) => {
+                let touched = tiles.codes.as_ref()?.iter().map(|range| {
+                    let (lo, hi) = (*range)?;
+                    let first = codes.get(codes.partition_point(|code| *code < lo));
+                    unless(first.is_some_and(|code| *code <= hi))
+                });
+                Some(touched.collect())
+            }
+            Self::Values(values) => {
+                let options = SortOptions::default();
+                let with_min = make_comparator(values, &tiles.min, options).ok()?;
+                let with_max = make_comparator(values, &tiles.max, options).ok()?;
+                let touched = (0..tiles.min.len()).map(|tile| {
+                    if tiles.min.is_null(tile) || tiles.max.is_null(tile) {
+                        return None;
+                    }
+                    let first = first(values.len(), |v| with_min(v, tile).is_lt());
+                    unless(first < values.len() && with_max(first, tile).is_le())
+                });
+                Some(touched.collect())
+            }
+        }
+    }
+}
+
+/// How many of the first of `len` places are `before`.
+fn first(len: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, len);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if before(middle) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
+}
+
+/// A literal without the dictionary around it.
+fn plain(literal: &ScalarValue) -> ScalarValue {
+    match literal {
+        ScalarValue::Dictionary(_, value) => plain(value),
+        other => other.clone(),
+    }
+}
+
+fn sorted(literals: impl Iterator<Item = ScalarValue>, ty: &DataType) -> Option<ArrayRef> {
+    let mut literals = literals.peekable();
+    literals.peek()?;
+    let values = ScalarValue::iter_to_array(literals).ok()?;
+    // A cast could take two values for one.
+    let same = values.data_type() == ty;
+    let values = match same {
+        true => values,
+        false if both_text(values.data_type(), ty) => cast(&values, ty).ok()?,
+        false => return None,
+    };
+    sort(&values, None).ok()
+}
+
+fn both_text(literals: &DataType, ty: &DataType) -> bool {
+    use DataType as A;
+    matches!(literals, A::Utf8 | A::LargeUtf8 | A::Utf8View) && ty == &A::Utf8View
+}
+
+/// The codes of the literals; those that are no value of the enumeration have none.
+fn codes(literals: impl Iterator<Item = ScalarValue>, values: &ArrayRef) -> Option<Vec<u64>> {
+    let mut codes = Vec::new();
+    for (number, literal) in literals.enumerate() {
+        if number >= MOST_LOOKED_UP {
+            return None;
+        }
+        let literal = literal.cast_to(values.data_type()).ok()?.to_array().ok()?;
+        let literal = Scalar::new(literal);
+        let equal = eq(values as &dyn Datum, &literal).ok()?;
+        codes.extend(equal.values().set_indices().map(|code| code as u64));
+    }
+    codes.sort_unstable();
+    codes.dedup();
+    Some(codes)
+}
