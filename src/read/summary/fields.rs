@@ -6,15 +6,14 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 
-use super::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics};
+use super::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics, keeps_validity};
 use crate::array::domain::KeyBox;
+use crate::array::fragment::FragmentField;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
-use crate::array::fragment::{Fragment, FragmentField};
 use crate::array::key::Native;
 use crate::array::types::{ColumnType, InvalidUtf8, Shape};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::Filter;
 use crate::format::fragment::rtree::Mbrs;
 use crate::read::decode::fill_array;
 use crate::read::fields::{ColumnSource, FragmentScan};
@@ -337,12 +336,4 @@ fn magnitude(sum: Sum) -> u128 {
         Sum::UInt(sum) => sum.into(),
         Sum::Float(_) => 0,
     }
-}
-
-/// Whether validity is read as it was written. Before format 15 bitshuffle did not keep all of it.
-fn keeps_validity(fragment: &Fragment) -> bool {
-    const BITSHUFFLE_KEEPS_SINCE: u32 = 15;
-    let shuffled = |f: &Filter| *f == Filter::BitShuffle;
-    fragment.footer.version.since(BITSHUFFLE_KEEPS_SINCE)
-        || !fragment.schema.validity_filters.contains(shuffled)
 }

@@ -336,6 +336,14 @@ pub fn loses(filters: &FilterList) -> bool {
     filters.contains(|f| matches!(f, Filter::ScaleFloat { .. } | Filter::WebP(_)))
 }
 
+/// Whether validity is read as it was written. Before format 15 bitshuffle did not keep all of it.
+pub fn keeps_validity(fragment: &Fragment) -> bool {
+    const BITSHUFFLE_KEEPS_SINCE: u32 = 15;
+    let shuffled = |f: &Filter| *f == Filter::BitShuffle;
+    fragment.footer.version.since(BITSHUFFLE_KEEPS_SINCE)
+        || !fragment.schema.validity_filters.contains(shuffled)
+}
+
 fn numbers(datatype: Datatype) -> Kind {
     let integer = datatype.is_integer() || datatype.is_datetime() || datatype.is_time();
     if datatype.is_float() {
