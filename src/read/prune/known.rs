@@ -137,6 +137,10 @@ fn trusted(fragment: &Fragment, attribute: &Attribute, ty: &ColumnType) -> bool 
         return false;
     }
     let dense = fragment.footer.dense;
+    // Dense writers and consolidations miscount NULLs, and take bounds without the cells around them.
+    if dense && attribute.nullable {
+        return false;
+    }
     let datatype = attribute.datatype;
     let number = datatype.is_integer()
         || datatype.is_float()

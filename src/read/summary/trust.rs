@@ -134,9 +134,8 @@ impl FieldTrust {
             (false, true) => numbers(attribute.datatype),
             (false, false) => Kind::Other,
         };
-        // Written piece by piece, such tiles have their validity read from the wrong place, or counted more than once.
-        let confused =
-            dense && attribute.nullable && !matches!(kind, Kind::Integer(_) | Kind::Float(_));
+        // Written piece by piece, tiles have their validity read from the wrong place, or counted more than once.
+        let confused = dense && attribute.nullable;
         let null_counts = kind != Kind::Other && !confused;
         // Statistics are of what was written, and not of what such a filter left of it.
         let kind = if loses(&attribute.filters) {
@@ -554,7 +553,8 @@ mod tests {
         assert_eq!(judge(Datatype::StringUtf8, CellValNum::Var, false), None);
         assert_eq!(judge(Datatype::Int32, CellValNum::Var, false), None);
         assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(2), false), None);
-        assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(1), true), Some(4));
+        assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(1), true), None);
+        assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(1), false), Some(4));
     }
 
     #[test]
