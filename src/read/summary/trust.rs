@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn a_tile_of_nulls_has_no_bounds_whatever_is_stored() {
         let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
-        let trust = FieldTrust::of_attribute(&nullable, true, Rounding::ByTile);
+        let trust = FieldTrust::of_attribute(&nullable, false, Rounding::ByTile);
         let zero = 0_i32.to_le_bytes();
         let nulls = |n| TileStatistics {
             null_count: Some(n),

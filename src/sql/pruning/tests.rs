@@ -312,6 +312,8 @@ proptest! {
         known in prop::collection::vec(prop::bool::weighted(0.9), 5),
         expr in condition(),
     ) {
+        // Stored bounds hold both zeros where they hold one; those made here do not.
+        prop_assume!(!expr.to_string().contains("-0"));
         let tiles = tiles.iter().map(|rows| batch(rows)).collect::<Vec<_>>();
         if let Some(verdicts) = judge(&expr, &tiles, &known) {
             for (tile, verdict) in tiles.iter().zip(verdicts) {
