@@ -313,7 +313,7 @@ proptest! {
         expr in condition(),
     ) {
         // Stored bounds hold both zeros where they hold one; those made here do not.
-        prop_assume!(!expr.to_string().contains("-0"));
+        prop_assume!(!expr.to_string().contains("float@"));
         let tiles = tiles.iter().map(|rows| batch(rows)).collect::<Vec<_>>();
         if let Some(verdicts) = judge(&expr, &tiles, &known) {
             for (tile, verdict) in tiles.iter().zip(verdicts) {
