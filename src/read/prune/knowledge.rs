@@ -1,23 +1,20 @@
 //! What a plan knows of its tiles, as Arrow arrays that a pruner judges.
 //!
 //! Bounds are converted like cells, by the type of the column, so that they compare as cells do; conversions keep the
-//! order. Where one fails, nothing is known. Subtle: `-0.0` and `0.0` are one value to those who made the statistics and two to
-//! those who compare, so a bound that is zero is the outer one of the two.
+//! order. Where one fails, nothing is known. Of the two zeros of floats see [`outer_zeros`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float32Array, Float64Array, UInt32Array, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::cmp::gt;
 use arrow::compute::{concat, nullif, take};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::DataType;
 
 use super::enumerated::ValueOrder;
 use super::known::{Known, KnownStatistics, StoredStatistics};
-use super::{ColumnStatistics, TilePruner, TileStatistics, Verdict, text};
+use super::{ColumnStatistics, TilePruner, TileStatistics, Verdict, outer_zeros, text};
 use crate::array::domain::KeyBox;
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::key;
@@ -413,23 +410,4 @@ fn picked(values: &ArrayRef, places: Vec<Option<u64>>) -> Result<ArrayRef> {
         .collect::<UInt32Array>();
     take(values, &places, None)
         .map_err(|e| Error::internal("there is no such value").with_source(e))
-}
-
-/// The outer one of the two zeros where a bound is a zero.
-fn outer_zeros(bounds: &ArrayRef, upper: bool) -> ArrayRef {
-    match bounds.data_type() {
-        DataType::Float32 => {
-            let zero = if upper { 0.0 } else { -0.0 };
-            let outer = |v: f32| if v == 0.0 { zero } else { v };
-            let array: Float32Array = bounds.as_primitive::<Float32Type>().unary(outer);
-            Arc::new(array)
-        }
-        DataType::Float64 => {
-            let zero = if upper { 0.0 } else { -0.0 };
-            let outer = |v: f64| if v == 0.0 { zero } else { v };
-            let array: Float64Array = bounds.as_primitive::<Float64Type>().unary(outer);
-            Arc::new(array)
-        }
-        _ => Arc::clone(bounds),
-    }
 }

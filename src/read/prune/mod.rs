@@ -16,6 +16,7 @@ mod order;
 mod runtime;
 mod text;
 mod units;
+mod zeros;
 
 use std::fmt;
 
@@ -26,6 +27,7 @@ pub use self::known::KnownStatistics;
 pub use self::order::{UnitOrder, WantedFirst};
 pub use self::runtime::{CoordinateTest, RuntimeCondition, RuntimeFilter};
 pub use self::units::{narrow_unit, touches_and_covers};
+pub(crate) use self::zeros::outer_zeros;
 
 /// What is known of a condition on the cells of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +83,8 @@ pub struct TileStatistics {
 pub struct ColumnStatistics {
     /// The table column.
     pub column: usize,
-    /// No value is smaller; of the column's type, or that of its dictionary's values.
+    /// No value is smaller; of the column's type, or that of its dictionary's values. Of floats, never 0.0: a lower bound
+    /// of zero is -0.0 and an upper one 0.0, so that it holds whether or not the two are told apart.
     pub min: ArrayRef,
     /// No value is larger.
     pub max: ArrayRef,
