@@ -18,6 +18,11 @@ const SIGN: u64 = 1 << 63;
 pub trait Native: Copy + Send + Sync + 'static {
     /// The key of this value.
     fn to_key(self) -> u64;
+    /// As [`Self::to_key`], but different for `-0.0` and `0.0`, which are two places.
+    #[inline]
+    fn to_place(self) -> u64 {
+        self.to_key()
+    }
     /// The value of a key; a key outside the type's range gives its low bits.
     fn from_key(key: u64) -> Self;
     /// The value as libtiledb's Hilbert order sees it.
@@ -74,6 +79,11 @@ impl Native for f64 {
         if bits & SIGN == 0 { bits | SIGN } else { !bits }
     }
     #[inline]
+    fn to_place(self) -> u64 {
+        let bits = self.to_bits();
+        if bits & SIGN == 0 { bits | SIGN } else { !bits }
+    }
+    #[inline]
     fn from_key(key: u64) -> Self {
         f64::from_bits(if key & SIGN == 0 { !key } else { key ^ SIGN })
     }
@@ -87,6 +97,15 @@ impl Native for f32 {
     #[inline]
     fn to_key(self) -> u64 {
         let bits = if self == 0.0 { 0 } else { self.to_bits() };
+        u64::from(if bits & SIGN32 == 0 {
+            bits | SIGN32
+        } else {
+            !bits
+        })
+    }
+    #[inline]
+    fn to_place(self) -> u64 {
+        let bits = self.to_bits();
         u64::from(if bits & SIGN32 == 0 {
             bits | SIGN32
         } else {
@@ -297,6 +316,8 @@ mod tests {
     fn zeros_share_a_key_and_nan_is_above_infinity() {
         assert_eq!((-0.0f64).to_key(), 0.0f64.to_key());
         assert_eq!((-0.0f32).to_key(), 0.0f32.to_key());
+        assert!((-0.0f64).to_place() < 0.0f64.to_place() && 0.0f64.to_place() == 0.0f64.to_key());
+        assert!((-0.0f32).to_place() < 0.0f32.to_place() && 1.5f32.to_place() == 1.5f32.to_key());
         assert!(f64::NAN.to_key() > f64::INFINITY.to_key());
         assert!((-f64::MIN_POSITIVE).to_key() < 0.0f64.to_key());
     }

@@ -220,6 +220,29 @@ impl DimRanges {
         }
     }
 
+    /// How many different values match at most.
+    pub fn places(&self) -> u64 {
+        let of_keys = |r: &KeyRange| (r.hi - r.lo).saturating_add(1);
+        let of_bytes = |r: &BytesRange| {
+            let point = r.end.as_deref().and_then(<[u8]>::split_last);
+            match point == Some((&0, r.start.as_slice())) {
+                true => 1,
+                false => u64::MAX,
+            }
+        };
+        match self {
+            Self::All => u64::MAX,
+            Self::Keys(ranges) => {
+                let ranges = ranges.as_slice().iter().map(of_keys);
+                ranges.fold(0, u64::saturating_add)
+            }
+            Self::Bytes(ranges) => {
+                let ranges = ranges.as_slice().iter().map(of_bytes);
+                ranges.fold(0, u64::saturating_add)
+            }
+        }
+    }
+
     /// The ranges of keys in ascending order; everything is one range. Empty for ranges of strings.
     pub fn key_ranges(&self) -> &[KeyRange] {
         match self {

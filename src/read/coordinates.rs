@@ -1,9 +1,9 @@
-//! The coordinates of a tile's cells while they are tested and compared: keys of numbers, or bytes of strings.
+//! The coordinates of a tile's cells while they are tested and compared: numbers or strings, where they were decoded.
 
 use std::sync::Arc;
 
-use crate::array::key;
-use crate::array::subarray::DimRanges;
+use crate::array::key::{self, Native, with_native};
+use crate::array::subarray::{DimRanges, KeyRange};
 use crate::array::types::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
@@ -11,50 +11,55 @@ use crate::format::datatype::Datatype;
 
 /// One dimension of the cells of a tile.
 #[derive(Debug)]
-pub enum DimCells {
-    /// Order-preserving keys, one a cell.
-    Keys {
-        /// The keys; that of -0.0 is that of 0.0.
-        keys: Vec<u64>,
-        /// Which cells are -0.0, if any is.
-        negative_zeros: Option<Vec<bool>>,
+pub enum DimCells<'a> {
+    /// Numbers of a type that has keys, as they are stored.
+    Numbers {
+        /// Their type.
+        datatype: Datatype,
+        /// As many values as there are cells.
+        bytes: &'a [u8],
     },
     /// Strings: as many starts as cells, then the end, all checked.
     Bytes {
         /// Where each starts; one more closes the last.
         offsets: Vec<usize>,
         /// The bytes.
-        data: Vec<u8>,
+        data: &'a [u8],
     },
     /// Strings, equal ones stored once.
-    Encoded(Arc<EncodedStrings>),
+    Encoded(&'a Arc<EncodedStrings>),
 }
 
-impl DimCells {
-    /// Takes the coordinates out of unfiltered cells.
-    pub fn new(datatype: Datatype, cells: &Cells) -> Result<Self> {
+impl<'a> DimCells<'a> {
+    /// Looks at unfiltered cells as coordinates.
+    pub fn new(datatype: Datatype, cells: &'a Cells) -> Result<Self> {
         match &cells.data {
             CellData::Fixed(values) => {
-                let mut keys = Vec::with_capacity(cells.len);
-                key::keys(datatype, values.as_slice(), &mut keys)?;
-                let negative_zeros = negative_zeros(datatype, values.as_slice());
-                Ok(Self::Keys {
-                    keys,
-                    negative_zeros,
-                })
+                let bytes = values.as_slice();
+                if !key::has_key(datatype) {
+                    return Err(Error::internal(format!("datatype {datatype} has no keys")));
+                }
+                if cells.len.checked_mul(datatype.size()) != Some(bytes.len()) {
+                    return Err(Error::corrupt(format!(
+                        "{} bytes of {datatype} values, expected those of {} cells",
+                        bytes.len(),
+                        cells.len
+                    )));
+                }
+                Ok(Self::Numbers { datatype, bytes })
             }
             CellData::Var { offsets, data } => Ok(Self::Bytes {
                 offsets: starts(offsets, cells.len, data.len())?,
-                data: data.as_slice().to_vec(),
+                data: data.as_slice(),
             }),
-            CellData::Encoded(strings) => Ok(Self::Encoded(Arc::clone(strings))),
+            CellData::Encoded(strings) => Ok(Self::Encoded(strings)),
         }
     }
 
     /// The string of a cell; empty for a dimension of numbers.
-    pub fn bytes(&self, cell: usize) -> &[u8] {
+    pub fn bytes(&self, cell: usize) -> &'a [u8] {
         match self {
-            Self::Keys { .. } => &[],
+            Self::Numbers { .. } => &[],
             Self::Bytes { offsets, data } => offsets
                 .get(cell)
                 .zip(offsets.get(cell + 1))
@@ -64,34 +69,28 @@ impl DimCells {
         }
     }
 
-    /// The key of a cell; 0 for a dimension of strings.
-    pub fn key(&self, cell: usize) -> u64 {
-        match self {
-            Self::Keys { keys, .. } => keys.get(cell).copied().unwrap_or(0),
-            Self::Bytes { .. } | Self::Encoded(_) => 0,
-        }
+    /// The key of a cell, but that -0.0 and 0.0 differ: as in libtiledb they are two places, although no range tells
+    /// them apart. 0 for a dimension of strings.
+    pub fn place(&self, cell: usize) -> u64 {
+        let Self::Numbers { datatype, bytes } = self else {
+            return 0;
+        };
+        with_native!(*datatype, T => {
+            let value = bytes.as_chunks().0.get(cell);
+            value.map_or(0, |value| T::from_le_bytes(*value).to_place())
+        }, _ => 0)
     }
 
-    /// Whether two cells have the same coordinate. As in libtiledb, -0.0 and 0.0 are two places, although no range
-    /// tells them apart.
-    pub fn same(&self, cell: usize, other: &Self, other_cell: usize) -> bool {
-        match self {
-            Self::Keys { .. } => {
-                self.key(cell) == other.key(other_cell)
-                    && self.is_negative_zero(cell) == other.is_negative_zero(other_cell)
-            }
-            Self::Bytes { .. } | Self::Encoded(_) => self.bytes(cell) == other.bytes(other_cell),
-        }
-    }
-
-    fn is_negative_zero(&self, cell: usize) -> bool {
-        match self {
-            Self::Keys {
-                negative_zeros: Some(zeros),
-                ..
-            } => zeros.get(cell).copied().unwrap_or(false),
-            _ => false,
-        }
+    /// The keys of all cells; none for a dimension of strings.
+    pub fn keys(&self) -> Vec<u64> {
+        let Self::Numbers { datatype, bytes } = self else {
+            return Vec::new();
+        };
+        let mut keys = Vec::with_capacity(bytes.len() / datatype.size().max(1));
+        with_native!(*datatype, T => {
+            keys.extend(bytes.as_chunks().0.iter().map(|v| T::from_le_bytes(*v).to_key()));
+        }, _ => ());
+        keys
     }
 
     /// Clears the mark of every cell outside `ranges`.
@@ -100,21 +99,23 @@ impl DimCells {
             return;
         }
         match (self, ranges) {
-            (Self::Keys { keys, .. }, DimRanges::Keys(list)) => match list.as_slice() {
-                [one] => {
-                    for (mark, key) in mask.iter_mut().zip(keys) {
-                        *mark &= (one.lo <= *key) & (*key <= one.hi);
-                    }
-                }
-                _ => {
-                    for (mark, key) in mask.iter_mut().zip(keys) {
-                        *mark = *mark && ranges.contains_key(*key);
-                    }
-                }
-            },
+            (Self::Numbers { datatype, bytes }, DimRanges::Keys(_)) => {
+                let ranges = ranges.key_ranges();
+                with_native!(*datatype, T => {
+                    let keys = bytes.as_chunks().0.iter().map(|v| T::from_le_bytes(*v).to_key());
+                    mark_keys(keys, ranges, mask);
+                }, _ => mask.fill(false));
+            }
             (Self::Bytes { .. }, DimRanges::Bytes(_)) => {
-                for (cell, mark) in mask.iter_mut().enumerate() {
-                    *mark = *mark && ranges.contains_bytes(self.bytes(cell));
+                // Neighbours are often the same.
+                let mut last: Option<(&[u8], bool)> = None;
+                for (cell, mark) in mask.iter_mut().enumerate().filter(|(_, mark)| **mark) {
+                    let bytes = self.bytes(cell);
+                    *mark = match last {
+                        Some((known, inside)) if known == bytes => inside,
+                        _ => ranges.contains_bytes(bytes),
+                    };
+                    last = Some((bytes, *mark));
                 }
             }
             (Self::Encoded(strings), DimRanges::Bytes(_)) => {
@@ -127,6 +128,38 @@ impl DimCells {
             }
             // Ranges of the other kind can hold no cell of this dimension.
             _ => mask.fill(false),
+        }
+    }
+}
+
+fn mark_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [bool]) {
+    match ranges {
+        [] => mask.fill(false),
+        [one] => {
+            let width = one.hi - one.lo;
+            for (mark, key) in mask.iter_mut().zip(keys) {
+                *mark &= key.wrapping_sub(one.lo) <= width;
+            }
+        }
+        many => {
+            // The range or the gap in which the last key lay.
+            let (mut lo, mut hi, mut inside) = (1, 0, false);
+            for (mark, key) in mask.iter_mut().zip(keys) {
+                if !*mark {
+                    continue;
+                }
+                if key < lo || hi < key {
+                    let next = many.partition_point(|r| r.hi < key);
+                    let below = next.checked_sub(1).and_then(|i| many.get(i));
+                    let above = below.map_or(0, |below| below.hi.saturating_add(1));
+                    (lo, hi, inside) = match many.get(next) {
+                        Some(range) if range.lo <= key => (range.lo, range.hi, true),
+                        Some(range) => (above, range.lo.saturating_sub(1), false),
+                        None => (above, u64::MAX, false),
+                    };
+                }
+                *mark = inside;
+            }
         }
     }
 }
@@ -152,22 +185,48 @@ pub(super) fn starts(offsets: &TileBuffer, cells: usize, data: usize) -> Result<
     Ok(checked)
 }
 
-/// Which of the stored floats are -0.0; `None` if none is.
-fn negative_zeros(datatype: Datatype, values: &[u8]) -> Option<Vec<bool>> {
-    let zeros: Vec<bool> = match datatype {
-        Datatype::Float32 => values
-            .as_chunks::<4>()
-            .0
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn marks_say_what_ranges_contain(
+            values in prop::collection::vec(-20_i16..20, 0..40),
+            ranges in prop::collection::vec((-22_i16..22, 0_i16..4), 0..6),
+        ) {
+            let ranges = DimRanges::from_keys(
+                ranges
+                    .iter()
+                    .map(|(lo, len)| KeyRange { lo: lo.to_key(), hi: (lo + len).to_key() })
+                    .collect(),
+            );
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let cells = DimCells::Numbers { datatype: Datatype::Int16, bytes: &bytes };
+            let asked: Vec<bool> = values.iter().map(|v| v % 5 != 0).collect();
+            let mut mask = asked.clone();
+            cells.mark_inside(&ranges, &mut mask);
+            for ((value, asked), mark) in values.iter().zip(asked).zip(mask) {
+                prop_assert_eq!(mark, asked && ranges.contains_key(value.to_key()));
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_two_places_within_one_range() {
+        let bytes: Vec<u8> = [-0.0_f64, 0.0]
             .iter()
-            .map(|v| f32::from_le_bytes(*v).to_bits() == (-0.0_f32).to_bits())
-            .collect(),
-        Datatype::Float64 => values
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|v| f64::from_le_bytes(*v).to_bits() == (-0.0_f64).to_bits())
-            .collect(),
-        _ => return None,
-    };
-    zeros.contains(&true).then_some(zeros)
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        let cells = DimCells::Numbers {
+            datatype: Datatype::Float64,
+            bytes: &bytes,
+        };
+        assert_ne!(cells.place(0), cells.place(1));
+        let mut mask = [true; 2];
+        cells.mark_inside(&DimRanges::from_points([0.0_f64.to_key()]), &mut mask);
+        assert_eq!(mask, [true; 2]);
+    }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::filter;
+use arrow::compute::{FilterBuilder, FilterPredicate};
 
 use crate::error::{Error, Result};
 
@@ -43,7 +43,13 @@ impl Selection {
 
     /// The cells marked `true`.
     pub fn from_bools(bools: &[bool]) -> Self {
-        Self::from_mask(BooleanBuffer::from(bools))
+        let marked = |cell: usize| bools.get(cell).copied().unwrap_or(false);
+        Self::from_mask(BooleanBuffer::collect_bool(bools.len(), marked))
+    }
+
+    /// A mark for each cell; none if all are selected.
+    pub fn marks(&self) -> Vec<bool> {
+        self.mask.iter().flatten().collect()
     }
 
     /// Cells selected.
@@ -105,10 +111,37 @@ impl Selection {
 
     /// The selected values of a column of the tile.
     pub fn apply(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        let Some(mask) = &self.mask else {
+        self.copier(1).copy(column)
+    }
+
+    /// What copies the selected values of so many columns of the tile.
+    pub fn copier(&self, columns: usize) -> Copier {
+        let copier = |mask: &BooleanBuffer| {
+            let builder = FilterBuilder::new(&BooleanArray::new(mask.clone(), None));
+            // The places are found once for all columns.
+            let builder = if columns > 1 {
+                builder.optimize()
+            } else {
+                builder
+            };
+            builder.build()
+        };
+        Copier(self.mask.as_ref().map(copier))
+    }
+}
+
+/// Copies the selected values of columns.
+#[derive(Debug)]
+pub struct Copier(Option<FilterPredicate>);
+
+impl Copier {
+    /// The selected values of a column of the tile.
+    pub fn copy(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let Some(places) = &self.0 else {
             return Ok(ArrayRef::clone(column));
         };
-        filter(column, &BooleanArray::new(mask.clone(), None))
+        places
+            .filter(column)
             .map_err(|e| Error::internal("the selected cells cannot be copied").with_source(e))
     }
 }

@@ -20,6 +20,7 @@ use super::metrics::ScanMetrics;
 use super::plan::{ScanPlan, Units};
 use super::prune::{RuntimeCondition, RuntimeFilter, TilePruner, UnitOrder, narrow_unit};
 use super::scratch::Scratch;
+use super::shared::{SharedTiles, Sharing};
 use super::spec::Predicate;
 use super::tile_memory::TileMemory;
 use super::units::UnitQueue;
@@ -58,6 +59,8 @@ pub struct ScanContext {
     pub memory: Arc<TileMemory>,
     /// Columns of coordinates that dense units share.
     pub coordinates: Arc<CoordinateColumns>,
+    /// Tiles that sparse units share.
+    pub shared: Arc<SharedTiles>,
     /// What is counted.
     pub metrics: Arc<ScanMetrics>,
 }
@@ -78,6 +81,7 @@ impl ScanContext {
             plan,
             memory: TileMemory::new(memory),
             coordinates: Arc::default(),
+            shared: Arc::default(),
             metrics,
         }
     }
@@ -94,6 +98,14 @@ impl ScanContext {
     pub fn with_order(mut self, order: Option<Arc<UnitOrder>>) -> Self {
         self.order = order;
         self
+    }
+
+    /// Memory for a unit. Where there is none, what is decoded for other units goes first.
+    pub fn reserve(&self, bytes: usize) -> Result<Grant> {
+        self.memory.reserve(bytes).or_else(|_| {
+            self.shared.forget();
+            self.memory.reserve(bytes)
+        })
     }
 
     /// What is asked of rows at run time, as of now.
@@ -151,6 +163,7 @@ impl ScanContext {
                 let unit = units
                     .get(index)
                     .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
+                let _sharing = Sharing::new(&self.shared, unit);
                 match narrow_unit(Arc::clone(self), unit).await? {
                     Some((context, unit)) => sparse::read_unit(&context, unit).await?,
                     None => (Vec::new(), None),
@@ -201,9 +214,13 @@ struct Running {
 
 /// The batches of units, in the order in which the queue gives them.
 pub fn read_units(
-    context: Arc<ScanContext>,
+    context: ScanContext,
     units: UnitQueue,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let context = Arc::new(ScanContext {
+        shared: Arc::clone(units.shared()),
+        ..context
+    });
     let running = Running {
         // What the first unit brings decides which others are read.
         ramps_up: context.order.is_some(),

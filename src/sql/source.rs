@@ -36,6 +36,7 @@ use crate::read::ScanPlan;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
 use crate::read::prune::{UnitOrder, WantedFirst};
+use crate::read::shared::SharedTiles;
 use crate::read::stream::{ScanContext, read_units};
 use crate::read::units::{UnitPool, UnitQueue};
 
@@ -321,9 +322,13 @@ impl DataSource for TileDbSource {
         let pool = args
             .sibling_state
             .and_then(|s| s.downcast::<UnitPool>().ok());
+        let shared = |units| SharedTiles::of(&self.plan.units, units);
         let units = match pool {
-            Some(pool) => pool.join(Arc::clone(&context) as _, partition, units),
-            None => UnitQueue::alone(units),
+            Some(pool) => {
+                let all = || shared(0..self.plan.unit_count());
+                pool.join(Arc::clone(&context) as _, partition, units, all)
+            }
+            None => UnitQueue::alone(units.clone(), shared(units)),
         };
         let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(&context, partition));
         let counters = Arc::new(ScanMetrics::default());
@@ -338,11 +343,7 @@ impl DataSource for TileDbSource {
         )
         .with_order(self.worthwhile_order());
         let published = Published::new(&self.metrics, partition, counters);
-        let batches = with_labels(
-            read_units(Arc::new(scan), units),
-            self.labels.clone(),
-            budget,
-        );
+        let batches = with_labels(read_units(scan, units), self.labels.clone(), budget);
         let batch_size = context.session_config().batch_size();
         let batches = coalesce(batches, Arc::clone(&self.schema), batch_size, self.fetch);
         let batches = batches.inspect(move |_| published.update());

@@ -210,3 +210,15 @@ fn text_is_short_and_readable() {
     );
     assert_eq!(DimRanges::All.describe(Datatype::UInt8), "all");
 }
+
+#[test]
+fn places_are_counted_where_they_can_be() {
+    assert_eq!(DimRanges::all().places(), u64::MAX);
+    assert_eq!(DimRanges::none().places(), 0);
+    assert_eq!(DimRanges::from_points([3, 9, 4]).places(), 3);
+    assert_eq!(DimRanges::key_range(10, 19).places(), 10);
+    let points = vec![BytesRange::point(b"a"), BytesRange::point(b"")];
+    assert_eq!(DimRanges::from_bytes(points).places(), 2);
+    let prefix = DimRanges::from_bytes(vec![BytesRange::prefix(b"a")]);
+    assert_eq!(prefix.places(), u64::MAX);
+}

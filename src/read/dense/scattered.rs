@@ -64,6 +64,7 @@ pub(super) async fn place(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Resul
         .await
 }
 
+/// The keys of the coordinates of a tile's cells, dimension by dimension.
 fn coordinates(
     context: &ScanContext,
     (number, tile): TileKey,
@@ -71,7 +72,7 @@ fn coordinates(
     requests: &[ColumnRequest],
     fetched: &Fetched,
     scratch: &mut Scratch,
-) -> Result<Vec<DimCells>> {
+) -> Result<Vec<Vec<u64>>> {
     let table = &context.plan.spec.table;
     let scan = context.plan.fragments.get(number);
     let scan = scan.ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
@@ -81,7 +82,8 @@ fn coordinates(
         .zip(requests)
         .map(|(dimension, request)| {
             let cells = scan.decode_cells(request, fetched, of, scratch)?;
-            DimCells::new(dimension.datatype, &cells).map_err(|e| {
+            let keys = DimCells::new(dimension.datatype, &cells).map(|dim| dim.keys());
+            keys.map_err(|e| {
                 e.with("dimension", &dimension.name)
                     .with("fragment", &scan.fragment.name.name)
             })
@@ -92,7 +94,7 @@ fn coordinates(
 fn paint(
     context: &ScanContext,
     mut clips: Vec<Clip>,
-    tiles: &HashMap<TileKey, Vec<DimCells>>,
+    tiles: &HashMap<TileKey, Vec<Vec<u64>>>,
 ) -> Result<Vec<Clip>> {
     let dense = dense_plan(&context.plan)?;
     let strides = dense.grid.strides();
@@ -102,7 +104,7 @@ fn paint(
                 .get(&(copy.fragment, copy.tile))
                 .ok_or_else(|| Error::internal("the coordinates of a tile were not read"))?;
             let cells = (0..copy.cells).filter_map(|number| {
-                let keys = dims.iter().map(|dim| dim.key(number));
+                let keys = dims.iter().map(|dim| dim.get(number).copied().unwrap_or(0));
                 Some((clip.cell_number(&strides, keys)?, number))
             });
             Ok(cells.collect())

@@ -21,8 +21,12 @@ use crate::error::Result;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::{ArraySchema, CellValNum};
 
-/// Cells resolved together, unless space cannot be cut any finer.
+/// Cells resolved together at most, unless space cannot be cut any finer.
 const UNIT_CELLS: u64 = 512 * 1024;
+/// There is always so much to resolve together.
+const SMALLEST_UNIT_CELLS: u64 = 128 * 1024;
+/// In between, so many units are made, for as many workers.
+const UNITS: u64 = 32;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
 
@@ -140,15 +144,35 @@ fn rank<T: Ord + Clone>(pairs: Vec<(T, T)>) -> (Vec<T>, Vec<(u32, u32)>) {
 #[derive(Debug, Clone)]
 pub struct Clip(Vec<Range<u32>>);
 
+impl Clip {
+    /// Whether a box of ranks, which are inclusive, lies inside.
+    fn covers(&self, ranks: &[(u32, u32)]) -> bool {
+        let mut dims = self.0.iter().zip(ranks);
+        dims.all(|(clip, (lo, hi))| clip.start <= *lo && *hi < clip.end)
+    }
+
+    /// About how much of a box of ranks lies inside: ranks are close together where tiles are.
+    fn share(&self, ranks: &[(u32, u32)]) -> f64 {
+        let share = |(clip, (lo, hi)): (&Range<u32>, &(u32, u32))| {
+            let end = clip.end.min(hi.saturating_add(1));
+            let inside = end.saturating_sub(clip.start.max(*lo));
+            f64::from(inside) / (f64::from(*hi) - f64::from(*lo) + 1.0)
+        };
+        self.0.iter().zip(ranks).map(share).product()
+    }
+}
+
 /// Entangled tiles read together.
 #[derive(Debug)]
 pub struct EntangledUnit {
-    /// Positions of the tiles.
-    pub members: Vec<usize>,
+    /// Positions of the tiles, and whether all of their cells count.
+    pub members: Vec<(usize, bool)>,
     /// Whose cells count.
     pub clip: Clip,
     /// Whether the members can hide each other's cells.
     pub resolve: bool,
+    /// About how many cells count.
+    pub cells: u64,
 }
 
 /// The tiles, parted.
@@ -185,7 +209,9 @@ impl<'a> Entanglement<'a> {
         let mut units = Vec::new();
         if !entangled.is_empty() {
             let whole = Clip(vec![0..u32::MAX; self.bounds.axes.len()]);
-            self.halve(entangled, whole, &mut units);
+            let cells = self.cells(&entangled, &whole);
+            let most = (cells / UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS);
+            self.halve(entangled, whole, most, &mut units);
         }
         EntanglementSplit { alone, units }
     }
@@ -229,15 +255,24 @@ impl<'a> Entanglement<'a> {
         })
     }
 
-    fn halve(&self, members: Vec<usize>, clip: Clip, units: &mut Vec<EntangledUnit>) {
-        let cells = |members: &[usize]| {
-            members
-                .iter()
-                .filter_map(|m| self.tiles.get(*m))
-                .map(|t| t.cells as u64)
-                .sum::<u64>()
+    /// About how many cells of the members lie in the clip.
+    fn cells(&self, members: &[usize], clip: &Clip) -> u64 {
+        let cells = |m: &usize| {
+            let cells = self.tiles.get(*m).map_or(0, |t| t.cells);
+            cells as f64 * clip.share(self.bounds.tile(*m))
         };
-        let cut = if cells(&members) > UNIT_CELLS {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate, not negative"
+        )]
+        let cells = members.iter().map(cells).sum::<f64>() as u64;
+        cells
+    }
+
+    fn halve(&self, members: Vec<usize>, clip: Clip, most: u64, units: &mut Vec<EntangledUnit>) {
+        let cells = self.cells(&members, &clip);
+        let cut = if cells > most {
             self.best_cut(&members, &clip)
         } else {
             None
@@ -246,10 +281,12 @@ impl<'a> Entanglement<'a> {
             let first = members.first().map(|m| self.fragment(*m));
             let one_fragment = members.iter().all(|m| Some(self.fragment(*m)) == first);
             let resolve = !one_fragment || members.iter().any(|m| self.has_versions(*m));
+            let inside = |m| (m, clip.covers(self.bounds.tile(m)));
             units.push(EntangledUnit {
-                members,
+                members: members.into_iter().map(inside).collect(),
                 clip,
                 resolve,
+                cells,
             });
             return;
         };
@@ -271,12 +308,12 @@ impl<'a> Entanglement<'a> {
             below.end = at;
             above.start = at;
         }
-        self.halve(left, below, units);
-        self.halve(right, above, units);
+        self.halve(left, below, most, units);
+        self.halve(right, above, most, units);
     }
 
     /// The cut that leaves the fewest tiles on its larger side, counting tiles on both sides twice; `None` if no cut
-    /// makes both sides clearly smaller.
+    /// makes both sides clearly smaller. Tiles on both sides are decoded once, but looked through twice.
     fn best_cut(&self, members: &[usize], clip: &Clip) -> Option<(usize, u32)> {
         let n = members.len();
         let mut best: Option<(usize, (usize, u32))> = None;
@@ -298,7 +335,7 @@ impl<'a> Entanglement<'a> {
                 let right = n - his.partition_point(|hi| *hi < at);
                 let larger = left.max(right);
                 let twice = (left + right).saturating_sub(n);
-                if larger * 10 > n * 9 || twice * 2 > n {
+                if larger * 10 > n * 9 || twice * 4 > n * 3 {
                     continue;
                 }
                 let cost = larger + twice;
@@ -353,7 +390,7 @@ mod tests {
         let split = Entanglement::new(&tiles, &bounds, &[false, false]).split();
         assert_eq!(split.alone, [0]);
         assert_eq!(split.units.len(), 1);
-        assert_eq!(split.units[0].members, [1, 2]);
+        assert_eq!(split.units[0].members, [(1, true), (2, true)]);
         assert!(split.units[0].resolve);
     }
 
@@ -395,9 +432,14 @@ mod tests {
                 .collect::<Vec<_>>();
             assert_eq!(owners.len(), 1, "key {key}");
             for (i, (lo, hi)) in pairs.iter().enumerate() {
+                let member = owners[0].members.iter().find(|(m, _)| *m == i);
                 if *lo <= key && key <= *hi {
-                    assert!(owners[0].members.contains(&i), "tile {i} of key {key}");
+                    assert!(member.is_some(), "tile {i} of key {key}");
                 }
+                let clip = &owners[0].clip.0[0];
+                let inside =
+                    clip.contains(&(bounds.ranks[i].0)) && clip.contains(&bounds.ranks[i].1);
+                assert!(member.is_none_or(|(_, covered)| *covered == inside));
             }
         }
     }

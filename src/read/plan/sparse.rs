@@ -48,7 +48,7 @@ pub struct SparseUnit {
     pub clip: Option<Arc<Subarray>>,
     /// Cells of several tiles may share coordinates: the newest wins.
     pub resolve: bool,
-    /// Cells to decode.
+    /// Cells to look through.
     pub cells: u64,
 }
 
@@ -229,20 +229,21 @@ impl SparsePlan {
             members,
             clip,
             resolve,
+            cells,
         } in split.units
         {
             let clip = bounds.subarray(&clip);
             let clip = self.spec.subarray.intersect(&clip);
-            let members = members.iter().filter_map(pick).collect::<Vec<_>>();
+            let member = |(i, inside): (usize, bool)| {
+                let tile = pick(&i)?;
+                Some(TileRef {
+                    covered: tile.covered && inside,
+                    ..tile
+                })
+            };
             units.push(SparseUnit {
-                cells: members.iter().map(|t| t.cells as u64).sum(),
-                tiles: members
-                    .into_iter()
-                    .map(|t| TileRef {
-                        covered: false,
-                        ..t
-                    })
-                    .collect(),
+                cells,
+                tiles: members.into_iter().filter_map(member).collect(),
                 clip: Some(Arc::new(clip)),
                 resolve,
             });

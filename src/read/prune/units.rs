@@ -90,7 +90,8 @@ pub async fn narrow_unit(
     if narrowed.tiles.is_empty() {
         return Ok(None);
     }
-    narrowed.cells = narrowed.tiles.iter().map(|t| t.cells as u64).sum();
+    let cells = narrowed.tiles.iter().map(|t| t.cells as u64).sum();
+    narrowed.cells = narrowed.cells.min(cells);
     let context = match condition {
         Some(condition) => context.under(&condition, subarray),
         None => context,
@@ -132,7 +133,7 @@ fn narrow_ranges(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &mut SparseUni
         let (touched, covered) = touches_and_covers(schema, subarray, mbrs, tile.tile.get())?;
         if touched {
             kept.push(TileRef {
-                covered: covered && alone,
+                covered: covered && (alone || tile.covered),
                 ..*tile
             });
         }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::read::fields::fill_column;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
+use crate::read::shared::SharedTiles;
 use crate::read::stream::{ScanContext, read_units};
 use crate::read::units::UnitQueue;
 use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
@@ -54,9 +55,11 @@ impl LabelScan {
             empty_cells: self.empty_cells,
         };
         let plan = Arc::new(ScanPlan::new(spec).await?);
-        let units = UnitQueue::alone(0..plan.unit_count());
+        let all = 0..plan.unit_count();
+        let shared = SharedTiles::of(&plan.units, all.clone());
+        let units = UnitQueue::alone(all, shared);
         let metrics = Arc::new(ScanMetrics::default());
-        let context = Arc::new(ScanContext::new(plan, Arc::clone(memory), metrics));
+        let context = ScanContext::new(plan, Arc::clone(memory), metrics);
         let mut batches = std::pin::pin!(read_units(context, units));
         while let Some(batch) = batches.try_next().await? {
             each(batch)?;

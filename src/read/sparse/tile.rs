@@ -1,0 +1,206 @@
+//! One tile on its way from filtered bytes to rows.
+
+use std::sync::Arc;
+
+use super::TileState;
+use super::decoder::TileDecoder;
+use super::request::FirstRound;
+use crate::array::fragment::TileIdx;
+use crate::array::types::Cells;
+use crate::array::window::Visibility;
+use crate::error::{Error, Result};
+use crate::read::coordinates::DimCells;
+use crate::read::deletes::CellTimes;
+use crate::read::fields::FragmentScan;
+use crate::read::plan::sparse::SparseUnit;
+use crate::read::rows::{Columns, apply_predicate};
+use crate::read::scratch::Scratch;
+use crate::read::selection::Selection;
+use crate::read::shared::Field;
+use crate::read::visibility::ContestedTile;
+
+/// A tile while it is decided which of its cells become rows.
+pub(super) struct TileWork<'a> {
+    decoder: TileDecoder<'a>,
+    request: FirstRound,
+    /// The stored cells of the fields that were looked at, by column: first the coordinates, as many as were asked for
+    /// unless no cell is left.
+    stored: Vec<(usize, Arc<Cells>)>,
+    timestamps: Option<Arc<Vec<u64>>>,
+    /// The cells that are left. No marks: all of them. Made when cells are there, for their number alone may be a lie.
+    mask: Vec<bool>,
+}
+
+impl<'a> TileWork<'a> {
+    pub fn new(decoder: TileDecoder<'a>, request: FirstRound) -> Self {
+        Self {
+            decoder,
+            request,
+            stored: Vec::new(),
+            timestamps: None,
+            mask: Vec::new(),
+        }
+    }
+
+    /// The place of the tile in the plan.
+    pub fn place(&self) -> (usize, TileIdx) {
+        (self.request.tile.fragment, self.request.tile.tile)
+    }
+
+    /// Whether no cell is left.
+    pub fn is_empty(&self) -> bool {
+        !self.mask.is_empty() && !self.mask.contains(&true)
+    }
+
+    /// Marks the cells that lie in the window and in the ranges of the unit.
+    pub fn locate(&mut self, unit: &SparseUnit, scratch: &mut Scratch) -> Result<()> {
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
+        let ticket = self.request.timestamps;
+        self.timestamps = self.decoder.times(Field::Written, ticket, scratch)?;
+        if let Some(timestamps) = &self.timestamps
+            && scan.fragment.visibility == Visibility::ByCell
+        {
+            let window = of.table.snapshot.window;
+            let window = window.start.0..=window.end_or_now().0;
+            let inside = timestamps.iter().map(|time| window.contains(time));
+            self.mask = inside.collect();
+        }
+        let subarray = unit.clip.as_ref().unwrap_or(&self.decoder.context.subarray);
+        for request in std::mem::take(&mut self.request.coordinates) {
+            if self.is_empty() {
+                break;
+            }
+            let cells = self.decoder.cells(&request, &self.mask, scratch)?;
+            let coordinates = dim_cells(scan, request.column, &cells)?;
+            let ranges = subarray.dim(request.column);
+            if !self.request.tile.covered && !ranges.is_all() {
+                self.mask.resize(of.cells, true);
+                coordinates.mark_inside(ranges, &mut self.mask);
+            }
+            self.stored.push((request.column, cells));
+        }
+        Ok(())
+    }
+
+    /// The tile as one whose cells other tiles may hide.
+    pub fn contested(&mut self) -> Result<ContestedTile<'_>> {
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
+        if self.stored.len() < of.table.dimension_count() {
+            return Err(Error::internal("not all coordinates were decoded"));
+        }
+        self.mask.resize(of.cells, true);
+        let dimensions = self.stored.iter();
+        let dims = dimensions.map(|(column, cells)| dim_cells(scan, *column, cells));
+        Ok(ContestedTile {
+            age: self.request.tile.fragment,
+            fragment_time: scan.fragment.name.t1,
+            timestamps: self.timestamps.as_deref().map(Vec::as_slice),
+            dims: dims.collect::<Result<_>>()?,
+            mask: &mut self.mask,
+        })
+    }
+
+    /// Lets go of the coordinates that only had to be compared.
+    pub fn forget_coordinates(&mut self) {
+        let (wanted, by_deletes) = (&self.request.wanted, self.decoder.scan.delete_columns());
+        self.stored
+            .retain(|(column, _)| wanted.contains(column) || by_deletes.contains(column));
+    }
+
+    /// Clears the marks of deleted cells.
+    pub fn drop_deleted(&mut self, scratch: &mut Scratch) -> Result<()> {
+        if self.request.tile.spared || self.is_empty() {
+            return Ok(());
+        }
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
+        for request in std::mem::take(&mut self.request.by_deletes) {
+            let cells = self.decoder.cells(&request, &self.mask, scratch)?;
+            self.stored.push((request.column, cells));
+        }
+        let ticket = self.request.delete_times;
+        let delete_times = self.decoder.times(Field::Deleted, ticket, scratch)?;
+        let times = CellTimes {
+            written: self.timestamps.as_deref().map(Vec::as_slice),
+            deleted: delete_times.as_deref().map(Vec::as_slice),
+        };
+        let find = |column: &usize| {
+            let found = self.stored.iter().find(|(c, _)| c == column);
+            let found = found.map(|(_, cells)| cells.as_ref());
+            found.ok_or_else(|| Error::internal("a field of a delete was not decoded"))
+        };
+        let fields = scan.delete_columns().iter().map(find);
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        let end = of.table.snapshot.window.end_or_now().0;
+        let survivors = scan.deletes().survivors(&fields, times, end, of.cells);
+        let survivors = survivors.map_err(|e| {
+            e.with("data tile", of.tile.0)
+                .with("fragment", &scan.fragment.name.name)
+        })?;
+        let deleted = keep_survivors(survivors, &mut self.mask);
+        self.decoder.context.metrics.cells_deleted.add(deleted);
+        Ok(())
+    }
+
+    /// Evaluates the predicate, and copies what is left of the columns of the first round; `None` if nothing is.
+    pub fn into_rows(mut self, scratch: &mut Scratch) -> Result<Option<TileState>> {
+        let (context, of) = (self.decoder.context, self.decoder.of);
+        let selection = match self.mask.is_empty() {
+            true => Selection::all(of.cells),
+            false => Selection::from_bools(&self.mask),
+        };
+        if selection.is_empty() {
+            return Ok(None);
+        }
+        let mut columns = Columns::new();
+        for (column, cells) in std::mem::take(&mut self.stored) {
+            if self.request.wanted.contains(&column) {
+                columns.push((column, self.decoder.to_array(column, cells)?));
+            }
+        }
+        for request in &self.request.columns {
+            let column = self.decoder.column(request, &self.mask, scratch)?;
+            columns.push((request.column, column));
+        }
+        let tile = self.request.tile;
+        let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
+        let selection = apply_predicate(predicate, selection, &columns)?;
+        if selection.is_empty() {
+            return Ok(None);
+        }
+        let projection = &context.plan.spec.projection;
+        columns.retain(|(column, _)| projection.contains(column));
+        let rows = selection.copier(columns.len());
+        for (_, column) in &mut columns {
+            *column = rows.copy(column)?;
+        }
+        Ok(Some(TileState {
+            tile,
+            selection,
+            columns,
+        }))
+    }
+}
+
+fn dim_cells<'c>(scan: &FragmentScan, d: usize, cells: &'c Cells) -> Result<DimCells<'c>> {
+    let Some(dimension) = scan.fragment.schema.dimensions.get(d) else {
+        return Err(Error::internal(format!("there is no dimension {d}")));
+    };
+    DimCells::new(dimension.datatype, cells).map_err(|e| {
+        e.with("dimension", &dimension.name)
+            .with("fragment", &scan.fragment.name.name)
+    })
+}
+
+/// Clears the marks of deleted cells, and counts them. No marks stand for all.
+fn keep_survivors(survivors: Vec<bool>, mask: &mut Vec<bool>) -> usize {
+    if mask.is_empty() {
+        *mask = survivors;
+        return mask.iter().filter(|mark| !**mark).count();
+    }
+    let mut deleted = 0;
+    for (mark, survives) in mask.iter_mut().zip(survivors) {
+        deleted += usize::from(*mark & !survives);
+        *mark &= survives;
+    }
+    deleted
+}
