@@ -127,7 +127,7 @@ fn exact(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Option<
     if bits > limit {
         return Ok(None);
     }
-    let mut keys = vec![0; count];
+    let mut keys = zeros(count);
     let mut used = 0;
     for (column, bounds) in columns.iter().zip(bounds) {
         if let Some((lo, hi)) = bounds {
@@ -148,7 +148,7 @@ fn exact(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Option<
 }
 
 fn hashed(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Vec<u64>> {
-    let mut keys = vec![0; count];
+    let mut keys = zeros(count);
     for column in columns {
         column.push_hashes(&mut keys)?;
     }
@@ -156,6 +156,12 @@ fn hashed(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Vec<u6
         *key >>= u64::BITS.saturating_sub(limit).min(u64::BITS - 1);
     }
     Ok(keys)
+}
+
+/// Zeros that are written. Memory that the system promises to be zero, and that is read before it is written, is had page
+/// by page twice, each time with a word to all other processors.
+fn zeros(count: usize) -> Vec<u64> {
+    std::iter::repeat_n(0, count).collect()
 }
 
 fn bits_of(largest: u64) -> u32 {
