@@ -26,6 +26,7 @@ pub mod sparse;
 pub mod spec;
 pub mod stream;
 pub mod summary;
+pub mod threads;
 pub mod tile_memory;
 pub mod units;
 pub mod visibility;

@@ -1,7 +1,7 @@
 //! Running a scan: units are fetched ahead while others are decoded, within the memory granted.
 //!
-//! Unfiltering and converting a tile takes milliseconds, so it happens on blocking threads, never while a stream is
-//! polled. Dropping the stream drops the fetches; a decode under way finishes into nothing.
+//! Unfiltering and converting a tile takes milliseconds, so it happens on [`threads`] of its own, never while a stream
+//! is polled. Dropping the stream drops the fetches; a decode under way finishes into nothing.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,13 +24,16 @@ use super::shared::{SharedTiles, Sharing};
 use super::spec::Predicate;
 use super::tile_memory::TileMemory;
 use super::units::UnitQueue;
-use super::{dense, sparse};
+use super::{dense, sparse, threads};
 use crate::array::subarray::Subarray;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Units in flight per partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
 /// it fetched.
 const UNITS_IN_FLIGHT: usize = 3;
+
+/// No further unit is begun while those in flight, decoded, are about so many bytes.
+const BYTES_IN_FLIGHT: u64 = 64 << 20;
 
 /// The same while what a unit brings may make the next one useless.
 const UNITS_AHEAD_BY_PROMISE: usize = 2;
@@ -137,13 +140,13 @@ impl ScanContext {
         self.predicate.as_ref().map_or(&[], |p| p.columns())
     }
 
-    /// Runs `work` on a thread made for work, with that thread's scratch buffers.
+    /// Runs `work` on a thread that decodes, with that thread's scratch buffers.
     pub async fn decode<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self, &mut Scratch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let context = Arc::clone(self);
-        let task = tokio::task::spawn_blocking(move || {
+        let work = move || {
             SCRATCH.with_borrow_mut(|scratch| {
                 scratch.memory = Arc::clone(&context.memory);
                 let started = Instant::now();
@@ -151,9 +154,8 @@ impl ScanContext {
                 context.metrics.decode_nanos.add_elapsed(started);
                 done
             })
-        });
-        task.await
-            .map_err(|e| Error::internal("decoding stopped before it was done").with_source(e))?
+        };
+        threads::decode(work).await?
     }
 
     async fn read(self: &Arc<Self>, unit: u64) -> Result<UnitBatches> {
@@ -203,6 +205,8 @@ struct Running {
     in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
     /// What the queue gave for those in flight, in their order.
     reading: VecDeque<u64>,
+    /// About how many bytes each of those takes.
+    bytes: VecDeque<u64>,
     /// The same of those that were in flight when memory was short.
     again: VecDeque<u64>,
     /// Units to keep in flight.
@@ -232,6 +236,7 @@ pub fn read_units(
         units,
         in_flight: FuturesOrdered::new(),
         reading: VecDeque::new(),
+        bytes: VecDeque::new(),
         again: VecDeque::new(),
         current: None,
     };
@@ -261,7 +266,7 @@ impl Running {
                 drop(current.grant.take());
                 self.current = None;
             }
-            while self.in_flight.len() < self.width {
+            while self.has_room() {
                 let Some(place) = self.next_place() else {
                     break;
                 };
@@ -270,6 +275,7 @@ impl Running {
                     None => place,
                 };
                 self.reading.push_back(place);
+                self.bytes.push_back(self.context.plan.unit_bytes(unit));
                 let context = Arc::clone(&self.context);
                 let read = async move { context.read(unit).await };
                 self.in_flight.push_back(Box::pin(read));
@@ -280,6 +286,7 @@ impl Running {
             match read {
                 Ok(unit) => {
                     self.reading.pop_front();
+                    self.bytes.pop_front();
                     if self.ramps_up && !unit.batches.is_empty() {
                         self.ramps_up = false;
                         self.width = UNITS_AHEAD_BY_PROMISE;
@@ -290,11 +297,18 @@ impl Running {
                     // Reading ahead asked for too much: begin again at this unit, one at a time.
                     self.in_flight = FuturesOrdered::new();
                     self.again = std::mem::take(&mut self.reading);
+                    self.bytes.clear();
                     self.width = 1;
                 }
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Whether another unit may be begun.
+    fn has_room(&self) -> bool {
+        let few = self.in_flight.len() < self.width;
+        few && self.bytes.iter().sum::<u64>() < BYTES_IN_FLIGHT
     }
 
     fn next_place(&mut self) -> Option<u64> {

@@ -138,6 +138,13 @@ impl DensePlan {
         }
     }
 
+    /// Cells of the tiles of a unit.
+    pub fn unit_cells(&self) -> u64 {
+        self.grid
+            .cells_per_tile()
+            .saturating_mul(self.tiles_per_unit)
+    }
+
     /// The tile indexes of the tiles of a unit, in tile order.
     pub fn unit_tiles(&self, unit: u64) -> Vec<Vec<u64>> {
         let first = unit.saturating_mul(self.tiles_per_unit);

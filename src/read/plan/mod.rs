@@ -22,6 +22,9 @@ use super::spec::ScanSpec;
 use crate::error::Result;
 use crate::format::fragment::rtree::Mbrs;
 
+/// What a cell of a variable-sized column is taken to need.
+const STRING_BYTES: usize = 32;
+
 /// What planning considered and skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanCounts {
@@ -93,6 +96,39 @@ impl ScanPlan {
             Units::Sparse(units) => units.len() as u64,
             Units::Dense(dense) => dense.unit_count(),
         }
+    }
+
+    /// About how many bytes a unit takes when it is decoded.
+    pub fn unit_bytes(&self, unit: u64) -> u64 {
+        let (cells, with_dimensions) = match &self.units {
+            Units::Sparse(units) => {
+                let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
+                let cells =
+                    |unit: &Arc<SparseUnit>| unit.tiles.iter().map(|t| t.cells as u64).sum();
+                (unit.map_or(0, cells), unit.is_some_and(|unit| unit.resolve))
+            }
+            Units::Dense(dense) => (dense.unit_cells(), false),
+        };
+        cells.saturating_mul(self.row_bytes(with_dimensions))
+    }
+
+    /// About how many bytes a cell takes in the columns that are read.
+    fn row_bytes(&self, with_dimensions: bool) -> u64 {
+        let table = &self.spec.table;
+        let dimensions = 0..table.dimension_count();
+        let condition = self
+            .spec
+            .predicate
+            .as_ref()
+            .map_or(&[][..], |p| p.columns());
+        let read = |column: usize| {
+            let compared = with_dimensions && dimensions.contains(&column);
+            compared || self.spec.projection.contains(&column) || condition.contains(&column)
+        };
+        let columns = table.types.iter().enumerate();
+        let columns = columns.filter(|(column, _)| read(*column));
+        let bytes = columns.map(|(_, ty)| ty.cell_bytes().unwrap_or(STRING_BYTES) as u64);
+        bytes.sum()
     }
 
     /// Cuts the units into at most `wanted` runs of about the same number of cells; at least one, possibly empty.

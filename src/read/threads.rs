@@ -1,0 +1,51 @@
+//! The threads that decode: as many as there are processors, for all scans of the process.
+//!
+//! More would not be faster, and each takes memory: its own decompression contexts, and its own share of what the
+//! allocator keeps. Threads that wait for files are others.
+
+use std::io;
+use std::num::NonZero;
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+use crate::error::{Error, Result};
+
+/// Runs `work` on one of the threads when its turn has come. Whoever stops waiting takes work back that has not begun.
+pub async fn decode<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let failed = |e| Error::internal("decoding stopped before it was done").with_source(e);
+    let mut tasks = JoinSet::new();
+    tasks.spawn_blocking_on(work, threads()?.handle());
+    match tasks.join_next().await {
+        Some(done) => done.map_err(failed),
+        None => Err(Error::internal("decoding never began")),
+    }
+}
+
+fn threads() -> Result<&'static Runtime> {
+    static THREADS: OnceLock<io::Result<Runtime>> = OnceLock::new();
+    let threads = THREADS.get_or_init(|| {
+        let processors = std::thread::available_parallelism();
+        Builder::new_current_thread()
+            .max_blocking_threads(processors.map_or(1, NonZero::get))
+            .thread_name("tiledb-decode")
+            .build()
+    });
+    let failed = |e: &io::Error| Error::internal(format!("there are no threads to decode: {e}"));
+    threads.as_ref().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_done_elsewhere_and_panics_stay_there() {
+        let name = || std::thread::current().name().map(str::to_owned);
+        assert_eq!(decode(name).await.unwrap().unwrap(), "tiledb-decode");
+        let failed = decode(|| std::panic::resume_unwind(Box::new(1))).await;
+        assert!(failed.is_err());
+        assert_eq!(decode(|| 1).await.unwrap(), 1);
+    }
+}
