@@ -135,6 +135,12 @@ impl<'a> DimCells<'a> {
 fn mark_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [bool]) {
     match ranges {
         [] => mask.fill(false),
+        // Equality of all types is compared many at a time.
+        [point] if point.lo == point.hi => {
+            for (mark, key) in mask.iter_mut().zip(keys) {
+                *mark &= key == point.lo;
+            }
+        }
         [one] => {
             let width = one.hi - one.lo;
             for (mark, key) in mask.iter_mut().zip(keys) {

@@ -13,6 +13,7 @@ pub mod deletes;
 pub mod dense;
 pub mod fetch;
 pub mod fields;
+mod marks;
 pub mod memory;
 pub mod metrics;
 mod moved;

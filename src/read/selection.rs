@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate};
 
+use super::marks;
 use crate::error::{Error, Result};
 
 /// Copying a run costs about as much as looking at so many cells.
@@ -43,8 +44,7 @@ impl Selection {
 
     /// The cells marked `true`.
     pub fn from_bools(bools: &[bool]) -> Self {
-        let marked = |cell: usize| bools.get(cell).copied().unwrap_or(false);
-        Self::from_mask(BooleanBuffer::collect_bool(bools.len(), marked))
+        Self::from_mask(marks::pack(bools))
     }
 
     /// A mark for each cell; none if all are selected.

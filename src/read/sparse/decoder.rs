@@ -10,6 +10,7 @@ use crate::array::types::Cells;
 use crate::error::{Error, Result};
 use crate::read::fetch::{Fetched, TileTicket};
 use crate::read::fields::{ColumnRequest, FragmentScan, TileOf};
+use crate::read::marks;
 use crate::read::plan::sparse::TileRef;
 use crate::read::scratch::Scratch;
 use crate::read::shared::{Field, SharedTile, Value};
@@ -52,7 +53,7 @@ impl<'a> TileDecoder<'a> {
     ) -> Result<Arc<Cells>> {
         let bytes = self.scan.decoded_bytes(request, self.of.cells)?;
         let (scan, fetched, of) = (self.scan, self.fetched, self.of);
-        let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(|k| k.contains(&true));
+        let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(marks::any);
         let whole = kept.is_empty() || self.shared.is_some();
         let decode = || {
             let cells = match whole {

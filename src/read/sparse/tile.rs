@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::read::coordinates::DimCells;
 use crate::read::deletes::CellTimes;
 use crate::read::fields::FragmentScan;
+use crate::read::marks;
 use crate::read::plan::sparse::SparseUnit;
 use crate::read::rows::{Columns, apply_predicate};
 use crate::read::scratch::Scratch;
@@ -49,7 +50,7 @@ impl<'a> TileWork<'a> {
 
     /// Whether no cell is left.
     pub fn is_empty(&self) -> bool {
-        !self.mask.is_empty() && !self.mask.contains(&true)
+        !self.mask.is_empty() && !marks::any(&self.mask)
     }
 
     /// Marks the cells that lie in the window and in the ranges of the unit.

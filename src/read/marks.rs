@@ -1,0 +1,50 @@
+//! Marks of cells, one `bool` each, looked at many at a time.
+
+use arrow::buffer::{BooleanBuffer, Buffer};
+
+/// How many are looked at before one that is found ends the search: enough for the widest registers.
+const AT_ONCE: usize = 1024;
+/// Moves bit 0 of byte `i` to bit `56 + i`.
+const GATHER: u64 = 0x0102_0408_1020_4080;
+
+/// Whether one is set.
+pub fn any(marks: &[bool]) -> bool {
+    let mut runs = marks.chunks(AT_ONCE);
+    runs.any(|run| run.iter().fold(false, |any, mark| any | mark))
+}
+
+/// The marks as bits.
+pub fn pack(marks: &[bool]) -> BooleanBuffer {
+    let (eights, rest) = marks.as_chunks::<8>();
+    let mut bits = Vec::with_capacity(eights.len() + 1);
+    bits.extend(eights.iter().map(pack_eight));
+    let mut last = [false; 8];
+    last.iter_mut().zip(rest).for_each(|(to, mark)| *to = *mark);
+    bits.push(pack_eight(&last));
+    BooleanBuffer::new(Buffer::from_vec(bits), 0, marks.len())
+}
+
+fn pack_eight(marks: &[bool; 8]) -> u8 {
+    let word = u64::from_le_bytes(marks.map(u8::from));
+    let [.., packed] = word.wrapping_mul(GATHER).to_le_bytes();
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_and_any_say_what_marks_say() {
+        for len in (0..40).chain([1023, 1024, 1025, 3000]) {
+            let none = vec![false; len];
+            assert!(!any(&none));
+            assert_eq!(pack(&none).count_set_bits(), 0);
+            for step in [1, 3, 7, 2000] {
+                let marks: Vec<bool> = (0..len).map(|i| (i + 1) % step == 0).collect();
+                assert_eq!(any(&marks), marks.contains(&true), "{len} by {step}");
+                assert_eq!(pack(&marks).iter().collect::<Vec<_>>(), marks);
+            }
+        }
+    }
+}
