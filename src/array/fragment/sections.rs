@@ -117,8 +117,15 @@ impl Fragment {
         metadata.map(Some).context("fragment", || &self.name.name)
     }
 
-    /// The MBR of every tile of a sparse fragment.
+    /// The MBR of every tile of a sparse fragment. Of a fragment of one tile the footer has it, so that arrays of many
+    /// small fragments are planned without looking into each.
     pub async fn mbrs(&self, storage: &Storage) -> Result<Arc<Mbrs>> {
+        if self.footer.sparse_tile_count == 1
+            && let Some(domain) = &self.footer.non_empty_domain
+            && let Some(mbrs) = Mbrs::of_only_tile(domain, &self.schema)
+        {
+            return Ok(Arc::new(mbrs));
+        }
         if let Some(metadata) = self.monolithic(storage).await? {
             return Ok(Arc::clone(&metadata.mbrs));
         }

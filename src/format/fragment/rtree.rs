@@ -8,8 +8,8 @@
 use crate::error::{Error, Result, ResultExt};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
-use crate::format::domain_range::{check_order, read_var_pair};
-use crate::format::schema::ArraySchema;
+use crate::format::domain_range::{DomainRange, check_order, read_var_pair};
+use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
 
 /// The rectangles of all tiles of a sparse fragment, in tile order.
@@ -82,6 +82,29 @@ impl Mbrs {
     }
 
     /// Reads the rectangles of a fragment of versions 1 and 2: a count and the leaves, without a tree.
+    /// The rectangle of the only tile of a fragment, which is the fragment's non-empty domain; `None` if that is not as
+    /// the schema has it.
+    pub fn of_only_tile(domain: &[DomainRange], schema: &ArraySchema) -> Option<Self> {
+        let ranges = schema.dimensions.iter().zip(domain);
+        let columns = ranges.map(|(dimension, DomainRange { lo, hi })| {
+            if dimension.cell_val_num == CellValNum::Var {
+                return Some(MbrColumn::Var {
+                    ends: vec![lo.len(), lo.len() + hi.len()],
+                    bytes: [lo.as_slice(), hi].concat(),
+                });
+            }
+            let width = dimension.datatype.size();
+            let fits = lo.len() == width && hi.len() == width;
+            fits.then(|| MbrColumn::Fixed {
+                width,
+                pairs: [lo.as_slice(), hi].concat(),
+            })
+        });
+        let columns = columns.collect::<Option<Vec<_>>>()?;
+        let complete = columns.len() == schema.dimensions.len();
+        complete.then_some(Self { len: 1, columns })
+    }
+
     pub(super) fn decode_leaves(cursor: &mut Cursor<'_>, schema: &ArraySchema) -> Result<Self> {
         let reader = MbrReader::new(schema);
         let len = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
