@@ -2,7 +2,8 @@
 //!
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
-//! answer is what the cells say. The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
+//! answer is what the cells say. `pruning::<array>`, `grouping::<array>`: what is skipped, cut or coded makes no difference.
+//! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
 #![allow(
@@ -26,6 +27,7 @@ mod facts;
 mod forged;
 mod functions;
 mod golden;
+mod grouping;
 mod groups;
 mod labels;
 mod layers;
@@ -81,6 +83,7 @@ fn main() {
     trials.extend(facts::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());
+    trials.extend(grouping::trials());
     trials.extend(groups::trials());
     trials.extend(labels::trials());
     trials.extend(memory::trials());

@@ -39,7 +39,11 @@ pub fn trials() -> Vec<Trial> {
     .collect()
 }
 
-async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
+/// An array and the same rows in memory; `None` if there are no rows or many.
+pub async fn copied(
+    array: &Path,
+    entry: &Value,
+) -> Result<Option<(Arc<TileDbTable>, Arc<MemTable>, RecordBatch)>, Failed> {
     let mut builder = TileDbTable::builder(array.display().to_string());
     for (key, value) in entry["options"].as_object().into_iter().flatten() {
         builder = builder.option(key, value.as_str().unwrap_or_default())?;
@@ -50,10 +54,17 @@ async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let batches = all.collect().await?;
     let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     if rows == 0 || rows > MOST_ROWS {
-        return Ok(());
+        return Ok(None);
     }
     let whole = datafusion::arrow::compute::concat_batches(&schema, &batches)?;
     let memory = Arc::new(MemTable::try_new(schema, vec![vec![whole.clone()]])?);
+    Ok(Some((table, memory, whole)))
+}
+
+async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
+    let Some((table, memory, whole)) = copied(array, entry).await? else {
+        return Ok(());
+    };
     let mut random = Random::new(array);
     let queries = std::env::var("PRUNING_QUERIES").ok();
     let queries = queries.and_then(|n| n.parse().ok()).unwrap_or(QUERIES);

@@ -8,15 +8,19 @@ pub mod aggregate;
 mod budget;
 pub mod catalog;
 mod encryption;
+pub mod enumerated;
 mod factory;
+pub mod first_cells;
 pub mod functions;
 mod labels;
+pub mod leading;
 mod open;
 pub mod options;
 mod predicate;
 pub mod provider;
 mod pruning;
 pub mod ranges;
+pub mod rules;
 mod runtime;
 pub mod source;
 mod statistics;
@@ -36,7 +40,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
 /// of arrays as table names (`SELECT * FROM '/data/array'`), and the table [`functions`] that describe arrays
-/// (`SELECT * FROM tiledb_schema('/data/array')`), and the rule that answers [aggregates](aggregate) from metadata.
+/// (`SELECT * FROM tiledb_schema('/data/array')`), and the [rules] that answer [aggregates](aggregate) from metadata, cut scans
+/// at coordinates of the [leading] dimension, group by codes of an [enumeration](enumerated), and
+/// read only the [first cells](first_cells) of an order.
 ///
 /// Registering twice does no harm. Call it before or after `enable_url_table`, and before anything is prepared: prepared
 /// statements are forgotten.
@@ -47,7 +53,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
         .insert("TILEDB".to_owned(), Arc::new(factory::TileDbTableFactory));
     ctx.register_table_options_extension(options::TileDbTableOptions::default());
     functions::register(ctx);
-    aggregate::install(ctx);
+    rules::install(ctx);
     url_table::install(ctx, |path, options, runtime| {
         async move {
             match open::open_table(&path, &options, &runtime).await {

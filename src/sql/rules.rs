@@ -1,4 +1,4 @@
-//! Adding the rule to sessions.
+//! The physical optimizer rules that arrays bring along, and adding them to sessions.
 
 use std::sync::Arc;
 
@@ -6,12 +6,17 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionContext;
 
-use super::MetadataAggregates;
+use super::aggregate::MetadataAggregates;
+use super::enumerated::EnumeratedGroups;
+use super::first_cells::FirstCells;
+use super::leading::LeadingPartitions;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// The rule before which ours has no say: where all is known already, nothing is left to look up.
-const AFTER: &str = "aggregate_statistics";
+/// Answers what is known already, so that ours has nothing to look up.
+const BEFORE_AGGREGATES: &str = "aggregate_statistics";
+/// Deals rows out anew where they do not meet.
+const AFTER_PARTITIONS: &str = "EnsureRequirements";
 
 /// The physical optimizer rules of a session with those that arrays bring along: for those who build a session from
 /// parts. [`register`](crate::register) does the same for a session that exists.
@@ -20,7 +25,7 @@ const AFTER: &str = "aggregate_statistics";
 /// # use datafusion::execution::SessionStateBuilder;
 /// # use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 /// # use datafusion::prelude::SessionContext;
-/// let rules = datafusion_tiledb::sql::aggregate::physical_optimizer_rules(PhysicalOptimizer::new().rules);
+/// let rules = datafusion_tiledb::sql::rules::physical_optimizer_rules(PhysicalOptimizer::new().rules);
 /// let state = SessionStateBuilder::new()
 ///     .with_default_features()
 ///     .with_physical_optimizer_rules(rules)
@@ -29,27 +34,39 @@ const AFTER: &str = "aggregate_statistics";
 /// ```
 pub fn physical_optimizer_rules(rules: Vec<Rule>) -> Vec<Rule> {
     let mut rules = rules;
-    if !rules.iter().any(is_ours) {
-        let after = rules.iter().position(|rule| rule.name() == AFTER);
-        let at = after.map_or(0, |at| at + 1);
+    if !has(&rules, MetadataAggregates::NAME) {
+        let before = rules.iter().position(|r| r.name() == BEFORE_AGGREGATES);
+        let at = before.map_or(0, |at| at + 1);
         rules.insert(at, Arc::new(MetadataAggregates));
+    }
+    let ours: [Rule; 3] = [
+        Arc::new(EnumeratedGroups),
+        Arc::new(FirstCells),
+        Arc::new(LeadingPartitions),
+    ];
+    for rule in ours {
+        if !has(&rules, rule.name()) {
+            let after = rules.iter().position(|r| r.name() == AFTER_PARTITIONS);
+            rules.insert(after.unwrap_or(0), rule);
+        }
     }
     rules
 }
 
-fn is_ours(rule: &Rule) -> bool {
-    rule.name() == MetadataAggregates::NAME
+fn has(rules: &[Rule], name: &str) -> bool {
+    rules.iter().any(|rule| rule.name() == name)
 }
 
-/// Adds the rule to a session. DataFusion offers no way to add one to a state that exists, so the state is built anew from
+/// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from
 /// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
-pub(in crate::sql) fn install(ctx: &SessionContext) {
+pub(super) fn install(ctx: &SessionContext) {
     let state = ctx.state_ref();
     let mut state = state.write();
-    if state.physical_optimizers().iter().any(is_ours) {
+    let known = state.physical_optimizers();
+    let rules = physical_optimizer_rules(known.to_vec());
+    if rules.len() == known.len() {
         return;
     }
-    let rules = physical_optimizer_rules(state.physical_optimizers().to_vec());
     let options = state.config().options();
     let creates_catalog = options.catalog.create_default_catalog_and_schema;
     let mut changed = SessionStateBuilder::new_from_existing(state.clone())

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
@@ -29,6 +29,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
 use super::labels::LabelProjection;
+use super::leading::LeadingRanges;
 use super::runtime::PushedFilters;
 use super::statistics::{limited, statistics};
 use super::to_datafusion;
@@ -52,6 +53,8 @@ pub struct TileDbSource {
     /// The conditions on labels that became ranges, for display.
     label_filters: Vec<String>,
     partitions: Vec<Range<u64>>,
+    /// How many of them were asked for.
+    wanted_partitions: usize,
     /// The filters that came while the plan was optimized.
     filters: PushedFilters,
     /// Which rows are wanted first.
@@ -60,6 +63,8 @@ pub struct TileDbSource {
     fetch: Option<usize>,
     /// Partitions keep to their own units, in order.
     preserve_order: bool,
+    /// Where the partitions are ranges of the leading dimension instead.
+    leading: Option<Arc<LeadingRanges>>,
     /// Made when somebody asks.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
     /// What aggregates over the scan may be answered from.
@@ -80,6 +85,7 @@ impl TileDbSource {
         let schema = plan.spec.output_schema();
         Self {
             partitions: plan.partitions(partitions),
+            wanted_partitions: partitions,
             metrics: ExecutionPlanMetricsSet::new(),
             statistics: Arc::default(),
             aggregate_from: AggregateFrom::default(),
@@ -93,6 +99,7 @@ impl TileDbSource {
             best_first: None,
             fetch,
             preserve_order: false,
+            leading: None,
         }
     }
 
@@ -144,12 +151,77 @@ impl TileDbSource {
         }
     }
 
+    /// The values of the enumeration that a column of the output shows.
+    pub(super) fn enumeration(&self, column: usize) -> Option<&ArrayRef> {
+        let of_array = self.plan.spec.projection.get(column)?;
+        let ty = self.plan.spec.table.types.get(*of_array)?;
+        ty.dictionary_values().filter(|_| self.labels.is_none())
+    }
+
+    /// The column of the leading dimension in the output.
+    pub(super) fn leading_column(&self) -> Option<Column> {
+        let name = self.plan.spec.table.schema.fields().first()?.name();
+        let shown = self
+            .plan
+            .spec
+            .projection
+            .iter()
+            .position(|column| *column == 0)?;
+        let index = self.schema.index_of(name).ok()?;
+        (index == shown && self.labels.is_none()).then(|| Column::new(name, index))
+    }
+
+    /// Into how many ranges the scan could be cut, if it can be.
+    pub(super) fn could_be_cut_into(&self) -> Option<usize> {
+        let free = self.leading.is_none() && self.rest.is_none() && self.fetch.is_none();
+        let several = self.wanted_partitions > 1;
+        (free && several && !self.preserve_order).then_some(self.wanted_partitions)
+    }
+
+    /// The scan in ranges of the leading dimension.
+    pub(super) fn in_ranges(self, leading: LeadingRanges) -> Self {
+        Self {
+            leading: Some(Arc::new(leading)),
+            best_first: None,
+            statistics: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self
+        }
+    }
+
+    fn partition_count(&self) -> usize {
+        match &self.leading {
+            Some(leading) => leading.count(),
+            None => self.partitions.len(),
+        }
+    }
+
+    /// The scan of one range.
+    fn open_range(&self, leading: Arc<LeadingRanges>, args: OpenArgs) -> SendableRecordBatchStream {
+        let source = self.clone();
+        let batches = async move {
+            let plan = leading.part(&source.plan, args.partition).await;
+            let plan = plan.map_err(to_datafusion)?;
+            let mut source = source.with_plan(plan);
+            // This partition reads all of it.
+            source.partitions = vec![0..0; args.partition];
+            source.partitions.push(0..source.plan.unit_count());
+            source.open_with_args(OpenArgs::new(args.partition, args.context))
+        };
+        let batches = futures::stream::once(batches).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))
+    }
+
     /// The same scan of another plan, which has the same fragments and columns.
-    fn with_plan(&self, plan: Arc<ScanPlan>) -> Self {
+    pub(super) fn with_plan(&self, plan: Arc<ScanPlan>) -> Self {
         Self {
             partitions: plan.partitions(self.partitions.len()),
             plan,
             rest: None,
+            leading: None,
             best_first: None,
             statistics: Arc::default(),
             ..self.clone()
@@ -176,7 +248,7 @@ impl TileDbSource {
         let made = self.statistics.get_or_init(|| {
             let statistics = statistics(&self.plan, &self.schema);
             let statistics = match self.fetch {
-                Some(fetch) => limited(statistics, fetch, self.partitions.len()),
+                Some(fetch) => limited(statistics, fetch, self.partition_count()),
                 None => statistics,
             };
             Arc::new(match self.rest.is_some() || self.filters.removes_rows() {
@@ -278,7 +350,10 @@ impl TileDbSource {
             let wanted = wanted.collect::<Vec<_>>().join(", ");
             lines.push(("best_first", format!("[{wanted}]")));
         }
-        lines.push(("partitions", self.partitions.len().to_string()));
+        lines.push(("partitions", self.partition_count().to_string()));
+        if let Some(column) = self.leading.as_ref().and_then(|_| self.leading_column()) {
+            lines.push(("ranges_of", column.name().to_owned()));
+        }
         if let Some(rest) = &self.rest {
             let tiles = format!("up to {}", rest.candidates());
             lines.push(("tiles_from_metadata", tiles));
@@ -308,6 +383,7 @@ impl DataSource for TileDbSource {
     fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
         let shared = config.execution.enable_file_stream_work_stealing
             && self.partitions.len() > 1
+            && self.leading.is_none()
             && !self.preserve_order;
         shared.then(|| Arc::new(UnitPool::default()) as _)
     }
@@ -315,6 +391,9 @@ impl DataSource for TileDbSource {
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         if let Some(rest) = &self.rest {
             return Ok(self.open_rest(Arc::clone(rest), args));
+        }
+        if let Some(leading) = &self.leading {
+            return Ok(self.open_range(Arc::clone(leading), args));
         }
         let (partition, context) = (args.partition, args.context);
         self.record_plan(partition);
@@ -376,7 +455,9 @@ impl DataSource for TileDbSource {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        Partitioning::UnknownPartitioning(self.partitions.len())
+        let ranges = self.leading.as_ref();
+        let ranges = ranges.and_then(|leading| leading.partitioning(self.leading_column()?));
+        ranges.unwrap_or_else(|| Partitioning::UnknownPartitioning(self.partition_count()))
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
@@ -390,7 +471,9 @@ impl DataSource for TileDbSource {
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         Ok(match partition {
             // The totals are not those of a part.
-            Some(_) if self.partitions.len() > 1 => Arc::new(Statistics::new_unknown(&self.schema)),
+            Some(_) if self.partition_count() > 1 => {
+                Arc::new(Statistics::new_unknown(&self.schema))
+            }
             _ => self.known(),
         })
     }
@@ -443,7 +526,7 @@ impl DataSource for TileDbSource {
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
         let wanted_first = self.wanted_first(order);
-        if wanted_first.is_empty() {
+        if wanted_first.is_empty() || self.leading.is_some() {
             return Ok(SortOrderPushdownResult::Unsupported);
         }
         let order = UnitOrder::new(wanted_first, self.partitions.clone());

@@ -14,7 +14,7 @@ use super::{PlanCounts, ScanPlan, Units, needed_columns};
 use crate::array::domain::KeyBox;
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
-use crate::array::subarray::DimRanges;
+use crate::array::subarray::{DimRanges, Subarray};
 use crate::array::tile_grid::{TileBox, TileGrid};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
@@ -128,6 +128,23 @@ impl DensePlan {
             left: Some(left),
             ..self.clone()
         }
+    }
+
+    /// The same plan within other ranges, which are some of its own; `None` if only some of its tiles are left.
+    pub(super) fn within(&self, subarray: &Subarray) -> Option<Self> {
+        if self.left.is_some() {
+            return None;
+        }
+        let ranges = self.bounds.ranges().enumerate();
+        let intervals = ranges
+            .map(|(d, range)| TileIntervals::new(&self.grid, d, range, subarray.dim(d)))
+            .collect::<Vec<_>>();
+        let mut counts = intervals.iter().map(|interval| interval.count);
+        Some(Self {
+            tiles: counts.try_fold(1_u64, u64::checked_mul)?,
+            intervals,
+            ..self.clone()
+        })
     }
 
     /// The position in the cross product of the tile with a number.
@@ -370,7 +387,7 @@ fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
 }
 
 /// Cells of `bounds` that the subarray selects, if a `u64` holds the number.
-fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
+pub(super) fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
     bounds
         .ranges()
         .enumerate()

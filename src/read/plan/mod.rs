@@ -6,6 +6,8 @@
 
 pub mod dense;
 pub mod entangle;
+pub mod first_cells;
+pub mod leading;
 mod pruning;
 pub mod scattered;
 pub mod sparse;

@@ -235,7 +235,7 @@ fn repeat(value: &ArrayRef, n: usize) -> Result<ArrayRef> {
 }
 
 /// Stored values as a column shows them; `None` if it shows some of them as NULL or not at all.
-fn stored_values<'a>(
+pub(in crate::read) fn stored_values<'a>(
     ty: &ColumnType,
     values: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
     nulls: Option<NullBuffer>,

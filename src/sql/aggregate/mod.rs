@@ -11,7 +11,6 @@
 
 mod answers;
 mod exec;
-mod install;
 mod rest;
 
 use std::sync::Arc;
@@ -29,8 +28,6 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use self::answers::Answers;
 pub use self::exec::TileDbAggregateExec;
-pub(super) use self::install::install;
-pub use self::install::physical_optimizer_rules;
 pub(super) use self::rest::Rest;
 use super::source::TileDbSource;
 use super::to_datafusion;
@@ -53,7 +50,7 @@ pub enum AggregateFrom {
 pub struct MetadataAggregates;
 
 impl MetadataAggregates {
-    const NAME: &'static str = "tiledb_metadata_aggregates";
+    pub(super) const NAME: &'static str = "tiledb_metadata_aggregates";
 }
 
 impl PhysicalOptimizerRule for MetadataAggregates {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 
-use super::super::aggregate;
 use super::super::open::group_storage;
 use super::super::options::TableOptions;
+use super::super::rules;
 use super::attached;
 use super::explore::Explored;
 use super::listing::GroupListing;
@@ -151,7 +151,7 @@ impl TileDbGroupBuilder {
         let attach_as = self.attach_as;
         attached::check_free(ctx, name, attach_as)?;
         let group = self.open_with(Stores::of_session(ctx)).await?;
-        aggregate::install(ctx);
+        rules::install(ctx);
         attached::attach(ctx, name, group, attach_as)
     }
 

@@ -1,0 +1,76 @@
+//! GROUP BY, DISTINCT and PARTITION BY on every golden array: it must make no difference that scans are cut at
+//! coordinates for them, and that enumerations are grouped by their codes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::TableProvider;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use crate::{block_on, golden, neutral, pruning, trial};
+
+pub fn trials() -> Vec<Trial> {
+    let arrays = golden::arrays().into_iter();
+    let read = arrays.filter(|(_, entry)| golden::is_read(entry));
+    read.map(|(folder, entry)| {
+        let name = entry["name"].as_str().unwrap_or_default().to_owned();
+        trial(format!("grouping::{name}"), move || {
+            block_on(check(&folder.join(&name), &entry))
+        })
+    })
+    .collect()
+}
+
+async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
+    let Some((table, memory, rows)) = pruning::copied(array, entry).await? else {
+        return Ok(());
+    };
+    let schema = rows.schema();
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    // Dimensions come first.
+    let leading = quoted(schema.field(0).name());
+    let mut queries = vec![
+        format!("SELECT {leading}, count(*) FROM t GROUP BY {leading}"),
+        format!("SELECT DISTINCT {leading} FROM t"),
+        format!("SELECT {leading}, count(*) OVER (PARTITION BY {leading}) FROM t"),
+    ];
+    for field in schema.fields() {
+        if let DataType::Dictionary(..) = field.data_type() {
+            let shown = quoted(field.name());
+            queries.extend([
+                format!("SELECT {shown}, count(*) FROM t GROUP BY {shown}"),
+                format!("SELECT DISTINCT {shown} FROM t WHERE {shown} IS NOT NULL"),
+                format!("SELECT {leading}, {shown}, count(*) FROM t GROUP BY {leading}, {shown}"),
+                format!(
+                    "SELECT a.{shown}, count(*) FROM t a LEFT JOIN t b USING ({leading}) GROUP BY a.{shown}"
+                ),
+            ]);
+        }
+    }
+    for (query, partitions) in queries.into_iter().zip([5, 2, 1].into_iter().cycle()) {
+        let expected = answer(Arc::clone(&memory) as _, 1, &query).await?;
+        let found = answer(Arc::clone(&table) as _, partitions, &query).await?;
+        if found != expected {
+            let differ = format!(
+                "{query} in {partitions} partitions\nexpected {expected:#?}\nfound {found:#?}"
+            );
+            return Err(differ.into());
+        }
+    }
+    Ok(())
+}
+
+async fn answer(
+    table: Arc<dyn TableProvider>,
+    partitions: usize,
+    query: &str,
+) -> Result<Vec<String>, Failed> {
+    let config = SessionConfig::new().with_target_partitions(partitions);
+    let ctx = SessionContext::new_with_config(config);
+    datafusion_tiledb::register(&ctx)?;
+    ctx.register_table("t", table)?;
+    Ok(neutral::rows(&ctx.sql(query).await?.collect().await?))
+}

@@ -1,0 +1,126 @@
+//! ORDER BY dimensions … LIMIT of a dense array.
+//!
+//! A dense array has a row for each cell of a box, so it is known without reading which coordinates the first rows of an
+//! order by dimensions have. The [rule](FirstCells) narrows the scan to these: of the first dimension as many
+//! coordinates as it takes to make the rows; where one is enough, of the next one as many, and so on.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+
+use super::source::TileDbSource;
+use crate::read::plan::first_cells::DimensionOrder;
+
+/// The rule that narrows scans to the first cells of an order. [`register`](crate::register) adds it to a session.
+#[derive(Debug, Default)]
+pub struct FirstCells;
+
+impl FirstCells {
+    pub(super) const NAME: &'static str = "tiledb_first_cells";
+}
+
+impl PhysicalOptimizerRule for FirstCells {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            Ok(match narrowed(&plan)? {
+                Some(plan) => Transformed::yes(plan),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A column of a plan, and whether its largest values come first.
+type Wanted = (usize, bool);
+
+fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(sort) = plan.downcast_ref::<SortExec>() else {
+        return Ok(None);
+    };
+    let Some(rows) = sort.fetch() else {
+        return Ok(None);
+    };
+    let order = sort.expr().iter().map_while(|by| {
+        let column = by.expr.downcast_ref::<Column>()?;
+        Some((column.index(), by.options.descending))
+    });
+    let order = order.collect::<Vec<_>>();
+    match below(sort.input(), &order, rows as u64)? {
+        Some(input) => with_child(plan, input).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The scan below nothing but projections, narrowed.
+fn below(
+    plan: &Arc<dyn ExecutionPlan>,
+    order: &[Wanted],
+    rows: u64,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+        let source = scan.data_source().downcast_ref::<TileDbSource>();
+        let source = source.and_then(|source| first_cells(source, order, rows));
+        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
+    }
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+        return Ok(None);
+    };
+    let order = order.iter().map_while(|(column, descending)| {
+        let expr = &projection.expr().get(*column)?.expr;
+        Some((expr.downcast_ref::<Column>()?.index(), *descending))
+    });
+    let order = order.collect::<Vec<_>>();
+    match below(projection.input(), &order, rows)? {
+        Some(input) => with_child(plan, input).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn first_cells(source: &TileDbSource, order: &[Wanted], rows: u64) -> Option<TileDbSource> {
+    if !source.rows_are_cells() {
+        return None;
+    }
+    let plan = source.plan();
+    let dimensions = plan.spec.table.dimension_count();
+    let order = order.iter().map_while(|(column, descending)| {
+        let dimension = *plan.spec.projection.get(*column)?;
+        (dimension < dimensions).then_some(DimensionOrder {
+            dimension,
+            descending: *descending,
+        })
+    });
+    let first = plan.first_cells(&order.collect::<Vec<_>>(), rows)?;
+    Some(source.with_plan(Arc::new(first)))
+}
+
+fn with_child(
+    plan: &Arc<dyn ExecutionPlan>,
+    child: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan).replace_children(
+        vec![child],
+        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+    )
+}

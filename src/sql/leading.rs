@@ -1,0 +1,223 @@
+//! Partitions that are ranges of the leading dimension, where that spares a shuffle.
+//!
+//! A scan's partitions are runs of units that help each other out, and say nothing of coordinates. Where rows that agree
+//! in the leading dimension must meet (GROUP BY over many groups, DISTINCT, a window's PARTITION BY), all rows would be
+//! dealt out anew by a hash. The [rule](LeadingPartitions) cuts the scan at coordinates instead: each partition is a scan
+//! of its own ranges, planned when it is opened, and DataFusion finds what must meet already together.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, SplitPoint};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, RangePartitioning,
+};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use tokio::sync::OnceCell;
+
+use super::source::TileDbSource;
+use crate::read::ScanPlan;
+use crate::read::plan::leading::LeadingCuts;
+
+/// Below so many rows a group, groups are too many to be gathered in each partition first.
+const ROWS_PER_GROUP: u64 = 128;
+/// Groups for each coordinate, where there are other columns to group by.
+const GROUPS_PER_COORDINATE: u64 = 16;
+
+/// A scan cut at coordinates of its leading dimension.
+#[derive(Debug)]
+pub(super) struct LeadingRanges {
+    cuts: LeadingCuts,
+    values: Vec<ScalarValue>,
+    /// The scan of each partition, once somebody opens it.
+    parts: Vec<OnceCell<Arc<ScanPlan>>>,
+}
+
+impl LeadingRanges {
+    /// Cuts into at most `parts`; `None` if the scan cannot be cut well.
+    fn new(plan: &ScanPlan, parts: usize) -> Option<Self> {
+        let cuts = plan.leading_cuts(parts)?;
+        let values = cuts.values(plan)?;
+        let values = (0..values.len()).map(|i| ScalarValue::try_from_array(&values, i));
+        Some(Self {
+            values: values.collect::<Result<_>>().ok()?,
+            parts: (0..=cuts.keys.len()).map(|_| OnceCell::new()).collect(),
+            cuts,
+        })
+    }
+
+    /// How many partitions there are.
+    pub(super) fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// What a partition reads of the scan.
+    pub(super) async fn part(
+        &self,
+        plan: &ScanPlan,
+        partition: usize,
+    ) -> crate::Result<Arc<ScanPlan>> {
+        let cut = |number: Option<usize>| self.cuts.keys.get(number?).copied();
+        let (from, to) = (cut(partition.checked_sub(1)), cut(Some(partition)));
+        let planned = async || plan.leading_part(from, to).await.map(Arc::new);
+        let part = match self.parts.get(partition) {
+            Some(part) => part.get_or_try_init(planned).await?,
+            None => return Err(crate::Error::internal("there is no such partition")),
+        };
+        Ok(Arc::clone(part))
+    }
+
+    /// What is promised of the partitions, where the leading dimension is the output's column `column`.
+    pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
+        let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;
+        let points = self.values.iter();
+        let points = points.map(|value| SplitPoint::new(vec![value.clone()]));
+        let ranges = RangePartitioning::try_new(ordering, points.collect());
+        Some(Partitioning::Range(ranges.ok()?))
+    }
+}
+
+/// The rule that cuts scans at coordinates. [`register`](crate::register) adds it to a session.
+#[derive(Debug, Default)]
+pub struct LeadingPartitions;
+
+impl LeadingPartitions {
+    pub(super) const NAME: &'static str = "tiledb_leading_partitions";
+}
+
+impl PhysicalOptimizerRule for LeadingPartitions {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            Ok(match over_ranges(&plan)? {
+                Some(plan) => Transformed::yes(plan),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// By what rows must meet.
+struct Meeting {
+    /// Columns of the input.
+    columns: Vec<usize>,
+    /// Whether the rows are gathered into groups: then a shuffle of few groups costs nothing.
+    gathers: bool,
+}
+
+impl Meeting {
+    fn over(keys: &[Arc<dyn PhysicalExpr>], gathers: bool) -> Self {
+        let columns = keys.iter().filter_map(|key| key.downcast_ref::<Column>());
+        Self {
+            columns: columns.map(Column::index).collect(),
+            gathers,
+        }
+    }
+
+    fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            let partial = *aggregate.mode() == AggregateMode::Partial;
+            let groups = aggregate.group_expr();
+            let plain = partial && groups.is_single() && aggregate.limit_options().is_none();
+            return plain.then(|| Self::over(&groups.input_exprs(), true));
+        }
+        if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
+            return Some(Self::over(&window.partition_keys(), false));
+        }
+        let window = plan.downcast_ref::<WindowAggExec>()?;
+        Some(Self::over(&window.partition_keys(), false))
+    }
+}
+
+/// The same plan over a scan cut at coordinates, if that brings rows together that must meet.
+fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(meeting) = Meeting::of(plan.as_ref()) else {
+        return Ok(None);
+    };
+    let [input] = plan.children()[..] else {
+        return Ok(None);
+    };
+    match cut(input, &meeting)? {
+        Some(input) => with_child(plan, input).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The scan below nothing but projections and filters, cut.
+fn cut(plan: &Arc<dyn ExecutionPlan>, meeting: &Meeting) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+        let source = scan.data_source().downcast_ref::<TileDbSource>();
+        let source = source.and_then(|source| cut_scan(source, meeting));
+        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
+    }
+    let (input, meeting) = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let below = |column: &usize| {
+            let expr = projection.expr().get(*column)?;
+            Some(expr.expr.downcast_ref::<Column>()?.index())
+        };
+        let columns = meeting.columns.iter().filter_map(below).collect();
+        let gathers = meeting.gathers;
+        (projection.input(), &Meeting { columns, gathers })
+    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        if filter.projection().is_some() {
+            return Ok(None);
+        }
+        (filter.input(), meeting)
+    } else {
+        return Ok(None);
+    };
+    match cut(input, meeting)? {
+        Some(input) => with_child(plan, input).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
+    let leading = source.leading_column()?.index();
+    let parts = source.could_be_cut_into()?;
+    if !meeting.columns.contains(&leading) {
+        return None;
+    }
+    let plan = source.plan();
+    let ranges = LeadingRanges::new(plan, parts)?;
+    let groups = ranges
+        .cuts
+        .coordinates
+        .saturating_mul(match meeting.columns.len() {
+            1 => 1,
+            _ => GROUPS_PER_COORDINATE,
+        });
+    let many = groups.saturating_mul(ROWS_PER_GROUP) >= plan.max_rows;
+    (many || !meeting.gathers).then(|| source.clone().in_ranges(ranges))
+}
+
+fn with_child(
+    plan: &Arc<dyn ExecutionPlan>,
+    child: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan).replace_children(
+        vec![child],
+        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+    )
+}
