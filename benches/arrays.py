@@ -1,135 +1,179 @@
-"""The benchmark arrays, and libtiledb's times for scanning them.
+"""Makes the arrays of the benchmarks, and beside each a Parquet twin: the same rows in the same order.
 
-    python arrays.py make FOLDER      write dense50m and sparse10m into FOLDER (about 200 MB)
-    python arrays.py time FOLDER      print one JSON line per scan: {"scan": ..., "way": ..., "seconds": ...}
+    python arrays.py FOLDER           make all in FOLDER (about 500 MB, a minute or two)
+    python arrays.py FOLDER NAME …    make these
 
-Needs tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow. Times are the best of five of the fastest way the Python
-package offers to bring a whole array into Arrow (or numpy where that is faster), with two threads.
+Needs tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow. Data are random but the same every time. Twins are what one
+would keep without arrays: zstd, row groups of pyarrow's size, statistics of pages, and the cells that are seen when
+all fragments are merged. libtiledb.py times libtiledb on the arrays.
 """
-import json
 import os
 import shutil
 import sys
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import tiledb
-import tiledb.multirange_indexing
 
-# Arrow results need no pandas; the package asks for one all the same.
-tiledb.multirange_indexing.check_dataframe_deps = lambda: None
-
+# libtiledb.py and the benches know these numbers.
 SIDE, TILE = 7072, 256
-CELLS = 10_000_000
-THREADS = {"sm.compute_concurrency_level": 2, "sm.io_concurrency_level": 2}
+SPARSE_SIDE, SPARSE_TILE, SPARSE_CELLS = 1_000_000, 10_000, 10_000_000
+FRAGMENTS, FRAGMENT_CELLS = 500, 2_000
+OVERLAPPING, OVERLAPPING_CELLS = 20, 5_000_000
+
+ZSTD = tiledb.FilterList([tiledb.ZstdFilter(level=3)])
+SHUFFLED = tiledb.FilterList([tiledb.ByteShuffleFilter(), tiledb.ZstdFilter(level=3)])
 
 
-def make_dense(uri):
+class Twin:
+    """A Parquet file, written piece by piece."""
+
+    def __init__(self, path):
+        self.path, self.writer = path, None
+
+    def write(self, **columns):
+        table = pa.table(columns)
+        if self.writer is None:
+            self.writer = pq.ParquetWriter(self.path, table.schema, compression="zstd", write_page_index=True)
+        self.writer.write_table(table)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.writer.close()
+
+
+def dense50m(uri, twin):
     """50 M cells of float32: two waves and the noise of an instrument with two decimals."""
     dims = [tiledb.Dim(name=n, domain=(0, SIDE - 1), tile=TILE, dtype=np.int32) for n in ("y", "x")]
-    filters = tiledb.FilterList([tiledb.ByteShuffleFilter(), tiledb.ZstdFilter(level=3)])
-    attr = tiledb.Attr(name="v", dtype=np.float32, filters=filters)
+    attr = tiledb.Attr(name="v", dtype=np.float32, filters=SHUFFLED)
     tiledb.Array.create(uri, tiledb.ArraySchema(domain=tiledb.Domain(*dims), attrs=[attr]))
     rng = np.random.default_rng(1)
     y = np.arange(SIDE, dtype=np.float32)[:, None]
     x = np.arange(SIDE, dtype=np.float32)[None, :]
     v = 15 + 10 * np.sin(y / 500) + 8 * np.cos(x / 300) + rng.normal(0, 0.5, (SIDE, SIDE)).astype(np.float32)
+    v = (np.round(v * 100) / 100).astype(np.float32)
     with tiledb.open(uri, "w", timestamp=1) as a:
-        a[:] = (np.round(v * 100) / 100).astype(np.float32)
+        a[:] = v
+    # Tile by tile, as the array has it: so pages of the twin, too, are narrow in both coordinates.
+    with Twin(twin) as out:
+        numbers = np.arange(SIDE, dtype=np.int32)
+        for top in range(0, SIDE, TILE):
+            rows = slice(top, min(top + TILE, SIDE))
+            tiles = [slice(left, min(left + TILE, SIDE)) for left in range(0, SIDE, TILE)]
+            grids = [np.meshgrid(numbers[rows], numbers[columns], indexing="ij") for columns in tiles]
+            out.write(
+                y=np.concatenate([g[0].ravel() for g in grids]),
+                x=np.concatenate([g[1].ravel() for g in grids]),
+                v=np.concatenate([v[rows, columns].ravel() for columns in tiles]),
+            )
 
 
-def make_sparse(uri):
-    """10 M cells at random places of a square, one fragment, 100 tiles."""
-    side = 1_000_000
-    dims = [tiledb.Dim(name=n, domain=(0, side - 1), tile=10_000, dtype=np.int64) for n in ("d0", "d1")]
-    zstd = tiledb.FilterList([tiledb.ZstdFilter(level=3)])
-    attrs = [tiledb.Attr(name="a", dtype=np.float64, filters=zstd), tiledb.Attr(name="b", dtype=np.int32, filters=zstd)]
-    schema = tiledb.ArraySchema(
+def create_sparse(uri):
+    dims = [
+        tiledb.Dim(name=n, domain=(0, SPARSE_SIDE - 1), tile=SPARSE_TILE, dtype=np.int64) for n in ("d0", "d1")
+    ]
+    attrs = [tiledb.Attr(name="a", dtype=np.float64, filters=ZSTD), tiledb.Attr(name="b", dtype=np.int32, filters=ZSTD)]
+    tiledb.Array.create(uri, tiledb.ArraySchema(
         domain=tiledb.Domain(*dims), attrs=attrs, sparse=True, capacity=100_000,
         coords_filters=tiledb.FilterList([tiledb.ZstdFilter()]),
-    )
-    tiledb.Array.create(uri, schema)
+    ))
+
+
+def places(rng, count):
+    """So many different places of the square, in no order."""
+    keys = np.unique(rng.integers(0, SPARSE_SIDE * SPARSE_SIDE, int(count * 1.01)))
+    return rng.permutation(keys)[:count]
+
+
+def write_sparse_twin(twin, key, a, b):
+    """In the order of the array: tile by tile, row by row in each."""
+    d0, d1 = key // SPARSE_SIDE, key % SPARSE_SIDE
+    tile = d0 // SPARSE_TILE * (SPARSE_SIDE // SPARSE_TILE) + d1 // SPARSE_TILE
+    order = np.argsort((tile * SPARSE_TILE + d0 % SPARSE_TILE) * SPARSE_TILE + d1 % SPARSE_TILE)
+    with Twin(twin) as out:
+        out.write(d0=d0[order], d1=d1[order], a=a[order], b=b[order])
+
+
+def sparse10m(uri, twin):
+    """10 M cells at random places of a square, one fragment, 100 tiles."""
+    create_sparse(uri)
     rng = np.random.default_rng(2)
-    key = rng.permutation(np.unique(rng.integers(0, side * side, int(CELLS * 1.01))))[:CELLS]
-    a = np.round(rng.normal(100, 15, CELLS), 3)
-    b = rng.integers(0, 1000, CELLS).astype(np.int32)
+    key = places(rng, SPARSE_CELLS)
+    a = np.round(rng.normal(100, 15, SPARSE_CELLS), 3)
+    b = rng.integers(0, 1000, SPARSE_CELLS).astype(np.int32)
     with tiledb.open(uri, "w", timestamp=1) as w:
-        w[key // side, key % side] = {"a": a, "b": b}
+        w[key // SPARSE_SIDE, key % SPARSE_SIDE] = {"a": a, "b": b}
+    write_sparse_twin(twin, key, a, b)
 
 
-def context(**settings):
-    return tiledb.Ctx({**THREADS, **{k.replace("__", "."): v for k, v in settings.items()}})
+def overlapping20(uri, twin):
+    """5 M cells in 20 fragments that each lie all over the square; a cell in five is written a second time."""
+    create_sparse(uri)
+    rng = np.random.default_rng(3)
+    key = places(rng, OVERLAPPING_CELLS)
+    a, b = np.empty(len(key)), np.empty(len(key), np.int32)
+    each = len(key) // OVERLAPPING
+    for fragment in range(OVERLAPPING):
+        cells = np.arange(fragment * each, (fragment + 1) * each)
+        if fragment > 0:
+            cells = np.concatenate([cells, rng.choice(fragment * each, each // 5, replace=False)])
+        a[cells], b[cells] = np.round(rng.normal(100, 15, len(cells)), 3), fragment
+        with tiledb.open(uri, "w", timestamp=fragment + 1) as w:
+            w[key[cells] // SPARSE_SIDE, key[cells] % SPARSE_SIDE] = {"a": a[cells], "b": b[cells]}
+    write_sparse_twin(twin, key, a, b)
 
 
-def whole(uri, ctx, **query):
-    def scan():
-        with tiledb.open(uri, ctx=ctx) as a:
-            return a.query(return_arrow=True, **query).df[:].num_rows
-    return scan
+def fragments500(uri, twin):
+    """1 M cells, 2,000 a fragment, as a log grows. The twin is a folder with a file for each fragment."""
+    dim = tiledb.Dim(name="id", domain=(0, 10**9), tile=10_000, dtype=np.int64, filters=ZSTD)
+    attrs = [tiledb.Attr(name="a", dtype=np.float64, filters=ZSTD), tiledb.Attr(name="b", dtype=np.int32, filters=ZSTD)]
+    tiledb.Array.create(uri, tiledb.ArraySchema(domain=tiledb.Domain(dim), attrs=attrs, sparse=True))
+    os.mkdir(twin)
+    rng = np.random.default_rng(4)
+    for fragment in range(FRAGMENTS):
+        key = np.arange(fragment * FRAGMENT_CELLS, (fragment + 1) * FRAGMENT_CELLS)
+        a = np.round(rng.normal(100, 15, len(key)), 3)
+        b = rng.integers(0, 1000, len(key)).astype(np.int32)
+        with tiledb.open(uri, "w", timestamp=fragment + 1) as w:
+            w[key] = {"a": a, "b": b}
+        with Twin(os.path.join(twin, f"{fragment:03}.parquet")) as out:
+            out.write(id=key, a=a, b=b)
 
 
-def streamed(uri, ctx, **query):
-    def scan():
-        with tiledb.open(uri, ctx=ctx) as a:
-            return sum(t.num_rows for t in a.query(return_arrow=True, return_incomplete=True, **query).df[:])
-    return scan
+def fragments500_consolidated(uri, twin):
+    """The same after its commits and the metadata of its fragments were consolidated; cells stay where they are."""
+    fragments500(uri, twin)
+    for what in ("fragment_meta", "commits"):
+        settings = {"sm.consolidation.mode": what, "sm.vacuum.mode": what}
+        tiledb.consolidate(uri, config=tiledb.Config(settings))
+        tiledb.vacuum(uri, config=tiledb.Config(settings))
 
 
-def blocks(uri, ctx, rows):
-    """A dense array cannot be streamed by incomplete queries: blocks of whole tiles, as numpy."""
-    def scan():
-        n = 0
-        with tiledb.open(uri, ctx=ctx) as a:
-            for y in range(0, SIDE, rows):
-                part = a[y:min(y + rows, SIDE)]
-                n += (part["v"] if isinstance(part, dict) else part).size
-        return n
-    return scan
+ARRAYS = [dense50m, sparse10m, overlapping20, fragments500, fragments500_consolidated]
 
 
-def measure(scan, cells, ways):
-    best = None
-    for way, run in ways.items():
-        times = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            rows = run()
-            times.append(time.perf_counter() - begin)
-            assert rows == cells, (scan, way, rows, cells)
-        if best is None or min(times) < best[1]:
-            best = (way, min(times))
-    print(json.dumps({"scan": scan, "way": best[0], "seconds": round(best[1], 4)}), flush=True)
-
-
-def time_all(folder):
-    dense, sparse = os.path.join(folder, "dense50m"), os.path.join(folder, "sparse10m")
-    big = context(py__init_buffer_bytes=1 << 30)
-    small = context(py__init_buffer_bytes=16 << 20)
-    middle = context(py__init_buffer_bytes=64 << 20)
-    measure("dense, attribute", SIDE * SIDE, {
-        "df[:] arrow": whole(dense, big, dims=False),
-        "numpy blocks of 256 rows": blocks(dense, context(), 256),
-        "numpy blocks of 1024 rows": blocks(dense, context(), 1024),
-    })
-    measure("dense, coordinates and attribute", SIDE * SIDE, {"df[:] arrow": whole(dense, big, dims=["y", "x"])})
-    measure("sparse, coordinates and attributes", CELLS, {
-        "df[:] arrow, unordered": whole(sparse, big, order="U"),
-        "streamed arrow, unordered, 16 MiB": streamed(sparse, small, order="U"),
-        "streamed arrow, unordered, 64 MiB": streamed(sparse, middle, order="U"),
-    })
-    measure("sparse, attributes", CELLS, {
-        "streamed arrow, unordered, 16 MiB": streamed(sparse, small, order="U", dims=False),
-        "streamed arrow, unordered, 64 MiB": streamed(sparse, middle, order="U", dims=False),
-    })
+def main(folder, names):
+    os.makedirs(folder, exist_ok=True)
+    for make in ARRAYS:
+        if names and make.__name__ not in names:
+            continue
+        begin = time.perf_counter()
+        uri = os.path.join(folder, make.__name__)
+        twin = uri + ".parquet"
+        for old in (uri, twin):
+            if os.path.isdir(old):
+                shutil.rmtree(old)
+            elif os.path.exists(old):
+                os.remove(old)
+        make(uri, twin)
+        print(f"{make.__name__}: {time.perf_counter() - begin:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("make", "time"):
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= {make.__name__ for make in ARRAYS}:
         sys.exit(__doc__)
-    if sys.argv[1] == "time":
-        time_all(sys.argv[2])
-    else:
-        for name, make in (("dense50m", make_dense), ("sparse10m", make_sparse)):
-            uri = os.path.join(sys.argv[2], name)
-            shutil.rmtree(uri, ignore_errors=True)
-            make(uri)
+    main(sys.argv[1], sys.argv[2:])

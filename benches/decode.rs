@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Every tile has 400,000 cells in chunks of 64 KiB, which stay in the cache, as they do in a scan; the line `copy` is
-//! the limit, a tile without filters. The best of many runs on one thread counts.
+//! the limit, a tile without filters. One thread; there is no twin.
 
 #![allow(
     missing_docs,
@@ -19,11 +19,11 @@
     reason = "a benchmark prints, and stops at the first surprise"
 )]
 
+mod common;
 #[path = "../src/filter/tests/encoders.rs"]
 mod encoders;
 
-use std::time::{Duration, Instant};
-
+use common::{Bench, Volume, time};
 use datafusion_tiledb::filter::{Pipeline, Scratch, TileContext};
 // The encoders know it by this name.
 use datafusion_tiledb::format;
@@ -34,7 +34,6 @@ use format::version::FormatVersion;
 
 const CELLS: usize = 400_000;
 const CHUNK_BYTES: usize = 65536;
-const TIME: Duration = Duration::from_millis(200);
 
 /// What the cells of a tile look like.
 #[derive(Clone, Copy)]
@@ -181,25 +180,22 @@ fn fixed() -> Vec<(&'static str, Datatype, Vec<Filter>, Values)> {
 }
 
 fn main() {
-    let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
-    let chosen = |name: &str| only.as_deref().is_none_or(|only| name.contains(only));
-    println!("{:30} {:>10} {:>10}", "filter", "Mcells/s", "GB/s");
+    let mut bench = Bench::new("decode", 0.3);
     for (name, datatype, filters, values) in fixed() {
-        if chosen(name) {
-            fixed_tile(name, datatype, &filters, values);
-        }
+        fixed_tile(&mut bench, name, datatype, &filters, values);
     }
-    for (name, filter) in [
-        ("strings, rle", Filter::Rle),
-        ("strings, dictionary", Filter::Dictionary),
-    ] {
-        if chosen(name) {
-            string_tile(name, &filter);
-        }
-    }
+    string_tile(&mut bench, "strings, rle", &Filter::Rle);
+    string_tile(&mut bench, "strings, dictionary", &Filter::Dictionary);
+    bench.report();
 }
 
-fn fixed_tile(name: &str, datatype: Datatype, filters: &[Filter], values: Values) {
+fn fixed_tile(
+    bench: &mut Bench,
+    name: &str,
+    datatype: Datatype,
+    filters: &[Filter],
+    values: Values,
+) {
     let size = datatype.size();
     let data: Vec<u8> = numbers(values)
         .flat_map(|n| n.to_le_bytes().into_iter().take(size))
@@ -212,17 +208,17 @@ fn fixed_tile(name: &str, datatype: Datatype, filters: &[Filter], values: Values
     let pipeline = pipeline(filters, datatype, false);
     let mut out = vec![0; data.len()];
     let mut scratch = Scratch::default();
-    let seconds = best(|| {
-        pipeline
-            .decode(&tile, &mut out, &mut scratch)
-            .expect("the tile decodes");
-    });
+    pipeline
+        .decode(&tile, &mut out, &mut scratch)
+        .expect("the tile decodes");
     assert!(out == data, "{name}: what comes out is what went in");
-    report(name, data.len(), seconds);
+    bench.alone(name, volume(data.len()), || {
+        time(|| pipeline.decode(&tile, &mut out, &mut scratch))
+    });
 }
 
 /// Names of two hundred places, as often in a row as it happens.
-fn string_tile(name: &str, filter: &Filter) {
+fn string_tile(bench: &mut Bench, name: &str, filter: &Filter) {
     let names = (0..200).map(|i| format!("place number {i}").into_bytes());
     let names = names.collect::<Vec<_>>();
     let strings = numbers(Values::Runs(3)).map(|n| names[n as usize % names.len()].clone());
@@ -239,19 +235,18 @@ fn string_tile(name: &str, filter: &Filter) {
     let pipeline = pipeline(std::slice::from_ref(filter), Datatype::StringAscii, true);
     let bytes = strings.concat().len();
     let mut scratch = Scratch::default();
-    let seconds = best(|| {
-        let decoded = pipeline.decode_strings(&tile, CELLS, bytes, &mut scratch);
-        assert_eq!(decoded.expect("the tile decodes").keys().len(), CELLS);
+    let decoded = pipeline.decode_strings(&tile, CELLS, bytes, &mut scratch);
+    assert_eq!(decoded.expect("the tile decodes").keys().len(), CELLS);
+    bench.alone(name, volume(bytes), || {
+        time(|| pipeline.decode_strings(&tile, CELLS, bytes, &mut scratch))
     });
-    report(name, bytes, seconds);
 }
 
-fn report(name: &str, bytes: usize, seconds: f64) {
-    println!(
-        "{name:30} {:10.0} {:10.2}",
-        CELLS as f64 / seconds / 1e6,
-        bytes as f64 / seconds / 1e9
-    );
+fn volume(bytes: usize) -> Volume {
+    Volume {
+        elements: CELLS as u64,
+        bytes: bytes as u64,
+    }
 }
 
 fn numbers(values: Values) -> impl Iterator<Item = u64> {
@@ -298,14 +293,4 @@ fn tile(chunks: &[(usize, Vec<u8>, Vec<u8>)]) -> Vec<u8> {
         bytes.extend_from_slice(data);
     }
     bytes
-}
-
-fn best(mut work: impl FnMut()) -> f64 {
-    let (begin, mut best) = (Instant::now(), f64::INFINITY);
-    while begin.elapsed() < TIME {
-        let run = Instant::now();
-        work();
-        best = best.min(run.elapsed().as_secs_f64());
-    }
-    best
 }

@@ -1,11 +1,13 @@
 //! How fast is it found which copy of a cell is seen, where fragments overlap?
 //!
 //! ```text
-//! cargo bench --bench entangled_merge
+//! python benches/arrays.py /data/bench            # once; needs tiledb==0.36.1, numpy, pyarrow
+//! TILEDB_BENCH_DIR=/data/bench cargo bench --bench entangled_merge
 //! ```
 //!
-//! One thread, coordinates in memory, as they are after decoding; the best of seven counts. A cell in five is overwritten by
-//! a later fragment. The bytes are those of the coordinates.
+//! First one thread and coordinates in memory, as they are after decoding; the bytes are theirs. Then, with the folder
+//! of arrays, a scan of such an array beside Parquet that was merged before it was written. A cell in five is
+//! overwritten by a later fragment.
 
 #![allow(
     missing_docs,
@@ -16,13 +18,15 @@
     reason = "a benchmark prints, and stops at the first surprise"
 )]
 
+mod common;
+
 use std::time::Instant;
 
+use common::{Bench, Volume};
 use datafusion_tiledb::format::datatype::Datatype;
 use datafusion_tiledb::read::coordinates::DimCells;
 use datafusion_tiledb::read::visibility::{ContestedTile, hide_older_copies};
 
-const RUNS: usize = 7;
 const CELLS: u64 = 1 << 20;
 
 /// One dimension of one tile.
@@ -57,13 +61,38 @@ fn main() {
             Cell::String(sample),
         ]
     };
-    println!("{:44}{:>12}{:>10}", "", "M cells/s", "GB/s");
-    run("2 fragments, 2 integers", 2, false, grid);
-    run("20 fragments, 2 integers", 20, false, grid);
-    run("200 fragments, 2 integers", 200, false, grid);
-    run("20 fragments, 2 integers, timestamps", 20, true, grid);
-    run("20 fragments, 3 integers far apart", 20, false, far);
-    run("4 fragments, string, integer, string", 4, false, genomic);
+    let mut bench = Bench::new("entangled_merge", 1.0);
+    run(&mut bench, "2 fragments, 2 integers", 2, false, grid);
+    run(&mut bench, "20 fragments, 2 integers", 20, false, grid);
+    run(&mut bench, "200 fragments, 2 integers", 200, false, grid);
+    run(
+        &mut bench,
+        "20 fragments, 2 integers, timestamps",
+        20,
+        true,
+        grid,
+    );
+    run(
+        &mut bench,
+        "20 fragments, 3 integers far apart",
+        20,
+        false,
+        far,
+    );
+    run(
+        &mut bench,
+        "4 fragments, string, integer, string",
+        4,
+        false,
+        genomic,
+    );
+    bench.query("scan, 20 fragments", "overlapping20", "SELECT * FROM a");
+    bench.query(
+        "scan with a condition, 20 fragments",
+        "overlapping20",
+        "SELECT * FROM a WHERE b >= 10",
+    );
+    bench.report();
 }
 
 enum Cell {
@@ -82,7 +111,13 @@ fn mix(n: u64) -> u64 {
     (n ^ (n >> 27)).wrapping_mul(0x81DA_DEF4_BC2D_D44D) ^ (n >> 33)
 }
 
-fn run(name: &str, fragments: u64, timed: bool, cell: impl Fn(u64) -> Vec<Cell>) {
+fn run(
+    bench: &mut Bench,
+    name: &str,
+    fragments: u64,
+    timed: bool,
+    cell: impl Fn(u64) -> Vec<Cell>,
+) {
     let each = CELLS / fragments;
     let tiles: Vec<Tile> = (0..fragments)
         .map(|fragment| {
@@ -104,8 +139,11 @@ fn run(name: &str, fragments: u64, timed: bool, cell: impl Fn(u64) -> Vec<Cell>)
         .flat_map(|t| &t.columns)
         .map(Column::bytes)
         .sum();
-    let mut best = f64::MAX;
-    for _ in 0..RUNS {
+    let volume = Volume {
+        elements: cells as u64,
+        bytes: bytes as u64,
+    };
+    bench.alone(name, volume, || {
         let mut masks: Vec<_> = tiles.iter().map(|t| vec![true; t.cells]).collect();
         let contested = tiles.iter().zip(&mut masks).enumerate();
         let mut contested: Vec<_> = contested
@@ -117,17 +155,12 @@ fn run(name: &str, fragments: u64, timed: bool, cell: impl Fn(u64) -> Vec<Cell>)
                 mask,
             })
             .collect();
-        let start = Instant::now();
+        let begin = Instant::now();
         let hidden = hide_older_copies(&mut contested).expect("cells can be compared");
-        best = best.min(start.elapsed().as_secs_f64());
+        let time = begin.elapsed();
         assert!(hidden > cells / 20, "{hidden} of {cells} cells are hidden");
-    }
-    let speed = |n: usize| n as f64 / best;
-    println!(
-        "{name:44}{:>12.0}{:>10.2}",
-        speed(cells) / 1e6,
-        speed(bytes) / 1e9
-    );
+        time
+    });
 }
 
 fn tile(keys: &[u64], timed: bool, cell: &impl Fn(u64) -> Vec<Cell>) -> Tile {
