@@ -59,7 +59,7 @@ def blocks(uri, ctx, rows):
 def aggregated(uri, ctx, wanted, *box):
     def scan():
         with tiledb.open(uri, ctx=ctx) as a:
-            a.query().agg(wanted)[box or slice(None)]
+            a.query().agg(wanted).multi_index[box or slice(None)]
     return scan
 
 
@@ -154,7 +154,7 @@ def open_fragments(folder):
 def metadata_aggregates(folder):
     dense, sparse = (os.path.join(folder, name) for name in ("dense50m", "sparse10m"))
     of_v = {"v": ["count", "min", "max", "mean"]}
-    half = slice(1000, 6000)
+    half = slice(1000, 5999)
     measure("dense, all", {"agg": aggregated(dense, context(), of_v)})
     measure("dense, a box of half the cells", {"agg": aggregated(dense, context(), of_v, half, half)})
     measure("sparse, all", {"agg": aggregated(sparse, context(), {"a": ["count", "min", "max"], "b": ["sum"]})})
