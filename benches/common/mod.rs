@@ -30,6 +30,7 @@ pub struct Bench {
     unit: &'static str,
     criterion: Criterion,
     folder: Option<PathBuf>,
+    told_missing: bool,
     lines: Vec<Line>,
     /// Options of the table, for the queries that follow.
     pub options: &'static [(&'static str, &'static str)],
@@ -59,6 +60,7 @@ impl Bench {
             unit: "cells",
             criterion,
             folder: std::env::var_os("TILEDB_BENCH_DIR").map(PathBuf::from),
+            told_missing: false,
             lines: Vec::new(),
             options: &[],
         }
@@ -71,16 +73,17 @@ impl Bench {
     }
 
     /// Where an array and its twin are. Without them there is nothing to measure, and a line says how to make them.
-    pub fn place(&self, array: &str) -> Option<Place> {
+    pub fn place(&mut self, array: &str) -> Option<Place> {
         let place = self.folder.as_deref().map(|folder| Place {
             array: folder.join(array),
             twin: folder.join(format!("{array}.parquet")),
         });
         let place = place.filter(|place| place.array.is_dir() && place.twin.exists());
-        if place.is_none() {
+        if place.is_none() && !self.told_missing {
+            self.told_missing = true;
             println!(
-                "{}: nothing measured without array {array}; make it with `python benches/arrays.py FOLDER {array}` \
-                 and set TILEDB_BENCH_DIR=FOLDER",
+                "{}: there is no array {array} to measure; make all with `python benches/arrays.py FOLDER` and set \
+                 TILEDB_BENCH_DIR=FOLDER",
                 self.question
             );
         }
@@ -119,7 +122,7 @@ impl Bench {
         let run_twin = || {
             let ctx = twin.get_or_insert_with(|| {
                 let above = session(Engine::Parquet { pushdown: false });
-                if !sql.contains("WHERE") {
+                if !measuring() || !sql.contains("WHERE") {
                     return above;
                 }
                 let inside = session(Engine::Parquet { pushdown: true });
@@ -207,11 +210,9 @@ impl Bench {
     /// Prints the table. Ratios below 1 say that ours is faster.
     pub fn report(self) {
         self.criterion.final_summary();
-        // One run, as a test, says nothing of speed.
-        let measuring = std::env::args().any(|a| a == "--bench");
         let lines = self.lines.iter().filter(|line| line.ours.is_some());
         let lines: Vec<_> = lines.collect();
-        if !measuring || lines.is_empty() {
+        if !measuring() || lines.is_empty() {
             return;
         }
         let others = libtiledb(self.question, self.folder.as_deref());
@@ -250,6 +251,11 @@ impl Bench {
             println!("peak memory of this process: {megabytes} MB (ours alone with `-- tiledb`)");
         }
     }
+}
+
+/// Whether speed is asked for: not where `cargo test` runs everything once.
+fn measuring() -> bool {
+    std::env::args().any(|a| a == "--bench")
 }
 
 /// The time of `work`.
