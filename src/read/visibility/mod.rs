@@ -4,8 +4,8 @@
 //! and on a tie the later fragment. Copies inside *one* fragment without timestamps are all kept, as libtiledb keeps
 //! them; inside one with timestamps only the first of the newest.
 //!
-//! The coordinates of a cell become one number ([`pack`]). The cells are dealt into buckets by its hash, the
-//! newest fragment first, and each bucket goes through a small table of its own ([`table`]): of cells without
+//! The coordinates of a cell become one number (`pack`). The cells are dealt into buckets by its hash, the
+//! newest fragment first, and each bucket goes through a small table of its own (`table`): of cells without
 //! timestamps the first to arrive is the newest, and whoever finds its place taken is hidden.
 
 mod pack;
