@@ -131,6 +131,9 @@ class History:
                 event()
             except TileDBError as refusal:
                 self.note(f"{event.__name__} at {self.now} refused: {refusal}", "refused " + event.__name__)
+                if event == self.tidy:
+                    for fragment in self.model.fragments.values():
+                        fragment.doubts.add("a vacuum that failed half-way")
 
     def write(self):
         rng, schema, known = self.rng, self.schema, mem.Disk.look(self.uri).fragments
