@@ -288,6 +288,7 @@ fn libtiledb(question: &str, folder: Option<&Path>) -> HashMap<String, f64> {
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/libtiledb.py");
     let output = Command::new(python)
+        .arg("-B") // leaves no compiled files in the sources
         .arg(script)
         .arg(folder)
         .arg(question)
