@@ -81,7 +81,6 @@ impl Mbrs {
         Ok(mbrs)
     }
 
-    /// Reads the rectangles of a fragment of versions 1 and 2: a count and the leaves, without a tree.
     /// The rectangle of the only tile of a fragment, which is the fragment's non-empty domain; `None` if that is not as
     /// the schema has it.
     pub fn of_only_tile(domain: &[DomainRange], schema: &ArraySchema) -> Option<Self> {
@@ -105,6 +104,7 @@ impl Mbrs {
         complete.then_some(Self { len: 1, columns })
     }
 
+    /// Reads the rectangles of a fragment of versions 1 and 2: a count and the leaves, without a tree.
     pub(super) fn decode_leaves(cursor: &mut Cursor<'_>, schema: &ArraySchema) -> Result<Self> {
         let reader = MbrReader::new(schema);
         let len = cursor.count_u64(reader.min_bytes, "number of rectangles")?;

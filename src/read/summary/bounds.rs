@@ -3,7 +3,7 @@
 use arrow::array::ArrayRef;
 
 use super::stored_values;
-use super::trust::loses;
+use super::trust::tells_dimension;
 use crate::array::fragment::Fragment;
 use crate::array::key;
 use crate::format::datatype::Datatype;
@@ -45,16 +45,12 @@ impl ScanPlan {
             Units::Dense(dense) => self.of_box(dense, dimension, ty.datatype())?,
         };
         let values = [Some(lo.as_slice()), Some(hi.as_slice())];
-        let lossless = |fragment: &Fragment| {
-            let filters = fragment
-                .schema
-                .dimension_filters(dimension, fragment.footer.version);
-            fragment.footer.dense || !loses(filters)
-        };
-        let lossless = self.fragments.iter().all(|scan| lossless(&scan.fragment));
+        let told =
+            |fragment: &Fragment| fragment.footer.dense || tells_dimension(fragment, dimension);
+        let told = self.fragments.iter().all(|scan| told(&scan.fragment));
         Some(DimensionBounds {
             values: stored_values(ty, values.into_iter(), None).ok()??,
-            exact: exact && lossless && self.exact_rows.is_some(),
+            exact: exact && told && self.exact_rows.is_some(),
         })
     }
 

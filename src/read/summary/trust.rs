@@ -14,6 +14,8 @@ use crate::format::schema::{Attribute, CellValNum};
 
 /// From here on floats are too close to the limits at which sums stop.
 const LARGE: f64 = 1e290;
+/// Writers of this version on are believed about the ends of strings.
+const STRINGS_TOLD: u32 = 12;
 /// The largest integer up to which `f64` holds every one.
 const EXACT_FLOAT: u128 = 1 << 53;
 
@@ -103,14 +105,25 @@ pub struct FieldTrust {
     rounding: Rounding,
 }
 
+/// Whether the MBRs of a fragment tell the smallest and the largest coordinate of a dimension.
+///
+/// Not under filters that change values, and not of strings as old releases wrote them: the ends that libtiledb 2.2 wrote
+/// are not always those of the cells.
+pub(super) fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
+    let version = fragment.footer.version;
+    let dimension = fragment.schema.dimensions.get(index);
+    let old_strings = !version.since(STRINGS_TOLD)
+        && dimension.is_some_and(|dimension| dimension.cell_val_num == CellValNum::Var);
+    !old_strings && !loses(fragment.schema.dimension_filters(index, version))
+}
+
 impl FieldTrust {
     /// Of dimension `index` of a sparse fragment, whose bounds are the MBRs.
     pub fn of_dimension(fragment: &Fragment, index: usize, rounding: Rounding) -> Option<Self> {
         let schema = &fragment.schema;
         let dimension = schema.dimensions.get(index)?;
-        let filters = schema.dimension_filters(index, fragment.footer.version);
         let kind = match dimension.cell_val_num {
-            _ if loses(filters) => Kind::Other,
+            _ if !tells_dimension(fragment, index) => Kind::Other,
             CellValNum::Var => Kind::Text,
             CellValNum::Fixed(_) => numbers(dimension.datatype),
         };
