@@ -1,7 +1,7 @@
 //! GROUP BY an enumeration by its codes.
 //!
 //! DataFusion has no groups of dictionaries: it would write each value out as a row, and hash and compare rows. But an
-//! enumeration gives every value one code, so the [rule](EnumeratedGroups) groups by codes, which are plain numbers, and
+//! enumeration gives every value one code, so the [rule](super::rules) groups by codes, which are plain numbers, and
 //! shows the values of those that are left. The codes are those of the array's enumeration, whatever dictionary a batch
 //! has on its way through joins and repartitioning.
 
@@ -15,14 +15,11 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::{SortOptions, cast, sort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result, exec_err, internal_datafusion_err};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -37,40 +34,8 @@ use super::source::TileDbSource;
 /// Enumerations with more values are not looked through for equal ones.
 const MOST_VALUES: usize = 1 << 16;
 
-/// The rule that groups by codes. [`register`](crate::register) adds it to a session.
-#[derive(Debug, Default)]
-pub struct EnumeratedGroups;
-
-impl EnumeratedGroups {
-    pub(super) const NAME: &'static str = "tiledb_enumerated_groups";
-}
-
-impl PhysicalOptimizerRule for EnumeratedGroups {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|plan| {
-            Ok(match by_codes(&plan)? {
-                Some(plan) => Transformed::yes(plan),
-                None => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
 /// The same aggregate by codes, and values in their places above it; `None` if it is not by an enumeration.
-fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(last) = plan.downcast_ref::<AggregateExec>() else {
         return Ok(None);
     };

@@ -1,17 +1,14 @@
 //! ORDER BY dimensions … LIMIT of a dense array.
 //!
 //! A dense array has a row for each cell of a box, so it is known without reading which coordinates the first rows of an
-//! order by dimensions have. The [rule](FirstCells) narrows the scan to these: of the first dimension as many
+//! order by dimensions have. The [rule](super::rules) narrows the scan to these: of the first dimension as many
 //! coordinates as it takes to make the rows; where one is enough, of the next one as many, and so on.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -20,42 +17,10 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use super::source::TileDbSource;
 use crate::read::plan::first_cells::DimensionOrder;
 
-/// The rule that narrows scans to the first cells of an order. [`register`](crate::register) adds it to a session.
-#[derive(Debug, Default)]
-pub struct FirstCells;
-
-impl FirstCells {
-    pub(super) const NAME: &'static str = "tiledb_first_cells";
-}
-
-impl PhysicalOptimizerRule for FirstCells {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|plan| {
-            Ok(match narrowed(&plan)? {
-                Some(plan) => Transformed::yes(plan),
-                None => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
 /// A column of a plan, and whether its largest values come first.
 type Wanted = (usize, bool);
 
-fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(super) fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(sort) = plan.downcast_ref::<SortExec>() else {
         return Ok(None);
     };

@@ -2,20 +2,17 @@
 //!
 //! A scan's partitions are runs of units that help each other out, and say nothing of coordinates. Where rows that agree
 //! in the leading dimension must meet (GROUP BY over many groups, DISTINCT, a window's PARTITION BY), all rows would be
-//! dealt out anew by a hash. The [rule](LeadingPartitions) cuts the scan at coordinates instead: each partition is a scan
+//! dealt out anew by a hash. The [rule](super::rules) cuts the scan at coordinates instead: each partition is a scan
 //! of its own ranges, planned when it is opened, and DataFusion finds what must meet already together.
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue, SplitPoint};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, RangePartitioning,
 };
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -86,38 +83,6 @@ impl LeadingRanges {
     }
 }
 
-/// The rule that cuts scans at coordinates. [`register`](crate::register) adds it to a session.
-#[derive(Debug, Default)]
-pub struct LeadingPartitions;
-
-impl LeadingPartitions {
-    pub(super) const NAME: &'static str = "tiledb_leading_partitions";
-}
-
-impl PhysicalOptimizerRule for LeadingPartitions {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|plan| {
-            Ok(match over_ranges(&plan)? {
-                Some(plan) => Transformed::yes(plan),
-                None => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
 /// By what rows must meet.
 struct Meeting {
     /// Columns of the input.
@@ -151,7 +116,7 @@ impl Meeting {
 }
 
 /// The same plan over a scan cut at coordinates, if that brings rows together that must meet.
-fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(meeting) = Meeting::of(plan.as_ref()) else {
         return Ok(None);
     };

@@ -8,12 +8,12 @@ pub mod aggregate;
 mod budget;
 pub mod catalog;
 mod encryption;
-pub mod enumerated;
+mod enumerated;
 mod factory;
-pub mod first_cells;
+mod first_cells;
 pub mod functions;
 mod labels;
-pub mod leading;
+mod leading;
 mod open;
 pub mod options;
 mod predicate;
@@ -40,9 +40,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
 /// of arrays as table names (`SELECT * FROM '/data/array'`), and the table [`functions`] that describe arrays
-/// (`SELECT * FROM tiledb_schema('/data/array')`), and the [rules] that answer [aggregates](aggregate) from metadata, cut scans
-/// at coordinates of the [leading] dimension, group by codes of an [enumeration](enumerated), and
-/// read only the [first cells](first_cells) of an order.
+/// (`SELECT * FROM tiledb_schema('/data/array')`), and the optimizer [rules] that make the most of arrays.
 ///
 /// Registering twice does no harm. Call it before or after `enable_url_table`, and before anything is prepared: prepared
 /// statements are forgotten.

@@ -1,22 +1,86 @@
 //! The physical optimizer rules that arrays bring along, and adding them to sessions.
+//!
+//! Each looks at a plan from the top down and rewrites a node where an array can do better than a plain table:
+//! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
+//! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`).
 
 use std::sync::Arc;
 
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use super::aggregate::MetadataAggregates;
-use super::enumerated::EnumeratedGroups;
-use super::first_cells::FirstCells;
-use super::leading::LeadingPartitions;
+use super::{aggregate, enumerated, first_cells, leading};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type Plan = Arc<dyn ExecutionPlan>;
 
-/// Answers what is known already, so that ours has nothing to look up.
-const BEFORE_AGGREGATES: &str = "aggregate_statistics";
+/// A rule of ours.
+#[derive(Debug)]
+struct ArrayRule {
+    name: &'static str,
+    /// Where it stands among the rules of DataFusion.
+    place: Place,
+    /// What to put in place of a node, if it has something better.
+    rewrite: fn(&Plan) -> Result<Option<Plan>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    After(&'static str),
+    Before(&'static str),
+}
+
 /// Deals rows out anew where they do not meet.
-const AFTER_PARTITIONS: &str = "EnsureRequirements";
+const PARTITIONS: Place = Place::Before("EnsureRequirements");
+
+const RULES: [ArrayRule; 4] = [
+    ArrayRule {
+        name: "tiledb_metadata_aggregates",
+        // It answers what is known already, so that ours has nothing to look up.
+        place: Place::After("aggregate_statistics"),
+        rewrite: aggregate::from_metadata,
+    },
+    ArrayRule {
+        name: "tiledb_enumerated_groups",
+        place: PARTITIONS,
+        rewrite: enumerated::by_codes,
+    },
+    ArrayRule {
+        name: "tiledb_first_cells",
+        place: PARTITIONS,
+        rewrite: first_cells::narrowed,
+    },
+    ArrayRule {
+        name: "tiledb_leading_partitions",
+        place: PARTITIONS,
+        rewrite: leading::over_ranges,
+    },
+];
+
+impl PhysicalOptimizerRule for ArrayRule {
+    fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+        plan.transform_down(|plan| {
+            Ok(match (self.rewrite)(&plan)? {
+                Some(plan) => Transformed::yes(plan),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
 
 /// The physical optimizer rules of a session with those that arrays bring along: for those who build a session from
 /// parts. [`register`](crate::register) does the same for a session that exists.
@@ -34,27 +98,18 @@ const AFTER_PARTITIONS: &str = "EnsureRequirements";
 /// ```
 pub fn physical_optimizer_rules(rules: Vec<Rule>) -> Vec<Rule> {
     let mut rules = rules;
-    if !has(&rules, MetadataAggregates::NAME) {
-        let before = rules.iter().position(|r| r.name() == BEFORE_AGGREGATES);
-        let at = before.map_or(0, |at| at + 1);
-        rules.insert(at, Arc::new(MetadataAggregates));
-    }
-    let ours: [Rule; 3] = [
-        Arc::new(EnumeratedGroups),
-        Arc::new(FirstCells),
-        Arc::new(LeadingPartitions),
-    ];
-    for rule in ours {
-        if !has(&rules, rule.name()) {
-            let after = rules.iter().position(|r| r.name() == AFTER_PARTITIONS);
-            rules.insert(after.unwrap_or(0), rule);
+    for ours in RULES {
+        if rules.iter().any(|rule| rule.name() == ours.name) {
+            continue;
         }
+        let find = |name| rules.iter().position(|rule| rule.name() == name);
+        let at = match ours.place {
+            Place::After(name) => find(name).map(|at| at + 1),
+            Place::Before(name) => find(name),
+        };
+        rules.insert(at.unwrap_or(0), Arc::new(ours));
     }
     rules
-}
-
-fn has(rules: &[Rule], name: &str) -> bool {
-    rules.iter().any(|rule| rule.name() == name)
 }
 
 /// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from

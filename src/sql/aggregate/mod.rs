@@ -2,7 +2,7 @@
 //!
 //! `SELECT count(*), sum(a), min(b), max(b), avg(c) FROM array WHERE <box of dimensions>`: a tile inside the box whose cells
 //! are rows as they are, and nobody else's, needs no decoding where its statistics prove its share. The
-//! [rule](MetadataAggregates) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it adds one row
+//! [rule](super::rules) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it adds one row
 //! of partial state for the tiles that are answered, and the scan below reads the others. DataFusion's own accumulators
 //! make that row and merge it, so NULL, overflow and the order of NaN are theirs.
 //!
@@ -16,11 +16,8 @@ mod rest;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -45,40 +42,10 @@ pub enum AggregateFrom {
     Cells,
 }
 
-/// The rule that answers aggregates over arrays from metadata. [`register`](crate::register) adds it to a session.
-#[derive(Debug, Default)]
-pub struct MetadataAggregates;
-
-impl MetadataAggregates {
-    pub(super) const NAME: &'static str = "tiledb_metadata_aggregates";
-}
-
-impl PhysicalOptimizerRule for MetadataAggregates {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|plan| {
-            Ok(match rewritten(&plan)? {
-                Some(plan) => Transformed::yes(plan),
-                None => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
 /// The node in place of a partial aggregate directly over a scan, if metadata may answer part of it.
-fn rewritten(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(super) fn from_metadata(
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(partial) = plan.downcast_ref::<AggregateExec>() else {
         return Ok(None);
     };
