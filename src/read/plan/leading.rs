@@ -134,7 +134,9 @@ fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<Span>> {
         let end = row.saturating_add(step - 1).min(last);
         let lo = start(row).max(lo);
         let hi = start(end).saturating_add(extent - 1).min(hi);
-        let cells = ranges.clip_keys(lo, hi).map(|r| r.hi - r.lo + 1).sum();
+        let cells = ranges.clip_keys(lo, hi);
+        let cells = cells.map(|r| (r.hi - r.lo).saturating_add(1));
+        let cells = cells.fold(0, u64::saturating_add);
         if cells > 0 {
             spans.push(Span { lo, hi, cells });
         }
