@@ -2,13 +2,20 @@
 //! domains; "Array Schema File", current domain).
 //!
 //! Fixed values: `lo, hi`. Variable-sized: `u64 total bytes, u64 bytes of lo, lo, hi`. The subtle thing is order:
-//! the raw bytes are little-endian, so they compare only through [`compare_values`] with the datatype at hand.
+//! the raw bytes are little-endian, so they compare only through [`compare_values`] with the datatype at hand. The high
+//! end of old string ranges that begin with the empty string cannot be believed: see [`high_end`].
 
 use std::cmp::Ordering;
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::version::FormatVersion;
 use crate::error::{Error, Result};
+
+/// From this version on the high end of a string range is what it should be.
+const HIGH_ENDS_KEPT: u32 = 12;
+/// Above every string of text.
+const ABOVE_TEXT: [u8; 16] = [0xFF; 16];
 
 /// An inclusive range of one dimension, as raw little-endian bytes or as a pair of strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +64,17 @@ pub(crate) fn read_var_pair<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], &'
     let lo = cursor.bytes_u64(lo_bytes, "range low")?;
     let hi = cursor.bytes_u64(hi_bytes, "range high")?;
     Ok((lo, hi))
+}
+
+/// The high end of a range of strings that a fragment of this version says the cells lie in.
+///
+/// libtiledb 2.0 to 2.2 took a range that begins with the empty string for one without an end: the next string became its
+/// high end, however small. Such a range reaches to the end of all strings here.
+pub(crate) fn high_end<'a>(version: FormatVersion, lo: &[u8], hi: &'a [u8]) -> &'a [u8] {
+    if lo.is_empty() && !version.since(HIGH_ENDS_KEPT) {
+        return &ABOVE_TEXT;
+    }
+    hi
 }
 
 /// Fails unless `lo <= hi` in the order of `datatype`.
@@ -134,6 +152,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn old_ranges_from_the_empty_string_have_no_high_end() {
+        let (old, new) = (FormatVersion::known(7), FormatVersion::known(12));
+        assert!(high_end(old, b"", b"b") > b"zzz".as_slice());
+        assert_eq!(high_end(old, b"a", b"b"), b"b");
+        assert_eq!(high_end(new, b"", b"b"), b"b");
+    }
 
     #[test]
     fn reads_pairs_and_refuses_every_prefix() {

@@ -10,7 +10,7 @@ use std::ops::{Range, RangeInclusive};
 use super::slots::Slots;
 use crate::error::{Error, Result, ResultExt};
 use crate::format::cursor::Cursor;
-use crate::format::domain_range::DomainRange;
+use crate::format::domain_range::{DomainRange, high_end};
 use crate::format::names::check_component;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
@@ -105,7 +105,7 @@ impl Footer {
         let cursor = &mut cursor;
         let (version, schema_name) = decode_head(cursor)?;
         let dense = cursor.bool("dense")?;
-        let non_empty_domain = decode_non_empty_domain(cursor, schema)?;
+        let non_empty_domain = decode_non_empty_domain(cursor, schema, version)?;
         let sparse_tile_count = cursor.u64("number of sparse tiles")?;
         let last_tile_cell_count = cursor.u64("cells in the last tile")?;
         let has_timestamps = version.since(14) && cursor.bool("has timestamps")?;
@@ -326,24 +326,30 @@ fn decode_head(cursor: &mut Cursor<'_>) -> Result<(FormatVersion, String)> {
 fn decode_non_empty_domain(
     cursor: &mut Cursor<'_>,
     schema: &ArraySchema,
+    version: FormatVersion,
 ) -> Result<Option<Vec<DomainRange>>> {
     // The reference reader expects no ranges behind this flag, whatever the specification says.
     if cursor.bool("null non-empty domain")? {
         return Ok(None);
     }
-    decode_ranges(cursor, schema).map(Some)
+    decode_ranges(cursor, schema, version).map(Some)
 }
 
 /// Reads one range per dimension.
 pub(super) fn decode_ranges(
     cursor: &mut Cursor<'_>,
     schema: &ArraySchema,
+    version: FormatVersion,
 ) -> Result<Vec<DomainRange>> {
     let mut ranges = Vec::with_capacity(schema.dimensions.len());
     for dimension in &schema.dimensions {
         let range = match dimension.cell_size() {
             Some(size) => DomainRange::decode_fixed(cursor, size)?,
-            None => DomainRange::decode_var(cursor)?,
+            None => {
+                let DomainRange { lo, hi } = DomainRange::decode_var(cursor)?;
+                let hi = high_end(version, &lo, &hi).to_vec();
+                DomainRange { lo, hi }
+            }
         };
         range
             .check_order(dimension.datatype, "the non-empty domain")

@@ -50,9 +50,9 @@ impl Monolithic {
             None
         } else {
             let mut domain = Cursor::new(domain, "non-empty domain");
-            Some(decode_ranges(&mut domain, schema)?)
+            Some(decode_ranges(&mut domain, schema, version)?)
         };
-        let mbrs = Mbrs::decode_leaves(cursor, schema)?;
+        let mbrs = Mbrs::decode_leaves(cursor, schema, version)?;
         skip_bounding_coordinates(cursor, schema)?;
         let tile_offsets = decode_lists(cursor, slots.count(), "tile offsets")?;
         let var_offsets = decode_lists(cursor, slots.var_count(), "var tile offsets")?;

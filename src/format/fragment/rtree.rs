@@ -8,7 +8,7 @@
 use crate::error::{Error, Result, ResultExt};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
-use crate::format::domain_range::{DomainRange, check_order, read_var_pair};
+use crate::format::domain_range::{DomainRange, check_order, high_end, read_var_pair};
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
 
@@ -62,7 +62,7 @@ impl Mbrs {
             check_level(count as u64, previous, fanout)?;
             if level + 1 == levels {
                 mbrs.len = count;
-                reader.read(cursor, count, &mut mbrs.columns)?;
+                reader.read(cursor, count, version, &mut mbrs.columns)?;
             } else {
                 reader.skip(cursor, count)?;
             }
@@ -105,11 +105,15 @@ impl Mbrs {
     }
 
     /// Reads the rectangles of a fragment of versions 1 and 2: a count and the leaves, without a tree.
-    pub(super) fn decode_leaves(cursor: &mut Cursor<'_>, schema: &ArraySchema) -> Result<Self> {
+    pub(super) fn decode_leaves(
+        cursor: &mut Cursor<'_>,
+        schema: &ArraySchema,
+        version: FormatVersion,
+    ) -> Result<Self> {
         let reader = MbrReader::new(schema);
         let len = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
         let mut columns = reader.columns();
-        reader.read(cursor, len, &mut columns)?;
+        reader.read(cursor, len, version, &mut columns)?;
         let mbrs = Self { len, columns };
         mbrs.check(schema)?;
         Ok(mbrs)
@@ -244,7 +248,13 @@ impl MbrReader {
             .collect()
     }
 
-    fn read(&self, cursor: &mut Cursor<'_>, count: usize, columns: &mut [MbrColumn]) -> Result<()> {
+    fn read(
+        &self,
+        cursor: &mut Cursor<'_>,
+        count: usize,
+        version: FormatVersion,
+        columns: &mut [MbrColumn],
+    ) -> Result<()> {
         for column in columns.iter_mut() {
             // The count is bounded by the bytes that remain.
             match column {
@@ -262,7 +272,7 @@ impl MbrReader {
                         let (lo, hi) = read_var_pair(cursor)?;
                         bytes.extend_from_slice(lo);
                         ends.push(bytes.len());
-                        bytes.extend_from_slice(hi);
+                        bytes.extend_from_slice(high_end(version, lo, hi));
                         ends.push(bytes.len());
                     }
                 }
