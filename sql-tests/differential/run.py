@@ -8,6 +8,7 @@ import glob
 import os
 import pickle
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -252,11 +253,22 @@ def compare_twins(plan, answer, twin, shell):
     plain = Ask([*PLAIN, *plan.ask.prelude[2:]], plan.ask.sql, plan.ask.out + ".plain.arrow")
     same_settings = Ask(plan.ask.prelude[:2] + plan.twin.prelude[2:], plan.twin.sql, plan.ask.out + ".settings.arrow")
     right = lambda a: a.failure is None and compare.row_difference(rows_or_none(twin), rows_or_none(a)) is None
+    if hidden := with_hidden_condition(plan.twin.sql):
+        hidden = Ask(plan.twin.prelude, hidden, plan.twin.out + ".hidden.arrow")
+        told = shell.run([hidden], script)[hidden.out]
+        if told.failure is None and compare.row_difference(rows_or_none(told), rows_or_none(answer)) is None:
+            return "datafusion", wrong
     if right(shell.run([plain], script)[plain.out]):
         if not right(shell.run([same_settings], script)[same_settings.out]):
             return "datafusion", wrong
         return f"wrong {kind} (right with plain settings)", wrong
     return "wrong " + kind, wrong
+
+
+def with_hidden_condition(sql):
+    """The same question with a condition that DataFusion draws no conclusions from. It takes a column that is compared by its rounded value for constant, and leaves it out of the order."""
+    parts = re.fullmatch(r"(.* WHERE )(.*)( ORDER BY .*)", sql, re.DOTALL)
+    return f"{parts[1]}({parts[2]}) OR random() > 2{parts[3]}" if parts else None
 
 
 def rows_or_none(answer):
