@@ -13,14 +13,19 @@ use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
 use crate::read::scratch::Scratch;
 
-/// The pipeline of the files `t`, `dt` and `dci` of a fragment with this schema.
+/// The pipeline of the files `t`, `dt` and `dci` of a fragment with this schema: the coordinates' filters.
+///
+/// By schemas before version 5, in which all dimensions are of one type, releases from version 20 on run these filters as
+/// over coordinates, although the numbers are wider.
 pub fn cell_numbers_pipeline(
     schema: &ArraySchema,
     fragment_version: FormatVersion,
     key: Option<&Arc<EncryptionKey>>,
 ) -> Result<Pipeline> {
+    let as_coordinates = !schema.version.since(5) && fragment_version.since(20);
+    let dimension = schema.dimensions.first().filter(|_| as_coordinates);
     let context = TileContext {
-        datatype: Datatype::UInt64,
+        datatype: dimension.map_or(Datatype::UInt64, |dimension| dimension.datatype),
         cell_bytes: Datatype::UInt64.size(),
         schema_version: schema.version,
         fragment_version,

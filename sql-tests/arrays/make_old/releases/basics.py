@@ -193,6 +193,15 @@ def strings(v):
     return build
 
 
+@each("empty_strings", range(5, 10), "empty strings as coordinates: up to 2.2 the bounds of their tiles end too early", "sparse", "string_dim", "empty")
+def empty_strings(v):
+    def build(a):
+        a.create(Spec([Dim("i", "INT32", 0, 99, 10), Dim("k", "STRING_ASCII")], [Attr("a", "INT32")], sparse=True, capacity=4))
+        a.write({"i": list(range(16)), "k": ["", "b", "a", "c", "d", "", "a", "b", "z", "y", "", "x", "m", "n", "o", ""], "a": ints(16)}, 1000)
+
+    return build
+
+
 @each("mixed", [v for v in SOME if v >= 5], "dimensions of different types: text, integer, float", "sparse", "string_dim", "dimension_type")
 def mixed(v):
     def build(a):

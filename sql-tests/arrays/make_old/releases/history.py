@@ -207,6 +207,25 @@ def appended(v):
     return [(v, build), (BUNDLED, append)]
 
 
+@each("consolidated_by_newest", [v for v in SOME if v < 7], "consolidated by libtiledb 2.30: before 5 the filters of coordinates run over the times of cells, too", "sparse", "consolidated", "timestamps", "mixed_versions", "coords", windows=WINDOWS)
+def consolidated_by_newest(v):
+    def spec():
+        return Spec([Dim("x", "INT16", 1, 40, 6)], [Attr("a", "INT32")], sparse=True, capacity=20, coords_filters=["bitshuffle", "byteshuffle"])
+
+    def build(a):
+        a.create(spec())
+        numbers(a, 1000, list(range(1, 17)))
+        numbers(a, 2000, list(range(8, 24)))
+
+    def consolidate(a):
+        a.spec = spec()
+        numbers(a, 3000, [4, 5, 6, 33])
+        a.consolidate()
+        a.vacuum()
+
+    return [(v, build), (BUNDLED, consolidate)]
+
+
 @each("appended_dense", SOME, "a dense array written on by libtiledb 2.30", "dense", "mixed_versions", windows=[(2000, 3000)])
 def appended_dense(v):
     def build(a):
