@@ -19,6 +19,13 @@ pub(super) struct Chunk<'a> {
     pub(super) data: &'a [u8],
 }
 
+impl Chunk<'_> {
+    /// Whether it stands for nothing: no filter has run over it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.original_bytes == 0 && self.metadata.is_empty() && self.data.is_empty()
+    }
+}
+
 /// The chunks of a filtered tile, first to last.
 #[derive(Debug)]
 pub(super) struct Chunks<'a> {

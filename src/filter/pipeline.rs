@@ -395,9 +395,6 @@ impl Pipeline {
             .strings
             .ok_or_else(|| Error::internal("the offsets of these strings are in their own tile"))?;
         let chunks = Chunks::new(filtered)?;
-        if bytes == 0 && chunks.left() == 0 {
-            return EncodedStrings::of_empty_cells(cells);
-        }
         let bounds = Bounds::of_chunk(
             bytes.saturating_add(cells.saturating_mul(size_of::<u64>())),
             self.stages.len(),
@@ -406,6 +403,9 @@ impl Pipeline {
         let mut strings = EncodedStrings::with_room(cells)?;
         for (index, chunk) in chunks.enumerate() {
             let chunk = chunk?;
+            if chunk.is_empty() {
+                continue;
+            }
             let original = chunk.original_bytes;
             let mut state = State::new(&chunk);
             self.undo_all(&mut state, bounds, scratch)
@@ -423,6 +423,10 @@ impl Pipeline {
                 })
                 .context("chunk", || index)?;
             state.release(scratch);
+        }
+        // Nothing is written of strings that are all empty.
+        if left == (Amount { cells, bytes: 0 }) {
+            return EncodedStrings::of_empty_cells(cells);
         }
         left.expect_none()?;
         Ok(strings)

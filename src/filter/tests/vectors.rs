@@ -213,6 +213,25 @@ fn string_vectors_decode_with_their_offsets() {
     }
 }
 
+/// libtiledb 2.9 leaves one chunk of nothing of strings that are all empty, and then cannot read it.
+#[test]
+fn nothing_at_all_is_that_many_empty_strings() {
+    for (filter, _) in strings() {
+        let pipeline = pipeline(&[filter], &context(Datatype::StringAscii, true)).unwrap();
+        for chunks in [&[][..], &[(0, vec![], vec![])]] {
+            let scratch = &mut Scratch::default();
+            let strings = pipeline.decode_strings(&tile(chunks), 5, 0, scratch);
+            let (data, starts) = strings.unwrap().cells().unwrap();
+            assert_eq!((data.len(), starts), (0, vec![0; 5]));
+            assert!(
+                pipeline
+                    .decode_strings(&tile(chunks), 5, 1, scratch)
+                    .is_err()
+            );
+        }
+    }
+}
+
 #[test]
 fn a_wrong_number_of_cells_or_bytes_is_an_error() {
     for (filter, filtered) in strings() {
