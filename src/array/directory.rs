@@ -8,10 +8,10 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream, try_join};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::fragment::METADATA_FILE;
 use super::window::{OpenWindow, TimestampMs, Visibility};
@@ -20,7 +20,7 @@ use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::fragment::data_files::coords_file;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
-use crate::storage::{FileInfo, Listing, Storage};
+use crate::storage::{FileInfo, Keep, Listing, Storage};
 
 #[cfg(test)]
 mod tests;
@@ -138,6 +138,8 @@ pub struct ArrayDirectory {
     old_fragments: Vec<TimestampedName>,
     /// Consolidated footers, `*.meta`.
     pub consolidated_footers: Vec<ArrayFile>,
+    /// The latest time in any name, once somebody asks; `None` if there is a name without one.
+    latest: OnceLock<Option<u64>>,
 }
 
 /// What is in the array's own folder, and in those of schemas, commits and consolidated footers.
@@ -161,27 +163,35 @@ impl ArrayDirectory {
     }
 
     async fn listings(storage: &Storage) -> Result<Listings> {
-        let (root, schema, commits, fragment_meta) = try_join!(
-            storage.list(""),
-            storage.list(SCHEMA_FOLDER),
-            storage.list_of_immutable(COMMITS_FOLDER),
-            storage.list(FRAGMENT_META_FOLDER),
-        )?;
-        Ok([root, schema, commits, fragment_meta])
+        let folders = [
+            ("", Keep::WithoutFiles),
+            (SCHEMA_FOLDER, Keep::Always),
+            (COMMITS_FOLDER, Keep::Always),
+            (FRAGMENT_META_FOLDER, Keep::Always),
+        ];
+        storage.list_all(folders).await
     }
 
     /// Whether a window that ends at `end` shows all that was ever committed, up to the latest.
     pub fn is_seen_whole(&self, end: TimestampMs) -> bool {
+        let latest = self.latest.get_or_init(|| self.find_latest());
+        latest.is_some_and(|latest| latest <= end.0)
+    }
+
+    /// The latest time in any name; `None` if there is a name without one.
+    fn find_latest(&self) -> Option<u64> {
         let commits = self.commits.iter();
         let commits = commits.filter(|file| CommitKind::of(&file.info.name).is_some());
         let files = self.schemas.iter().chain(commits);
-        let mut names = files.map(|file| file.info.name.as_str());
-        let is_seen = |name: &TimestampedName| name.t1.max(name.t2) <= end.0;
-        self.old_fragments.iter().all(is_seen)
-            && names.all(|name| {
-                let parsed = || TimestampedName::parse(commit::path_name(name));
-                name == OLD_SCHEMA_NAME || parsed().is_ok_and(|name| is_seen(&name))
-            })
+        let names = files.map(|file| file.info.name.as_str());
+        let ends = names.filter(|name| *name != OLD_SCHEMA_NAME).map(|name| {
+            let name = TimestampedName::parse(commit::path_name(name)).ok()?;
+            Some(name.t1.max(name.t2))
+        });
+        let old = self.old_fragments.iter();
+        let old = old.map(|name| Some(name.t1.max(name.t2)));
+        let mut ends = ends.chain(old);
+        ends.try_fold(0, |latest, end| Some(end?.max(latest)))
     }
 
     fn from_listings(listings: Listings) -> Result<Self> {
@@ -210,6 +220,7 @@ impl ArrayDirectory {
                 .filter_map(|f| old_fragment(f))
                 .collect(),
             consolidated_footers,
+            latest: OnceLock::new(),
             listings,
         })
     }

@@ -5,6 +5,7 @@
 //! fragments is then opened again without looking at thousands of commits. Clocks of file systems are coarse, so a folder that changed just before
 //! it was listed may change once more without its time telling: such listings are not kept.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -83,6 +84,25 @@ impl Listing {
     }
 }
 
+/// When the listing of a local folder that is as it was may serve again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Always: its files are only ever added and removed, never rewritten.
+    Always,
+    /// If there are no files: those may be rewritten, which changes nothing of the folder.
+    WithoutFiles,
+}
+
+/// What the system tells of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stamped {
+    Known(FolderStamp),
+    /// There is none.
+    Missing,
+    /// It does not tell.
+    Unknown,
+}
+
 /// The state of a local folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FolderStamp {
@@ -95,20 +115,32 @@ pub(super) struct FolderStamp {
 }
 
 impl FolderStamp {
-    /// The state of a folder now; `None` if the system does not tell.
-    pub(super) async fn of(path: PathBuf) -> Option<Self> {
-        let look = move || {
-            let asked = SystemTime::now();
-            let metadata = std::fs::metadata(path).ok()?;
+    /// The state of folders now, all asked at once.
+    pub(super) async fn of_all(paths: Vec<PathBuf>) -> Vec<Stamped> {
+        let count = paths.len();
+        let look = move || paths.iter().map(|path| Self::of(path)).collect();
+        match Handle::try_current() {
+            Ok(runtime) => {
+                let looked = runtime.spawn_blocking(look).await;
+                looked.unwrap_or_else(|_| vec![Stamped::Unknown; count])
+            }
+            Err(_) => look(),
+        }
+    }
+
+    fn of(path: &std::path::Path) -> Stamped {
+        let asked = SystemTime::now();
+        let stamp = |metadata: std::fs::Metadata| {
             Some(Self {
                 modified: metadata.modified().ok()?,
                 inode: inode(&metadata)?,
                 asked,
             })
         };
-        match Handle::try_current() {
-            Ok(runtime) => runtime.spawn_blocking(look).await.ok().flatten(),
-            Err(_) => look(),
+        match std::fs::metadata(path) {
+            Ok(metadata) => stamp(metadata).map_or(Stamped::Unknown, Stamped::Known),
+            Err(error) if error.kind() == ErrorKind::NotFound => Stamped::Missing,
+            Err(_) => Stamped::Unknown,
         }
     }
 

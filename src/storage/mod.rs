@@ -19,7 +19,7 @@ mod store;
 mod tests;
 
 pub use cache::{CacheKey, CacheStats, MetadataCache};
-pub use listing::{FileInfo, Listing};
+pub use listing::{FileInfo, Keep, Listing};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};
 pub use store::{IoOptions, Storage, Suffix};

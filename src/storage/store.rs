@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
     GetOptions, GetRange, GetResult, GetResultPayload, ObjectStore, ObjectStoreExt,
@@ -22,7 +23,7 @@ use object_store::{
 use super::cache::{CacheKey, MetadataCache};
 use super::coalesce;
 use super::file_read::{self, FileRead, Wanted};
-use super::listing::{FileInfo, FolderStamp, KeptListing, Listing};
+use super::listing::{FileInfo, FolderStamp, Keep, KeptListing, Listing, Stamped};
 use super::location::Location;
 use super::request_log::{IoCounters, Request, RequestKind, RequestLog};
 use crate::error::{Error, Result, ResultExt};
@@ -233,30 +234,58 @@ impl Storage {
         Ok(Arc::new(listed))
     }
 
-    /// As [`list`](Self::list) of a folder whose files are only ever added and removed, never rewritten: as long as the
-    /// folder tells that nothing was, an earlier listing serves.
+    /// As [`list`](Self::list) of several folders, all at once: as long as a local folder tells that nothing was added or
+    /// removed, an earlier listing serves.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn list_of_immutable(&self, folder: &str) -> Result<Arc<Listing>> {
-        let Some(path) = self.location.local_path(folder) else {
-            return self.list(folder).await;
+    pub async fn list_all<const N: usize>(
+        &self,
+        folders: [(&str, Keep); N],
+    ) -> Result<[Arc<Listing>; N]> {
+        let paths = folders.map(|(folder, _)| self.location.local_path(folder));
+        let paths: Option<Vec<_>> = paths.into_iter().collect();
+        let stamps = match paths {
+            Some(paths) => FolderStamp::of_all(paths).await,
+            None => Vec::new(),
         };
-        let Some(now) = FolderStamp::of(path).await else {
-            return self.list(folder).await;
+        let mut stamps = stamps.into_iter();
+        let listings = folders.map(|(folder, keep)| {
+            let stamp = stamps.next().unwrap_or(Stamped::Unknown);
+            self.list_unless_kept(folder, keep, stamp)
+        });
+        let listings = try_join_all(listings).await?;
+        let count = |listings: Vec<_>| {
+            Error::internal(format!("{} listings of {N} folders", listings.len()))
+        };
+        listings.try_into().map_err(count)
+    }
+
+    async fn list_unless_kept(
+        &self,
+        folder: &str,
+        keep: Keep,
+        stamp: Stamped,
+    ) -> Result<Arc<Listing>> {
+        let stamp = match stamp {
+            Stamped::Known(stamp) => stamp,
+            Stamped::Unknown => return self.list(folder).await,
+            Stamped::Missing => {
+                self.start(RequestKind::List, folder, None, None).finish(0);
+                return Ok(Arc::default());
+            }
         };
         let key = self.cache_key_immutable(folder, u64::MAX);
         if let Some(kept) = self.cache.get::<KeptListing>(key.clone())
-            && kept.holds(&now)
+            && kept.holds(&stamp)
         {
             self.start(RequestKind::List, folder, None, None).finish(0);
             return Ok(Arc::clone(&kept.listing));
         }
         let listing = self.list(folder).await?;
-        if now.is_settled() {
+        if stamp.is_settled() && (keep == Keep::Always || listing.files.is_empty()) {
             let bytes = listing.memory_bytes();
             let listing = Arc::clone(&listing);
-            let stamp = now;
             self.cache
                 .insert(key, KeptListing { stamp, listing }, bytes);
         }

@@ -152,6 +152,52 @@ async fn what_does_not_exist_is_an_empty_folder_or_not_found() {
 }
 
 #[tokio::test]
+async fn listings_are_kept_while_the_folder_stays_as_it_was() {
+    let place = Place::local("kept");
+    let root = place.storage.location().local_path("").unwrap();
+    let age = |folder: &str, seconds| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        let folder = std::fs::File::open(root.join(folder)).unwrap();
+        folder.set_modified(time).unwrap();
+        time
+    };
+    let restore = |folder: &str, time| {
+        let folder = std::fs::File::open(root.join(folder)).unwrap();
+        folder.set_modified(time).unwrap();
+    };
+    let list = async || {
+        let folders = [
+            ("", Keep::WithoutFiles),
+            ("c", Keep::Always),
+            ("d", Keep::WithoutFiles),
+            ("missing", Keep::Always),
+        ];
+        let listed = place.storage.list_all(folders).await.unwrap();
+        listed.map(|listing| names(&listing).join(" "))
+    };
+    place.put("c/1", "").await;
+    place.put("d/1", "").await;
+    assert_eq!(list().await, ["", "1", "1", ""]);
+    // Just written, so nothing was kept.
+    place.put("c/2", "").await;
+    assert_eq!(list().await, ["", "1 2", "1", ""]);
+    let (c, d, top) = (age("c", 100), age("d", 100), age("", 100));
+    assert_eq!(list().await, ["", "1 2", "1", ""]);
+    // What takes back the time of a folder goes unseen where listings are kept.
+    for file in ["c/3", "d/2", "top"] {
+        place.put(file, "").await;
+    }
+    restore("c", c);
+    restore("d", d);
+    restore("", top);
+    assert_eq!(list().await, ["", "1 2", "1 2", ""]);
+    age("c", 50);
+    age("", 50);
+    place.put("missing/1", "").await;
+    assert_eq!(list().await, ["top", "1 2 3", "1 2", "1"]);
+}
+
+#[tokio::test]
 async fn names_are_literal_in_every_store() {
     for place in places() {
         for name in [
