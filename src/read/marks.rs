@@ -30,6 +30,33 @@ fn pack_eight(marks: &[bool; 8]) -> u8 {
     packed
 }
 
+/// The bits as marks.
+pub fn unpack(bits: &BooleanBuffer) -> Vec<bool> {
+    let mut marks = Vec::with_capacity(bits.len().next_multiple_of(8));
+    let chunks = bits.bit_chunks();
+    let words = chunks.iter().chain(std::iter::once(chunks.remainder_bits()));
+    for byte in words.flat_map(u64::to_le_bytes) {
+        marks.extend_from_slice(&EIGHT_MARKS[usize::from(byte)]);
+    }
+    marks.truncate(bits.len());
+    marks
+}
+
+/// The marks that a byte of bits stands for.
+const EIGHT_MARKS: [[bool; 8]; 256] = {
+    let mut all = [[false; 8]; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        let mut bit = 0;
+        while bit < 8 {
+            all[byte][bit] = byte >> bit & 1 == 1;
+            bit += 1;
+        }
+        byte += 1;
+    }
+    all
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,7 +70,11 @@ mod tests {
             for step in [1, 3, 7, 2000] {
                 let marks: Vec<bool> = (0..len).map(|i| (i + 1) % step == 0).collect();
                 assert_eq!(any(&marks), marks.contains(&true), "{len} by {step}");
-                assert_eq!(pack(&marks).iter().collect::<Vec<_>>(), marks);
+                let bits = pack(&marks);
+                assert_eq!(bits.iter().collect::<Vec<_>>(), marks);
+                assert_eq!(unpack(&bits), marks);
+                let from = len / 3;
+                assert_eq!(unpack(&bits.slice(from, len - from)), marks[from..]);
             }
         }
     }

@@ -49,7 +49,7 @@ impl Selection {
 
     /// A mark for each cell; none if all are selected.
     pub fn marks(&self) -> Vec<bool> {
-        self.mask.iter().flatten().collect()
+        self.mask.as_ref().map(marks::unpack).unwrap_or_default()
     }
 
     /// Cells selected.
