@@ -324,6 +324,7 @@ impl Pipeline {
                 self.decode_chunk(State::new(&chunk), out, scratch)
                     .context("chunk", || index)?;
             } else {
+                scratch.skip_chunk();
                 out.fill(0);
             }
         }

@@ -14,6 +14,7 @@ const LARGEST_KEPT_BYTES: usize = 64 << 20;
 pub struct Scratch {
     pub(super) contexts: Contexts,
     free: Vec<Buffer>,
+    skipped_chunks: usize,
 }
 
 /// Decompression contexts, made when first needed.
@@ -30,6 +31,15 @@ impl std::fmt::Debug for Scratch {
 }
 
 impl Scratch {
+    /// How many chunks were left as they are, for nobody wanted their cells, since this was last asked.
+    pub fn take_skipped_chunks(&mut self) -> usize {
+        std::mem::take(&mut self.skipped_chunks)
+    }
+
+    pub(super) fn skip_chunk(&mut self) {
+        self.skipped_chunks = self.skipped_chunks.saturating_add(1);
+    }
+
     /// An empty buffer.
     pub(super) fn take(&mut self) -> Buffer {
         let mut buffer = self.free.pop().unwrap_or_default();

@@ -49,6 +49,8 @@ metrics! {
     tiles_proven,
     /// Tiles whose bytes were decoded, each counted once per unit that needs it.
     tiles_decoded,
+    /// Chunks of decoded tiles left out because none of their cells was wanted any more.
+    chunks_skipped,
     /// Ranged reads asked of the storage.
     requests,
     /// Bytes that came from the storage.

@@ -151,6 +151,8 @@ impl ScanContext {
                 scratch.memory = Arc::clone(&context.memory);
                 let started = Instant::now();
                 let done = work(&context, scratch);
+                let skipped = scratch.filters.take_skipped_chunks();
+                context.metrics.chunks_skipped.add(skipped);
                 context.metrics.decode_nanos.add_elapsed(started);
                 done
             })
