@@ -17,6 +17,7 @@ mod marks;
 pub mod memory;
 pub mod metrics;
 mod moved;
+pub mod order;
 pub mod plan;
 pub mod prune;
 mod rows;

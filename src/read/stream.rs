@@ -17,6 +17,7 @@ use futures::stream::{self, FuturesOrdered, Stream};
 use super::dense::CoordinateColumns;
 use super::memory::{Grant, MemoryBudget};
 use super::metrics::ScanMetrics;
+use super::order::{InSequence, RowOrder};
 use super::plan::{ScanPlan, Units};
 use super::prune::{RuntimeCondition, RuntimeFilter, TilePruner, UnitOrder, narrow_unit};
 use super::scratch::Scratch;
@@ -28,7 +29,7 @@ use super::{dense, sparse, threads};
 use crate::array::subarray::Subarray;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Units in flight per partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
+/// Units in flight for each partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
 /// it fetched.
 const UNITS_IN_FLIGHT: usize = 3;
 
@@ -41,6 +42,24 @@ const UNITS_AHEAD_BY_PROMISE: usize = 2;
 thread_local! {
     /// Decompression contexts are expensive to make; each decoding thread keeps its own.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// How far a partition reads ahead.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// It stands for so many partitions.
+    pub partitions: usize,
+    /// It may soon have enough: one unit first, then more and more.
+    pub gradual: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            partitions: 1,
+            gradual: false,
+        }
+    }
 }
 
 /// What all units of a partition share, but for what is asked of their rows: that may tighten from unit to unit.
@@ -56,6 +75,10 @@ pub struct ScanContext {
     runtime: Option<Arc<dyn RuntimeFilter>>,
     /// The order in which units are read, if another than that of the plan is worth the while.
     order: Option<Arc<UnitOrder>>,
+    /// The order in which rows come, where one is promised; the units of the plan follow each other in it.
+    row_order: Option<Arc<RowOrder>>,
+    /// How far to read ahead.
+    pace: Pace,
     /// The schema of the batches.
     pub schema: SchemaRef,
     /// Where memory comes from.
@@ -81,6 +104,8 @@ impl ScanContext {
             predicate: plan.spec.predicate.clone(),
             runtime: None,
             order: None,
+            row_order: None,
+            pace: Pace::default(),
             plan,
             memory: TileMemory::new(memory),
             coordinates: Arc::default(),
@@ -100,6 +125,14 @@ impl ScanContext {
     #[must_use]
     pub fn with_order(mut self, order: Option<Arc<UnitOrder>>) -> Self {
         self.order = order;
+        self
+    }
+
+    /// With rows in an order; the units of the plan follow each other in it.
+    #[must_use]
+    pub fn with_row_order(mut self, order: Option<Arc<RowOrder>>, pace: Pace) -> Self {
+        self.row_order = order;
+        self.pace = pace;
         self
     }
 
@@ -187,10 +220,44 @@ impl ScanContext {
                 dense::read_unit(&context, condition.as_deref(), tiles).await?
             }
         };
+        let (batches, grant) = match &self.row_order {
+            Some(order) => self.in_order(Arc::clone(order), batches, grant).await?,
+            None => (batches, grant),
+        };
         Ok(UnitBatches {
             batches: batches.into(),
             grant,
         })
+    }
+
+    /// The rows of a unit in order.
+    async fn in_order(
+        self: &Arc<Self>,
+        order: Arc<RowOrder>,
+        batches: Vec<RecordBatch>,
+        grant: Option<Grant>,
+    ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
+        let work = move |context: &Self, _: &mut Scratch| {
+            if order.is_kept_by(&batches)? {
+                return Ok((batches, grant));
+            }
+            let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
+            let sorted = context.reserve(bytes.sum())?;
+            Ok((order.sort(&batches)?, Some(sorted)))
+        };
+        self.decode(work).await
+    }
+
+    /// The unit that is read at a place of the queue.
+    async fn unit_at(&self, place: u64) -> Result<u64> {
+        match (&self.order, &self.row_order) {
+            (_, Some(order)) if order.descends() => {
+                let last = self.plan.unit_count().saturating_sub(1);
+                Ok(last.saturating_sub(place))
+            }
+            (Some(order), None) => order.unit(&self.plan, place).await,
+            _ => Ok(place),
+        }
     }
 }
 
@@ -215,6 +282,10 @@ struct Running {
     width: usize,
     /// Whether there are to be more of them when the first rows are there.
     ramps_up: bool,
+    /// As many as there may be in the end.
+    widest: usize,
+    /// Whether rows come in the order that is promised.
+    sequence: Option<InSequence>,
     current: Option<UnitBatches>,
 }
 
@@ -227,13 +298,17 @@ pub fn read_units(
         shared: Arc::clone(units.shared()),
         ..context
     });
+    let widest = UNITS_IN_FLIGHT.saturating_mul(context.pace.partitions);
     let running = Running {
         // What the first unit brings decides which others are read.
         ramps_up: context.order.is_some(),
         width: match context.order {
             Some(_) => 1,
-            None => UNITS_IN_FLIGHT,
+            None if context.pace.gradual => 1,
+            None => widest,
         },
+        widest: if context.pace.gradual { widest } else { 1 },
+        sequence: context.row_order.as_deref().cloned().map(InSequence::new),
         context,
         units,
         in_flight: FuturesOrdered::new(),
@@ -262,6 +337,9 @@ impl Running {
         loop {
             if let Some(current) = &mut self.current {
                 if let Some(batch) = current.batches.pop_front() {
+                    if let Some(sequence) = &mut self.sequence {
+                        sequence.next(&batch)?;
+                    }
                     self.context.metrics.rows_out.add(batch.num_rows());
                     return Ok(Some(batch));
                 }
@@ -272,10 +350,7 @@ impl Running {
                 let Some(place) = self.next_place() else {
                     break;
                 };
-                let unit = match &self.context.order {
-                    Some(order) => order.unit(&self.context.plan, place).await?,
-                    None => place,
-                };
+                let unit = self.context.unit_at(place).await?;
                 self.reading.push_back(place);
                 self.bytes.push_back(self.context.plan.unit_bytes(unit));
                 let context = Arc::clone(&self.context);
@@ -293,6 +368,7 @@ impl Running {
                         self.ramps_up = false;
                         self.width = UNITS_AHEAD_BY_PROMISE;
                     }
+                    self.width = self.width.max((self.width * 2).min(self.widest));
                     self.current = Some(unit);
                 }
                 Err(e) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
@@ -301,6 +377,7 @@ impl Running {
                     self.again = std::mem::take(&mut self.reading);
                     self.bytes.clear();
                     self.width = 1;
+                    self.widest = 1;
                 }
                 Err(e) => return Err(e),
             }
@@ -310,7 +387,8 @@ impl Running {
     /// Whether another unit may be begun.
     fn has_room(&self) -> bool {
         let few = self.in_flight.len() < self.width;
-        few && self.bytes.iter().sum::<u64>() < BYTES_IN_FLIGHT
+        let most = BYTES_IN_FLIGHT.saturating_mul(self.context.pace.partitions as u64);
+        few && self.bytes.iter().sum::<u64>() < most
     }
 
     fn next_place(&mut self) -> Option<u64> {

@@ -147,6 +147,43 @@ impl DensePlan {
         })
     }
 
+    /// The same plan in units whose ranges of the leading dimension do not overlap: whole *slabs*, all tiles between two
+    /// bounds of the grid. `None` if one would hold more than `most_cells` cells in several tiles.
+    pub(super) fn in_slabs(
+        &self,
+        subarray: &Subarray,
+        unit_cells: u64,
+        most_cells: u64,
+    ) -> Option<Self> {
+        let tiles = self.tiles_of_slab()?;
+        let across = self.bounds.ranges().enumerate().skip(1);
+        let across = across.map(|(d, (lo, hi))| {
+            let keys = subarray.dim(d).clip_keys(lo, hi);
+            let keys = keys.map(|r| (r.hi - r.lo).saturating_add(1));
+            keys.fold(0, u64::saturating_add)
+        });
+        let extent = *self.grid.extents().first()?;
+        let cells = across.fold(extent, u64::saturating_mul);
+        if tiles > 1 && cells > most_cells {
+            return None;
+        }
+        let slabs = (unit_cells / cells.max(1)).max(1);
+        Some(Self {
+            tiles_per_unit: tiles.saturating_mul(slabs).max(1),
+            ..self.clone()
+        })
+    }
+
+    /// How many tiles lie between two bounds of the grid along the leading dimension, if they are neighbours.
+    pub(super) fn tiles_of_slab(&self) -> Option<u64> {
+        let (leading, others) = self.intervals.split_first()?;
+        let mut others = others.iter().map(|interval| interval.count);
+        let tiles = others.try_fold(1, u64::checked_mul)?;
+        let neighbours = tiles == 1 || leading.count <= 1;
+        let row_major = self.grid.tile_order() != Layout::ColMajor;
+        (self.left.is_none() && (row_major || neighbours)).then_some(tiles)
+    }
+
     /// The position in the cross product of the tile with a number.
     fn position(&self, number: u64) -> Option<u64> {
         match &self.left {

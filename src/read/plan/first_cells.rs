@@ -53,15 +53,11 @@ impl ScanPlan {
         let mut counts = self.counts;
         counts.tiles_pruned = counts.tiles.saturating_sub(dense.tile_count());
         Some(Self {
-            fragments: Arc::clone(&self.fragments),
-            mbrs: self.mbrs.clone(),
-            knowledge: Arc::clone(&self.knowledge),
-            unjudged: self.unjudged,
-            units: Units::Dense(Box::new(dense)),
             counts,
             exact_rows: Some(left),
             max_rows: left,
             spec,
+            ..self.with_units(Units::Dense(Box::new(dense)))
         })
     }
 }

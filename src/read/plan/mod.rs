@@ -8,6 +8,7 @@ pub mod dense;
 pub mod entangle;
 pub mod first_cells;
 pub mod leading;
+pub mod ordered;
 mod pruning;
 pub mod scattered;
 pub mod sparse;
@@ -90,6 +91,21 @@ impl ScanPlan {
             sparse::plan(spec).await
         };
         planned.map_err(|e| e.with("array", uri))
+    }
+
+    /// The same scan of the same rows in other units.
+    fn with_units(&self, units: Units) -> Self {
+        Self {
+            spec: self.spec.clone(),
+            fragments: Arc::clone(&self.fragments),
+            mbrs: self.mbrs.clone(),
+            knowledge: Arc::clone(&self.knowledge),
+            unjudged: self.unjudged,
+            units,
+            counts: self.counts,
+            exact_rows: self.exact_rows,
+            max_rows: self.max_rows,
+        }
     }
 
     /// How many units there are.

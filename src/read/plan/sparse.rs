@@ -20,7 +20,7 @@ use crate::read::prune::touches_and_covers;
 use crate::read::spec::ScanSpec;
 
 /// Tiles that stand alone are read together until a unit holds so many cells.
-const UNIT_CELLS: u64 = 128 * 1024;
+pub(super) const UNIT_CELLS: u64 = 128 * 1024;
 
 /// A tile of a fragment of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,15 +48,8 @@ impl ScanPlan {
             Units::Dense(dense) => Units::Dense(Box::new(dense.without(places))),
         };
         Self {
-            spec: self.spec.clone(),
-            fragments: Arc::clone(&self.fragments),
-            mbrs: self.mbrs.clone(),
-            knowledge: Arc::clone(&self.knowledge),
-            unjudged: self.unjudged,
-            units,
-            counts: self.counts,
             exact_rows: None,
-            max_rows: self.max_rows,
+            ..self.with_units(units)
         }
     }
 
