@@ -7,13 +7,11 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use super::below::{over_scan, with_child};
 use super::source::TileDbSource;
 use crate::read::plan::first_cells::DimensionOrder;
 
@@ -32,32 +30,13 @@ pub(super) fn narrowed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         Some((column.index(), by.options.descending))
     });
     let order = order.collect::<Vec<_>>();
-    match below(sort.input(), &order, rows as u64)? {
-        Some(input) => with_child(plan, input).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// The scan below nothing but projections, narrowed.
-fn below(
-    plan: &Arc<dyn ExecutionPlan>,
-    order: &[Wanted],
-    rows: u64,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-        let source = scan.data_source().downcast_ref::<TileDbSource>();
-        let source = source.and_then(|source| first_cells(source, order, rows));
-        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
-    }
-    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
-        return Ok(None);
+    let columns = order.iter().map(|(column, _)| *column).collect::<Vec<_>>();
+    let change = |source: &TileDbSource, columns: &[usize]| {
+        let directions = order.iter().map(|(_, descending)| *descending);
+        let order = columns.iter().copied().zip(directions);
+        first_cells(source, &order.collect::<Vec<_>>(), rows as u64)
     };
-    let order = order.iter().map_while(|(column, descending)| {
-        let expr = &projection.expr().get(*column)?.expr;
-        Some((expr.downcast_ref::<Column>()?.index(), *descending))
-    });
-    let order = order.collect::<Vec<_>>();
-    match below(projection.input(), &order, rows)? {
+    match over_scan(sort.input(), &columns, &change)? {
         Some(input) => with_child(plan, input).map(Some),
         None => Ok(None),
     }
@@ -78,14 +57,4 @@ fn first_cells(source: &TileDbSource, order: &[Wanted], rows: u64) -> Option<Til
     });
     let first = plan.first_cells(&order.collect::<Vec<_>>(), rows)?;
     Some(source.with_plan(Arc::new(first)))
-}
-
-fn with_child(
-    plan: &Arc<dyn ExecutionPlan>,
-    child: Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    Arc::clone(plan).replace_children(
-        vec![child],
-        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-    )
 }

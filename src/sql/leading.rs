@@ -15,12 +15,12 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use tokio::sync::OnceCell;
 
+use super::below::with_child;
 use super::source::TileDbSource;
 use crate::read::ScanPlan;
 use crate::read::plan::leading::LeadingCuts;
@@ -87,6 +87,8 @@ impl LeadingRanges {
 struct Meeting {
     /// Columns of the input.
     columns: Vec<usize>,
+    /// How many keys there are, columns or not.
+    keys: usize,
     /// Whether the rows are gathered into groups: then a shuffle of few groups costs nothing.
     gathers: bool,
 }
@@ -96,6 +98,7 @@ impl Meeting {
         let columns = keys.iter().filter_map(|key| key.downcast_ref::<Column>());
         Self {
             columns: columns.map(Column::index).collect(),
+            keys: keys.len(),
             gathers,
         }
     }
@@ -142,8 +145,13 @@ fn cut(plan: &Arc<dyn ExecutionPlan>, meeting: &Meeting) -> Result<Option<Arc<dy
             Some(expr.expr.downcast_ref::<Column>()?.index())
         };
         let columns = meeting.columns.iter().filter_map(below).collect();
-        let gathers = meeting.gathers;
-        (projection.input(), &Meeting { columns, gathers })
+        (
+            projection.input(),
+            &Meeting {
+                columns,
+                ..*meeting
+            },
+        )
     } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         if filter.projection().is_some() {
             return Ok(None);
@@ -174,15 +182,34 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
             _ => GROUPS_PER_COORDINATE,
         });
     let many = groups.saturating_mul(ROWS_PER_GROUP) >= plan.max_rows;
-    (many || !meeting.gathers).then(|| source.clone().in_ranges(ranges))
+    if !meeting.gathers {
+        // What order a window needs besides is asked of the scan later.
+        return Some(source.clone().in_ranges(ranges));
+    }
+    many.then(|| {
+        source
+            .clone()
+            .in_ranges(ranges)
+            .in_stored_order(by_dimensions(source, meeting))
+    })
 }
 
-fn with_child(
-    plan: &Arc<dyn ExecutionPlan>,
-    child: Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    Arc::clone(plan).replace_children(
-        vec![child],
-        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-    )
+/// By how many of the first dimensions rows meet, if by nothing else.
+fn by_dimensions(source: &TileDbSource, meeting: &Meeting) -> usize {
+    let projection = &source.plan().spec.projection;
+    let columns = meeting.columns.iter().filter_map(|c| projection.get(*c));
+    let mut columns = columns.copied().collect::<Vec<_>>();
+    columns.sort_unstable();
+    columns.dedup();
+    let dimensions = source.plan().spec.table.dimension_count();
+    let first = columns
+        .iter()
+        .enumerate()
+        .all(|(i, column)| i == *column && i < dimensions);
+    let count = columns.len();
+    if first && count == meeting.keys {
+        count
+    } else {
+        0
+    }
 }

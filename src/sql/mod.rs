@@ -5,6 +5,7 @@
 //! subarrays; `labels` adds dimension labels.
 
 pub mod aggregate;
+mod below;
 mod budget;
 pub mod catalog;
 mod encryption;
@@ -16,6 +17,7 @@ mod labels;
 mod leading;
 mod open;
 pub mod options;
+mod ordered;
 mod predicate;
 pub mod provider;
 mod pruning;

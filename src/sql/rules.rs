@@ -2,7 +2,7 @@
 //!
 //! Each looks at a plan from the top down and rewrites a node where an array can do better than a plain table:
 //! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
-//! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`).
+//! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its order (`ordered`).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use super::{aggregate, enumerated, first_cells, leading};
+use super::{aggregate, enumerated, first_cells, leading, ordered};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type Plan = Arc<dyn ExecutionPlan>;
@@ -38,7 +38,7 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-const RULES: [ArrayRule; 4] = [
+const RULES: [ArrayRule; 5] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -59,6 +59,11 @@ const RULES: [ArrayRule; 4] = [
         name: "tiledb_leading_partitions",
         place: PARTITIONS,
         rewrite: leading::over_ranges,
+    },
+    ArrayRule {
+        name: "tiledb_ordered_scans",
+        place: PARTITIONS,
+        rewrite: ordered::in_sequence,
     },
 ];
 

@@ -1,12 +1,16 @@
 //! The scan operator: a [`ScanPlan`] as a DataFusion data source.
 
+mod batches;
+mod lines;
+mod ordered;
+mod published;
+
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -21,11 +25,12 @@ use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::SortOrderPushdownResult;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
-use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 
+use self::batches::{coalesce, with_labels};
+use self::published::Published;
 use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
 use super::labels::LabelProjection;
@@ -36,7 +41,8 @@ use super::to_datafusion;
 use crate::read::ScanPlan;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
-use crate::read::prune::{UnitOrder, WantedFirst};
+use crate::read::order::RowOrder;
+use crate::read::prune::UnitOrder;
 use crate::read::shared::SharedTiles;
 use crate::read::stream::{ScanContext, read_units};
 use crate::read::units::{UnitPool, UnitQueue};
@@ -63,6 +69,8 @@ pub struct TileDbSource {
     fetch: Option<usize>,
     /// Partitions keep to their own units, in order.
     preserve_order: bool,
+    /// The order of the rows of each partition, if there is one; the plan's units follow each other in it.
+    row_order: Option<Arc<RowOrder>>,
     /// Where the partitions are ranges of the leading dimension instead.
     leading: Option<Arc<LeadingRanges>>,
     /// Made when somebody asks.
@@ -99,6 +107,7 @@ impl TileDbSource {
             best_first: None,
             fetch,
             preserve_order: false,
+            row_order: None,
             leading: None,
         }
     }
@@ -131,7 +140,8 @@ impl TileDbSource {
         self.aggregate_from
     }
 
-    pub(super) fn plan(&self) -> &Arc<ScanPlan> {
+    /// What is read.
+    pub fn plan(&self) -> &Arc<ScanPlan> {
         &self.plan
     }
 
@@ -175,7 +185,8 @@ impl TileDbSource {
     pub(super) fn could_be_cut_into(&self) -> Option<usize> {
         let free = self.leading.is_none() && self.rest.is_none() && self.fetch.is_none();
         let several = self.wanted_partitions > 1;
-        (free && several && !self.preserve_order).then_some(self.wanted_partitions)
+        let unordered = self.row_order.is_none() && !self.preserve_order;
+        (free && several && unordered).then_some(self.wanted_partitions)
     }
 
     /// The scan in ranges of the leading dimension.
@@ -201,8 +212,18 @@ impl TileDbSource {
         let source = self.clone();
         let batches = async move {
             let plan = leading.part(&source.plan, args.partition).await;
-            let plan = plan.map_err(to_datafusion)?;
+            let mut plan = plan.map_err(to_datafusion)?;
+            if let Some(order) = &source.row_order {
+                let ordered = plan.in_order(order, None).ok_or_else(|| {
+                    to_datafusion(crate::Error::internal(
+                        "a range of a scan cannot be put in its order",
+                    ))
+                })?;
+                plan = Arc::new(ordered);
+            }
+            let row_order = source.row_order.clone();
             let mut source = source.with_plan(plan);
+            source.row_order = row_order;
             // This partition reads all of it.
             source.partitions = vec![0..0; args.partition];
             source.partitions.push(0..source.plan.unit_count());
@@ -222,6 +243,7 @@ impl TileDbSource {
             plan,
             rest: None,
             leading: None,
+            row_order: None,
             best_first: None,
             statistics: Arc::default(),
             ..self.clone()
@@ -258,116 +280,6 @@ impl TileDbSource {
         });
         Arc::clone(made)
     }
-
-    /// The first columns of an order, up to the first that is none of the array's.
-    fn wanted_first(&self, order: &[PhysicalSortExpr]) -> Vec<WantedFirst> {
-        let schema = &self.plan.spec.table.schema;
-        let wanted = order.iter().map_while(|sort| {
-            let column = sort.expr.downcast_ref::<Column>()?;
-            let column = schema.index_of(column.name()).ok()?;
-            let nested = schema.field(column).data_type().is_nested();
-            (self.labels.is_none() && !nested).then_some(WantedFirst {
-                column,
-                descending: sort.options.descending,
-            })
-        });
-        wanted.collect()
-    }
-
-    /// The order of units pays only if what comes early spares others.
-    fn worthwhile_order(&self) -> Option<Arc<UnitOrder>> {
-        self.best_first.clone().filter(|_| self.filters.tighten())
-    }
-
-    fn record_plan(&self, partition: usize) {
-        if partition != 0 {
-            return;
-        }
-        let counts = &self.plan.counts;
-        for (name, count) in [
-            ("fragments", counts.fragments),
-            ("fragments_pruned", counts.fragments_pruned),
-            ("tiles", counts.tiles),
-            ("tiles_pruned", counts.tiles_pruned),
-            ("tiles_entangled", counts.tiles_entangled),
-            ("tiles_pruned_statistics", counts.tiles_pruned_statistics),
-            ("tiles_proven", counts.tiles_proven),
-        ] {
-            let metric = MetricBuilder::new(&self.metrics).counter(name, partition);
-            metric.add(usize::try_from(count).unwrap_or(usize::MAX));
-        }
-    }
-
-    fn lines(&self) -> Vec<(&'static str, String)> {
-        let spec = &self.plan.spec;
-        let counts = &self.plan.counts;
-        let schema = &spec.table.snapshot.schema;
-        let names = self
-            .schema
-            .fields()
-            .iter()
-            .map(|f| f.name().as_str())
-            .collect::<Vec<_>>();
-        let mut lines = vec![
-            ("uri", spec.table.snapshot.storage.uri().to_owned()),
-            ("array", schema.array_type.to_string()),
-            ("projection", format!("[{}]", names.join(", "))),
-        ];
-        if !self.label_filters.is_empty() {
-            lines.push(("labels", self.label_filters.join("; ")));
-        }
-        if !spec.subarray.is_all() {
-            lines.push(("subarray", spec.subarray.describe(schema)));
-        }
-        if let Some(predicate) = &self.predicate {
-            lines.push(("predicate", predicate.to_string()));
-        }
-        lines.extend(self.filters.lines());
-        let fragments = counts.fragments - counts.fragments_pruned;
-        lines.push(("fragments", format!("{fragments}/{}", counts.fragments)));
-        lines.push((
-            "tiles",
-            format!("{}/{}", counts.tiles - counts.tiles_pruned, counts.tiles),
-        ));
-        if counts.tiles_pruned_statistics > 0 {
-            lines.push(("ruled_out", counts.tiles_pruned_statistics.to_string()));
-        }
-        if counts.tiles_proven > 0 {
-            lines.push(("proven", counts.tiles_proven.to_string()));
-        }
-        if counts.tiles_entangled > 0 {
-            lines.push(("entangled", counts.tiles_entangled.to_string()));
-        }
-        if counts.deletes > 0 {
-            lines.push(("deletes", counts.deletes.to_string()));
-        }
-        if let Some(order) = &self.best_first {
-            let wanted = order.wanted().iter().map(|wanted| {
-                let name = spec.table.schema.field(wanted.column).name();
-                let direction = if wanted.descending { "DESC" } else { "ASC" };
-                format!("{name} {direction}")
-            });
-            let wanted = wanted.collect::<Vec<_>>().join(", ");
-            lines.push(("best_first", format!("[{wanted}]")));
-        }
-        lines.push(("partitions", self.partition_count().to_string()));
-        if let Some(column) = self.leading.as_ref().and_then(|_| self.leading_column()) {
-            lines.push(("ranges_of", column.name().to_owned()));
-        }
-        if let Some(rest) = &self.rest {
-            let tiles = format!("up to {}", rest.candidates());
-            lines.push(("tiles_from_metadata", tiles));
-        }
-        if let Some(fetch) = self.fetch {
-            lines.push(("fetch", fetch.to_string()));
-        }
-        lines
-    }
-}
-
-/// A character as itself, or `?` beyond ASCII.
-fn ascii(c: char) -> char {
-    if c.is_ascii() { c } else { '?' }
 }
 
 impl DataSource for TileDbSource {
@@ -384,6 +296,7 @@ impl DataSource for TileDbSource {
         let shared = config.execution.enable_file_stream_work_stealing
             && self.partitions.len() > 1
             && self.leading.is_none()
+            && self.row_order.is_none()
             && !self.preserve_order;
         shared.then(|| Arc::new(UnitPool::default()) as _)
     }
@@ -420,7 +333,8 @@ impl DataSource for TileDbSource {
             self.filters
                 .at_run_time(&self.plan, self.predicate.as_ref())?,
         )
-        .with_order(self.worthwhile_order());
+        .with_order(self.worthwhile_order())
+        .with_row_order(self.row_order.clone(), self.pace());
         let published = Published::new(&self.metrics, partition, counters);
         let batches = with_labels(read_units(scan, units), self.labels.clone(), budget);
         let batch_size = context.session_config().batch_size();
@@ -433,25 +347,7 @@ impl DataSource for TileDbSource {
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        match format {
-            DisplayFormatType::TreeRender => {
-                writeln!(f, "format=tiledb")?;
-                for (name, value) in self.lines() {
-                    // The renderer cuts long lines by bytes, so there must be none but ASCII.
-                    let value: String = value.chars().map(ascii).collect();
-                    writeln!(f, "{name}={value}")?;
-                }
-                Ok(())
-            }
-            _ => {
-                f.write_str("TileDbScan: ")?;
-                for (i, (name, value)) in self.lines().into_iter().enumerate() {
-                    let separator = if i == 0 { "" } else { ", " };
-                    write!(f, "{separator}{name}={value}")?;
-                }
-                Ok(())
-            }
-        }
+        self.show(format, f)
     }
 
     fn output_partitioning(&self) -> Partitioning {
@@ -461,7 +357,7 @@ impl DataSource for TileDbSource {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        EquivalenceProperties::new(Arc::clone(&self.schema))
+        self.orderings()
     }
 
     fn scheduling_type(&self) -> SchedulingType {
@@ -520,21 +416,11 @@ impl DataSource for TileDbSource {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// No order is given to the rows, but those wanted first come early.
     fn try_pushdown_sort(
         &self,
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
-        let wanted_first = self.wanted_first(order);
-        if wanted_first.is_empty() || self.leading.is_some() {
-            return Ok(SortOrderPushdownResult::Unsupported);
-        }
-        let order = UnitOrder::new(wanted_first, self.partitions.clone());
-        let inner = Arc::new(Self {
-            best_first: Some(Arc::new(order)),
-            ..self.clone()
-        });
-        Ok(SortOrderPushdownResult::Inexact { inner })
+        Ok(self.sorted(order))
     }
 
     fn try_pushdown_filters(
@@ -559,115 +445,4 @@ impl DataSource for TileDbSource {
         source.statistics = Arc::default();
         Ok(propagation.with_updated_node(Arc::new(source) as Arc<dyn DataSource>))
     }
-}
-
-/// The scan's counters as metrics of DataFusion, brought up to date with every batch.
-struct Published {
-    counters: Arc<ScanMetrics>,
-    counts: Vec<Count>,
-    times: Vec<Time>,
-}
-
-impl Published {
-    fn new(set: &ExecutionPlanMetricsSet, partition: usize, counters: Arc<ScanMetrics>) -> Self {
-        let (mut counts, mut times) = (Vec::new(), Vec::new());
-        for (name, _) in counters.all() {
-            match name.strip_suffix("_nanos") {
-                Some(name) => {
-                    let name = format!("{name}_time");
-                    times.push(MetricBuilder::new(set).subset_time(name, partition));
-                }
-                None => counts.push(MetricBuilder::new(set).counter(name, partition)),
-            }
-        }
-        Self {
-            counters,
-            counts,
-            times,
-        }
-    }
-
-    fn update(&self) {
-        let (mut counts, mut times) = (self.counts.iter(), self.times.iter());
-        for (name, count) in self.counters.all() {
-            if name.ends_with("_nanos") {
-                if let Some(time) = times.next() {
-                    let known = u64::try_from(time.value()).unwrap_or(u64::MAX);
-                    let more = count.get().saturating_sub(known);
-                    time.add_duration(std::time::Duration::from_nanos(more));
-                }
-            } else if let Some(metric) = counts.next() {
-                let value = usize::try_from(count.get()).unwrap_or(usize::MAX);
-                metric.add(value.saturating_sub(metric.value()));
-            }
-        }
-    }
-}
-
-impl Drop for Published {
-    fn drop(&mut self) {
-        self.update();
-    }
-}
-
-/// The batches of a scan with the labels that are asked for.
-fn with_labels(
-    batches: impl Stream<Item = crate::Result<RecordBatch>> + Send + 'static,
-    labels: Option<Arc<LabelProjection>>,
-    memory: Arc<dyn MemoryBudget>,
-) -> BoxStream<'static, Result<RecordBatch>> {
-    let Some(labels) = labels else {
-        return batches.map_err(to_datafusion).boxed();
-    };
-    let labelled = batches.and_then(move |batch| {
-        let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
-        async move { labels.apply(batch, &memory).await }
-    });
-    labelled.map_err(to_datafusion).boxed()
-}
-
-/// Joins small batches; large ones pass as they are. Ends after `fetch` rows.
-fn coalesce(
-    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
-    schema: SchemaRef,
-    batch_size: usize,
-    fetch: Option<usize>,
-) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    let coalescer = BatchCoalescer::new(schema, batch_size)
-        .with_biggest_coalesce_batch_size(Some(batch_size / 2));
-    let state = (
-        Box::pin(batches),
-        coalescer,
-        fetch.unwrap_or(usize::MAX),
-        false,
-    );
-    futures::stream::try_unfold(
-        state,
-        |(mut batches, mut coalescer, mut left, mut ended)| async move {
-            loop {
-                if left == 0 {
-                    return Ok(None);
-                }
-                if let Some(batch) = coalescer.next_completed_batch() {
-                    let batch = if batch.num_rows() > left {
-                        batch.slice(0, left)
-                    } else {
-                        batch
-                    };
-                    left -= batch.num_rows();
-                    return Ok(Some((batch, (batches, coalescer, left, ended))));
-                }
-                if ended {
-                    return Ok(None);
-                }
-                match batches.next().await {
-                    Some(batch) => coalescer.push_batch(batch?)?,
-                    None => {
-                        coalescer.finish_buffered_batch()?;
-                        ended = true;
-                    }
-                }
-            }
-        },
-    )
 }

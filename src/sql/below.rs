@@ -1,0 +1,49 @@
+//! Plans over another scan.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::source::TileDbSource;
+
+/// A plan over another input.
+pub(super) fn with_child(
+    plan: &Arc<dyn ExecutionPlan>,
+    child: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan).replace_children(
+        vec![child],
+        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+    )
+}
+
+/// The plan with another scan below nothing but projections. `columns` are columns of the plan; `change` gets those of the
+/// scan, up to the first that the scan has not got.
+pub(super) fn over_scan(
+    plan: &Arc<dyn ExecutionPlan>,
+    columns: &[usize],
+    change: &dyn Fn(&TileDbSource, &[usize]) -> Option<TileDbSource>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+        let source = scan.data_source().downcast_ref::<TileDbSource>();
+        let source = source.and_then(|source| change(source, columns));
+        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
+    }
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+        return Ok(None);
+    };
+    let columns = columns.iter().map_while(|column| {
+        let expr = &projection.expr().get(*column)?.expr;
+        Some(expr.downcast_ref::<Column>()?.index())
+    });
+    let columns = columns.collect::<Vec<_>>();
+    match over_scan(projection.input(), &columns, change)? {
+        Some(input) => with_child(plan, input).map(Some),
+        None => Ok(None),
+    }
+}

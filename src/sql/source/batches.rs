@@ -1,0 +1,78 @@
+//! The batches of a scan on their way out: with labels, and of a size that suits the session.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt};
+
+use crate::read::memory::MemoryBudget;
+use crate::sql::labels::LabelProjection;
+use crate::sql::to_datafusion;
+
+/// The batches of a scan with the labels that are asked for.
+pub(super) fn with_labels(
+    batches: impl Stream<Item = crate::Result<RecordBatch>> + Send + 'static,
+    labels: Option<Arc<LabelProjection>>,
+    memory: Arc<dyn MemoryBudget>,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let Some(labels) = labels else {
+        return batches.map_err(to_datafusion).boxed();
+    };
+    let labelled = batches.and_then(move |batch| {
+        let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
+        async move { labels.apply(batch, &memory).await }
+    });
+    labelled.map_err(to_datafusion).boxed()
+}
+
+/// Joins small batches; large ones pass as they are. Ends after `fetch` rows.
+pub(super) fn coalesce(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    schema: SchemaRef,
+    batch_size: usize,
+    fetch: Option<usize>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    // Nobody waits for rows beyond the last.
+    let batch_size = fetch.map_or(batch_size, |fetch| batch_size.min(fetch.max(1)));
+    let coalescer = BatchCoalescer::new(schema, batch_size)
+        .with_biggest_coalesce_batch_size(Some(batch_size / 2));
+    let state = (
+        Box::pin(batches),
+        coalescer,
+        fetch.unwrap_or(usize::MAX),
+        false,
+    );
+    futures::stream::try_unfold(
+        state,
+        |(mut batches, mut coalescer, mut left, mut ended)| async move {
+            loop {
+                if left == 0 {
+                    return Ok(None);
+                }
+                if let Some(batch) = coalescer.next_completed_batch() {
+                    let batch = if batch.num_rows() > left {
+                        batch.slice(0, left)
+                    } else {
+                        batch
+                    };
+                    left -= batch.num_rows();
+                    return Ok(Some((batch, (batches, coalescer, left, ended))));
+                }
+                if ended {
+                    return Ok(None);
+                }
+                match batches.next().await {
+                    Some(batch) => coalescer.push_batch(batch?)?,
+                    None => {
+                        coalescer.finish_buffered_batch()?;
+                        ended = true;
+                    }
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,112 @@
+//! A scan as EXPLAIN shows it.
+
+use std::fmt;
+
+use datafusion::physical_plan::DisplayFormatType;
+
+use super::TileDbSource;
+
+impl TileDbSource {
+    pub(super) fn show(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        match format {
+            DisplayFormatType::TreeRender => {
+                writeln!(f, "format=tiledb")?;
+                for (name, value) in self.lines() {
+                    // The renderer cuts long lines by bytes, so there must be none but ASCII.
+                    let value: String = value.chars().map(ascii).collect();
+                    writeln!(f, "{name}={value}")?;
+                }
+                Ok(())
+            }
+            _ => {
+                f.write_str("TileDbScan: ")?;
+                for (i, (name, value)) in self.lines().into_iter().enumerate() {
+                    let separator = if i == 0 { "" } else { ", " };
+                    write!(f, "{separator}{name}={value}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let spec = &self.plan.spec;
+        let counts = &self.plan.counts;
+        let schema = &spec.table.snapshot.schema;
+        let names = self
+            .schema
+            .fields()
+            .iter()
+            .map(|f| f.name().as_str())
+            .collect::<Vec<_>>();
+        let mut lines = vec![
+            ("uri", spec.table.snapshot.storage.uri().to_owned()),
+            ("array", schema.array_type.to_string()),
+            ("projection", format!("[{}]", names.join(", "))),
+        ];
+        if !self.label_filters.is_empty() {
+            lines.push(("labels", self.label_filters.join("; ")));
+        }
+        if !spec.subarray.is_all() {
+            lines.push(("subarray", spec.subarray.describe(schema)));
+        }
+        if let Some(predicate) = &self.predicate {
+            lines.push(("predicate", predicate.to_string()));
+        }
+        lines.extend(self.filters.lines());
+        let fragments = counts.fragments - counts.fragments_pruned;
+        lines.push(("fragments", format!("{fragments}/{}", counts.fragments)));
+        lines.push((
+            "tiles",
+            format!("{}/{}", counts.tiles - counts.tiles_pruned, counts.tiles),
+        ));
+        if counts.tiles_pruned_statistics > 0 {
+            lines.push(("ruled_out", counts.tiles_pruned_statistics.to_string()));
+        }
+        if counts.tiles_proven > 0 {
+            lines.push(("proven", counts.tiles_proven.to_string()));
+        }
+        if counts.tiles_entangled > 0 {
+            lines.push(("entangled", counts.tiles_entangled.to_string()));
+        }
+        if counts.deletes > 0 {
+            lines.push(("deletes", counts.deletes.to_string()));
+        }
+        if let Some(order) = &self.best_first {
+            let wanted = order.wanted().iter().map(|wanted| {
+                let name = spec.table.schema.field(wanted.column).name();
+                let direction = if wanted.descending { "DESC" } else { "ASC" };
+                format!("{name} {direction}")
+            });
+            let wanted = wanted.collect::<Vec<_>>().join(", ");
+            lines.push(("best_first", format!("[{wanted}]")));
+        }
+        if let Some(order) = &self.row_order {
+            let terms = order.terms().iter().map(|term| {
+                let field = spec.table.schema.field(term.column);
+                let options = term.options.to_string();
+                let direction = options.split(' ').next().filter(|_| !field.is_nullable());
+                format!("{} {}", field.name(), direction.unwrap_or(&options))
+            });
+            let terms = terms.collect::<Vec<_>>().join(", ");
+            lines.push(("ordered_by", format!("[{terms}]")));
+        }
+        lines.push(("partitions", self.partition_count().to_string()));
+        if let Some(column) = self.leading.as_ref().and_then(|_| self.leading_column()) {
+            lines.push(("ranges_of", column.name().to_owned()));
+        }
+        if let Some(rest) = &self.rest {
+            let tiles = format!("up to {}", rest.candidates());
+            lines.push(("tiles_from_metadata", tiles));
+        }
+        if let Some(fetch) = self.fetch {
+            lines.push(("fetch", fetch.to_string()));
+        }
+        lines
+    }
+}
+
+/// A character as itself, or `?` beyond ASCII.
+fn ascii(c: char) -> char {
+    if c.is_ascii() { c } else { '?' }
+}

@@ -1,0 +1,154 @@
+//! A scan whose rows come in an order, or at least the best of them first.
+//!
+//! Nothing is ordered unless the query needs it: without an order, partitions help each other out. An order that begins
+//! with the leading dimension is often cheap to give ([`RowOrder`]); then nobody sorts, and LIMIT ends the reading. Of any
+//! other order the scan knows which units promise the best rows, and TopK does the rest.
+
+use std::sync::Arc;
+
+use datafusion::datasource::source::DataSource;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::SortOrderPushdownResult;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+
+use super::TileDbSource;
+use crate::read::order::{OrderTerm, RowOrder};
+use crate::read::prune::{UnitOrder, WantedFirst};
+use crate::read::stream::Pace;
+
+impl TileDbSource {
+    /// The scan in one partition, its rows in an order, if that takes little sorting; `rows` are wanted at most.
+    pub(in crate::sql) fn in_one_sequence(
+        &self,
+        order: &[PhysicalSortExpr],
+        rows: Option<usize>,
+    ) -> Option<Self> {
+        if self.leading.is_some() {
+            return None;
+        }
+        let mut ordered = self.in_order(order, rows)?;
+        ordered.partitions = ordered.plan.partitions(1);
+        Some(ordered)
+    }
+
+    /// The scan with the rows of each partition in an order, if that takes little sorting.
+    fn in_order(&self, order: &[PhysicalSortExpr], rows: Option<usize>) -> Option<Self> {
+        let free = self.rest.is_none() && self.labels.is_none() && self.row_order.is_none();
+        // What was promised of the number of rows would be those of other partitions.
+        if !free || (self.fetch.is_some() && self.partitions.len() > 1) {
+            return None;
+        }
+        let order = self.row_order(order)?;
+        let plan = self.plan.in_order(&order, rows)?;
+        if self.leading.is_some() && plan.counts.tiles_entangled > 0 {
+            // A range of it may have to be cut elsewhere.
+            return None;
+        }
+        Some(Self {
+            partitions: plan.partitions(self.partitions.len()),
+            plan: Arc::new(plan),
+            row_order: Some(Arc::new(order)),
+            best_first: None,
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        })
+    }
+
+    /// The scan with the rows of each partition ascending by the first so many dimensions, if they are stored like that.
+    pub(in crate::sql) fn in_stored_order(self, dimensions: usize) -> Self {
+        let columns = (0..dimensions).map(|dimension| {
+            let mut shown = self.plan.spec.projection.iter();
+            let index = shown.position(|column| *column == dimension)?;
+            let column = Column::new(self.schema.field(index).name(), index);
+            Some(PhysicalSortExpr::new_default(Arc::new(column) as _))
+        });
+        let order = columns.collect::<Option<Vec<_>>>();
+        let ordered = order.and_then(|order| self.in_order(&order, None));
+        let stored = |ordered: &Self| ordered.plan.is_stored_in_order(dimensions);
+        ordered.filter(stored).unwrap_or(self)
+    }
+
+    /// An order that begins with the leading dimension, of columns that can be sorted.
+    fn row_order(&self, order: &[PhysicalSortExpr]) -> Option<RowOrder> {
+        let terms = order.iter().map(|sort| {
+            let shown = sort.expr.downcast_ref::<Column>()?.index();
+            let sorts = RowOrder::sorts(self.schema.field(shown).data_type());
+            sorts.then_some(OrderTerm {
+                column: *self.plan.spec.projection.get(shown)?,
+                shown,
+                options: sort.options,
+            })
+        });
+        RowOrder::new(terms.collect::<Option<_>>()?)
+    }
+
+    /// How far a partition reads ahead: one that stands for several as far as they would.
+    pub(super) fn pace(&self) -> Pace {
+        let partitions = self.partition_count().max(1);
+        match self.row_order {
+            Some(_) => Pace {
+                partitions: (self.wanted_partitions / partitions).max(1),
+                gradual: self.fetch.is_some(),
+            },
+            None => Pace::default(),
+        }
+    }
+
+    /// What is promised of the order of rows.
+    pub(super) fn orderings(&self) -> EquivalenceProperties {
+        let terms = self.row_order.iter().flat_map(|order| order.terms());
+        let terms = terms.map(|term| PhysicalSortExpr {
+            expr: Arc::new(Column::new(
+                self.schema.field(term.shown).name(),
+                term.shown,
+            )),
+            options: term.options,
+        });
+        let schema = Arc::clone(&self.schema);
+        EquivalenceProperties::new_with_orderings(schema, LexOrdering::new(terms))
+    }
+
+    /// Rows in the order asked for, without changing the partitions; or else those wanted first come early.
+    pub(super) fn sorted(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> SortOrderPushdownResult<Arc<dyn DataSource>> {
+        // Several partitions would have to be merged, which costs more memory than to sort what TopK leaves of them.
+        let apart = self.leading.is_some() || self.partitions.len() == 1;
+        if let Some(ordered) = self.in_order(order, None).filter(|_| apart) {
+            let inner = Arc::new(ordered);
+            return SortOrderPushdownResult::Exact { inner };
+        }
+        let wanted_first = self.wanted_first(order);
+        if wanted_first.is_empty() || self.leading.is_some() || self.row_order.is_some() {
+            return SortOrderPushdownResult::Unsupported;
+        }
+        let order = UnitOrder::new(wanted_first, self.partitions.clone());
+        let inner = Arc::new(Self {
+            best_first: Some(Arc::new(order)),
+            ..self.clone()
+        });
+        SortOrderPushdownResult::Inexact { inner }
+    }
+
+    /// The first columns of an order, up to the first that is none of the array's.
+    fn wanted_first(&self, order: &[PhysicalSortExpr]) -> Vec<WantedFirst> {
+        let schema = &self.plan.spec.table.schema;
+        let wanted = order.iter().map_while(|sort| {
+            let column = sort.expr.downcast_ref::<Column>()?;
+            let column = schema.index_of(column.name()).ok()?;
+            let nested = schema.field(column).data_type().is_nested();
+            (self.labels.is_none() && !nested).then_some(WantedFirst {
+                column,
+                descending: sort.options.descending,
+            })
+        });
+        wanted.collect()
+    }
+
+    /// The order of units pays only if what comes early spares others.
+    pub(super) fn worthwhile_order(&self) -> Option<Arc<UnitOrder>> {
+        self.best_first.clone().filter(|_| self.filters.tighten())
+    }
+}
