@@ -2,7 +2,8 @@
 //!
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
-//! answer is what the cells say. `pruning::<array>`, `grouping::<array>`: what is skipped, cut or coded makes no difference.
+//! answer is what the cells say. `pruning::<array>`, `grouping::<array>`, `ordering::<array>`: what is skipped, cut, coded or ordered
+//! makes no difference.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -34,6 +35,7 @@ mod layers;
 mod memory;
 mod mutation;
 mod neutral;
+mod ordering;
 mod pruning;
 mod requests;
 mod sessions;
@@ -88,6 +90,7 @@ fn main() {
     trials.extend(labels::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
+    trials.extend(ordering::trials());
     trials.extend(pruning::trials());
     trials.extend(requests::trials());
     trials.extend(shell::trials());
