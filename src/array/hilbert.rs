@@ -151,6 +151,18 @@ impl Hilbert {
         self.curve.value(buckets)
     }
 
+    /// Whether different cells always have different values: all coordinates are whole numbers, and there are at least two
+    /// buckets for each.
+    pub fn tells_cells_apart(&self) -> bool {
+        let buckets = self.curve.max_bucket() as f64;
+        self.dims.iter().all(|axis| match axis {
+            Axis::Numeric {
+                datatype, width, ..
+            } => !datatype.is_float() && *width <= buckets / 2.0,
+            Axis::Bytes => false,
+        })
+    }
+
     fn bucket(&self, axis: Axis, coordinate: Coordinate<'_>) -> u64 {
         match (axis, coordinate) {
             (
@@ -197,6 +209,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::filter_list::FilterList;
+    use crate::format::schema::CellValNum;
 
     #[test]
     fn two_dimensions_of_four_bits_match_the_reference() {
@@ -258,5 +272,29 @@ mod tests {
                 prop_assert_eq!(a.iter().zip(b).map(|(x, y)| x.abs_diff(*y)).sum::<u64>(), 1);
             }
         }
+    }
+
+    #[test]
+    fn cells_are_told_apart_where_buckets_are_finer_than_coordinates() {
+        let dimension = |datatype, domain: Option<(Vec<u8>, Vec<u8>)>| Dimension {
+            name: String::new(),
+            datatype,
+            cell_val_num: match domain {
+                Some(_) => CellValNum::Fixed(1),
+                None => CellValNum::Var,
+            },
+            domain,
+            extent: None,
+            filters: FilterList::default(),
+        };
+        let bytes = |lo: i64, hi: i64| Some((lo.to_le_bytes().to_vec(), hi.to_le_bytes().to_vec()));
+        let int = |lo, hi| dimension(Datatype::Int64, bytes(lo, hi));
+        let apart = |dims: &[Dimension]| Hilbert::new(dims).unwrap().tells_cells_apart();
+        assert!(apart(&[int(-5, 1 << 29), int(0, 1_000_000)]));
+        assert!(!apart(&[int(-5, 1 << 31), int(0, 1_000_000)]));
+        assert!(!apart(&[int(i64::MIN, i64::MAX)]));
+        assert!(apart(&[int(0, 0)]));
+        assert!(!apart(&[dimension(Datatype::Float64, bytes(0, 1 << 62))]));
+        assert!(!apart(&[dimension(Datatype::StringAscii, None)]));
     }
 }

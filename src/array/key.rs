@@ -23,6 +23,12 @@ pub trait Native: Copy + Send + Sync + 'static {
     fn to_place(self) -> u64 {
         self.to_key()
     }
+    /// Whether the global order does not tell two values apart, as libtiledb compares them: equal numbers, zeros of either
+    /// sign, and NaN with any.
+    #[inline]
+    fn ties(self, other: Self) -> bool {
+        self.to_key() == other.to_key()
+    }
     /// The value of a key; a key outside the type's range gives its low bits.
     fn from_key(key: u64) -> Self;
     /// The value as libtiledb's Hilbert order sees it.
@@ -84,6 +90,10 @@ impl Native for f64 {
         if bits & SIGN == 0 { bits | SIGN } else { !bits }
     }
     #[inline]
+    fn ties(self, other: Self) -> bool {
+        !(self < other) & !(self > other)
+    }
+    #[inline]
     fn from_key(key: u64) -> Self {
         f64::from_bits(if key & SIGN == 0 { !key } else { key ^ SIGN })
     }
@@ -111,6 +121,10 @@ impl Native for f32 {
         } else {
             !bits
         })
+    }
+    #[inline]
+    fn ties(self, other: Self) -> bool {
+        !(self < other) & !(self > other)
     }
     #[inline]
     fn from_key(key: u64) -> Self {

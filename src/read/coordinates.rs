@@ -81,6 +81,27 @@ impl<'a> DimCells<'a> {
         }, _ => 0)
     }
 
+    /// Whether the global order does not tell a cell from one of other cells of the dimension; see [`Native::ties`].
+    pub fn ties(&self, cell: usize, other: &DimCells<'_>, other_cell: usize) -> bool {
+        match (self, other) {
+            (
+                Self::Numbers { datatype, bytes },
+                DimCells::Numbers {
+                    bytes: other_bytes, ..
+                },
+            ) => {
+                with_native!(*datatype, T => {
+                    let values = (bytes.as_chunks().0.get(cell), other_bytes.as_chunks().0.get(other_cell));
+                    match values {
+                        (Some(a), Some(b)) => T::from_le_bytes(*a).ties(T::from_le_bytes(*b)),
+                        _ => false,
+                    }
+                }, _ => false)
+            }
+            _ => self.bytes(cell) == other.bytes(other_cell),
+        }
+    }
+
     /// The keys of all cells; none for a dimension of strings.
     pub fn keys(&self) -> Vec<u64> {
         let Self::Numbers { datatype, bytes } = self else {

@@ -1,6 +1,6 @@
 //! Tiles that several units need, decoded once.
 //!
-//! Where tiles straddle the cut between two units, both look at them. What one decodes it leaves here for the others,
+//! Where tiles straddle the cut between two units, or may hold copies of cells of another, both look at them. What one decodes it leaves here for the others,
 //! until all have had it; memory is reserved for as long, and where there is none, nothing is left. The partitions of one
 //! run of a query share: whoever comes first decodes, and others who want the same wait. What is left is always the whole
 //! tile, so that it does not matter who left it.
@@ -81,12 +81,7 @@ impl SharedTiles {
         let among = index(among.start)..index(among.end).min(units.len());
         let units = units.get(among).unwrap_or_default();
         let mut counts: HashMap<(usize, TileIdx), usize> = HashMap::new();
-        // Only where space is cut does a tile lie in several units.
-        for tile in units
-            .iter()
-            .filter(|u| u.clip.is_some())
-            .flat_map(|u| &u.tiles)
-        {
+        for tile in units.iter().flat_map(|unit| shareable(unit)) {
             *counts.entry((tile.fragment, tile.tile)).or_default() += 1;
         }
         let shared = counts.into_iter().filter(|(_, units)| *units > 1);
@@ -164,6 +159,12 @@ impl Decoded {
     }
 }
 
+/// The tiles of a unit that may lie in others, too: only where space is cut, or where units have witnesses.
+fn shareable(unit: &SparseUnit) -> impl Iterator<Item = &TileRef> {
+    let shares = unit.clip.is_some() || !unit.witnesses.is_empty();
+    unit.all_tiles().filter(move |_| shares)
+}
+
 /// A unit's need of its tiles, until it is dropped.
 #[derive(Debug)]
 pub struct Sharing<'a> {
@@ -183,7 +184,7 @@ impl Drop for Sharing<'_> {
         if self.shared.tiles.is_empty() {
             return;
         }
-        let tiles = self.unit.tiles.iter();
+        let tiles = shareable(self.unit);
         let tiles = tiles.filter_map(|tile| self.shared.get(tile));
         tiles.for_each(SharedTile::leave);
     }
@@ -195,6 +196,7 @@ mod tests {
     use crate::array::subarray::Subarray;
     use crate::error::Error;
     use crate::read::memory::Unlimited;
+    use crate::read::plan::sparse::Copies;
 
     #[derive(Debug)]
     struct NoMemory;
@@ -216,8 +218,9 @@ mod tests {
         };
         Arc::new(SparseUnit {
             tiles: tiles.iter().map(tile).collect(),
+            witnesses: Vec::new(),
             clip: Some(Arc::new(Subarray::all(1))),
-            resolve: true,
+            copies: Copies::Anywhere,
             cells: 1,
         })
     }

@@ -1,25 +1,22 @@
 //! Which sparse tiles stand alone, and how the others are cut into units of bounded size.
 //!
 //! In an array without duplicates a cell may lie in several fragments, and its newest copy wins. A tile whose MBR
-//! meets no MBR of another fragment stands *alone*: nothing can hide its cells. The others are *entangled* and are
-//! resolved together, but not all at once: space is halved, again and again, where the cut parts the tiles best,
-//! until what is left in a box is small. A tile that straddles a cut belongs to both sides, which keep only the
-//! cells in their own box.
+//! meets no MBR of another fragment stands *alone*: nothing in another fragment can hide its cells. The others are
+//! *entangled* and are resolved together, but not all at once: space is halved, again and again, where the cut parts
+//! the tiles best, until what is left in a box is small. A tile that straddles a cut belongs to both sides, which keep
+//! only the cells in their own box.
 //!
-//! All of it is done on ranks: the bounds of all MBRs of a dimension are sorted once and replaced by their
-//! positions, so that numbers and strings are alike. An R*-tree over the first three dimensions finds neighbours.
-
-use std::ops::Range;
+//! Of a fragment that holds several copies of a cell itself, tiles that stand alone may share cells with entangled ones.
+//! They are *witnesses* there: their cells are compared, and become rows elsewhere.
+//!
+//! An R*-tree over the first three dimensions of the boxes finds neighbours.
 
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
 
-use super::sparse::TileRef;
-use crate::array::key;
-use crate::array::subarray::{BytesRange, DimRanges, Subarray};
-use crate::error::Result;
-use crate::format::fragment::rtree::Mbrs;
-use crate::format::schema::{ArraySchema, CellValNum};
+use super::boxes::{Clip, TileBounds};
+use super::sparse::{Copies, TileRef};
+use super::versions::Neighbourhood;
 
 /// Cells resolved together at most, unless space cannot be cut any finer.
 const UNIT_CELLS: u64 = 512 * 1024;
@@ -30,147 +27,26 @@ const UNITS: u64 = 32;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
 
-/// The sorted distinct bounds of one dimension.
-enum Axis {
-    Keys(Vec<u64>),
-    Bytes(Vec<Vec<u8>>),
-}
-
-/// The MBRs of the tiles as boxes of ranks, inclusive.
-pub struct TileBounds {
-    axes: Vec<Axis>,
-    /// `[lo, hi]` ranks, dimension after dimension, tile after tile.
-    ranks: Vec<(u32, u32)>,
-}
-
-impl TileBounds {
-    /// Ranks the MBRs of tiles given as (MBRs of the fragment, number of the tile).
-    pub fn new(schema: &ArraySchema, boxes: &[(&Mbrs, usize)]) -> Result<Self> {
-        let dimensions = schema.dimensions.len();
-        let mut axes = Vec::with_capacity(dimensions);
-        let mut columns = Vec::with_capacity(dimensions);
-        for (d, dimension) in schema.dimensions.iter().enumerate() {
-            let pairs = boxes.iter().map(|(mbrs, tile)| mbrs.range(*tile, d));
-            let (axis, column) = if dimension.cell_val_num == CellValNum::Var {
-                let pairs = pairs
-                    .map(|(lo, hi)| (lo.to_vec(), hi.to_vec()))
-                    .collect::<Vec<_>>();
-                let (values, ranks) = rank(pairs);
-                (Axis::Bytes(values), ranks)
-            } else {
-                let key = |bytes| key::key(dimension.datatype, bytes);
-                let pairs = pairs
-                    .map(|(lo, hi)| Ok((key(lo)?, key(hi)?)))
-                    .collect::<Result<Vec<_>>>()?;
-                let (values, ranks) = rank(pairs);
-                (Axis::Keys(values), ranks)
-            };
-            axes.push(axis);
-            columns.push(column);
-        }
-        let tiles = columns.first().map_or(0, Vec::len);
-        let ranks = (0..tiles)
-            .flat_map(|tile| columns.iter().filter_map(move |c| c.get(tile).copied()))
-            .collect();
-        Ok(Self { axes, ranks })
-    }
-
-    fn tile(&self, tile: usize) -> &[(u32, u32)] {
-        let width = self.axes.len();
-        self.ranks
-            .get(tile * width..(tile + 1) * width)
-            .unwrap_or_default()
-    }
-
-    /// The box of values that a box of ranks stands for.
-    pub fn subarray(&self, clip: &Clip) -> Subarray {
-        let mut subarray = Subarray::all(self.axes.len());
-        for (d, (axis, range)) in self.axes.iter().zip(&clip.0).enumerate() {
-            let open = range.start == 0;
-            let (start, end) = (range.start as usize, range.end as usize);
-            let ranges = match axis {
-                Axis::Keys(values) => {
-                    let lo = if open {
-                        0
-                    } else {
-                        values.get(start).copied().unwrap_or(u64::MAX)
-                    };
-                    let hi = values
-                        .get(end)
-                        .map_or(u64::MAX, |end| end.saturating_sub(1));
-                    if lo == 0 && hi == u64::MAX {
-                        continue;
-                    }
-                    DimRanges::key_range(lo, hi)
-                }
-                Axis::Bytes(values) => {
-                    let start = if open {
-                        Vec::new()
-                    } else {
-                        values.get(start).cloned().unwrap_or_default()
-                    };
-                    DimRanges::from_bytes(vec![BytesRange {
-                        start,
-                        end: values.get(end).cloned(),
-                    }])
-                }
-            };
-            subarray.intersect_dim(d, &ranges);
-        }
-        subarray
-    }
-}
-
-/// Sorts all bounds and replaces each by its position.
-fn rank<T: Ord + Clone>(pairs: Vec<(T, T)>) -> (Vec<T>, Vec<(u32, u32)>) {
-    let mut values = pairs
-        .iter()
-        .flat_map(|(lo, hi)| [lo.clone(), hi.clone()])
-        .collect::<Vec<_>>();
-    values.sort_unstable();
-    values.dedup();
-    let position = |value: &T| {
-        let position = values.partition_point(|v| v < value);
-        u32::try_from(position).unwrap_or(u32::MAX)
-    };
-    let ranks = pairs
-        .iter()
-        .map(|(lo, hi)| (position(lo), position(hi)))
-        .collect();
-    (values, ranks)
-}
-
-/// A half-open box of ranks.
-#[derive(Debug, Clone)]
-pub struct Clip(Vec<Range<u32>>);
-
-impl Clip {
-    /// Whether a box of ranks, which are inclusive, lies inside.
-    fn covers(&self, ranks: &[(u32, u32)]) -> bool {
-        let mut dims = self.0.iter().zip(ranks);
-        dims.all(|(clip, (lo, hi))| clip.start <= *lo && *hi < clip.end)
-    }
-
-    /// About how much of a box of ranks lies inside: ranks are close together where tiles are.
-    fn share(&self, ranks: &[(u32, u32)]) -> f64 {
-        let share = |(clip, (lo, hi)): (&Range<u32>, &(u32, u32))| {
-            let end = clip.end.min(hi.saturating_add(1));
-            let inside = end.saturating_sub(clip.start.max(*lo));
-            f64::from(inside) / (f64::from(*hi) - f64::from(*lo) + 1.0)
-        };
-        self.0.iter().zip(ranks).map(share).product()
-    }
+/// A tile of an [`EntangledUnit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Its position.
+    pub tile: usize,
+    /// Whether all of its cells count.
+    pub inside: bool,
+    /// Whether its cells are only compared.
+    pub witness: bool,
 }
 
 /// Entangled tiles read together.
 #[derive(Debug)]
 pub struct EntangledUnit {
-    /// Positions of the tiles, and whether all of their cells count.
-    pub members: Vec<(usize, bool)>,
+    /// The tiles.
+    pub members: Vec<Member>,
     /// Whose cells count.
     pub clip: Clip,
-    /// Whether the members can hide each other's cells.
-    pub resolve: bool,
+    /// Where copies of the members' cells may lie.
+    pub copies: Copies,
     /// About how many cells count.
     pub cells: u64,
 }
@@ -184,34 +60,42 @@ pub struct EntanglementSplit {
     pub units: Vec<EntangledUnit>,
 }
 
-/// Tiles, their boxes, and which fragments hold several versions of a cell themselves.
+/// Tiles in the order of their fragments, their boxes, and where a fragment itself holds copies of its cells.
 pub struct Entanglement<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
-    versions: &'a [bool],
+    copies: &'a [Copies],
+    witnesses: Vec<usize>,
 }
 
 impl<'a> Entanglement<'a> {
-    /// `versions` says per fragment whether it may hold several versions of one cell.
-    pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, versions: &'a [bool]) -> Self {
+    /// `copies` says per fragment where copies of its cells may lie within it.
+    pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, copies: &'a [Copies]) -> Self {
         Self {
             tiles,
             bounds,
-            versions,
+            copies,
+            witnesses: Vec::new(),
         }
     }
 
     /// Parts the tiles.
-    pub fn split(&self) -> EntanglementSplit {
+    pub fn split(mut self) -> EntanglementSplit {
         let index = self.index();
         let (entangled, alone): (Vec<_>, Vec<_>) =
             (0..self.tiles.len()).partition(|tile| self.is_entangled(*tile, &index));
         let mut units = Vec::new();
         if !entangled.is_empty() {
-            let whole = Clip(vec![0..u32::MAX; self.bounds.axes.len()]);
-            let cells = self.cells(&entangled, &whole);
+            let with_copies = |tile: &usize| self.copies_in(*tile) == Copies::Neighbours;
+            let with_copies = entangled.iter().copied().filter(with_copies);
+            let neighbourhood = Neighbourhood::new(self.tiles, self.bounds);
+            self.witnesses = neighbourhood.witnesses(&with_copies.collect::<Vec<_>>());
+            let mut members = [entangled, self.witnesses.clone()].concat();
+            members.sort_unstable();
+            let whole = Clip::all(self.bounds.dimensions());
+            let cells = self.cells(&members, &whole);
             let most = (cells / UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS);
-            self.halve(entangled, whole, most, &mut units);
+            self.halve(members, whole, most, &mut units);
         }
         EntanglementSplit { alone, units }
     }
@@ -220,11 +104,9 @@ impl<'a> Entanglement<'a> {
         self.tiles.get(tile).map_or(usize::MAX, |t| t.fragment)
     }
 
-    fn has_versions(&self, tile: usize) -> bool {
-        self.versions
-            .get(self.fragment(tile))
-            .copied()
-            .unwrap_or(true)
+    fn copies_in(&self, tile: usize) -> Copies {
+        let copies = self.copies.get(self.fragment(tile));
+        copies.copied().unwrap_or(Copies::Anywhere)
     }
 
     fn index(&self) -> RTree<GeomWithData<Rectangle<[i64; 3]>, usize>> {
@@ -240,18 +122,13 @@ impl<'a> Entanglement<'a> {
         tile: usize,
         index: &RTree<GeomWithData<Rectangle<[i64; 3]>, usize>>,
     ) -> bool {
-        if self.has_versions(tile) {
+        if self.copies_in(tile) == Copies::Anywhere {
             return true;
         }
-        let own = self.bounds.tile(tile);
-        let (lo, hi) = corners(own);
+        let (lo, hi) = corners(self.bounds.tile(tile));
         let neighbours = index.locate_in_envelope_intersecting(AABB::from_corners(lo, hi));
         neighbours.map(|n| n.data).any(|other| {
-            self.fragment(other) != self.fragment(tile)
-                && own
-                    .iter()
-                    .zip(self.bounds.tile(other))
-                    .all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            self.fragment(other) != self.fragment(tile) && self.bounds.meet(tile, other)
         })
     }
 
@@ -278,16 +155,7 @@ impl<'a> Entanglement<'a> {
             None
         };
         let Some((dim, at)) = cut else {
-            let first = members.first().map(|m| self.fragment(*m));
-            let one_fragment = members.iter().all(|m| Some(self.fragment(*m)) == first);
-            let resolve = !one_fragment || members.iter().any(|m| self.has_versions(*m));
-            let inside = |m| (m, clip.covers(self.bounds.tile(m)));
-            units.push(EntangledUnit {
-                members: members.into_iter().map(inside).collect(),
-                clip,
-                resolve,
-                cells,
-            });
+            units.extend(self.unit(&members, clip, cells));
             return;
         };
         let bound = |m: &usize| {
@@ -310,6 +178,29 @@ impl<'a> Entanglement<'a> {
         }
         self.halve(left, below, most, units);
         self.halve(right, above, most, units);
+    }
+
+    /// The members in a box; `None` if nothing of them becomes rows.
+    fn unit(&self, members: &[usize], clip: Clip, cells: u64) -> Option<EntangledUnit> {
+        let first = members.first()?;
+        let mut others = members.iter().map(|m| self.fragment(*m));
+        let copies = match others.all(|other| other == self.fragment(*first)) {
+            true => self.copies_in(*first),
+            false => Copies::Anywhere,
+        };
+        let member = |tile: &usize| Member {
+            tile: *tile,
+            inside: clip.covers(self.bounds.tile(*tile)),
+            witness: self.witnesses.binary_search(tile).is_ok(),
+        };
+        let members = members.iter().map(member).collect::<Vec<_>>();
+        let any_rows = members.iter().any(|m| !m.witness);
+        any_rows.then_some(EntangledUnit {
+            members,
+            clip,
+            copies,
+            cells,
+        })
     }
 
     /// The cut that leaves the fewest tiles on its larger side, counting tiles on both sides twice; `None` if no cut
@@ -375,32 +266,53 @@ mod tests {
         boxes.iter().enumerate().map(tile).collect()
     }
 
-    fn bounds_1d(pairs: Vec<(u64, u64)>) -> TileBounds {
-        let (values, ranks) = rank(pairs);
-        TileBounds {
-            axes: vec![Axis::Keys(values)],
-            ranks,
+    fn member(tile: usize) -> Member {
+        Member {
+            tile,
+            inside: true,
+            witness: false,
         }
     }
 
     #[test]
     fn a_tile_is_alone_unless_another_fragment_meets_its_box() {
         let tiles = tiles(&[(0, 10), (0, 10), (1, 10)]);
-        let bounds = bounds_1d(vec![(0, 9), (10, 19), (15, 30)]);
-        let split = Entanglement::new(&tiles, &bounds, &[false, false]).split();
+        let bounds = TileBounds::of_line(vec![(0, 9), (10, 19), (15, 30)]);
+        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 2]).split();
         assert_eq!(split.alone, [0]);
         assert_eq!(split.units.len(), 1);
-        assert_eq!(split.units[0].members, [(1, true), (2, true)]);
-        assert!(split.units[0].resolve);
+        assert_eq!(split.units[0].members, [member(1), member(2)]);
+        assert_eq!(split.units[0].copies, Copies::Anywhere);
     }
 
     #[test]
-    fn tiles_of_one_fragment_with_versions_are_entangled() {
+    fn tiles_of_one_fragment_are_entangled_where_copies_may_lie_anywhere() {
         let tiles = tiles(&[(0, 10), (0, 10)]);
-        let bounds = bounds_1d(vec![(0, 9), (9, 19)]);
-        let split = Entanglement::new(&tiles, &bounds, &[true]).split();
+        let bounds = TileBounds::of_line(vec![(0, 9), (9, 19)]);
+        let split = Entanglement::new(&tiles, &bounds, &[Copies::Anywhere]).split();
         assert!(split.alone.is_empty());
-        assert!(split.units.iter().all(|u| u.resolve));
+        assert!(split.units.iter().all(|u| u.copies == Copies::Anywhere));
+        let split = Entanglement::new(&tiles, &bounds, &[Copies::Neighbours]).split();
+        assert_eq!(split.alone, [0, 1]);
+    }
+
+    #[test]
+    fn neighbours_that_may_share_a_cell_with_an_entangled_tile_are_witnesses() {
+        let pairs = vec![(0, 9), (9, 9), (9, 15), (16, 20), (12, 14)];
+        let tiles = tiles(&[(0, 10), (0, 10), (0, 10), (0, 10), (1, 10)]);
+        let bounds = TileBounds::of_line(pairs);
+        let copies = [Copies::Neighbours, Copies::None];
+        let split = Entanglement::new(&tiles, &bounds, &copies).split();
+        assert_eq!(split.alone, [0, 1, 3]);
+        let witness = |tile| Member {
+            witness: true,
+            ..member(tile)
+        };
+        let expected = [witness(0), witness(1), member(2), member(4)];
+        assert_eq!(split.units[0].members, expected);
+        // Without copies within the fragment nobody is asked.
+        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 2]).split();
+        assert_eq!(split.units[0].members, [member(2), member(4)]);
     }
 
     #[test]
@@ -416,15 +328,12 @@ mod tests {
             }
         }
         let tiles = tiles(&refs);
-        let bounds = bounds_1d(pairs.clone());
-        let split = Entanglement::new(&tiles, &bounds, &[false; 4]).split();
+        let bounds = TileBounds::of_line(pairs.clone());
+        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 4]).split();
         assert!(split.alone.is_empty());
         assert!(split.units.len() > 10, "{} units", split.units.len());
-        let Axis::Keys(values) = &bounds.axes[0] else {
-            panic!("the axis has keys")
-        };
         for key in [0_u64, 3, 4567, 5000, 10_008] {
-            let rank = values.partition_point(|v| *v <= key) as u32 - 1;
+            let rank = bounds.rank_of(key);
             let owners = split
                 .units
                 .iter()
@@ -432,14 +341,12 @@ mod tests {
                 .collect::<Vec<_>>();
             assert_eq!(owners.len(), 1, "key {key}");
             for (i, (lo, hi)) in pairs.iter().enumerate() {
-                let member = owners[0].members.iter().find(|(m, _)| *m == i);
+                let member = owners[0].members.iter().find(|m| m.tile == i);
                 if *lo <= key && key <= *hi {
                     assert!(member.is_some(), "tile {i} of key {key}");
                 }
-                let clip = &owners[0].clip.0[0];
-                let inside =
-                    clip.contains(&(bounds.ranks[i].0)) && clip.contains(&bounds.ranks[i].1);
-                assert!(member.is_none_or(|(_, covered)| *covered == inside));
+                let inside = owners[0].clip.covers(bounds.tile(i));
+                assert!(member.is_none_or(|m| m.inside == inside && !m.witness));
             }
         }
     }

@@ -4,6 +4,7 @@
 //! they are resolved against each other), a dense unit is a run of space tiles in tile order. The plan holds units
 //! compactly, so a dense array of a billion tiles plans as fast as one of ten.
 
+pub mod boxes;
 pub mod dense;
 pub mod entangle;
 pub mod first_cells;
@@ -12,13 +13,14 @@ pub mod ordered;
 mod pruning;
 pub mod scattered;
 pub mod sparse;
+pub mod versions;
 pub mod whole;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use self::dense::DensePlan;
-use self::sparse::SparseUnit;
+use self::sparse::{Copies, SparseUnit};
 use super::fields::FragmentScan;
 use super::prune::Knowledge;
 use super::spec::ScanSpec;
@@ -121,9 +123,9 @@ impl ScanPlan {
         let (cells, with_dimensions) = match &self.units {
             Units::Sparse(units) => {
                 let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
-                let cells =
-                    |unit: &Arc<SparseUnit>| unit.tiles.iter().map(|t| t.cells as u64).sum();
-                (unit.map_or(0, cells), unit.is_some_and(|unit| unit.resolve))
+                let cells = |unit: &Arc<SparseUnit>| unit.all_tiles().map(|t| t.cells as u64).sum();
+                let compares = unit.is_some_and(|unit| unit.copies != Copies::None);
+                (unit.map_or(0, cells), compares)
             }
             Units::Dense(dense) => (dense.unit_cells(), false),
         };

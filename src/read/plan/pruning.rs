@@ -135,6 +135,6 @@ impl Pruning {
     }
 }
 
-fn unplanned() -> Error {
+pub(super) fn unplanned() -> Error {
     Error::internal("a tile names a fragment that was not planned")
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::entangle::{EntangledUnit, Entanglement, TileBounds};
+use super::boxes::TileBounds;
+use super::entangle::{EntangledUnit, Entanglement, Member};
 use super::pruning::Pruning;
+use super::versions::{Neighbourhood, copies_within};
 use super::{PlanCounts, ScanPlan, Units, needed_columns};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::key;
@@ -39,17 +41,37 @@ pub struct TileRef {
     pub proven: bool,
 }
 
+/// Where copies of a cell may lie, of which the newest is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// There are none.
+    None,
+    /// Next to each other, in the order of the tiles.
+    Neighbours,
+    /// In any of the tiles.
+    Anywhere,
+}
+
 /// Tiles read together.
 #[derive(Debug, Clone)]
 pub struct SparseUnit {
-    /// The tiles.
+    /// The tiles whose cells become rows.
     pub tiles: Vec<TileRef>,
+    /// Others, which may hold copies of these cells.
+    pub witnesses: Vec<TileRef>,
     /// The part of the subarray whose cells are this unit's; `None`: all of it.
     pub clip: Option<Arc<Subarray>>,
-    /// Cells of several tiles may share coordinates: the newest wins.
-    pub resolve: bool,
+    /// Where copies of the cells may lie among all of these tiles.
+    pub copies: Copies,
     /// Cells to look through.
     pub cells: u64,
+}
+
+impl SparseUnit {
+    /// The tiles and the witnesses.
+    pub fn all_tiles(&self) -> impl Iterator<Item = &TileRef> {
+        self.tiles.iter().chain(&self.witnesses)
+    }
 }
 
 /// Plans a scan of a sparse array.
@@ -105,14 +127,14 @@ impl SparsePlan {
         }
         let deletes = self.deletes(&fragments, &mut candidates)?;
         let units = self.units(&fragments, &candidates, &mut pruning).await?;
-        let resolves = units.iter().any(|u| u.resolve);
+        let compares = units.iter().any(|u| u.copies != Copies::None);
         let tested = |column: usize| {
             let is_dimension = column < schema.dimensions.len();
-            is_dimension && (resolves || !self.spec.subarray.dim(column).is_all())
+            is_dimension && (compares || !self.spec.subarray.dim(column).is_all())
         };
         let needed = needed_columns(&self.spec, tested);
         let partly_visible = |f: &Fragment| f.visibility == Visibility::ByCell;
-        let needs_timestamps = resolves || fragments.iter().any(|f| partly_visible(f));
+        let needs_timestamps = compares || fragments.iter().any(|f| partly_visible(f));
         let proven = pruning.all_proven(&self.spec, &units);
         let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, &units, proven);
         let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
@@ -200,14 +222,18 @@ impl SparsePlan {
         let schema = &table.snapshot.schema;
         let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
         let mbrs = mbrs.collect::<Vec<_>>();
-        let with_timestamps = |f: &Arc<Fragment>| f.footer.has_timestamps;
-        let may_entangle = !schema.allows_duplicates
-            && (fragments.len() > 1 || fragments.iter().any(with_timestamps));
+        let copies = match schema.allows_duplicates {
+            true => Ok(vec![Copies::None; fragments.len()]),
+            false => fragments.iter().map(|f| copies_within(f)).collect(),
+        };
+        let copies: Vec<Copies> = copies?;
+        let any_copies = copies.iter().any(|c| *c != Copies::None);
+        let may_share = !schema.allows_duplicates && (fragments.len() > 1 || any_copies);
         let mut tiles = candidates
             .iter()
             .flat_map(|c| c.tiles.iter().copied())
             .collect::<Vec<_>>();
-        if !may_entangle {
+        if !may_share {
             let counts = &mut self.counts;
             pruning.alone(fragments, &mbrs, &mut tiles, counts).await?;
             return Ok(group_alone(&tiles));
@@ -217,35 +243,48 @@ impl SparsePlan {
             .flat_map(Candidates::boxes)
             .collect::<Vec<_>>();
         let bounds = TileBounds::new(schema, &boxes)?;
-        let versions = fragments.iter().map(with_timestamps).collect::<Vec<_>>();
-        let split = Entanglement::new(&tiles, &bounds, &versions).split();
+        let split = Entanglement::new(&tiles, &bounds, &copies).split();
         let pick = |i: &usize| tiles.get(*i).copied();
         let mut alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
         self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
         let counts = &mut self.counts;
         pruning.alone(fragments, &mbrs, &mut alone, counts).await?;
-        let mut units = group_alone(&alone);
+        let mut units = Vec::new();
+        let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+        for of_fragment in alone.chunk_by(|a, b| a.fragment == b.fragment) {
+            let fragment = of_fragment.first().map(|tile| tile.fragment);
+            let copies = fragment.and_then(|fragment| copies.get(fragment));
+            units.extend(match copies {
+                Some(Copies::Neighbours) => neighbourhood.units(of_fragment),
+                _ => group_alone(of_fragment),
+            });
+        }
         for EntangledUnit {
             members,
             clip,
-            resolve,
+            copies,
             cells,
         } in split.units
         {
             let clip = bounds.subarray(&clip);
             let clip = self.spec.subarray.intersect(&clip);
-            let member = |(i, inside): (usize, bool)| {
-                let tile = pick(&i)?;
-                Some(TileRef {
-                    covered: tile.covered && inside,
-                    ..tile
-                })
+            let those = |witness: bool| {
+                let members = members.iter().filter(move |m| m.witness == witness);
+                let tiles = members.filter_map(|Member { tile, inside, .. }| {
+                    let tile = pick(tile)?;
+                    Some(TileRef {
+                        covered: tile.covered && *inside,
+                        ..tile
+                    })
+                });
+                tiles.collect()
             };
             units.push(SparseUnit {
                 cells,
-                tiles: members.into_iter().filter_map(member).collect(),
+                tiles: those(false),
+                witnesses: those(true),
                 clip: Some(Arc::new(clip)),
-                resolve,
+                copies,
             });
         }
         Ok(units)
@@ -262,17 +301,19 @@ impl SparsePlan {
         let cells = |tiles: &mut dyn Iterator<Item = &TileRef>| {
             tiles.fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64))
         };
+        let no_copies = units.iter().all(|u| u.copies == Copies::None);
         if self.counts.tiles_entangled == 0 {
             let tiles = || units.iter().flat_map(|u| &u.tiles);
             let max = cells(&mut tiles());
             let exact = proven
+                && no_copies
                 && tiles().all(|t| t.covered && t.spared)
                 && fragments.iter().all(|f| f.visibility == Visibility::Whole);
             return (exact.then_some(max), max);
         }
         let tiles = || candidates.iter().flat_map(|c| &c.tiles);
         let max = cells(&mut tiles());
-        let exact = !units.iter().any(|u| u.resolve)
+        let exact = no_copies
             && self.spec.predicate.is_none()
             && tiles().all(|t| t.covered && t.spared)
             && fragments.iter().all(|f| f.visibility == Visibility::Whole);
@@ -335,8 +376,9 @@ pub(super) fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
             }
             _ => units.push(SparseUnit {
                 tiles: vec![*tile],
+                witnesses: Vec::new(),
                 clip: None,
-                resolve: false,
+                copies: Copies::None,
                 cells: tile.cells as u64,
             }),
         }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::dense::{DensePlan, StoredAs};
-use super::sparse::{SparseUnit, TileRef, group_alone};
+use super::sparse::{Copies, SparseUnit, TileRef, group_alone};
 use super::{ScanPlan, Units};
 use crate::array::domain::KeyBox;
 use crate::array::fragment::TileIdx;
@@ -121,14 +121,14 @@ impl DensePlan {
     }
 }
 
-/// The tiles that are not resolved against others, in the order of the units.
+/// The tiles of whose cells there are no copies, in the order of the units.
 fn tiles_alone(units: &[Arc<SparseUnit>]) -> impl Iterator<Item = &TileRef> {
     let alone = units.iter().filter(|unit| is_alone(unit));
     alone.flat_map(|unit| &unit.tiles)
 }
 
 fn is_alone(unit: &SparseUnit) -> bool {
-    !unit.resolve && unit.clip.is_none()
+    unit.copies == Copies::None && unit.clip.is_none()
 }
 
 fn sparse_rest(units: &[Arc<SparseUnit>], places: &[u64]) -> Vec<Arc<SparseUnit>> {

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::read::plan::ScanPlan;
-use crate::read::plan::sparse::{SparseUnit, TileRef};
+use crate::read::plan::sparse::{Copies, SparseUnit, TileRef};
+use crate::read::plan::versions::witnesses_of_rest;
 use crate::read::stream::ScanContext;
 
 /// Whether a subarray touches a tile's MBR, and whether it covers it.
@@ -90,6 +91,9 @@ pub async fn narrow_unit(
     if narrowed.tiles.is_empty() {
         return Ok(None);
     }
+    if unit.copies == Copies::Neighbours && narrowed.tiles.len() < all {
+        narrowed.witnesses = witnesses_of_rest(&context.plan, unit, &narrowed.tiles)?;
+    }
     let cells = narrowed.tiles.iter().map(|t| t.cells as u64).sum();
     narrowed.cells = narrowed.cells.min(cells);
     let context = match condition {
@@ -150,14 +154,15 @@ fn mbrs_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a Mbrs> {
     mbrs.ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
 }
 
-/// Judges the tiles of a unit: by their attributes only if no other tile has a say in their cells.
+/// Judges the tiles of a unit: by their attributes only if no tile has a say in their cells, or such as are compared
+/// with them even if they are ruled out.
 async fn judge(
     context: &ScanContext,
     pruner: &dyn TilePruner,
     unit: &SparseUnit,
 ) -> Result<Vec<Verdict>> {
     let plan = &context.plan;
-    let by_attributes = !unit.resolve && plan.knowledge.judges_attributes(pruner);
+    let by_attributes = unit.copies != Copies::Anywhere && plan.knowledge.judges_attributes(pruner);
     if !by_attributes && !plan.knowledge.judges_dimensions(pruner) {
         return Ok(Vec::new());
     }

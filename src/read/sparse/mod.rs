@@ -8,6 +8,7 @@
 //! of the tiles that still have cells, and nothing else; what becomes rows is copied out of a tile at once, so that a
 //! tile of which little is left takes little memory.
 
+mod copies;
 mod decoder;
 mod request;
 mod tile;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use self::copies::hide_older;
 use self::decoder::TileDecoder;
 use self::request::{FirstRound, UnitReader};
 use self::tile::TileWork;
@@ -30,7 +32,6 @@ use super::scratch::Scratch;
 use super::selection::Selection;
 use super::shared::SharedTile;
 use super::stream::ScanContext;
-use super::visibility::hide_older_copies;
 use crate::error::{Error, Result};
 
 /// Reads a unit; the batches are in memory accounted for by the grant.
@@ -58,7 +59,7 @@ pub async fn read_unit(
         .collect::<Vec<_>>();
 
     let mut list = FetchList::default();
-    let mut requests = Vec::with_capacity(unit.tiles.len());
+    let mut requests = Vec::with_capacity(unit.tiles.len() + unit.witnesses.len());
     let mut bytes = 0_usize;
     // The second round may not happen, but its memory must be there if it does.
     let mut later_list = FetchList::default();
@@ -71,6 +72,11 @@ pub async fn read_unit(
         let later = reader.missing(&request, &later_columns);
         let later = reader.ask(tile, &later, &mut later_list).await?;
         bytes = bytes.saturating_add(reader.decoded_bytes(&request, &later)?);
+        requests.push(request);
+    }
+    for tile in &unit.witnesses {
+        let request = reader.witness(tile, &mut list).await?;
+        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &[])?);
         requests.push(request);
     }
     let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
@@ -166,13 +172,10 @@ fn decide(
         }
     }
     tiles.sort_by_key(TileWork::place);
-    if unit.resolve {
-        let contested = tiles.iter_mut().map(TileWork::contested);
-        let mut contested = contested.collect::<Result<Vec<_>>>()?;
-        let hidden = hide_older_copies(&mut contested)?;
-        context.metrics.cells_hidden.add(hidden);
-        tiles.iter_mut().for_each(TileWork::forget_coordinates);
-    }
+    let hidden = hide_older(unit.copies, &mut tiles, scratch)?;
+    context.metrics.cells_hidden.add(hidden);
+    tiles.retain(|tile| !tile.is_witness());
+    tiles.iter_mut().for_each(TileWork::forget_coordinates);
     let mut states = Vec::with_capacity(tiles.len());
     for mut work in tiles {
         work.drop_deleted(scratch)?;

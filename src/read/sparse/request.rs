@@ -8,7 +8,7 @@ use crate::array::window::Visibility;
 use crate::error::Result;
 use crate::read::fetch::{FetchList, TileTicket};
 use crate::read::fields::ColumnRequest;
-use crate::read::plan::sparse::{SparseUnit, TileRef};
+use crate::read::plan::sparse::{Copies, SparseUnit, TileRef};
 use crate::read::stream::ScanContext;
 
 /// What the first round asks for one tile.
@@ -24,6 +24,8 @@ pub(super) struct FirstRound {
     pub wanted: Vec<usize>,
     pub timestamps: Option<TileTicket>,
     pub delete_times: Option<TileTicket>,
+    /// Whether cells are only compared, and become no rows.
+    pub witness: bool,
 }
 
 pub(super) struct UnitReader<'a> {
@@ -43,12 +45,17 @@ impl UnitReader<'_> {
         places.saturating_mul(CELLS_PER_PLACE) <= self.unit.cells
     }
 
+    /// Whether cells are compared with each other.
+    fn compares(&self) -> bool {
+        self.unit.copies != Copies::None
+    }
+
     /// The dimensions of a tile whose values must be looked at.
     fn coordinates(&self, tile: &TileRef) -> Vec<usize> {
         let spec = &self.context.plan.spec;
         let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
         (0..spec.table.dimension_count())
-            .filter(|d| self.unit.resolve || (!tile.covered && !subarray.dim(*d).is_all()))
+            .filter(|d| self.compares() || (!tile.covered && !subarray.dim(*d).is_all()))
             .collect()
     }
 
@@ -78,25 +85,51 @@ impl UnitReader<'_> {
         let projected = |c: &usize| self.context.plan.spec.projection.contains(c);
         let wanted = looked_at().filter(|c| columns.contains(c) || projected(c));
         let wanted = wanted.collect();
-        let partly = scan.fragment.visibility == Visibility::ByCell;
         let tiles = scan
             .tiles(&self.context.plan.spec.table.snapshot.storage)
             .await?;
-        let by_time = !tile.spared && scan.deletes().needs_timestamps();
-        let timestamps = if self.unit.resolve || partly || by_time {
-            scan.ask_timestamps(tiles, tile.tile, list)?
-        } else {
-            None
-        };
         Ok(FirstRound {
             tile: *tile,
-            timestamps,
+            timestamps: self.ask_timestamps(tile, list).await?,
             delete_times: scan.ask_delete_times(tiles, tile.tile, list)?,
             coordinates: asked,
             by_deletes: by_deletes_asked,
             columns: columns_asked,
             wanted,
+            witness: false,
         })
+    }
+
+    /// What is compared of a witness.
+    pub async fn witness(&self, tile: &TileRef, list: &mut FetchList) -> Result<FirstRound> {
+        Ok(FirstRound {
+            tile: *tile,
+            timestamps: self.ask_timestamps(tile, list).await?,
+            delete_times: None,
+            coordinates: self.ask(tile, &self.coordinates(tile), list).await?,
+            by_deletes: Vec::new(),
+            columns: Vec::new(),
+            wanted: Vec::new(),
+            witness: true,
+        })
+    }
+
+    /// When the cells of a tile were written, where that may decide.
+    async fn ask_timestamps(
+        &self,
+        tile: &TileRef,
+        list: &mut FetchList,
+    ) -> Result<Option<TileTicket>> {
+        let scan = fragment(&self.context.plan, tile)?;
+        let partly = scan.fragment.visibility == Visibility::ByCell;
+        let by_time = !tile.spared && scan.deletes().needs_timestamps();
+        if !self.compares() && !partly && !by_time {
+            return Ok(None);
+        }
+        let tiles = scan
+            .tiles(&self.context.plan.spec.table.snapshot.storage)
+            .await?;
+        scan.ask_timestamps(tiles, tile.tile, list)
     }
 
     pub async fn ask(
@@ -122,7 +155,11 @@ impl UnitReader<'_> {
     pub fn decoded_bytes(&self, request: &FirstRound, later: &[ColumnRequest]) -> Result<usize> {
         let scan = fragment(&self.context.plan, &request.tile)?;
         let cells = request.tile.cells;
-        let per_cell = if self.unit.resolve { 40 } else { 1 };
+        let per_cell = match self.unit.copies {
+            Copies::None => 1,
+            Copies::Neighbours => 24,
+            Copies::Anywhere => 40,
+        };
         // Two times and a few marks.
         let per_cell = per_cell + if request.tile.spared { 0 } else { 20 };
         let mut bytes = cells.saturating_mul(per_cell);

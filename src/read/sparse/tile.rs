@@ -6,26 +6,26 @@ use super::TileState;
 use super::decoder::TileDecoder;
 use super::request::FirstRound;
 use crate::array::fragment::TileIdx;
+use crate::array::table::ArrayTable;
 use crate::array::types::Cells;
 use crate::array::window::Visibility;
 use crate::error::{Error, Result};
 use crate::read::coordinates::DimCells;
 use crate::read::deletes::CellTimes;
-use crate::read::fields::FragmentScan;
+use crate::read::fields::{ColumnRequest, FragmentScan};
 use crate::read::marks;
-use crate::read::plan::sparse::SparseUnit;
+use crate::read::plan::sparse::{Copies, SparseUnit};
 use crate::read::rows::{Columns, apply_predicate};
 use crate::read::scratch::Scratch;
 use crate::read::selection::Selection;
 use crate::read::shared::Field;
-use crate::read::visibility::ContestedTile;
+use crate::read::visibility::{Asked, ContestedTile, TimedTile};
 
 /// A tile while it is decided which of its cells become rows.
 pub(super) struct TileWork<'a> {
     decoder: TileDecoder<'a>,
     request: FirstRound,
-    /// The stored cells of the fields that were looked at, by column: first the coordinates, as many as were asked for
-    /// unless no cell is left.
+    /// The stored cells of the fields that were looked at, by column; what is still to be decoded is in the request.
     stored: Vec<(usize, Arc<Cells>)>,
     timestamps: Option<Arc<Vec<u64>>>,
     /// The cells that are left. No marks: all of them. Made when cells are there, for their number alone may be a lie.
@@ -53,45 +53,121 @@ impl<'a> TileWork<'a> {
         !self.mask.is_empty() && !marks::any(&self.mask)
     }
 
+    /// Whether cells are only compared.
+    pub fn is_witness(&self) -> bool {
+        self.request.witness
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'a ArrayTable {
+        self.decoder.of.table
+    }
+
+    /// How many cells are left.
+    pub fn count(&self) -> usize {
+        match self.mask.is_empty() {
+            true => self.decoder.of.cells,
+            false => self.mask.iter().map(|mark| usize::from(*mark)).sum(),
+        }
+    }
+
+    /// The cells that are left.
+    pub fn asked(&self) -> Asked {
+        match self.mask.is_empty() {
+            true => Asked::All(self.decoder.of.cells),
+            false => Asked::new(&self.mask),
+        }
+    }
+
+    /// Clears the mark of a cell.
+    pub fn hide(&mut self, cell: usize) {
+        self.mask.resize(self.decoder.of.cells, true);
+        if let Some(mark) = self.mask.get_mut(cell) {
+            *mark = false;
+        }
+    }
+
     /// Marks the cells that lie in the window and in the ranges of the unit.
     pub fn locate(&mut self, unit: &SparseUnit, scratch: &mut Scratch) -> Result<()> {
         let (scan, of) = (self.decoder.scan, self.decoder.of);
-        let ticket = self.request.timestamps;
-        self.timestamps = self.decoder.times(Field::Written, ticket, scratch)?;
-        if let Some(timestamps) = &self.timestamps
-            && scan.fragment.visibility == Visibility::ByCell
-        {
-            let window = of.table.snapshot.window;
-            let window = window.start.0..=window.end_or_now().0;
-            let inside = timestamps.iter().map(|time| window.contains(time));
-            self.mask = inside.collect();
+        if scan.fragment.visibility == Visibility::ByCell {
+            self.decode_timestamps(scratch)?;
+            if let Some(timestamps) = &self.timestamps {
+                let window = of.table.snapshot.window;
+                let window = window.start.0..=window.end_or_now().0;
+                let inside = timestamps.iter().map(|time| window.contains(time));
+                self.mask = inside.collect();
+            }
         }
         let subarray = unit.clip.as_ref().unwrap_or(&self.decoder.context.subarray);
-        for request in std::mem::take(&mut self.request.coordinates) {
+        let coordinates = self.request.coordinates.iter();
+        for d in coordinates.map(|r| r.column).collect::<Vec<_>>() {
             if self.is_empty() {
                 break;
             }
-            let cells = self.decoder.cells(&request, &self.mask, scratch)?;
-            let coordinates = dim_cells(scan, request.column, &cells)?;
-            let ranges = subarray.dim(request.column);
-            if !self.request.tile.covered && !ranges.is_all() {
-                self.mask.resize(of.cells, true);
-                coordinates.mark_inside(ranges, &mut self.mask);
+            let ranges = subarray.dim(d);
+            let tested = !self.request.tile.covered && !ranges.is_all();
+            // Neighbours are compared only as far as it takes.
+            if tested || unit.copies == Copies::Anywhere {
+                self.decode_coordinates(d, scratch)?;
             }
-            self.stored.push((request.column, cells));
+            if tested {
+                let mut mask = std::mem::take(&mut self.mask);
+                mask.resize(of.cells, true);
+                self.coordinates(d)?.mark_inside(ranges, &mut mask);
+                self.mask = mask;
+            }
         }
         Ok(())
     }
 
-    /// The tile as one whose cells other tiles may hide.
-    pub fn contested(&mut self) -> Result<ContestedTile<'_>> {
-        let (scan, of) = (self.decoder.scan, self.decoder.of);
-        if self.stored.len() < of.table.dimension_count() {
-            return Err(Error::internal("not all coordinates were decoded"));
+    /// Decodes the coordinates of a dimension, if they are not yet.
+    pub fn decode_coordinates(&mut self, d: usize, scratch: &mut Scratch) -> Result<()> {
+        let mut requests = self.request.coordinates.iter();
+        if let Some(place) = requests.position(|request| request.column == d) {
+            let request = self.request.coordinates.remove(place);
+            let cells = self.decoder.cells(&request, &self.mask, scratch)?;
+            self.stored.push((d, cells));
         }
+        Ok(())
+    }
+
+    /// Decodes when the cells were written, if that is asked for and not known yet.
+    pub fn decode_timestamps(&mut self, scratch: &mut Scratch) -> Result<()> {
+        if self.timestamps.is_none() {
+            let ticket = self.request.timestamps;
+            self.timestamps = self.decoder.times(Field::Written, ticket, scratch)?;
+        }
+        Ok(())
+    }
+
+    /// The coordinates of a dimension, which are decoded.
+    pub fn coordinates(&self, d: usize) -> Result<DimCells<'_>> {
+        dim_cells(self.decoder.scan, &self.stored, d)
+    }
+
+    /// What decides between copies in the tile; coordinates and times are decoded.
+    pub fn timed(&self, floats: &[usize]) -> Result<TimedTile<'_>> {
+        let times = self.timestamps.as_deref().map(Vec::as_slice);
+        let missing = || {
+            Error::internal("a fragment with copies of cells does not say when they were written")
+        };
+        Ok(TimedTile {
+            times: times.ok_or_else(missing)?,
+            floats: floats
+                .iter()
+                .map(|d| self.coordinates(*d))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// The tile as one whose cells other tiles may hide.
+    pub fn contested(&mut self, scratch: &mut Scratch) -> Result<ContestedTile<'_>> {
+        self.decode_timestamps(scratch)?;
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
         self.mask.resize(of.cells, true);
-        let dimensions = self.stored.iter();
-        let dims = dimensions.map(|(column, cells)| dim_cells(scan, *column, cells));
+        let dimensions = 0..of.table.dimension_count();
+        let dims = dimensions.map(|d| dim_cells(scan, &self.stored, d));
         Ok(ContestedTile {
             age: self.request.tile.fragment,
             fragment_time: scan.fragment.name.t1,
@@ -114,6 +190,12 @@ impl<'a> TileWork<'a> {
             return Ok(());
         }
         let (scan, of) = (self.decoder.scan, self.decoder.of);
+        for column in scan.delete_columns() {
+            self.decode_coordinates(*column, scratch)?;
+        }
+        if scan.deletes().needs_timestamps() {
+            self.decode_timestamps(scratch)?;
+        }
         for request in std::mem::take(&mut self.request.by_deletes) {
             let cells = self.decoder.cells(&request, &self.mask, scratch)?;
             self.stored.push((request.column, cells));
@@ -158,7 +240,10 @@ impl<'a> TileWork<'a> {
                 columns.push((column, self.decoder.to_array(column, cells)?));
             }
         }
-        for request in &self.request.columns {
+        // Coordinates that nobody had to look at may be wanted.
+        let wanted = |request: &&ColumnRequest| self.request.wanted.contains(&request.column);
+        let coordinates = self.request.coordinates.iter().filter(wanted);
+        for request in coordinates.chain(&self.request.columns) {
             let column = self.decoder.column(request, &self.mask, scratch)?;
             columns.push((request.column, column));
         }
@@ -182,9 +267,16 @@ impl<'a> TileWork<'a> {
     }
 }
 
-fn dim_cells<'c>(scan: &FragmentScan, d: usize, cells: &'c Cells) -> Result<DimCells<'c>> {
-    let Some(dimension) = scan.fragment.schema.dimensions.get(d) else {
-        return Err(Error::internal(format!("there is no dimension {d}")));
+/// A dimension among the stored cells of fields.
+fn dim_cells<'c>(
+    scan: &FragmentScan,
+    stored: &'c [(usize, Arc<Cells>)],
+    d: usize,
+) -> Result<DimCells<'c>> {
+    let dimension = scan.fragment.schema.dimensions.get(d);
+    let cells = stored.iter().find(|(column, _)| *column == d);
+    let Some((dimension, (_, cells))) = dimension.zip(cells) else {
+        return Err(Error::internal(format!("dimension {d} was not decoded")));
     };
     DimCells::new(dimension.datatype, cells).map_err(|e| {
         e.with("dimension", &dimension.name)

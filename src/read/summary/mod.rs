@@ -14,7 +14,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 pub use self::bounds::DimensionBounds;
 use self::fields::{Field, Fields};
-pub use self::trust::{Asked, Rounding, SumAs};
+pub use self::trust::{Asked, Rounding, SumAs, tells_dimension};
 use self::trust::{Known, adds_up_exactly};
 use super::plan::ScanPlan;
 use super::plan::whole::WholeTile;

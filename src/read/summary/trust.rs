@@ -109,7 +109,7 @@ pub struct FieldTrust {
 ///
 /// Not under filters that change values, and not of strings as old releases wrote them: the ends that libtiledb 2.2 wrote
 /// are not always those of the cells.
-pub(super) fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
+pub fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
     let version = fragment.footer.version;
     let dimension = fragment.schema.dimensions.get(index);
     let old_strings = !version.since(STRINGS_TOLD)

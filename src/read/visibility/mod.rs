@@ -4,10 +4,13 @@
 //! and on a tie the later fragment. Copies inside *one* fragment without timestamps are all kept, as libtiledb keeps
 //! them; inside one with timestamps only the first of the newest.
 //!
-//! The coordinates of a cell become one number (`pack`). The cells are dealt into buckets by its hash, the
+//! Where copies can only be neighbours, each cell is compared with the one before (`neighbours`). Where they may lie
+//! anywhere, the coordinates of a cell become one number (`pack`). The cells are dealt into buckets by its hash, the
 //! newest fragment first, and each bucket goes through a small table of its own (`table`): of cells without
 //! timestamps the first to arrive is the newest, and whoever finds its place taken is hidden.
 
+mod asked;
+mod neighbours;
 mod pack;
 mod table;
 #[cfg(test)]
@@ -15,7 +18,9 @@ mod tests;
 
 use std::cmp::Reverse;
 
-use self::pack::{Asked, Packed};
+pub use self::asked::Asked;
+pub use self::neighbours::{Runs, TimedTile};
+use self::pack::Packed;
 use self::table::{Contest, Item};
 use super::coordinates::DimCells;
 use crate::error::{Error, Result};

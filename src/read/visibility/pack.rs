@@ -11,6 +11,7 @@ use hashbrown::hash_map::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::ContestedTile;
+use super::asked::Asked;
 use super::table::Hash;
 use crate::array::key::{Native, with_native};
 use crate::error::{Error, Result};
@@ -18,71 +19,6 @@ use crate::read::coordinates::DimCells;
 
 /// Different strings of a dimension that are numbered, at most.
 const MOST_STRINGS: usize = 1 << 14;
-
-/// Which cells of a tile are in question.
-pub(super) enum Asked {
-    /// This many: all.
-    All(usize),
-    /// These.
-    Some(Vec<u32>),
-}
-
-impl Asked {
-    pub(super) fn new(mask: &[bool]) -> Self {
-        let count = mask.iter().map(|mark| usize::from(*mark)).sum::<usize>();
-        if count == mask.len() {
-            return Self::All(count);
-        }
-        // Without a branch: every number is written, and the next overwrites one that is not wanted.
-        let mut cells = vec![0; count + 1];
-        let mut next = 0;
-        for (cell, mark) in (0_u32..).zip(mask) {
-            if let Some(place) = cells.get_mut(next) {
-                *place = cell;
-            }
-            next += usize::from(*mark);
-        }
-        cells.truncate(count);
-        Self::Some(cells)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::All(count) => *count,
-            Self::Some(cells) => cells.len(),
-        }
-    }
-
-    /// Calls `f` with each cell and its value among `values`, which has one for each that is asked.
-    pub(super) fn for_each<T: Copy>(&self, values: &[T], mut f: impl FnMut(usize, T)) {
-        match self {
-            Self::All(_) => values.iter().enumerate().for_each(|(c, v)| f(c, *v)),
-            Self::Some(cells) => {
-                let both = cells.iter().zip(values);
-                both.for_each(|(cell, v)| f(*cell as usize, *v));
-            }
-        }
-    }
-
-    /// Calls `f` with each cell that is asked.
-    fn for_each_cell(&self, f: impl FnMut(usize)) {
-        match self {
-            Self::All(count) => (0..*count).for_each(f),
-            Self::Some(cells) => cells.iter().map(|cell| *cell as usize).for_each(f),
-        }
-    }
-
-    /// Calls `f` with the value of each cell that is asked; `values` has one for every cell.
-    fn for_each_of<const N: usize>(&self, values: &[[u8; N]], mut f: impl FnMut([u8; N])) {
-        match self {
-            Self::All(count) => values.iter().take(*count).for_each(|v| f(*v)),
-            Self::Some(cells) => cells
-                .iter()
-                .filter_map(|cell| values.get(*cell as usize))
-                .for_each(|v| f(*v)),
-        }
-    }
-}
 
 /// A number for each cell that is asked, tile after tile.
 pub(super) struct Packed {

@@ -1,0 +1,86 @@
+//! Which cells of a tile are in question.
+
+/// Which cells of a tile are in question.
+#[derive(Debug)]
+pub enum Asked {
+    /// This many: all.
+    All(usize),
+    /// These.
+    Some(Vec<u32>),
+}
+
+impl Asked {
+    /// Those that are marked.
+    pub fn new(mask: &[bool]) -> Self {
+        let count = mask.iter().map(|mark| usize::from(*mark)).sum::<usize>();
+        if count == mask.len() {
+            return Self::All(count);
+        }
+        // Without a branch: every number is written, and the next overwrites one that is not wanted.
+        let mut cells = vec![0; count + 1];
+        let mut next = 0;
+        for (cell, mark) in (0_u32..).zip(mask) {
+            if let Some(place) = cells.get_mut(next) {
+                *place = cell;
+            }
+            next += usize::from(*mark);
+        }
+        cells.truncate(count);
+        Self::Some(cells)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::All(count) => *count,
+            Self::Some(cells) => cells.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first cell and the last.
+    pub(super) fn ends(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::All(count) => Some((0, count.checked_sub(1)?)),
+            Self::Some(cells) => Some((*cells.first()? as usize, *cells.last()? as usize)),
+        }
+    }
+
+    /// Calls `f` with each cell and its value among `values`, which has one for each that is asked.
+    pub(super) fn for_each<T: Copy>(&self, values: &[T], mut f: impl FnMut(usize, T)) {
+        match self {
+            Self::All(_) => values.iter().enumerate().for_each(|(c, v)| f(c, *v)),
+            Self::Some(cells) => {
+                let both = cells.iter().zip(values);
+                both.for_each(|(cell, v)| f(*cell as usize, *v));
+            }
+        }
+    }
+
+    /// Calls `f` with each cell that is asked.
+    pub(super) fn for_each_cell(&self, f: impl FnMut(usize)) {
+        match self {
+            Self::All(count) => (0..*count).for_each(f),
+            Self::Some(cells) => cells.iter().map(|cell| *cell as usize).for_each(f),
+        }
+    }
+
+    /// Calls `f` with the value of each cell that is asked; `values` has one for every cell.
+    pub(super) fn for_each_of<const N: usize>(
+        &self,
+        values: &[[u8; N]],
+        mut f: impl FnMut([u8; N]),
+    ) {
+        match self {
+            Self::All(count) => values.iter().take(*count).for_each(|v| f(*v)),
+            Self::Some(cells) => cells
+                .iter()
+                .filter_map(|cell| values.get(*cell as usize))
+                .for_each(|v| f(*v)),
+        }
+    }
+}
