@@ -91,7 +91,7 @@ impl Native for f64 {
     }
     #[inline]
     fn ties(self, other: Self) -> bool {
-        !(self < other) & !(self > other)
+        (self == other) | self.is_nan() | other.is_nan()
     }
     #[inline]
     fn from_key(key: u64) -> Self {
@@ -124,7 +124,7 @@ impl Native for f32 {
     }
     #[inline]
     fn ties(self, other: Self) -> bool {
-        !(self < other) & !(self > other)
+        (self == other) | self.is_nan() | other.is_nan()
     }
     #[inline]
     fn from_key(key: u64) -> Self {
