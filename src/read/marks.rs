@@ -34,7 +34,9 @@ fn pack_eight(marks: &[bool; 8]) -> u8 {
 pub fn unpack(bits: &BooleanBuffer) -> Vec<bool> {
     let mut marks = Vec::with_capacity(bits.len().next_multiple_of(8));
     let chunks = bits.bit_chunks();
-    let words = chunks.iter().chain(std::iter::once(chunks.remainder_bits()));
+    let words = chunks
+        .iter()
+        .chain(std::iter::once(chunks.remainder_bits()));
     for byte in words.flat_map(u64::to_le_bytes) {
         marks.extend_from_slice(&EIGHT_MARKS[usize::from(byte)]);
     }

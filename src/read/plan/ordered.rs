@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::sparse::{SparseUnit, TileRef, UNIT_CELLS};
+use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use super::{ScanPlan, Units};
 use crate::array::cell_order::{Coordinate, GlobalOrder};
 use crate::array::key;
@@ -93,13 +93,13 @@ impl ScanPlan {
         let schema = &self.spec.table.snapshot.schema;
         let mut pieces = Vec::new();
         for unit in units {
-            match &unit.clip {
-                Some(clip) => pieces.push(self.piece_of_unit(schema, unit, clip)?),
-                None => {
-                    for tile in &unit.tiles {
-                        pieces.push(self.piece_of_tile(schema, *tile)?);
-                    }
-                }
+            // Tiles whose cells are compared stay together.
+            if unit.clip.is_some() || unit.copies != Copies::None {
+                pieces.push(self.piece_of_unit(schema, unit)?);
+                continue;
+            }
+            for tile in &unit.tiles {
+                pieces.push(self.piece_of_tile(schema, *tile)?);
             }
         }
         let numbers = |piece: &Piece| match &piece.what {
@@ -142,14 +142,19 @@ impl ScanPlan {
             });
             let tiles = tiles.collect::<Option<Vec<_>>>()?;
             match ordered.last_mut() {
-                Some(unit) if unit.clip.is_none() && unit.cells + slab.cells <= unit_cells => {
+                Some(unit)
+                    if unit.clip.is_none()
+                        && unit.copies == Copies::None
+                        && unit.cells + slab.cells <= unit_cells =>
+                {
                     unit.tiles.extend(tiles);
                     unit.cells += slab.cells;
                 }
                 _ => ordered.push(SparseUnit {
                     tiles,
+                    witnesses: Vec::new(),
                     clip: None,
-                    resolve: false,
+                    copies: Copies::None,
                     cells: slab.cells,
                 }),
             }
@@ -171,12 +176,8 @@ impl ScanPlan {
     }
 
     /// A unit that resolves its tiles against each other; not of strings, whose clips have no last value.
-    fn piece_of_unit(
-        &self,
-        schema: &ArraySchema,
-        unit: &Arc<SparseUnit>,
-        clip: &Subarray,
-    ) -> Option<Piece<'_>> {
+    fn piece_of_unit(&self, schema: &ArraySchema, unit: &Arc<SparseUnit>) -> Option<Piece<'_>> {
+        let clip = unit.clip.as_ref().unwrap_or(&self.spec.subarray);
         let ranges = unit
             .tiles
             .iter()
