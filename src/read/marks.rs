@@ -6,6 +6,9 @@ use arrow::buffer::{BooleanBuffer, Buffer};
 const AT_ONCE: usize = 1024;
 /// Moves bit 0 of byte `i` to bit `56 + i`.
 const GATHER: u64 = 0x0102_0408_1020_4080;
+/// Copies a byte into all eight.
+const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
+const BIT_I_OF_BYTE_I: u64 = 0x8040_2010_0804_0201;
 
 /// Whether one is set.
 pub fn any(marks: &[bool]) -> bool {
@@ -38,26 +41,17 @@ pub fn unpack(bits: &BooleanBuffer) -> Vec<bool> {
         .iter()
         .chain(std::iter::once(chunks.remainder_bits()));
     for byte in words.flat_map(u64::to_le_bytes) {
-        marks.extend_from_slice(&EIGHT_MARKS[usize::from(byte)]);
+        marks.extend_from_slice(&unpack_eight(byte));
     }
     marks.truncate(bits.len());
     marks
 }
 
-/// The marks that a byte of bits stands for.
-const EIGHT_MARKS: [[bool; 8]; 256] = {
-    let mut all = [[false; 8]; 256];
-    let mut byte = 0;
-    while byte < all.len() {
-        let mut bit = 0;
-        while bit < 8 {
-            all[byte][bit] = byte >> bit & 1 == 1;
-            bit += 1;
-        }
-        byte += 1;
-    }
-    all
-};
+/// The mark of bit `i` is byte `i`.
+fn unpack_eight(bits: u8) -> [bool; 8] {
+    let each_its_own = u64::from(bits).wrapping_mul(EVERY_BYTE) & BIT_I_OF_BYTE_I;
+    each_its_own.to_le_bytes().map(|bit| bit != 0)
+}
 
 #[cfg(test)]
 mod tests {
