@@ -3,7 +3,7 @@
 //!
 //! Fixed values: `lo, hi`. Variable-sized: `u64 total bytes, u64 bytes of lo, lo, hi`. The subtle thing is order:
 //! the raw bytes are little-endian, so they compare only through [`compare_values`] with the datatype at hand. The high
-//! end of old string ranges that begin with the empty string cannot be believed: see [`high_end`].
+//! end of old string ranges that begin with the empty string cannot be believed: see `high_end`.
 
 use std::cmp::Ordering;
 
