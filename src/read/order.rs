@@ -181,7 +181,8 @@ impl InSequence {
             && !self.order.follows(before, batch)?
         {
             return Err(Error::corrupt(
-                "cells are not in the array's global order, or outside the bounding boxes of their tiles",
+                "cells are not in the array's global order, or outside the bounding boxes of their tiles, so they do not \
+                 come in the order of the leading dimension; ORDER BY an expression of it sorts them all the same",
             ));
         }
         self.last = Some(batch.slice(last, 1));

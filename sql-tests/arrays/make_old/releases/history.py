@@ -207,7 +207,7 @@ def appended(v):
     return [(v, build), (BUNDLED, append)]
 
 
-@each("consolidated_by_newest", [v for v in SOME if v < 7], "consolidated by libtiledb 2.30: before 5 the filters of coordinates run over the times of cells, too", "sparse", "consolidated", "timestamps", "mixed_versions", "coords", windows=WINDOWS)
+@each("consolidated_by_newest", [v for v in SOME if v < 7], "consolidated by libtiledb 2.30: before 5 the filters of coordinates run over the times of cells, too", "sparse", "consolidated", "timestamps", "coords", windows=WINDOWS)
 def consolidated_by_newest(v):
     def spec():
         return Spec([Dim("x", "INT16", 1, 40, 6)], [Attr("a", "INT32")], sparse=True, capacity=20, coords_filters=["bitshuffle", "byteshuffle"])
