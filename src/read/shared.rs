@@ -1,9 +1,9 @@
 //! Tiles that several units need, decoded once.
 //!
-//! Where tiles straddle the cut between two units, or may hold copies of cells of another, both look at them. What one decodes it leaves here for the others,
-//! until all have had it; memory is reserved for as long, and where there is none, nothing is left. The partitions of one
-//! run of a query share: whoever comes first decodes, and others who want the same wait. What is left is always the whole
-//! tile, so that it does not matter who left it.
+//! Where tiles straddle the cut between two units, or may hold copies of another unit's cells, both look at them. What
+//! one decodes it leaves here for the others, until all have had it; memory is reserved for as long, and where there is
+//! none, nothing is left. The partitions of one run of a query share: whoever comes first decodes, and others who want
+//! the same wait. What is left is always the whole tile, so that it does not matter who left it.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -2,7 +2,8 @@
 //!
 //! Each looks at a plan from the top down and rewrites a node where an array can do better than a plain table:
 //! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
-//! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its order (`ordered`).
+//! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its
+//! order (`ordered`).
 
 use std::sync::Arc;
 
