@@ -1,5 +1,5 @@
 //! GROUP BY, DISTINCT and PARTITION BY on every golden array: it must make no difference that scans are cut at
-//! coordinates for them, and that enumerations are grouped by their codes.
+//! coordinates for them, that enumerations are grouped by their codes, and that rows of one coordinate are taken together.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +37,21 @@ async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
         format!("SELECT DISTINCT {leading} FROM t"),
         format!("SELECT {leading}, count(*) OVER (PARTITION BY {leading}) FROM t"),
     ];
+    // Sums of integers do not depend on the order, nor do averages of those that floats hold.
+    let added = schema.fields().iter().map(|field| {
+        let name = quoted(field.name());
+        match field.data_type().primitive_width() {
+            Some(1..=4) if field.data_type().is_integer() => format!(", sum({name}), avg({name})"),
+            Some(8) if field.data_type().is_integer() => format!(", sum({name}), max({name})"),
+            _ => format!(", count({name})"),
+        }
+    });
+    let added = added.collect::<String>();
+    // Dimensions come first; whether the others come in runs does not matter here.
+    for by in schema.fields().iter().take(3) {
+        let by = quoted(by.name());
+        queries.push(format!("SELECT {by}, count(*){added} FROM t GROUP BY {by}"));
+    }
     for field in schema.fields() {
         if let DataType::Dictionary(..) = field.data_type() {
             let shown = quoted(field.name());

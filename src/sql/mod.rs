@@ -13,6 +13,7 @@ mod enumerated;
 mod factory;
 mod first_cells;
 pub mod functions;
+pub mod groups;
 mod labels;
 mod leading;
 mod open;

@@ -3,7 +3,7 @@
 //! Each looks at a plan from the top down and rewrites a node where an array can do better than a plain table:
 //! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
 //! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its
-//! order (`ordered`).
+//! order (`ordered`), groups of rows that come in [runs](super::groups).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use super::{aggregate, enumerated, first_cells, leading, ordered};
+use super::{aggregate, enumerated, first_cells, groups, leading, ordered};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type Plan = Arc<dyn ExecutionPlan>;
@@ -39,7 +39,7 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-const RULES: [ArrayRule; 5] = [
+const RULES: [ArrayRule; 6] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -65,6 +65,12 @@ const RULES: [ArrayRule; 5] = [
         name: "tiledb_ordered_scans",
         place: PARTITIONS,
         rewrite: ordered::in_sequence,
+    },
+    ArrayRule {
+        name: "tiledb_groups_by_runs",
+        // Filters have found their way through the aggregate by then.
+        place: Place::Before("SanityCheckPlan"),
+        rewrite: groups::by_runs,
     },
 ];
 

@@ -168,6 +168,12 @@ impl TileDbSource {
         ty.dictionary_values().filter(|_| self.labels.is_none())
     }
 
+    /// Which column of the table each of the output is, if it is one.
+    pub(super) fn columns_of_table(&self) -> Option<&[usize]> {
+        let plain = self.labels.is_none();
+        plain.then_some(self.plan.spec.projection.as_slice())
+    }
+
     /// The column of the leading dimension in the output.
     pub(super) fn leading_column(&self) -> Option<Column> {
         let name = self.plan.spec.table.schema.fields().first()?.name();

@@ -11,6 +11,7 @@ pub mod first_cells;
 pub mod leading;
 pub mod ordered;
 mod pruning;
+mod runs;
 pub mod scattered;
 pub mod sparse;
 pub mod versions;

@@ -1,0 +1,84 @@
+//! How many rows in sequence agree in some of the dimensions.
+//!
+//! Cells of a dense tile count through its dimensions like digits, so the outer ones change seldom. Cells of a sparse
+//! array are sorted, so those that agree in the leading dimension are neighbours. Whoever groups rows by such dimensions
+//! need not look at each row to know its group.
+
+use std::sync::Arc;
+
+use super::dense::DensePlan;
+use super::sparse::SparseUnit;
+use super::{ScanPlan, Units};
+use crate::array::key;
+use crate::format::schema::{CellValNum, Layout};
+
+impl ScanPlan {
+    /// About how many rows in sequence have the same coordinates in these dimensions. An estimate from the extents of
+    /// tiles, ranges and boxes: conditions on attributes leave shorter runs, and cells may be spread unevenly.
+    pub fn run_length(&self, dimensions: &[usize]) -> u64 {
+        match &self.units {
+            Units::Dense(dense) => self.dense_run_length(dimensions, dense),
+            Units::Sparse(units) => self.sparse_run_length(dimensions, units),
+        }
+    }
+
+    /// The cells below the innermost of the dimensions.
+    fn dense_run_length(&self, dimensions: &[usize], dense: &DensePlan) -> u64 {
+        let ndim = dense.grid.ndim();
+        let inner_first: Vec<usize> = match dense.grid.cell_order() {
+            Layout::ColMajor => (0..ndim).collect(),
+            _ => (0..ndim).rev().collect(),
+        };
+        let free = inner_first.into_iter();
+        let free = free.take_while(|dimension| !dimensions.contains(dimension));
+        let width = |dimension: usize| {
+            let extent = dense.grid.extents().get(dimension)?;
+            let (lo, hi) = dense.bounds.range(dimension)?;
+            let selected = self.spec.subarray.dim(dimension).clip_keys(lo, hi);
+            let longest = selected.map(|r| (r.hi - r.lo).saturating_add(1)).max();
+            Some(longest.unwrap_or(0).min(*extent))
+        };
+        free.map(|dimension| width(dimension).unwrap_or(1))
+            .fold(1, u64::saturating_mul)
+    }
+
+    /// The cells of the tiles over the coordinates in their boxes.
+    fn sparse_run_length(&self, dimensions: &[usize], units: &[Arc<SparseUnit>]) -> u64 {
+        let schema = &self.spec.table.snapshot.schema;
+        let leading = match schema.cell_order {
+            Layout::RowMajor => 0,
+            Layout::ColMajor => schema.dimensions.len().saturating_sub(1),
+            _ => return 1,
+        };
+        let Some(dimension) = schema.dimensions.get(leading) else {
+            return 1;
+        };
+        if dimensions.iter().any(|by| *by != leading) {
+            return 1;
+        }
+        let (datatype, fixed) = (
+            dimension.datatype,
+            dimension.cell_val_num == CellValNum::Fixed(1),
+        );
+        let countable = fixed && key::has_key(datatype) && !datatype.is_float();
+        let coordinates = |lo: &[u8], hi: &[u8]| {
+            let ends = key::key(datatype, lo).ok().zip(key::key(datatype, hi).ok());
+            match ends.filter(|_| countable) {
+                Some((lo, hi)) => hi.saturating_sub(lo).saturating_add(1),
+                None if lo == hi => 1,
+                None => u64::MAX,
+            }
+        };
+        let (mut cells, mut runs) = (0_u64, 0_u64);
+        for tile in units.iter().flat_map(|unit| &unit.tiles) {
+            let Some(mbrs) = self.mbrs.get(tile.fragment) else {
+                continue;
+            };
+            let (lo, hi) = mbrs.range(tile.tile.get(), leading);
+            let of_tile = tile.cells as u64;
+            cells = cells.saturating_add(of_tile);
+            runs = runs.saturating_add(coordinates(lo, hi).min(of_tile));
+        }
+        cells.checked_div(runs).unwrap_or(1).max(1)
+    }
+}

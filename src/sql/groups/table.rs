@@ -1,0 +1,218 @@
+//! The groups found so far, and their states.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{partition, prep_null_mask_filter, take_record_batch};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion::physical_plan::aggregates::order::GroupOrdering;
+
+use super::states::RunState;
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// Where runs are shorter than this, each row is looked up.
+const ROWS_PER_RUN: usize = 2;
+/// Where runs are as long as this, their states are made before they go to their groups.
+const LONG_RUN: usize = 24;
+
+/// Groups and their states.
+pub(super) struct GroupTable {
+    keys: Keys,
+    functions: Vec<Function>,
+    /// The schema of states.
+    schema: SchemaRef,
+    values: Box<dyn GroupValues>,
+    /// The group of each run, and of each row.
+    of_runs: Vec<usize>,
+    of_rows: Vec<usize>,
+}
+
+/// The rows of a batch that agree in their keys and follow each other.
+type Runs = Vec<Range<usize>>;
+
+/// What rows are grouped by.
+struct Keys {
+    /// The columns the expressions look at, of the input.
+    columns: Vec<usize>,
+    /// The expressions over those columns alone.
+    exprs: Vec<Expr>,
+    /// The keys as columns of the states.
+    schema: SchemaRef,
+}
+
+/// An aggregate function.
+struct Function {
+    function: Arc<AggregateFunctionExpr>,
+    arguments: Vec<Expr>,
+    filter: Option<Expr>,
+    accumulator: Box<dyn GroupsAccumulator>,
+    run_state: Option<RunState>,
+}
+
+impl GroupTable {
+    /// No groups yet, of a partial aggregate.
+    pub(super) fn new(partial: &AggregateExec, schema: SchemaRef) -> Result<Self> {
+        let by = partial.group_expr().input_exprs();
+        let input = partial.input().schema();
+        let keys = Keys::new(&by, &input, &schema)?;
+        let functions = partial.aggr_expr().iter().zip(partial.filter_expr());
+        let functions = functions.map(|(function, filter)| {
+            Ok(Function {
+                run_state: RunState::of(function, &input)?.filter(|_| filter.is_none()),
+                arguments: function.expressions(),
+                filter: filter.clone(),
+                accumulator: function.create_groups_accumulator()?,
+                function: Arc::clone(function),
+            })
+        });
+        Ok(Self {
+            values: new_group_values(Arc::clone(&keys.schema), &GroupOrdering::None)?,
+            functions: functions.collect::<Result<_>>()?,
+            keys,
+            schema,
+            of_runs: Vec::new(),
+            of_rows: Vec::new(),
+        })
+    }
+
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Bytes this takes in memory.
+    pub(super) fn size(&self) -> usize {
+        let functions = self.functions.iter().map(|f| f.accumulator.size());
+        let scratch = self.of_rows.capacity() + self.of_runs.capacity();
+        self.values.size() + functions.sum::<usize>() + scratch * size_of::<usize>()
+    }
+
+    /// Adds the rows of a batch to their groups, and says in how many runs they came.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<usize> {
+        let rows = batch.num_rows();
+        let keys = batch.project(&self.keys.columns)?;
+        let runs: Runs = match keys.columns() {
+            [] => vec![0..rows],
+            columns => partition(columns)?.ranges(),
+        };
+        let per_run = rows / runs.len().max(1);
+        if per_run < ROWS_PER_RUN {
+            let keys = self.keys.evaluate(&keys)?;
+            self.values.intern(&keys, &mut self.of_rows)?;
+        } else {
+            let firsts = take_record_batch(&keys, &starts(&runs)?)?;
+            let keys = self.keys.evaluate(&firsts)?;
+            self.values.intern(&keys, &mut self.of_runs)?;
+            self.of_rows.clear();
+        }
+        let groups = self.values.len();
+        for function in &mut self.functions {
+            if let Some(state) = function.run_state.filter(|_| per_run >= LONG_RUN) {
+                function.add_runs(batch, state, &runs, &self.of_runs, groups)?;
+                continue;
+            }
+            if self.of_rows.is_empty() {
+                for (run, group) in runs.iter().zip(&self.of_runs) {
+                    self.of_rows.resize(run.end, *group);
+                }
+            }
+            function.add_rows(batch, &self.of_rows, groups)?;
+        }
+        Ok(runs.len())
+    }
+
+    /// The states of all groups, which are forgotten.
+    pub(super) fn take_states(&mut self) -> Result<RecordBatch> {
+        let mut columns = self.values.emit(EmitTo::All)?;
+        self.values = new_group_values(Arc::clone(&self.keys.schema), &GroupOrdering::None)?;
+        for function in &mut self.functions {
+            columns.extend(function.accumulator.state(EmitTo::All)?);
+            function.accumulator = function.function.create_groups_accumulator()?;
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+impl Keys {
+    fn new(by: &[Expr], input: &Schema, states: &Schema) -> Result<Self> {
+        let mut columns = by
+            .iter()
+            .flat_map(collect_columns)
+            .map(|column| Column::index(&column))
+            .collect::<Vec<_>>();
+        columns.sort_unstable();
+        columns.dedup();
+        let looked_at = input.project(&columns)?;
+        let exprs = by.iter().map(|expr| {
+            let expr = Arc::clone(expr);
+            reassign_expr_columns(expr, &looked_at)
+        });
+        let fields = states.fields().iter().take(by.len()).cloned();
+        Ok(Self {
+            exprs: exprs.collect::<Result<_>>()?,
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            columns,
+        })
+    }
+
+    fn evaluate(&self, columns: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let rows = columns.num_rows();
+        let exprs = self.exprs.iter();
+        exprs
+            .map(|expr| expr.evaluate(columns)?.into_array(rows))
+            .collect()
+    }
+}
+
+impl Function {
+    fn add_runs(
+        &mut self,
+        batch: &RecordBatch,
+        state: RunState,
+        runs: &[Range<usize>],
+        groups: &[usize],
+        total: usize,
+    ) -> Result<()> {
+        let [argument] = self.arguments.as_slice() else {
+            return internal_err!("{} has not got one argument", self.function.name());
+        };
+        let states = state.of_runs(argument.evaluate(batch)?, runs)?;
+        self.accumulator.merge_batch(&states, groups, total)
+    }
+
+    fn add_rows(&mut self, batch: &RecordBatch, groups: &[usize], total: usize) -> Result<()> {
+        let evaluate = |expr: &Expr| expr.evaluate(batch)?.into_array(batch.num_rows());
+        let arguments = self.arguments.iter().map(evaluate);
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        let filter = self.filter.as_ref().map(evaluate).transpose()?;
+        let filter = filter.map(|filter| only_true(filter.as_boolean()));
+        self.accumulator
+            .update_batch(&arguments, groups, filter.as_ref(), total)
+    }
+}
+
+/// The first row of each run.
+fn starts(runs: &[Range<usize>]) -> Result<UInt32Array> {
+    let starts = runs.iter().map(|run| u32::try_from(run.start));
+    let starts = starts.collect::<std::result::Result<Vec<_>, _>>();
+    let starts = starts.map_err(|_| internal_datafusion_err!("a batch of more than 2^32 rows"))?;
+    Ok(UInt32Array::from(starts))
+}
+
+/// A filter that is never NULL.
+fn only_true(filter: &BooleanArray) -> BooleanArray {
+    match filter.null_count() {
+        0 => filter.clone(),
+        _ => prep_null_mask_filter(filter),
+    }
+}
