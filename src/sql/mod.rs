@@ -8,6 +8,7 @@ pub mod aggregate;
 mod below;
 mod budget;
 pub mod catalog;
+mod elements;
 mod encryption;
 mod enumerated;
 mod factory;
@@ -55,6 +56,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
     ctx.register_table_options_extension(options::TileDbTableOptions::default());
     functions::register(ctx);
     rules::install(ctx);
+    elements::install(ctx);
     url_table::install(ctx, |path, options, runtime| {
         async move {
             match open::open_table(&path, &options, &runtime).await {

@@ -1,0 +1,216 @@
+//! `gt[1]` of attributes with several values per cell.
+//!
+//! DataFusion's function takes lists that vary in length: those of a fixed length are turned into such first, and each
+//! element is then copied on its own. Where every cell has as many values, the place of an element follows from its
+//! row. The analyzer rule here puts a function that knows it in the other's place, once types are settled.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt64Array, new_null_array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::prelude::SessionContext;
+
+/// How DataFusion's function is called, and how it is also called.
+const ARRAY_ELEMENT: (&str, &str) = ("array_element", "list_element");
+
+/// Makes the function known to a session, and has it used.
+pub(super) fn install(ctx: &SessionContext) {
+    let rule = ElementsInPlace::default();
+    let known = ctx.state();
+    let known = known.analyzer().rules.iter();
+    if known
+        .map(|rule| rule.name())
+        .all(|name| name != ElementsInPlace::NAME)
+    {
+        ctx.register_udf(rule.function.as_ref().clone());
+        ctx.add_analyzer_rule(Arc::new(rule));
+    }
+}
+
+/// Puts [`ElementInPlace`] in the place of `array_element` where it can be.
+#[derive(Debug)]
+struct ElementsInPlace {
+    function: Arc<ScalarUDF>,
+}
+
+impl Default for ElementsInPlace {
+    fn default() -> Self {
+        let signature = Signature::any(2, Volatility::Immutable);
+        let function = ElementInPlace { signature };
+        Self {
+            function: Arc::new(ScalarUDF::from(function)),
+        }
+    }
+}
+
+impl ElementsInPlace {
+    const NAME: &'static str = "tiledb_elements_in_place";
+
+    /// The same element of a list of fixed length, if this is one.
+    fn in_place(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let (name, alias) = ARRAY_ELEMENT;
+        let same = func.name() == name && func.aliases().iter().any(|a| a == alias);
+        let ([list, number], true) = (args.as_slice(), same) else {
+            return Ok(Transformed::no(expr));
+        };
+        let Expr::Cast(Cast { expr: list, field }) = list else {
+            return Ok(Transformed::no(expr));
+        };
+        let fixed = match (list.get_type(schema)?, field.data_type()) {
+            (DataType::FixedSizeList(of, _), DataType::List(to)) => {
+                of.data_type() == to.data_type()
+            }
+            _ => false,
+        };
+        let constant = matches!(number, Expr::Literal(ScalarValue::Int64(Some(_)), _));
+        if !fixed || !constant {
+            return Ok(Transformed::no(expr));
+        }
+        let args = vec![list.as_ref().clone(), number.clone()];
+        let function = ScalarFunction::new_udf(Arc::clone(&self.function), args);
+        Ok(Transformed::yes(Expr::ScalarFunction(function)))
+    }
+}
+
+impl AnalyzerRule for ElementsInPlace {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let in_plan = |plan: LogicalPlan| {
+            let names = NamePreserver::new(&plan);
+            let mut schema = DFSchema::empty();
+            for input in plan.inputs() {
+                schema.merge(input.schema());
+            }
+            if let LogicalPlan::TableScan(_) = &plan {
+                schema.merge(plan.schema());
+            }
+            plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| self.in_place(expr, &schema))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })
+        };
+        plan.transform_up_with_subqueries(in_plan).data()
+    }
+}
+
+/// An element of a list of fixed length, counted from 1, or from the end by negative numbers; NULL beyond the ends.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ElementInPlace {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ElementInPlace {
+    fn name(&self) -> &'static str {
+        "tiledb_element"
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [list, index] => Ok(format!("{list}[{index}]")),
+            _ => exec_err!("{} takes a list and a number", self.name()),
+        }
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [list, index] => Ok(format!("{}[{}]", list.schema_name(), index.schema_name())),
+            _ => exec_err!("{} takes a list and a number", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [DataType::FixedSizeList(of, _), DataType::Int64] => Ok(of.data_type().clone()),
+            _ => exec_err!("{} takes a list of fixed length and a BIGINT", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [list, ColumnarValue::Scalar(ScalarValue::Int64(Some(index)))] = args.args.as_slice()
+        else {
+            return exec_err!("{} takes a list and a number", self.name());
+        };
+        let list = list.to_array(args.number_rows)?;
+        Ok(ColumnarValue::Array(element(&list, *index)?))
+    }
+}
+
+/// The element of each list.
+fn element(list: &ArrayRef, index: i64) -> Result<ArrayRef> {
+    let Some(list) = list.as_fixed_size_list_opt() else {
+        return exec_err!("{} is no list of fixed length", list.data_type());
+    };
+    let length = i64::from(list.value_length());
+    let place = match index {
+        1.. => index - 1,
+        0 => -1,
+        _ => index.saturating_add(length),
+    };
+    let (first, step) = match place {
+        0.. if place < length => (place.cast_unsigned(), length.cast_unsigned()),
+        _ => {
+            return Ok(new_null_array(&list.value_type(), list.len()));
+        }
+    };
+    let places = (0..list.len() as u64).map(|row| row * step + first);
+    let places = UInt64Array::new(places.collect(), list.nulls().cloned());
+    Ok(take(list.values(), &places, None)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{FixedSizeListArray, Int16Array};
+    use datafusion::arrow::datatypes::Int16Type;
+
+    use super::*;
+
+    #[test]
+    fn elements_are_counted_from_both_ends() {
+        let lists = [
+            None,
+            Some([Some(1), None, Some(3)]),
+            None,
+            Some([Some(4), Some(5), Some(6)]),
+        ];
+        let lists = FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(lists, 3);
+        let part: ArrayRef = Arc::new(lists.slice(1, 3));
+        let expected = [
+            (1, [Some(1), None, Some(4)]),
+            (2, [None, None, Some(5)]),
+            (3, [Some(3), None, Some(6)]),
+            (-1, [Some(3), None, Some(6)]),
+            (-3, [Some(1), None, Some(4)]),
+        ];
+        for (index, expected) in expected {
+            let expected = Int16Array::from(expected.to_vec());
+            assert_eq!(element(&part, index).unwrap().as_primitive(), &expected);
+        }
+        for beyond in [0, 4, -4, i64::MAX, i64::MIN] {
+            let nothing = Int16Array::from(vec![None; 3]);
+            assert_eq!(element(&part, beyond).unwrap().as_primitive(), &nothing);
+        }
+    }
+}
