@@ -129,6 +129,16 @@ impl GlobalOrder {
         })
     }
 
+    /// The order of space tiles.
+    pub fn tile_order(&self) -> Layout {
+        self.tile_order
+    }
+
+    /// The order of cells within a space tile.
+    pub fn cell_order(&self) -> Layout {
+        self.cell_order
+    }
+
     /// The curve, in a Hilbert array: there, sort by its value first and then by [`Self::compare_cells`].
     pub fn hilbert(&self) -> Option<&Hilbert> {
         self.hilbert.as_ref()

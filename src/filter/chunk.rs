@@ -4,6 +4,8 @@
 //! and the filtered data. Writers cut at about 64 KiB, but a reader takes what it finds: chunks of any size, of none
 //! (writers leave one behind when the last cell ends exactly at a boundary), and tiles without chunks.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
@@ -17,6 +19,18 @@ pub(super) struct Chunk<'a> {
     pub(super) original_bytes: usize,
     pub(super) metadata: &'a [u8],
     pub(super) data: &'a [u8],
+}
+
+/// Chooses chunks of a tile to be decoded, each by what those before it turned out to hold.
+pub trait ChunkChoice {
+    /// Where the bytes of each chunk lie in the tile; told before anything is asked.
+    fn begin(&mut self, chunks: &[Range<usize>]);
+
+    /// The number of the next chunk to decode; `None`: no more.
+    fn next(&mut self) -> Option<usize>;
+
+    /// The bytes of the chunk asked for last.
+    fn decoded(&mut self, chunk: usize, bytes: &[u8]);
 }
 
 impl Chunk<'_> {

@@ -40,7 +40,7 @@ mod zstd;
 mod tests;
 
 pub use bitsort::restore_order;
-pub use chunk::{expect_unfiltered_bytes, is_empty_tile};
+pub use chunk::{ChunkChoice, expect_unfiltered_bytes, is_empty_tile};
 pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use generic_tile::GenericTile;
 pub use pipeline::{Pipeline, TileContext};

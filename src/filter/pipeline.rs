@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::aes_256_gcm;
 use super::bitsort;
-use super::chunk::{Chunk, Chunks};
+use super::chunk::{Chunk, ChunkChoice, Chunks};
 use super::compression::{self, Bounds, Target};
 use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
@@ -329,6 +329,52 @@ impl Pipeline {
             }
         }
         expect_complete(expected, rest.len())
+    }
+
+    /// As [`Pipeline::decode`], but only chunks that are chosen, in the order in which they are; others come out as zeros.
+    pub fn decode_chosen(
+        &self,
+        filtered: &[u8],
+        out: &mut [u8],
+        choice: &mut dyn ChunkChoice,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        if self.strings.is_some() {
+            return Err(Error::internal("strings are not decoded by the chunk"));
+        }
+        let chunks = Chunks::new(filtered)?.collect::<Result<Vec<_>>>()?;
+        let mut end = 0_usize;
+        let places = chunks.iter().map(|chunk| {
+            let start = end;
+            end = end.saturating_add(chunk.original_bytes);
+            start..end
+        });
+        let places = places.collect::<Vec<_>>();
+        if end != out.len() {
+            return Err(Error::corrupt(format!(
+                "the chunks of the tile have {end} bytes where {} are expected",
+                out.len()
+            )));
+        }
+        let mut left = (0..chunks.len()).map(Some).collect::<Vec<_>>();
+        choice.begin(&places);
+        while let Some(number) = choice.next() {
+            let taken = left.get_mut(number).and_then(Option::take);
+            let chunk = taken.and_then(|number| chunks.get(number).zip(places.get(number)));
+            let Some((chunk, place)) = chunk else {
+                return Err(Error::internal("a chunk was chosen twice, or is none"));
+            };
+            let out = out.get_mut(place.clone()).unwrap_or_default();
+            self.decode_chunk(State::new(chunk), out, scratch)
+                .context("chunk", || number)?;
+            choice.decoded(number, out);
+        }
+        for number in left.into_iter().flatten() {
+            scratch.skip_chunk();
+            let place = places.get(number).cloned().unwrap_or_default();
+            out.get_mut(place).unwrap_or_default().fill(0);
+        }
+        Ok(())
     }
 
     /// As [`Pipeline::decode`], where bitsort is among the filters: `order` says where the value of each cell is stored.

@@ -8,6 +8,7 @@ use crate::array::types::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
+use crate::read::marks;
 
 /// One dimension of the cells of a tile.
 #[derive(Debug)]
@@ -122,8 +123,12 @@ impl<'a> DimCells<'a> {
         match (self, ranges) {
             (Self::Numbers { datatype, bytes }, DimRanges::Keys(_)) => {
                 let ranges = ranges.key_ranges();
+                // Often the cells that are left lie close together.
+                let left = marks::hull(mask);
+                let mask = mask.get_mut(left.clone()).unwrap_or_default();
                 with_native!(*datatype, T => {
-                    let keys = bytes.as_chunks().0.iter().map(|v| T::from_le_bytes(*v).to_key());
+                    let values = bytes.as_chunks().0.get(left).unwrap_or_default();
+                    let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
                     mark_keys(keys, ranges, mask);
                 }, _ => mask.fill(false));
             }

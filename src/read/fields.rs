@@ -10,7 +10,7 @@ use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use tokio::sync::OnceCell;
 
-use super::decode::{ColumnDecoder, Twins, Wanted, cell_numbers_pipeline, decode_u64, fill_array};
+use super::decode::{ColumnDecoder, Needed, Twins, cell_numbers_pipeline, decode_u64, fill_array};
 use super::deletes::FragmentDeletes;
 use super::fetch::{FetchList, Fetched, TileTicket};
 use super::moved::MovedTile;
@@ -390,41 +390,19 @@ impl FragmentScan {
     ) -> Result<ArrayRef> {
         match (self.source(request.column)?, request.stored) {
             (ColumnSource::Stored { decoder, .. }, Some(_)) => self
-                .decode_cells(request, fetched, of, scratch)
+                .decode_cells(request, fetched, of, Needed::All, scratch)
                 .and_then(|cells| decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))),
             _ => fill_column(of.table, request.column, of.cells),
         }
     }
 
-    /// Unfilters a tile, and no more.
+    /// Unfilters a tile, and no more; the values of cells that are not needed may come out as zeros.
     pub fn decode_cells(
         &self,
         request: &ColumnRequest,
         fetched: &Fetched,
         of: TileOf<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
-        self.unfilter(request, fetched, of, None, scratch)
-    }
-
-    /// As [`Self::decode_cells`] for the cells for which `wanted` holds; the values of others may come out as zeros.
-    pub fn decode_wanted_cells(
-        &self,
-        request: &ColumnRequest,
-        fetched: &Fetched,
-        of: TileOf<'_>,
-        wanted: Wanted<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
-        self.unfilter(request, fetched, of, Some(wanted), scratch)
-    }
-
-    fn unfilter(
-        &self,
-        request: &ColumnRequest,
-        fetched: &Fetched,
-        of: TileOf<'_>,
-        wanted: Option<Wanted<'_>>,
+        needed: Needed<'_>,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
         let (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) =
@@ -433,16 +411,23 @@ impl FragmentScan {
             return Err(Error::internal("fill values are no cells"));
         };
         let tile = fetched.tile(ticket)?;
-        let cells = match (request.moved.as_ref().zip(decoder.bitsort()), wanted) {
-            (Some((moved, bitsort)), _) => moved
+        let cells = match request.moved.as_ref().zip(decoder.bitsort()) {
+            Some((moved, bitsort)) => moved
                 .order(bitsort, fetched, of.cells, self.twins())
                 .and_then(|order| decoder.decode_moved(&tile, order, scratch)),
-            (None, None) => decoder.decode_cells(&tile, of.cells, var_bytes, scratch),
-            (None, Some(wanted)) => {
-                decoder.decode_wanted_cells(&tile, of.cells, var_bytes, wanted, scratch)
-            }
+            None => decoder.decode_cells(&tile, of.cells, var_bytes, needed, scratch),
         };
         cells.map_err(|e| self.locate(e, of.tile))
+    }
+
+    /// Whether the tiles of a column can be decoded by chunks of one's choice.
+    pub fn can_be_searched(&self, request: &ColumnRequest) -> bool {
+        match self.source(request.column) {
+            Ok(ColumnSource::Stored { decoder, .. }) => {
+                request.is_stored() && decoder.can_be_searched()
+            }
+            _ => false,
+        }
     }
 
     /// What [`Self::decode_cells`] gave, as Arrow.

@@ -18,7 +18,8 @@ use crate::array::fragment::FragmentField;
 use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{
-    EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes, is_empty_tile, restore_order,
+    ChunkChoice, EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes, is_empty_tile,
+    restore_order,
 };
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
@@ -29,8 +30,15 @@ use crate::read::scratch::Scratch;
 /// Bytes of an offset.
 const OFFSET_BYTES: usize = 8;
 
-/// Whether any of these cells of a tile is needed.
-pub type Wanted<'a> = &'a dyn Fn(Range<usize>) -> bool;
+/// Which cells of a tile are needed; the values of others may come out as zeros.
+pub enum Needed<'a> {
+    /// All of them.
+    All,
+    /// Those of runs in which there is one for which this holds.
+    Where(&'a dyn Fn(Range<usize>) -> bool),
+    /// Those of chosen chunks, in a field that [can be searched](ColumnDecoder::can_be_searched).
+    Chosen(&'a mut dyn ChunkChoice),
+}
 
 /// The filtered bytes of one tile of one field.
 #[derive(Debug, Clone)]
@@ -211,7 +219,7 @@ impl ColumnDecoder {
         var_bytes: usize,
         scratch: &mut Scratch,
     ) -> Result<ArrayRef> {
-        let cells = self.decode_cells(tile, cells, var_bytes, scratch)?;
+        let cells = self.decode_cells(tile, cells, var_bytes, Needed::All, scratch)?;
         self.to_array(cells)
     }
 
@@ -229,24 +237,17 @@ impl ColumnDecoder {
         tile: &TileBytes,
         cells: usize,
         var_bytes: usize,
+        needed: Needed<'_>,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
-        self.unfilter(tile, cells, var_bytes, None, scratch)
+        self.unfilter(tile, cells, var_bytes, needed, scratch)
             .context(self.role, || self.name.clone())
     }
 
-    /// As [`Self::decode_cells`] for the cells for which `wanted` holds, asked for runs of cells; the values of others may
-    /// come out as zeros.
-    pub fn decode_wanted_cells(
-        &self,
-        tile: &TileBytes,
-        cells: usize,
-        var_bytes: usize,
-        wanted: Wanted<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Cells> {
-        self.unfilter(tile, cells, var_bytes, Some(wanted), scratch)
-            .context(self.role, || self.name.clone())
+    /// Whether the chunks of a tile hold nothing but the field's values, in the order of the cells.
+    pub fn can_be_searched(&self) -> bool {
+        let fixed = self.ty.cell_bytes().is_some() && self.offsets.is_none();
+        fixed && self.coords.is_none() && self.bitsort.is_none() && self.validity.is_none()
     }
 
     /// How bitsort moved the cells of the field, if it did: then its tiles are decoded by their order.
@@ -312,7 +313,7 @@ impl ColumnDecoder {
         tile: &TileBytes,
         len: usize,
         var_bytes: usize,
-        wanted: Option<Wanted<'_>>,
+        needed: Needed<'_>,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
         let nulls = self
@@ -327,13 +328,20 @@ impl ColumnDecoder {
             (None, Some(size), None) => {
                 expect_unfiltered_bytes(&tile.values, len.saturating_mul(size))?;
                 let mut values = scratch.buffer(len.saturating_mul(size))?;
-                let wanted = |bytes: Range<usize>| {
-                    let cells = bytes.start / size.max(1)..bytes.end.div_ceil(size.max(1));
-                    wanted.is_none_or(|wanted| wanted(cells))
-                };
+                let (stored, out) = (&tile.values, values.as_slice_mut());
                 let filters = &mut scratch.filters;
-                self.values
-                    .decode_wanted(&tile.values, values.as_slice_mut(), wanted, filters)?;
+                match needed {
+                    Needed::All => self.values.decode(stored, out, filters)?,
+                    Needed::Where(needed) => {
+                        let needed = |bytes: Range<usize>| {
+                            needed(bytes.start / size.max(1)..bytes.end.div_ceil(size.max(1)))
+                        };
+                        self.values.decode_wanted(stored, out, needed, filters)?;
+                    }
+                    Needed::Chosen(choice) => {
+                        self.values.decode_chosen(stored, out, choice, filters)?;
+                    }
+                }
                 CellData::Fixed(values)
             }
             (None, None, _) => return Err(Error::internal("a cell's size is not known")),

@@ -14,6 +14,6 @@ mod numbers;
 mod tests;
 
 pub use bitsort::{Bitsort, CellOrder, Twins};
-pub use column::{ColumnDecoder, TileBytes, Wanted};
+pub use column::{ColumnDecoder, Needed, TileBytes};
 pub use fill::fill_array;
 pub use numbers::{cell_numbers_pipeline, decode_u64};

@@ -9,7 +9,7 @@ use super::clip::{Clip, Copy, Piece};
 use super::{ClipRequests, coordinates, dense_plan, fragment};
 use crate::array::box_runs::BoxRuns;
 use crate::error::{Error, Result};
-use crate::read::decode::Wanted;
+use crate::read::decode::Needed;
 use crate::read::fetch::Fetched;
 use crate::read::fields::{ColumnRequest, TileOf, fill_column};
 use crate::read::rows::Columns;
@@ -82,7 +82,7 @@ fn copied(
     copy: &Copy,
     request: &ColumnRequest,
     fetched: &Fetched,
-    wanted: Wanted<'_>,
+    wanted: &dyn Fn(Range<usize>) -> bool,
     scratch: &mut Scratch,
 ) -> Result<ArrayRef> {
     let table = &context.plan.spec.table;
@@ -96,7 +96,8 @@ fn copied(
         return scan.decode(request, fetched, of, scratch);
     }
     // What cannot even be unfiltered is damage, and the number of its cells may be a lie.
-    let mut unfilter = || scan.decode_wanted_cells(request, fetched, of, wanted, scratch);
+    let needed = || Needed::Where(wanted);
+    let mut unfilter = || scan.decode_cells(request, fetched, of, needed(), scratch);
     let refused = match scan.to_array(request.column, unfilter()?, of) {
         Ok(array) => return Ok(array),
         Err(e) => e,

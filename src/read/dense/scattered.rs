@@ -11,6 +11,7 @@ use super::{dense_plan, fragment};
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
 use crate::read::coordinates::DimCells;
+use crate::read::decode::Needed;
 use crate::read::fetch::{FetchList, Fetched};
 use crate::read::fields::{ColumnRequest, TileOf};
 use crate::read::memory::MemoryBudget;
@@ -81,7 +82,7 @@ fn coordinates(
     dimensions
         .zip(requests)
         .map(|(dimension, request)| {
-            let cells = scan.decode_cells(request, fetched, of, scratch)?;
+            let cells = scan.decode_cells(request, fetched, of, Needed::All, scratch)?;
             let keys = DimCells::new(dimension.datatype, &cells).map(|dim| dim.keys());
             keys.map_err(|e| {
                 e.with("dimension", &dimension.name)

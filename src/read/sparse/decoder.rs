@@ -8,6 +8,8 @@ use arrow::array::{Array, ArrayRef};
 use super::fragment;
 use crate::array::types::Cells;
 use crate::error::{Error, Result};
+use crate::filter::ChunkChoice;
+use crate::read::decode::Needed;
 use crate::read::fetch::{Fetched, TileTicket};
 use crate::read::fields::{ColumnRequest, FragmentScan, TileOf};
 use crate::read::marks;
@@ -56,16 +58,35 @@ impl<'a> TileDecoder<'a> {
         let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(marks::any);
         let whole = kept.is_empty() || self.shared.is_some();
         let decode = || {
-            let cells = match whole {
-                true => scan.decode_cells(request, fetched, of, scratch)?,
-                false => scan.decode_wanted_cells(request, fetched, of, &any_kept, scratch)?,
+            let needed = match whole {
+                true => Needed::All,
+                false => Needed::Where(&any_kept),
             };
+            let cells = scan.decode_cells(request, fetched, of, needed, scratch)?;
             Ok(Value::Cells(Arc::new(cells)))
         };
         match self.get(Field::Stored(request.column), bytes, decode)? {
             Value::Cells(cells) => Ok(cells),
             _ => Err(Error::internal("stored cells became something else")),
         }
+    }
+
+    /// Whether the stored cells of a field can be searched: no other unit needs them.
+    pub fn can_be_searched(&self, request: &ColumnRequest) -> bool {
+        self.shared.is_none() && self.scan.can_be_searched(request)
+    }
+
+    /// The stored cells of a field that can be searched; those of chunks that were not chosen are zeros.
+    pub fn search(
+        &mut self,
+        request: &ColumnRequest,
+        choice: &mut dyn ChunkChoice,
+        scratch: &mut Scratch,
+    ) -> Result<Arc<Cells>> {
+        let (scan, fetched, of) = (self.scan, self.fetched, self.of);
+        let cells = scan.decode_cells(request, fetched, of, Needed::Chosen(choice), scratch)?;
+        self.count_decoded();
+        Ok(Arc::new(cells))
     }
 
     /// What [`Self::cells`] gave, as Arrow.
@@ -141,12 +162,18 @@ impl<'a> TileDecoder<'a> {
             }
             None => decode()?,
         };
-        if decoded && !self.counted {
+        if decoded {
+            self.count_decoded();
+        }
+        Ok(value)
+    }
+
+    fn count_decoded(&mut self) {
+        if !self.counted {
             self.counted = true;
             self.context.metrics.tiles_decoded.add(1);
             self.context.metrics.cells_decoded.add(self.of.cells);
         }
-        Ok(value)
     }
 
     fn count_bytes(&self, array: &ArrayRef) {

@@ -11,6 +11,7 @@
 mod copies;
 mod decoder;
 mod request;
+mod search;
 mod tile;
 
 use std::collections::VecDeque;

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use super::TileState;
 use super::decoder::TileDecoder;
 use super::request::FirstRound;
+use super::search::{self, Search, search_by};
+use crate::array::cell_order::GlobalOrder;
 use crate::array::fragment::TileIdx;
+use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
-use crate::array::types::Cells;
+use crate::array::types::{Cells, ColumnType};
 use crate::array::window::Visibility;
 use crate::error::{Error, Result};
+use crate::format::schema::Layout;
 use crate::read::coordinates::DimCells;
 use crate::read::deletes::CellTimes;
 use crate::read::fields::{ColumnRequest, FragmentScan};
@@ -100,8 +104,12 @@ impl<'a> TileWork<'a> {
             }
         }
         let subarray = unit.clip.as_ref().unwrap_or(&self.decoder.context.subarray);
-        let coordinates = self.request.coordinates.iter();
-        for d in coordinates.map(|r| r.column).collect::<Vec<_>>() {
+        let coordinates = self.request.coordinates.iter().map(|r| r.column);
+        let coordinates = coordinates.collect::<Vec<_>>();
+        if !self.request.tile.covered {
+            self.search(subarray, scratch)?;
+        }
+        for d in coordinates {
             if self.is_empty() {
                 break;
             }
@@ -118,6 +126,44 @@ impl<'a> TileWork<'a> {
                 self.mask = mask;
             }
         }
+        Ok(())
+    }
+
+    /// Decodes a dimension as far as its order leaves open where the cells in the subarray are, and clears the marks of
+    /// those that are elsewhere.
+    fn search(&mut self, subarray: &Subarray, scratch: &mut Scratch) -> Result<()> {
+        let (of, plan) = (self.decoder.of, &self.decoder.context.plan);
+        let schema = &of.table.snapshot.schema;
+        if of.cells < search::FEWEST_CELLS || schema.cell_order == Layout::Hilbert {
+            return Ok(());
+        }
+        let order = GlobalOrder::new(schema)?;
+        let tile = self.request.tile;
+        let requests = &self.request.coordinates;
+        let request = |d: usize| requests.iter().position(|request| request.column == d);
+        let searched = |d: usize| {
+            let request = request(d).and_then(|place| requests.get(place));
+            let decoder = &self.decoder;
+            !subarray.dim(d).is_all() && request.is_some_and(|r| decoder.can_be_searched(r))
+        };
+        let Some(mbrs) = plan.mbrs.get(tile.fragment) else {
+            return Ok(());
+        };
+        let ends = |d: usize| mbrs.range(tile.tile.get(), d);
+        let by = search_by(&schema.dimensions, &order, ends, searched);
+        let found = by.and_then(|by| Some((request(by.dimension)?, by)));
+        let Some((place, by)) = found else {
+            return Ok(());
+        };
+        let d = by.dimension;
+        let request = self.request.coordinates.remove(place);
+        let datatype = of.table.types.get(d).map(ColumnType::datatype);
+        let datatype = datatype.ok_or_else(|| Error::internal("a dimension has no type"))?;
+        let mut search = Search::new(&by, datatype, &order, subarray.dim(d));
+        let cells = self.decoder.search(&request, &mut search, scratch)?;
+        self.mask.resize(of.cells, true);
+        search.mark(&mut self.mask);
+        self.stored.push((d, cells));
         Ok(())
     }
 
