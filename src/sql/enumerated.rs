@@ -166,6 +166,11 @@ fn all_differ(values: &ArrayRef) -> bool {
     neighbours.all(|(a, b)| compare(a, b).is_ne())
 }
 
+/// Whether an expression gives codes of an enumeration.
+pub(super) fn is_code(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<Codes>()
+}
+
 /// The codes that the values of a column have in an enumeration.
 #[derive(Debug)]
 struct Codes {

@@ -3,7 +3,7 @@
 //! Each looks at a plan from the top down and rewrites a node where an array can do better than a plain table:
 //! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
 //! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its
-//! order (`ordered`), groups of rows that come in [runs](super::groups).
+//! order (`ordered`), [`groups`] that need no hash table.
 
 use std::sync::Arc;
 
@@ -67,10 +67,10 @@ const RULES: [ArrayRule; 6] = [
         rewrite: ordered::in_sequence,
     },
     ArrayRule {
-        name: "tiledb_groups_by_runs",
+        name: "tiledb_groups",
         // Filters have found their way through the aggregate by then.
         place: Place::Before("SanityCheckPlan"),
-        rewrite: groups::by_runs,
+        rewrite: groups::without_hashing,
     },
 ];
 

@@ -1,10 +1,12 @@
-//! GROUP BY of dimensions whose coordinates come in runs.
+//! GROUP BY without a hash table for every row: of dimensions whose coordinates come in runs, and of enumerations.
 //!
 //! Rows of an array come sorted: in `SELECT lat, avg(t) FROM weather GROUP BY lat`, a dense array's rows agree in `lat` for
 //! as long as a tile is wide. A hash table would be asked for the group of every row; the [node](TileDbGroupsExec) that the
-//! [rule](super::rules) puts in its place asks once per run. It stands for the first half of an aggregate: what it gives
-//! are DataFusion's partial states, made by DataFusion's accumulators, and its other half merges them.
+//! [rule](super::rules) puts in its place asks once per run. And the codes of an enumeration are small numbers, which have
+//! places in a table. The node stands for the first half of an aggregate: what it gives are DataFusion's partial states,
+//! made by DataFusion's accumulators, and its other half merges them.
 
+mod codes;
 mod exec;
 mod states;
 mod table;
@@ -26,23 +28,29 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 pub use self::exec::TileDbGroupsExec;
+use super::enumerated::is_code;
 use super::source::TileDbSource;
 
 /// Runs shorter than this are not worth looking for.
 const ROWS_PER_RUN: u64 = 4;
 
-/// The same aggregate with its rows taken in runs; `None` if they come in none.
-pub(super) fn by_runs(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+/// The same aggregate with the groups of its rows found otherwise; `None` if there is nothing better than a hash table.
+pub(super) fn without_hashing(
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) if can_take_runs(aggregate) && come_in_runs(aggregate) => {
-            taken_by_runs(aggregate)
+        Some(aggregate) if only_needs_states(aggregate) => {
+            match is_by_code(aggregate) || come_in_runs(aggregate) {
+                true => over_states(aggregate),
+                false => Ok(None),
+            }
         }
         _ => Ok(None),
     }
 }
 
 /// The same aggregate, if it is one of rows.
-fn taken_by_runs(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn over_states(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let last = match aggregate.mode() {
         AggregateMode::Partial => None,
         AggregateMode::Single => Some(AggregateMode::Final),
@@ -67,17 +75,17 @@ fn taken_by_runs(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPl
         aggregate.filter_expr().to_vec(),
         Arc::clone(aggregate.input()),
     )?;
-    let by_runs = Arc::new(TileDbGroupsExec::new(Arc::new(partial))) as Arc<dyn ExecutionPlan>;
+    let states = Arc::new(TileDbGroupsExec::new(Arc::new(partial))) as Arc<dyn ExecutionPlan>;
     let Some(last) = last else {
-        return Ok(Some(by_runs));
+        return Ok(Some(states));
     };
     let no_filters = vec![None; aggregate.aggr_expr().len()];
-    let merged = aggregated(last, groups.as_final(), no_filters, by_runs)?;
+    let merged = aggregated(last, groups.as_final(), no_filters, states)?;
     Ok(Some(Arc::new(merged)))
 }
 
 /// Whether nothing is asked but the state of each group, in any order.
-fn can_take_runs(aggregate: &AggregateExec) -> bool {
+fn only_needs_states(aggregate: &AggregateExec) -> bool {
     let groups = aggregate.group_expr();
     let plain = groups.is_single() && !groups.expr().is_empty();
     let unordered = *aggregate.input_order_mode() == InputOrderMode::Linear;
@@ -87,6 +95,17 @@ fn can_take_runs(aggregate: &AggregateExec) -> bool {
         .all(|function| function.groups_accumulator_supported() && function.order_bys().is_empty());
     let steady = !groups.expr().iter().any(|(expr, _)| is_volatile(expr));
     plain && unordered && functions && steady && aggregate.limit_options().is_none()
+}
+
+/// Whether the only key is the code of an enumeration, out of not too many.
+fn is_by_code(aggregate: &AggregateExec) -> bool {
+    match aggregate.group_expr().expr() {
+        [(key, _)] => {
+            let code = is_code(key).then(|| key.data_type(&aggregate.input().schema()));
+            code.is_some_and(|code| code.is_ok_and(|code| codes::is_small(&code)))
+        }
+        _ => false,
+    }
 }
 
 fn come_in_runs(aggregate: &AggregateExec) -> bool {

@@ -16,6 +16,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
+use super::codes::{CodeTable, is_small};
 use super::states::RunState;
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -32,6 +33,8 @@ pub(super) struct GroupTable {
     /// The schema of states.
     schema: SchemaRef,
     values: Box<dyn GroupValues>,
+    /// Where the only key is a code.
+    codes: Option<CodeTable>,
     /// The group of each run, and of each row.
     of_runs: Vec<usize>,
     of_rows: Vec<usize>,
@@ -78,6 +81,7 @@ impl GroupTable {
         Ok(Self {
             values: new_group_values(Arc::clone(&keys.schema), &GroupOrdering::None)?,
             functions: functions.collect::<Result<_>>()?,
+            codes: keys.is_code().then(CodeTable::default),
             keys,
             schema,
             of_runs: Vec::new(),
@@ -94,27 +98,24 @@ impl GroupTable {
     pub(super) fn size(&self) -> usize {
         let functions = self.functions.iter().map(|f| f.accumulator.size());
         let scratch = self.of_rows.capacity() + self.of_runs.capacity();
-        self.values.size() + functions.sum::<usize>() + scratch * size_of::<usize>()
+        let codes = self.codes.as_ref().map_or(0, CodeTable::size);
+        self.values.size() + functions.sum::<usize>() + codes + scratch * size_of::<usize>()
     }
 
     /// Adds the rows of a batch to their groups, and says in how many runs they came.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<usize> {
-        let rows = batch.num_rows();
-        let keys = batch.project(&self.keys.columns)?;
-        let runs: Runs = match keys.columns() {
-            [] => vec![0..rows],
-            columns => partition(columns)?.ranges(),
+        let runs = match &mut self.codes {
+            Some(codes) => {
+                let keys = self.keys.evaluate(&batch.project(&self.keys.columns)?)?;
+                let [key] = keys.as_slice() else {
+                    return internal_err!("a code is not the only key");
+                };
+                codes.intern(key, self.values.as_mut(), &mut self.of_rows)?;
+                Runs::new()
+            }
+            None => self.find_runs(batch)?,
         };
-        let per_run = rows / runs.len().max(1);
-        if per_run < ROWS_PER_RUN {
-            let keys = self.keys.evaluate(&keys)?;
-            self.values.intern(&keys, &mut self.of_rows)?;
-        } else {
-            let firsts = take_record_batch(&keys, &starts(&runs)?)?;
-            let keys = self.keys.evaluate(&firsts)?;
-            self.values.intern(&keys, &mut self.of_runs)?;
-            self.of_rows.clear();
-        }
+        let per_run = batch.num_rows().checked_div(runs.len()).unwrap_or(1);
         let groups = self.values.len();
         for function in &mut self.functions {
             if let Some(state) = function.run_state.filter(|_| per_run >= LONG_RUN) {
@@ -128,13 +129,39 @@ impl GroupTable {
             }
             function.add_rows(batch, &self.of_rows, groups)?;
         }
-        Ok(runs.len())
+        Ok(match runs.len() {
+            0 => batch.num_rows(),
+            runs => runs,
+        })
+    }
+
+    /// Finds the runs of a batch, and the group of each; of each row if runs are short.
+    fn find_runs(&mut self, batch: &RecordBatch) -> Result<Runs> {
+        let rows = batch.num_rows();
+        let keys = batch.project(&self.keys.columns)?;
+        let runs: Runs = match keys.columns() {
+            [] => std::iter::once(0..rows).collect(),
+            columns => partition(columns)?.ranges(),
+        };
+        self.of_rows.clear();
+        if rows / runs.len().max(1) < ROWS_PER_RUN {
+            let keys = self.keys.evaluate(&keys)?;
+            self.values.intern(&keys, &mut self.of_rows)?;
+        } else {
+            let firsts = take_record_batch(&keys, &starts(&runs)?)?;
+            let keys = self.keys.evaluate(&firsts)?;
+            self.values.intern(&keys, &mut self.of_runs)?;
+        }
+        Ok(runs)
     }
 
     /// The states of all groups, which are forgotten.
     pub(super) fn take_states(&mut self) -> Result<RecordBatch> {
         let mut columns = self.values.emit(EmitTo::All)?;
         self.values = new_group_values(Arc::clone(&self.keys.schema), &GroupOrdering::None)?;
+        if let Some(codes) = &mut self.codes {
+            codes.clear();
+        }
         for function in &mut self.functions {
             columns.extend(function.accumulator.state(EmitTo::All)?);
             function.accumulator = function.function.create_groups_accumulator()?;
@@ -163,6 +190,11 @@ impl Keys {
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             columns,
         })
+    }
+
+    /// Whether there is one, with places in a [`CodeTable`].
+    fn is_code(&self) -> bool {
+        matches!(self.schema.fields().as_ref(), [key] if is_small(key.data_type()))
     }
 
     fn evaluate(&self, columns: &RecordBatch) -> Result<Vec<ArrayRef>> {

@@ -56,7 +56,9 @@ async fn answer(ctx: &SessionContext, sql: &str, by_runs: bool) -> Result<String
     let plan = plan
         .transform_down(|plan| {
             let taken_by_runs = match plan.downcast_ref::<AggregateExec>() {
-                Some(aggregate) if by_runs && can_take_runs(aggregate) => taken_by_runs(aggregate)?,
+                Some(aggregate) if by_runs && only_needs_states(aggregate) => {
+                    over_states(aggregate)?
+                }
                 _ => None,
             };
             Ok(match taken_by_runs {
@@ -77,11 +79,14 @@ async fn answer(ctx: &SessionContext, sql: &str, by_runs: bool) -> Result<String
     Ok(lines)
 }
 
-const QUERIES: [&str; 7] = [
+const QUERIES: [&str; 9] = [
     "SELECT k, count(*), count(i), sum(i), avg(i), min(i), max(i) FROM t GROUP BY k",
     "SELECT s, k, count(*), sum(f), avg(f), max(f) FROM t GROUP BY k, s",
     "SELECT k / 4 AS q, sum(i), count(DISTINCT i), avg(f) FILTER (WHERE i > 0) FROM t GROUP BY 1",
     "SELECT DISTINCT s FROM t",
+    // Small numbers, with and without signs and NULL.
+    "SELECT nullif(k, 3) AS n, count(*), sum(i), avg(f) FROM t GROUP BY 1",
+    "SELECT CAST(CAST(nullif(k, 0) AS INT) - 5 AS SMALLINT) AS n, count(f), max(f) FROM t GROUP BY 1",
     "SELECT s, stddev(f), bool_or(i > 3), sum(i) FILTER (WHERE i IS NULL) FROM t GROUP BY s",
     "SELECT k, sum(2), count(NULL), count(1) FROM t GROUP BY k",
     "SELECT k + length(coalesce(s, 'x')) AS n, count(s) FROM t GROUP BY n",
