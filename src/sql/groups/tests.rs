@@ -87,7 +87,7 @@ const QUERIES: [&str; 9] = [
     // Small numbers, with and without signs and NULL.
     "SELECT nullif(k, 3) AS n, count(*), sum(i), avg(f) FROM t GROUP BY 1",
     "SELECT CAST(CAST(nullif(k, 0) AS INT) - 5 AS SMALLINT) AS n, count(f), max(f) FROM t GROUP BY 1",
-    "SELECT s, stddev(f), bool_or(i > 3), sum(i) FILTER (WHERE i IS NULL) FROM t GROUP BY s",
+    "SELECT s, round(stddev(f), 6), bool_or(i > 3), sum(i) FILTER (WHERE i IS NULL) FROM t GROUP BY s",
     "SELECT k, sum(2), count(NULL), count(1) FROM t GROUP BY k",
     "SELECT k + length(coalesce(s, 'x')) AS n, count(s) FROM t GROUP BY n",
 ];
