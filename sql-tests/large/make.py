@@ -1,0 +1,36 @@
+"""Arrays with large tiles, whose contents follow from a formula: for tests that need several chunks in a tile.
+
+    python make.py        # writes the arrays beside this file; tiledb==0.36.1 (libtiledb 2.30) and numpy
+
+matrix   sparse (x, y), 512 x 300 cells, v = 1000 x + y; space tiles of 128 x 20, tiles of 14 of them: from one row of
+         space tiles on into the next
+line     sparse (id), ids 0, 3, .. 299,997, v = id / 3; six chunks in a tile
+"""
+import os
+import shutil
+
+import numpy as np
+import tiledb
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILTERS = tiledb.FilterList([tiledb.DoubleDeltaFilter(), tiledb.ZstdFilter(level=9)])
+
+
+def dim(name, high, extent):
+    return tiledb.Dim(name, domain=(0, high), tile=extent, dtype="int64", filters=FILTERS)
+
+
+def write(name, dims, capacity, coords, values):
+    path = os.path.join(HERE, name)
+    shutil.rmtree(path, ignore_errors=True)
+    attr = tiledb.Attr("v", dtype="int64", filters=FILTERS)
+    tiledb.Array.create(path, tiledb.ArraySchema(
+        domain=tiledb.Domain(*dims), attrs=[attr], sparse=True, capacity=capacity))
+    with tiledb.open(path, "w", timestamp=1000) as array:
+        array[coords] = values
+
+
+x, y = (c.ravel() for c in np.meshgrid(np.arange(512), np.arange(300), indexing="ij"))
+write("matrix", [dim("x", 511, 128), dim("y", 299, 20)], 14 * 128 * 20, (x, y), 1000 * x + y)
+ids = 3 * np.arange(100_000)
+write("line", [dim("id", 299_999, 1_000)], 50_000, (ids,), ids // 3)
