@@ -59,31 +59,38 @@ impl ElementsInPlace {
     const NAME: &'static str = "tiledb_elements_in_place";
 
     /// The same element of a list of fixed length, if this is one.
-    fn in_place(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
-            return Ok(Transformed::no(expr));
+    fn in_place(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+        let Some((list, index)) = cast_and_index(&expr) else {
+            return Transformed::no(expr);
         };
-        let (name, alias) = ARRAY_ELEMENT;
-        let same = func.name() == name && func.aliases().iter().any(|a| a == alias);
-        let ([list, number], true) = (args.as_slice(), same) else {
-            return Ok(Transformed::no(expr));
-        };
-        let Expr::Cast(Cast { expr: list, field }) = list else {
-            return Ok(Transformed::no(expr));
-        };
-        let fixed = match (list.get_type(schema)?, field.data_type()) {
-            (DataType::FixedSizeList(of, _), DataType::List(to)) => {
+        let fixed = match (list.expr.get_type(schema), list.field.data_type()) {
+            (Ok(DataType::FixedSizeList(of, _)), DataType::List(to)) => {
                 of.data_type() == to.data_type()
             }
             _ => false,
         };
-        let constant = matches!(number, Expr::Literal(ScalarValue::Int64(Some(_)), _));
-        if !fixed || !constant {
-            return Ok(Transformed::no(expr));
+        if !fixed {
+            return Transformed::no(expr);
         }
-        let args = vec![list.as_ref().clone(), number.clone()];
+        let args = vec![list.expr.as_ref().clone(), index.clone()];
         let function = ScalarFunction::new_udf(Arc::clone(&self.function), args);
-        Ok(Transformed::yes(Expr::ScalarFunction(function)))
+        Transformed::yes(Expr::ScalarFunction(function))
+    }
+}
+
+/// The arguments of DataFusion's function over a cast list and a constant number.
+fn cast_and_index(expr: &Expr) -> Option<(&Cast, &Expr)> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
+        return None;
+    };
+    let (name, alias) = ARRAY_ELEMENT;
+    let same = func.name() == name && func.aliases().iter().any(|a| a == alias);
+    match args.as_slice() {
+        [
+            Expr::Cast(list),
+            index @ Expr::Literal(ScalarValue::Int64(Some(_)), _),
+        ] if same => Some((list, index)),
+        _ => None,
     }
 }
 
@@ -95,16 +102,18 @@ impl AnalyzerRule for ElementsInPlace {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let in_plan = |plan: LogicalPlan| {
             let names = NamePreserver::new(&plan);
-            let mut schema = DFSchema::empty();
-            for input in plan.inputs() {
-                schema.merge(input.schema());
-            }
-            if let LogicalPlan::TableScan(_) = &plan {
-                schema.merge(plan.schema());
-            }
+            let inputs = plan.inputs().into_iter();
+            let inputs = inputs.map(|input| Arc::clone(input.schema()));
+            let inputs = inputs.collect::<Vec<_>>();
             plan.map_expressions(|expr| {
+                // Of most plans, nothing is looked at any closer.
+                if !expr.exists(|e| Ok(cast_and_index(e).is_some()))? {
+                    return Ok(Transformed::no(expr));
+                }
+                let mut schema = DFSchema::empty();
+                inputs.iter().for_each(|input| schema.merge(input));
                 let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| self.in_place(expr, &schema))?;
+                let changed = expr.transform_up(|expr| Ok(self.in_place(expr, &schema)))?;
                 Ok(changed.update_data(|expr| name.restore(expr)))
             })
         };
