@@ -138,3 +138,58 @@ impl CodeTable {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int8Array, Int16Array, UInt16Array};
+    use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::logical_expr::EmitTo;
+    use datafusion::physical_plan::aggregates::group_values::new_group_values;
+    use datafusion::physical_plan::aggregates::order::GroupOrdering;
+
+    use super::*;
+
+    /// The groups of batches of codes, and the codes of these groups.
+    fn grouped(batches: &[ArrayRef]) -> (Vec<Vec<usize>>, ArrayRef) {
+        let field = Field::new("code", batches[0].data_type().clone(), true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let mut values = new_group_values(schema, &GroupOrdering::None).unwrap();
+        let mut table = CodeTable::default();
+        let groups = batches.iter().map(|codes| {
+            // What was there before is forgotten.
+            let mut groups = vec![99];
+            let interned = table.intern(codes, values.as_mut(), &mut groups);
+            interned.map(|()| groups).unwrap()
+        });
+        let groups = groups.collect();
+        let values = values.emit(EmitTo::All).unwrap();
+        (groups, values.into_iter().next().unwrap())
+    }
+
+    #[test]
+    fn codes_are_numbered_as_they_come() {
+        let batches: [ArrayRef; 4] = [
+            Arc::new(Int8Array::from(vec![Some(-128), Some(127), Some(-128)])),
+            Arc::new(Int8Array::from(vec![None, Some(-1), Some(127), None])),
+            Arc::new(Int8Array::from(Vec::<i8>::new())),
+            Arc::new(Int8Array::from(vec![Some(9), None, Some(0), Some(-1)]).slice(1, 3)),
+        ];
+        let (groups, codes) = grouped(&batches);
+        assert_eq!(
+            groups,
+            [vec![0, 1, 0], vec![2, 3, 1, 2], vec![], vec![2, 4, 3]]
+        );
+        let expected = Int8Array::from(vec![Some(-128), Some(127), None, Some(-1), Some(0)]);
+        assert_eq!(codes.as_primitive(), &expected);
+    }
+
+    #[test]
+    fn wide_codes_have_places_to_their_limits() {
+        let codes = vec![u16::MAX, 0, u16::MAX, 1 << 15];
+        let (groups, _) = grouped(&[Arc::new(UInt16Array::from(codes))]);
+        assert_eq!(groups, [[0, 1, 0, 2]]);
+        let codes = vec![i16::MIN, i16::MAX, -1, i16::MIN];
+        let (groups, _) = grouped(&[Arc::new(Int16Array::from(codes))]);
+        assert_eq!(groups, [[0, 1, 2, 0]]);
+    }
+}

@@ -16,7 +16,8 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-use super::codes::{CodeTable, is_small};
+use super::codes::CodeTable;
+use super::is_by_code;
 use super::states::RunState;
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -81,7 +82,7 @@ impl GroupTable {
         Ok(Self {
             values: new_group_values(Arc::clone(&keys.schema), &GroupOrdering::None)?,
             functions: functions.collect::<Result<_>>()?,
-            codes: keys.is_code().then(CodeTable::default),
+            codes: is_by_code(partial).then(CodeTable::default),
             keys,
             schema,
             of_runs: Vec::new(),
@@ -190,11 +191,6 @@ impl Keys {
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             columns,
         })
-    }
-
-    /// Whether there is one, with places in a [`CodeTable`].
-    fn is_code(&self) -> bool {
-        matches!(self.schema.fields().as_ref(), [key] if is_small(key.data_type()))
     }
 
     fn evaluate(&self, columns: &RecordBatch) -> Result<Vec<ArrayRef>> {

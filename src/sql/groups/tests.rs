@@ -84,7 +84,6 @@ const QUERIES: [&str; 9] = [
     "SELECT s, k, count(*), sum(f), avg(f), max(f) FROM t GROUP BY k, s",
     "SELECT k / 4 AS q, sum(i), count(DISTINCT i), avg(f) FILTER (WHERE i > 0) FROM t GROUP BY 1",
     "SELECT DISTINCT s FROM t",
-    // Small numbers, with and without signs and NULL.
     "SELECT nullif(k, 3) AS n, count(*), sum(i), avg(f) FROM t GROUP BY 1",
     "SELECT CAST(CAST(nullif(k, 0) AS INT) - 5 AS SMALLINT) AS n, count(f), max(f) FROM t GROUP BY 1",
     "SELECT s, round(stddev(f), 6), bool_or(i > 3), sum(i) FILTER (WHERE i IS NULL) FROM t GROUP BY s",
