@@ -2,7 +2,7 @@
 
 use super::encoders::encode;
 use super::*;
-use crate::filter::{generic_tile, is_empty_tile};
+use crate::filter::{ChunkChoice, generic_tile, is_empty_tile};
 
 /// One chunk as libtiledb wrote it, and the bytes it was made of.
 pub(super) struct Vector {
@@ -461,4 +461,57 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
             .decode_wanted(&tile, &mut out[..40], |_| false, scratch)
             .is_err()
     );
+
+    // Chosen one after the other, whatever their order.
+    let mut decode = |numbers: &[usize], tile: &[u8], out: &mut [u8]| {
+        let mut choice = Numbers::new(numbers);
+        let decoded = pipeline.decode_chosen(tile, out, &mut choice, scratch);
+        decoded.map(|()| choice.seen)
+    };
+    out.fill(0xAA);
+    let seen = decode(&[2, 1], &tile, &mut out).unwrap();
+    let bytes = |values: [u32; 4]| values.map(u32::to_le_bytes).concat();
+    assert_eq!(seen, [bytes([9, 10, 11, 12]), bytes([5, 6, 7, 8])]);
+    assert_eq!(out[..16], [0; 16]);
+    assert_eq!(
+        out[16..],
+        [bytes([5, 6, 7, 8]), bytes([9, 10, 11, 12])].concat()
+    );
+    assert!(decode(&[], &tile, &mut out).unwrap().is_empty());
+    assert_eq!(out, [0; 48]);
+    for wrong in [[0].as_slice(), &[1, 1], &[3], &[usize::MAX]] {
+        assert!(decode(wrong, &tile, &mut out).is_err(), "{wrong:?}");
+    }
+    assert!(decode(&[1], &tile, &mut out[..40]).is_err());
+    for len in 0..tile.len() {
+        assert!(decode(&[1], &tile[..len], &mut out).is_err(), "{len}");
+    }
+}
+
+/// Chooses chunks by their numbers, and keeps what they hold.
+struct Numbers {
+    left: Vec<usize>,
+    seen: Vec<Vec<u8>>,
+}
+
+impl Numbers {
+    fn new(numbers: &[usize]) -> Self {
+        let left = numbers.iter().rev().copied().collect();
+        let seen = Vec::new();
+        Self { left, seen }
+    }
+}
+
+impl ChunkChoice for Numbers {
+    fn begin(&mut self, chunks: &[std::ops::Range<usize>]) {
+        assert_eq!(chunks, [0..16, 16..32, 32..48]);
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        self.left.pop()
+    }
+
+    fn decoded(&mut self, _chunk: usize, bytes: &[u8]) {
+        self.seen.push(bytes.to_vec());
+    }
 }
