@@ -1,4 +1,4 @@
-//! The plan node that groups rows by runs.
+//! The plan node that groups rows by runs, or by numbers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,23 +18,28 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::numbers::Span;
 use super::table::GroupTable;
 
 /// With so many groups, their states go on to be merged: more would not stay in the caches.
 const MOST_GROUPS: usize = 1 << 16;
 
-/// A partial aggregate of rows that come in runs.
+/// A partial aggregate of rows that come in runs, or whose keys are numbers close together.
 #[derive(Debug, Clone)]
 pub struct TileDbGroupsExec {
     /// The same as a plain one, over the same input: what is grouped, and what the states look like.
     partial: Arc<AggregateExec>,
+    /// Where the keys are numbers: between which.
+    spans: Vec<Span>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TileDbGroupsExec {
-    pub(super) fn new(partial: Arc<AggregateExec>) -> Self {
+    /// The same as `partial`; `spans` says between which numbers the keys lie, or is empty.
+    pub(super) fn new(partial: Arc<AggregateExec>, spans: Vec<Span>) -> Self {
         Self {
             partial,
+            spans,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -91,7 +96,7 @@ impl ExecutionPlan for TileDbGroupsExec {
         let partial = Arc::clone(&self.partial);
         let partial = partial.replace_children(children, options)?;
         match Arc::downcast::<AggregateExec>(partial) {
-            Ok(partial) => Ok(Arc::new(Self::new(partial))),
+            Ok(partial) => Ok(Arc::new(Self::new(partial, self.spans.clone()))),
             Err(_) => internal_err!("a partial aggregate became something else"),
         }
     }
@@ -116,7 +121,7 @@ impl ExecutionPlan for TileDbGroupsExec {
                 .partial
                 .input()
                 .execute(partition, Arc::clone(&context))?,
-            table: GroupTable::new(&self.partial, Arc::clone(&schema))?,
+            table: GroupTable::new(&self.partial, &self.spans, Arc::clone(&schema))?,
             reservation: consumer.register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
             runs: MetricBuilder::new(&self.metrics).counter("runs", partition),
@@ -165,7 +170,8 @@ impl Grouping {
             self.runs.add(self.table.add(&batch)?);
             let fits = self.reservation.try_resize(self.table.size()).is_ok();
             timer.done();
-            if !fits || self.table.len() >= MOST_GROUPS {
+            let many = self.table.len() >= MOST_GROUPS && !self.table.is_by_number();
+            if !fits || many {
                 return self.take_states().map(Some);
             }
         }

@@ -1,13 +1,14 @@
-//! GROUP BY without a hash table for every row: of dimensions whose coordinates come in runs, and of enumerations.
+//! GROUP BY without a hash table for every row: of dimensions whose coordinates come in runs, of enumerations, and of
+//! numbers that lie close together.
 //!
 //! Rows of an array come sorted: in `SELECT lat, avg(t) FROM weather GROUP BY lat`, a dense array's rows agree in `lat` for
 //! as long as a tile is wide. A hash table would be asked for the group of every row; the [node](TileDbGroupsExec) that the
-//! [rule](super::rules) puts in its place asks once per run. And the codes of an enumeration are small numbers, which have
-//! places in a table. The node stands for the first half of an aggregate: what it gives are DataFusion's partial states,
+//! [rule](super::rules) puts in its place asks once per run. And coordinates, where it is known between which they lie,
+//! and the codes of an enumeration have places in a table. The node stands for the first half of an aggregate: what it gives are DataFusion's partial states,
 //! made by DataFusion's accumulators, and its other half merges them.
 
-mod codes;
 mod exec;
+mod numbers;
 mod states;
 mod table;
 #[cfg(test)]
@@ -25,14 +26,19 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
 
 pub use self::exec::TileDbGroupsExec;
+use self::numbers::Span;
 use super::enumerated::is_code;
 use super::source::TileDbSource;
 
 /// Runs shorter than this are not worth looking for.
 const ROWS_PER_RUN: u64 = 4;
+/// A table of numbers has as many places as there are rows, divided by this.
+const ROWS_PER_PLACE: usize = 4;
 
 /// The same aggregate with the groups of its rows found otherwise; `None` if there is nothing better than a hash table.
 pub(super) fn without_hashing(
@@ -40,17 +46,23 @@ pub(super) fn without_hashing(
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match plan.downcast_ref::<AggregateExec>() {
         Some(aggregate) if only_needs_states(aggregate) => {
-            match is_by_code(aggregate) || come_in_runs(aggregate) {
-                true => over_states(aggregate),
-                false => Ok(None),
+            if come_in_runs(aggregate) {
+                return over_states(aggregate, Vec::new());
+            }
+            match spans_of_keys(aggregate)? {
+                Some(spans) => over_states(aggregate, spans),
+                None => Ok(None),
             }
         }
         _ => Ok(None),
     }
 }
 
-/// The same aggregate, if it is one of rows.
-fn over_states(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+/// The same aggregate, if it is one of rows; its keys may be numbers within spans.
+fn over_states(
+    aggregate: &AggregateExec,
+    spans: Vec<Span>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let last = match aggregate.mode() {
         AggregateMode::Partial => None,
         AggregateMode::Single => Some(AggregateMode::Final),
@@ -75,7 +87,8 @@ fn over_states(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan
         aggregate.filter_expr().to_vec(),
         Arc::clone(aggregate.input()),
     )?;
-    let states = Arc::new(TileDbGroupsExec::new(Arc::new(partial))) as Arc<dyn ExecutionPlan>;
+    let states =
+        Arc::new(TileDbGroupsExec::new(Arc::new(partial), spans)) as Arc<dyn ExecutionPlan>;
     let Some(last) = last else {
         return Ok(Some(states));
     };
@@ -97,15 +110,44 @@ fn only_needs_states(aggregate: &AggregateExec) -> bool {
     plain && unordered && functions && steady && aggregate.limit_options().is_none()
 }
 
-/// Whether the only key is the code of an enumeration, out of not too many.
-fn is_by_code(aggregate: &AggregateExec) -> bool {
-    match aggregate.group_expr().expr() {
-        [(key, _)] => {
-            let code = is_code(key).then(|| key.data_type(&aggregate.input().schema()));
-            code.is_some_and(|code| code.is_ok_and(|code| codes::is_small(&code)))
-        }
-        _ => false,
+/// Between which numbers the keys lie, if they are codes of enumerations or come from a scan that knows it, and if there are
+/// enough rows to make a table of those numbers worth the while.
+fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<Span>>> {
+    let input = aggregate.input();
+    let keys = aggregate.group_expr().expr().iter().map(|(key, _)| key);
+    let (codes, others): (Vec<_>, Vec<_>) = keys.clone().partition(|key| is_code(key));
+    let columns = others.iter().map(|key| key.downcast_ref::<Column>());
+    let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let columns = columns.into_iter().map(Column::index);
+    if !others.is_empty() && columns_of_scan(input, columns.collect()).is_none() {
+        return Ok(None);
     }
+    let statistics = match others.is_empty() {
+        true => None,
+        false => {
+            let (context, whole) = (StatisticsContext::new(), StatisticsArgs::new());
+            Some(context.compute(input.as_ref(), &whole)?)
+        }
+    };
+    let span = |key: &Arc<dyn PhysicalExpr>| {
+        if is_code(key) {
+            return Span::of_type(&key.data_type(&input.schema()).ok()?);
+        }
+        let column = key.downcast_ref::<Column>()?.index();
+        let known = statistics.as_ref()?.column_statistics.get(column)?;
+        Span::between(known.min_value.get_value()?, known.max_value.get_value()?)
+    };
+    let spans = keys.map(span).collect::<Option<Vec<_>>>();
+    let sized = spans.and_then(|spans| Some((Span::places(&spans)?, spans)));
+    let Some((places, spans)) = sized else {
+        return Ok(None);
+    };
+    let rows = statistics.and_then(|known| known.num_rows.get_value().copied());
+    let only_a_code = others.is_empty() && codes.len() == 1;
+    let worth = only_a_code || rows.is_some_and(|rows| rows / ROWS_PER_PLACE >= places);
+    Ok(worth.then_some(spans))
 }
 
 fn come_in_runs(aggregate: &AggregateExec) -> bool {
@@ -140,6 +182,12 @@ fn columns_of_scan(
     }
     if let Some(cooperative) = plan.downcast_ref::<CooperativeExec>() {
         return columns_of_scan(cooperative.input(), columns);
+    }
+    // Batches are dealt out as they are.
+    if let Some(dealt) = plan.downcast_ref::<RepartitionExec>()
+        && matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_))
+    {
+        return columns_of_scan(dealt.input(), columns);
     }
     let projection = plan.downcast_ref::<ProjectionExec>()?;
     let mut below = BTreeSet::new();

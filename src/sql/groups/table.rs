@@ -16,8 +16,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-use super::codes::CodeTable;
-use super::is_by_code;
+use super::numbers::{NumberTable, Span};
 use super::states::RunState;
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -34,8 +33,8 @@ pub(super) struct GroupTable {
     /// The schema of states.
     schema: SchemaRef,
     values: Box<dyn GroupValues>,
-    /// Where the only key is a code.
-    codes: Option<CodeTable>,
+    /// Where the keys are numbers within spans.
+    numbers: Option<NumberTable>,
     /// The group of each run, and of each row.
     of_runs: Vec<usize>,
     of_rows: Vec<usize>,
@@ -64,8 +63,8 @@ struct Function {
 }
 
 impl GroupTable {
-    /// No groups yet, of a partial aggregate.
-    pub(super) fn new(partial: &AggregateExec, schema: SchemaRef) -> Result<Self> {
+    /// No groups yet, of a partial aggregate; of numbers within spans, if there are any.
+    pub(super) fn new(partial: &AggregateExec, spans: &[Span], schema: SchemaRef) -> Result<Self> {
         let by = partial.group_expr().input_exprs();
         let input = partial.input().schema();
         let keys = Keys::new(&by, &input, &schema)?;
@@ -82,12 +81,20 @@ impl GroupTable {
         Ok(Self {
             values: new_group_values(Arc::clone(&keys.schema), &GroupOrdering::None)?,
             functions: functions.collect::<Result<_>>()?,
-            codes: is_by_code(partial).then(CodeTable::default),
+            numbers: match spans {
+                [] => None,
+                spans => NumberTable::new(spans),
+            },
             keys,
             schema,
             of_runs: Vec::new(),
             of_rows: Vec::new(),
         })
+    }
+
+    /// Whether groups are found in a table of numbers.
+    pub(super) fn is_by_number(&self) -> bool {
+        self.numbers.is_some()
     }
 
     /// How many groups there are.
@@ -99,19 +106,16 @@ impl GroupTable {
     pub(super) fn size(&self) -> usize {
         let functions = self.functions.iter().map(|f| f.accumulator.size());
         let scratch = self.of_rows.capacity() + self.of_runs.capacity();
-        let codes = self.codes.as_ref().map_or(0, CodeTable::size);
-        self.values.size() + functions.sum::<usize>() + codes + scratch * size_of::<usize>()
+        let numbers = self.numbers.as_ref().map_or(0, NumberTable::size);
+        self.values.size() + functions.sum::<usize>() + numbers + scratch * size_of::<usize>()
     }
 
     /// Adds the rows of a batch to their groups, and says in how many runs they came.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<usize> {
-        let runs = match &mut self.codes {
-            Some(codes) => {
+        let runs = match &mut self.numbers {
+            Some(numbers) => {
                 let keys = self.keys.evaluate(&batch.project(&self.keys.columns)?)?;
-                let [key] = keys.as_slice() else {
-                    return internal_err!("a code is not the only key");
-                };
-                codes.intern(key, self.values.as_mut(), &mut self.of_rows)?;
+                numbers.intern(&keys, self.values.as_mut(), &mut self.of_rows)?;
                 Runs::new()
             }
             None => self.find_runs(batch)?,
@@ -160,8 +164,8 @@ impl GroupTable {
     pub(super) fn take_states(&mut self) -> Result<RecordBatch> {
         let mut columns = self.values.emit(EmitTo::All)?;
         self.values = new_group_values(Arc::clone(&self.keys.schema), &GroupOrdering::None)?;
-        if let Some(codes) = &mut self.codes {
-            codes.clear();
+        if let Some(numbers) = &mut self.numbers {
+            numbers.clear();
         }
         for function in &mut self.functions {
             columns.extend(function.accumulator.state(EmitTo::All)?);

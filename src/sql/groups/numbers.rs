@@ -1,0 +1,429 @@
+//! Groups of numbers that lie close together, as the codes of enumerations do and the coordinates of most dimensions: every
+//! number, or combination of a few, has a place in a table.
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt32Array,
+};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion::physical_plan::aggregates::group_values::GroupValues;
+
+/// The most places in a table: four bytes each, of which those that are met should stay in the processor's caches.
+const MOST_PLACES: usize = 1 << 20;
+
+/// No group yet.
+const NONE: u32 = u32::MAX;
+/// No group yet, but this batch brings one.
+const COMING: u32 = u32::MAX - 1;
+/// No place: the bounds were wrong.
+const NOWHERE: u32 = u32::MAX;
+
+/// The numbers that have places: those from one to another, and NULL, which comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// The smallest number, as [`Number::bits`] gives it.
+    first: u64,
+    /// How many places there are.
+    places: usize,
+}
+
+impl Span {
+    /// All numbers of a type; `None` if they are too many.
+    pub fn of_type(data_type: &DataType) -> Option<Self> {
+        let (first, bits) = match data_type {
+            DataType::Int8 => (i8::MIN.bits(), 8),
+            DataType::Int16 => (i16::MIN.bits(), 16),
+            DataType::UInt8 => (0, 8),
+            DataType::UInt16 => (0, 16),
+            _ => return None,
+        };
+        let places = (1 << bits) + 1;
+        Some(Self { first, places })
+    }
+
+    /// The numbers from one to another; `None` if they are none, or too many.
+    pub fn between(least: &ScalarValue, greatest: &ScalarValue) -> Option<Self> {
+        let first = bits_of(least)?;
+        let places = usize::try_from(bits_of(greatest)?.wrapping_sub(first)).ok()?;
+        let places = places.checked_add(2)?;
+        (places <= MOST_PLACES).then_some(Self { first, places })
+    }
+
+    /// How many places numbers within these take together; `None` if they are too many.
+    pub fn places(spans: &[Self]) -> Option<usize> {
+        let places = spans
+            .iter()
+            .try_fold(1_usize, |all, span| all.checked_mul(span.places));
+        places.filter(|places| *places <= MOST_PLACES)
+    }
+
+    /// Appends a number, by its [bits](Number::bits), to a place.
+    #[inline]
+    fn append(self, place: u32, number: Option<u64>) -> u32 {
+        let number = number.map_or(0, |n| n.wrapping_sub(self.first).saturating_add(1));
+        let places = self.places as u64;
+        if place == NOWHERE || number >= places {
+            return NOWHERE;
+        }
+        u32::try_from(u64::from(place) * places + number).unwrap_or(NOWHERE)
+    }
+}
+
+/// A number as 64 bits: differences of these, modulo 2^64, are those of the numbers.
+trait Number: Copy {
+    fn bits(self) -> u64;
+}
+
+macro_rules! number {
+    ($($signed:ty)*; $($unsigned:ty)*) => {
+        $(impl Number for $signed {
+            fn bits(self) -> u64 {
+                i64::from(self).cast_unsigned()
+            }
+        })*
+        $(impl Number for $unsigned {
+            fn bits(self) -> u64 {
+                u64::from(self)
+            }
+        })*
+    };
+}
+
+number!(i8 i16 i32 i64; u8 u16 u32 u64);
+
+/// What is done with numbers of any type.
+trait Visit {
+    type Answer;
+
+    fn visit<T: ArrowPrimitiveType<Native: Number>>(
+        self,
+        numbers: &PrimitiveArray<T>,
+    ) -> Self::Answer;
+}
+
+/// Shows the numbers of an array; `None` if it is not one of numbers that are counted.
+fn visit<V: Visit>(numbers: &dyn Array, visitor: V) -> Option<V::Answer> {
+    macro_rules! by_type {
+        ($($data_type:pat => $native:ty,)*) => {
+            match numbers.data_type() {
+                $($data_type => Some(visitor.visit(numbers.as_primitive::<$native>())),)*
+                _ => None,
+            }
+        };
+    }
+    by_type! {
+        DataType::Int8 => Int8Type,
+        DataType::Int16 => Int16Type,
+        DataType::Int32 => Int32Type,
+        DataType::Int64 => Int64Type,
+        DataType::UInt8 => UInt8Type,
+        DataType::UInt16 => UInt16Type,
+        DataType::UInt32 => UInt32Type,
+        DataType::UInt64 => UInt64Type,
+        DataType::Date32 => Date32Type,
+        DataType::Date64 => Date64Type,
+        DataType::Timestamp(TimeUnit::Second, _) => TimestampSecondType,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => TimestampMillisecondType,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => TimestampMicrosecondType,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType,
+    }
+}
+
+/// The bits of a number; `None` if it is NULL or no number.
+fn bits_of(value: &ScalarValue) -> Option<u64> {
+    struct First;
+    impl Visit for First {
+        type Answer = Option<u64>;
+
+        fn visit<T: ArrowPrimitiveType<Native: Number>>(
+            self,
+            numbers: &PrimitiveArray<T>,
+        ) -> Self::Answer {
+            numbers.iter().next().flatten().map(Number::bits)
+        }
+    }
+    visit(&value.to_array().ok()?, First).flatten()
+}
+
+/// Appends the numbers of a key to the places of their rows.
+struct Append<'a> {
+    span: Span,
+    places: &'a mut [u32],
+}
+
+impl Visit for Append<'_> {
+    type Answer = ();
+
+    fn visit<T: ArrowPrimitiveType<Native: Number>>(self, numbers: &PrimitiveArray<T>) {
+        let Self { span, places } = self;
+        let rows = places.iter_mut().zip(numbers.values());
+        match numbers.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => {
+                rows.for_each(|(place, number)| *place = span.append(*place, Some(number.bits())))
+            }
+            Some(nulls) => rows.zip(nulls).for_each(|((place, number), valid)| {
+                *place = span.append(*place, valid.then(|| number.bits()));
+            }),
+        }
+    }
+}
+
+/// The group of each number that was seen, or combination of numbers.
+#[derive(Debug)]
+pub(super) struct NumberTable {
+    spans: Vec<Span>,
+    groups: Vec<u32>,
+    /// Of the rows of a batch.
+    places: Vec<u32>,
+}
+
+impl NumberTable {
+    /// No groups yet of keys within these spans; `None` if the table would be too large.
+    pub fn new(spans: &[Span]) -> Option<Self> {
+        Some(Self {
+            groups: vec![NONE; Span::places(spans)?],
+            spans: spans.to_vec(),
+            places: Vec::new(),
+        })
+    }
+
+    /// Forgets all groups.
+    pub fn clear(&mut self) {
+        self.groups.fill(NONE);
+    }
+
+    /// Bytes this takes in memory.
+    pub fn size(&self) -> usize {
+        (self.groups.capacity() + self.places.capacity()) * size_of::<u32>()
+    }
+
+    /// The group of each row; `values` keeps the keys of groups.
+    pub fn intern(
+        &mut self,
+        keys: &[ArrayRef],
+        values: &mut dyn GroupValues,
+        groups: &mut Vec<usize>,
+    ) -> Result<()> {
+        let rows = keys.first().map_or(0, |key| key.len());
+        self.places.clear();
+        self.places.resize(rows, 0);
+        for (key, span) in keys.iter().zip(&self.spans) {
+            let places = &mut self.places;
+            let numbers = visit(
+                key,
+                Append {
+                    span: *span,
+                    places,
+                },
+            );
+            numbers.ok_or_else(|| internal_datafusion_err!("a key is no number"))?;
+        }
+        if !self.find(groups) {
+            self.add_new(keys, values)?;
+            self.find(groups);
+            self.find_nowhere(keys, values, groups)?;
+        }
+        Ok(())
+    }
+
+    /// The group of each row; says whether each has got one.
+    fn find(&self, groups: &mut Vec<usize>) -> bool {
+        let mut all = true;
+        groups.clear();
+        groups.extend(self.places.iter().map(|place| {
+            let group = self.groups.get(*place as usize).copied().unwrap_or(NONE);
+            all &= group != NONE;
+            group as usize
+        }));
+        all
+    }
+
+    /// Gives groups to what was not seen yet and has a place.
+    fn add_new(&mut self, keys: &[ArrayRef], values: &mut dyn GroupValues) -> Result<()> {
+        let mut firsts = Vec::new();
+        for (row, place) in (0_u32..).zip(&self.places) {
+            if let Some(group) = self.groups.get_mut(*place as usize)
+                && *group == NONE
+            {
+                *group = COMING;
+                firsts.push(row);
+            }
+        }
+        let rows = UInt32Array::from(firsts);
+        let added = intern_rows(keys, &rows, values)?;
+        for (row, added) in rows.values().iter().zip(added) {
+            let place = self.places.get(*row as usize);
+            let group = place.and_then(|place| self.groups.get_mut(*place as usize));
+            if let Some(group) = group {
+                *group = u32::try_from(added)
+                    .ok()
+                    .filter(|group| *group < COMING)
+                    .ok_or_else(|| internal_datafusion_err!("too many groups"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The groups of rows without a place.
+    fn find_nowhere(
+        &self,
+        keys: &[ArrayRef],
+        values: &mut dyn GroupValues,
+        groups: &mut [usize],
+    ) -> Result<()> {
+        let places = (0_u32..).zip(&self.places);
+        let nowhere = places.filter(|(_, place)| **place == NOWHERE);
+        let rows = nowhere.map(|(row, _)| row).collect::<UInt32Array>();
+        let found = intern_rows(keys, &rows, values)?;
+        for (row, found) in rows.values().iter().zip(found) {
+            if let Some(group) = groups.get_mut(*row as usize) {
+                *group = found;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The groups that `values` has for some rows.
+fn intern_rows(
+    keys: &[ArrayRef],
+    rows: &UInt32Array,
+    values: &mut dyn GroupValues,
+) -> Result<Vec<usize>> {
+    let mut groups = Vec::new();
+    if !rows.is_empty() {
+        let keys = keys.iter().map(|key| take(key, rows, None));
+        let keys = keys.collect::<std::result::Result<Vec<_>, _>>()?;
+        values.intern(&keys, &mut groups)?;
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{
+        Date32Array, Int8Array, Int16Array, Int64Array, UInt16Array, UInt64Array,
+    };
+    use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::logical_expr::EmitTo;
+    use datafusion::physical_plan::aggregates::group_values::new_group_values;
+    use datafusion::physical_plan::aggregates::order::GroupOrdering;
+
+    use super::*;
+
+    /// The groups of batches of keys, and the keys of these groups.
+    fn grouped(spans: &[Span], batches: &[Vec<ArrayRef>]) -> (Vec<Vec<usize>>, Vec<ArrayRef>) {
+        let keys = batches[0].iter();
+        let fields = keys.map(|key| Field::new("key", key.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let mut values = new_group_values(schema, &GroupOrdering::None).unwrap();
+        let mut table = NumberTable::new(spans).unwrap();
+        let groups = batches.iter().map(|keys| {
+            // What was there before is forgotten.
+            let mut groups = vec![99];
+            let interned = table.intern(keys, values.as_mut(), &mut groups);
+            interned.map(|()| groups).unwrap()
+        });
+        let groups = groups.collect();
+        (groups, values.emit(EmitTo::All).unwrap())
+    }
+
+    #[test]
+    fn codes_are_numbered_as_they_come() {
+        let batches: [ArrayRef; 4] = [
+            Arc::new(Int8Array::from(vec![Some(-128), Some(127), Some(-128)])),
+            Arc::new(Int8Array::from(vec![None, Some(-1), Some(127), None])),
+            Arc::new(Int8Array::from(Vec::<i8>::new())),
+            Arc::new(Int8Array::from(vec![Some(9), None, Some(0), Some(-1)]).slice(1, 3)),
+        ];
+        let span = Span::of_type(&DataType::Int8).unwrap();
+        let (groups, codes) = grouped(&[span], &batches.map(|batch| vec![batch]));
+        assert_eq!(
+            groups,
+            [vec![0, 1, 0], vec![2, 3, 1, 2], vec![], vec![2, 4, 3]]
+        );
+        let expected = Int8Array::from(vec![Some(-128), Some(127), None, Some(-1), Some(0)]);
+        assert_eq!(codes[0].as_primitive(), &expected);
+    }
+
+    #[test]
+    fn numbers_have_places_to_the_limits_of_their_type() {
+        let codes: ArrayRef = Arc::new(UInt16Array::from(vec![u16::MAX, 0, u16::MAX, 1 << 15]));
+        let span = Span::of_type(codes.data_type()).unwrap();
+        assert_eq!(grouped(&[span], &[vec![codes]]).0, [[0, 1, 0, 2]]);
+        let codes: ArrayRef = Arc::new(Int16Array::from(vec![i16::MIN, i16::MAX, -1, i16::MIN]));
+        let span = Span::of_type(codes.data_type()).unwrap();
+        assert_eq!(grouped(&[span], &[vec![codes]]).0, [[0, 1, 2, 0]]);
+        let ends = |least: i64, greatest: i64| Span::between(&least.into(), &greatest.into());
+        for (least, greatest) in [(i64::MIN, i64::MIN + 9), (i64::MAX - 9, i64::MAX), (-5, 4)] {
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![greatest, least, greatest]));
+            let span = ends(least, greatest).unwrap();
+            assert_eq!(grouped(&[span], &[vec![numbers]]).0, [[0, 1, 0]]);
+        }
+        assert_eq!(ends(i64::MIN, i64::MAX), None);
+        assert_eq!(ends(0, -1), None);
+        assert_eq!(ends(0, MOST_PLACES as i64), None);
+        assert_eq!(Span::between(&0.5_f64.into(), &7.5_f64.into()), None);
+        assert_eq!(
+            Span::between(&ScalarValue::Int64(None), &1_i64.into()),
+            None
+        );
+    }
+
+    #[test]
+    fn numbers_beyond_the_bounds_have_groups_all_the_same() {
+        let span = Span::between(&10_u64.into(), &19_u64.into()).unwrap();
+        let numbers = |numbers: &[u64]| vec![Arc::new(UInt64Array::from(numbers.to_vec())) as _];
+        let batches = [
+            numbers(&[15, 9, 20, 9]),
+            numbers(&[u64::MAX, 20, 10, 19]),
+            numbers(&[8, 15]),
+        ];
+        let (groups, keys) = grouped(&[span], &batches);
+        assert_eq!(groups, [vec![0, 1, 2, 1], vec![5, 2, 3, 4], vec![6, 0]]);
+        let expected = UInt64Array::from(vec![15, 9, 20, 10, 19, u64::MAX, 8]);
+        assert_eq!(keys[0].as_primitive(), &expected);
+    }
+
+    #[test]
+    fn keys_are_told_apart_together() {
+        let spans = [
+            Span::between(
+                &ScalarValue::Date32(Some(-3)),
+                &ScalarValue::Date32(Some(3)),
+            )
+            .unwrap(),
+            Span::of_type(&DataType::Int8).unwrap(),
+        ];
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![
+            Some(-3),
+            Some(3),
+            None,
+            Some(-3),
+            Some(4),
+            None,
+            Some(-3),
+            Some(4),
+        ]));
+        let codes: ArrayRef = Arc::new(Int8Array::from(vec![
+            Some(7),
+            None,
+            None,
+            Some(8),
+            Some(7),
+            None,
+            Some(7),
+            Some(7),
+        ]));
+        let (groups, keys) = grouped(&spans, &[vec![days, codes]]);
+        assert_eq!(groups, [vec![0, 1, 2, 3, 4, 2, 0, 4]]);
+        assert_eq!(keys[0].len(), 5);
+    }
+}
