@@ -17,23 +17,18 @@ use datafusion_tiledb::TileDbTable;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{block_on, golden, trial};
+use crate::golden;
 
 /// An aggregate of a column.
 type Aggregate = fn(Expr) -> Expr;
 
 pub fn trials() -> Vec<Trial> {
-    let arrays = golden::arrays().into_iter();
-    let read = arrays.filter(|(_, entry)| golden::is_read(entry));
+    let all = golden::on_each_read("aggregates", |array, entry| async move {
+        check(array, &entry).await
+    });
     let few = std::env::var_os("AGGREGATES").is_none();
-    read.step_by(if few { 4 } else { 1 })
-        .map(|(folder, entry)| {
-            let name = entry["name"].as_str().unwrap_or_default().to_owned();
-            trial(format!("aggregates::{name}"), move || {
-                block_on(check(folder.join(name), &entry))
-            })
-        })
-        .collect()
+    let step = if few { 4 } else { 1 };
+    all.into_iter().step_by(step).collect()
 }
 
 /// The ways of answering, the first of which is what the others must agree with.

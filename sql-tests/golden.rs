@@ -34,6 +34,22 @@ pub fn is_read(entry: &Value) -> bool {
     entry.get("error").is_none()
 }
 
+/// A trial of `check` for each array that is read, which is shown its place and its entry in the manifest.
+pub fn on_each_read<C, F>(module: &str, check: C) -> Vec<Trial>
+where
+    C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
+    F: Future<Output = Result<(), Failed>>,
+{
+    let read = arrays().into_iter().filter(|(_, entry)| is_read(entry));
+    read.map(|(folder, entry)| {
+        let name = text(&entry, "name");
+        trial(format!("{module}::{name}"), move || {
+            block_on(check(folder.join(&name), entry))
+        })
+    })
+    .collect()
+}
+
 pub fn trials() -> Vec<Trial> {
     let arrays = arrays().into_iter();
     arrays

@@ -10,18 +10,12 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{block_on, golden, neutral, pruning, trial};
+use crate::{golden, neutral, pruning};
 
 pub fn trials() -> Vec<Trial> {
-    let arrays = golden::arrays().into_iter();
-    let read = arrays.filter(|(_, entry)| golden::is_read(entry));
-    read.map(|(folder, entry)| {
-        let name = entry["name"].as_str().unwrap_or_default().to_owned();
-        trial(format!("grouping::{name}"), move || {
-            block_on(check(&folder.join(&name), &entry))
-        })
+    golden::on_each_read("grouping", |array, entry| async move {
+        check(&array, &entry).await
     })
-    .collect()
 }
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {

@@ -18,7 +18,7 @@ use datafusion_tiledb::TileDbTable;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{block_on, golden, neutral, trial};
+use crate::{golden, neutral};
 
 /// Larger arrays are left to other tests.
 const MOST_ROWS: usize = 5_000;
@@ -28,15 +28,9 @@ const QUERIES: usize = 4;
 const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 100)];
 
 pub fn trials() -> Vec<Trial> {
-    let arrays = golden::arrays().into_iter();
-    let read = arrays.filter(|(_, entry)| golden::is_read(entry));
-    read.map(|(folder, entry)| {
-        let name = entry["name"].as_str().unwrap_or_default().to_owned();
-        trial(format!("pruning::{name}"), move || {
-            block_on(check(&folder.join(&name), &entry))
-        })
+    golden::on_each_read("pruning", |array, entry| async move {
+        check(&array, &entry).await
     })
-    .collect()
 }
 
 /// An array and the same rows in memory; `None` if there are no rows or many.
