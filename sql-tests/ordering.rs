@@ -20,7 +20,6 @@ use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::read::ScanPlan;
 use datafusion_tiledb::read::memory::Unlimited;
 use datafusion_tiledb::read::order::{OrderTerm, RowOrder};
-use datafusion_tiledb::read::shared::SharedTiles;
 use datafusion_tiledb::read::stream::{Pace, ScanContext, read_units};
 use datafusion_tiledb::read::units::UnitQueue;
 use datafusion_tiledb::sql::source::TileDbSource;
@@ -28,7 +27,7 @@ use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{block_on, golden, neutral, pruning, trial};
+use crate::{golden, neutral, pruning};
 
 /// Partitions and rows of a batch.
 const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 100)];
@@ -59,18 +58,13 @@ const READ_IN_ORDER: [&str; 13] = [
 ];
 
 pub fn trials() -> Vec<Trial> {
-    let arrays = golden::arrays().into_iter();
-    let read = arrays.filter(|(_, entry)| golden::is_read(entry));
-    read.map(|(folder, entry)| {
-        let name = entry["name"].as_str().unwrap_or_default().to_owned();
-        trial(format!("ordering::{name}"), move || {
-            block_on(check(&folder.join(&name), &name, &entry))
-        })
+    golden::on_each_read("ordering", |array, entry| async move {
+        check(&array, &entry).await
     })
-    .collect()
 }
 
-async fn check(array: &Path, name: &str, entry: &Value) -> Result<(), Failed> {
+async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
+    let name = entry["name"].as_str().unwrap_or_default();
     let Some((table, _, rows)) = pruning::copied(array, entry).await? else {
         return Ok(());
     };
@@ -204,10 +198,9 @@ async fn below_sql(
             continue;
         };
         let units = 0..plan.unit_count();
-        let shared = SharedTiles::of(&plan.units, units.clone());
         let context = ScanContext::new(Arc::clone(&plan), Arc::new(Unlimited), Arc::default());
         let context = context.with_row_order(Some(Arc::clone(&row_order)), Pace::default());
-        let batches = read_units(context, UnitQueue::alone(units, shared));
+        let batches = read_units(context, UnitQueue::alone(units));
         let batches = batches.try_collect::<Vec<_>>().await;
         let what = format!("{order:?} in units of {cells}");
         let batches = batches.map_err(|e| format!("{what}: {e}"))?;

@@ -11,26 +11,40 @@ pub trait MemoryBudget: fmt::Debug + Send + Sync {
 }
 
 /// Reserved memory; dropping it gives the memory back.
-pub struct Grant(Option<Box<dyn FnOnce() + Send + Sync>>);
+pub struct Grant {
+    bytes: usize,
+    release: Option<Box<dyn Fn(usize) + Send + Sync>>,
+}
 
 impl Grant {
-    /// A grant that calls `release` when dropped.
-    pub fn new(release: impl FnOnce() + Send + Sync + 'static) -> Self {
-        Self(Some(Box::new(release)))
+    /// A grant of so many bytes, which calls `release` with how many it gives back.
+    pub fn new(bytes: usize, release: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        Self {
+            bytes,
+            release: Some(Box::new(release)),
+        }
+    }
+
+    /// Gives back what is more than `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        if let Some(more) = self.bytes.checked_sub(bytes).filter(|more| *more > 0) {
+            self.bytes = bytes;
+            if let Some(release) = &self.release {
+                release(more);
+            }
+        }
     }
 }
 
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Grant")
+        write!(f, "Grant({} bytes)", self.bytes)
     }
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        if let Some(release) = self.0.take() {
-            release();
-        }
+        self.shrink_to(0);
     }
 }
 
@@ -39,7 +53,31 @@ impl Drop for Grant {
 pub struct Unlimited;
 
 impl MemoryBudget for Unlimited {
-    fn reserve(&self, _bytes: usize) -> Result<Grant> {
-        Ok(Grant(None))
+    fn reserve(&self, bytes: usize) -> Result<Grant> {
+        let release = None;
+        Ok(Grant { bytes, release })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn what_is_granted_is_given_back_once() {
+        let back = Arc::new(AtomicUsize::new(0));
+        let sum = Arc::clone(&back);
+        let mut grant = Grant::new(100, move |bytes| {
+            sum.fetch_add(bytes, Ordering::Relaxed);
+        });
+        for (to, given) in [(100, 0), (200, 0), (60, 40), (70, 40), (0, 100), (0, 100)] {
+            grant.shrink_to(to);
+            assert_eq!(back.load(Ordering::Relaxed), given, "to {to}");
+        }
+        drop(grant);
+        assert_eq!(back.load(Ordering::Relaxed), 100);
     }
 }

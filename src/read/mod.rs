@@ -23,7 +23,6 @@ pub mod prune;
 mod rows;
 pub mod scratch;
 pub mod selection;
-pub mod shared;
 pub mod sparse;
 pub mod spec;
 pub mod stream;

@@ -21,7 +21,6 @@ use super::order::{InSequence, RowOrder};
 use super::plan::{ScanPlan, Units};
 use super::prune::{RuntimeCondition, RuntimeFilter, TilePruner, UnitOrder, narrow_unit};
 use super::scratch::Scratch;
-use super::shared::{SharedTiles, Sharing};
 use super::spec::Predicate;
 use super::tile_memory::TileMemory;
 use super::units::UnitQueue;
@@ -34,7 +33,7 @@ use crate::error::{Error, ErrorKind, Result};
 const UNITS_IN_FLIGHT: usize = 3;
 
 /// No further unit is begun while those in flight, decoded, are about so many bytes.
-const BYTES_IN_FLIGHT: u64 = 64 << 20;
+const BYTES_IN_FLIGHT: u64 = 96 << 20;
 
 /// The same while what a unit brings may make the next one useless.
 const UNITS_AHEAD_BY_PROMISE: usize = 2;
@@ -85,8 +84,6 @@ pub struct ScanContext {
     pub memory: Arc<TileMemory>,
     /// Columns of coordinates that dense units share.
     pub coordinates: Arc<CoordinateColumns>,
-    /// Tiles that sparse units share.
-    pub shared: Arc<SharedTiles>,
     /// What is counted.
     pub metrics: Arc<ScanMetrics>,
 }
@@ -109,7 +106,6 @@ impl ScanContext {
             plan,
             memory: TileMemory::new(memory),
             coordinates: Arc::default(),
-            shared: Arc::default(),
             metrics,
         }
     }
@@ -134,14 +130,6 @@ impl ScanContext {
         self.row_order = order;
         self.pace = pace;
         self
-    }
-
-    /// Memory for a unit. Where there is none, what is decoded for other units goes first.
-    pub fn reserve(&self, bytes: usize) -> Result<Grant> {
-        self.memory.reserve(bytes).or_else(|_| {
-            self.shared.forget();
-            self.memory.reserve(bytes)
-        })
     }
 
     /// What is asked of rows at run time, as of now.
@@ -200,7 +188,6 @@ impl ScanContext {
                 let unit = units
                     .get(index)
                     .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
-                let _sharing = Sharing::new(&self.shared, unit);
                 match narrow_unit(Arc::clone(self), unit).await? {
                     Some((context, unit)) => sparse::read_unit(&context, unit).await?,
                     None => (Vec::new(), None),
@@ -220,10 +207,15 @@ impl ScanContext {
                 dense::read_unit(&context, condition.as_deref(), tiles).await?
             }
         };
-        let (batches, grant) = match &self.row_order {
+        let (batches, mut grant) = match &self.row_order {
             Some(order) => self.in_order(Arc::clone(order), batches, grant).await?,
             None => (batches, grant),
         };
+        // What it took to make the rows is free while they wait.
+        if let Some(grant) = &mut grant {
+            let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
+            grant.shrink_to(bytes.fold(0, usize::saturating_add));
+        }
         Ok(UnitBatches {
             batches: batches.into(),
             grant,
@@ -242,7 +234,7 @@ impl ScanContext {
                 return Ok((batches, grant));
             }
             let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
-            let sorted = context.reserve(bytes.sum())?;
+            let sorted = context.memory.reserve(bytes.sum())?;
             Ok((order.sort(&batches)?, Some(sorted)))
         };
         self.decode(work).await
@@ -294,10 +286,7 @@ pub fn read_units(
     context: ScanContext,
     units: UnitQueue,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    let context = Arc::new(ScanContext {
-        shared: Arc::clone(units.shared()),
-        ..context
-    });
+    let context = Arc::new(context);
     let widest = UNITS_IN_FLIGHT.saturating_mul(context.pace.partitions);
     let running = Running {
         // What the first unit brings decides which others are read.

@@ -138,7 +138,7 @@ mod tests {
                 left.checked_sub(bytes)
             });
             taken.map_err(|_| Error::out_of_memory("too much"))?;
-            Ok(Grant::new(move || {
+            Ok(Grant::new(bytes, move |bytes| {
                 left.fetch_add(bytes, Ordering::Relaxed);
             }))
         }

@@ -4,14 +4,11 @@
 //! of what the richest other still has, from the end, so that a few slow units do not leave a core idle.
 //!
 //! Only partitions of one run of the query lend each other units, and only while they are open. So a plan can run
-//! again, or twice at a time, or in part: whoever runs one partition alone reads exactly that partition's units. They
-//! also share what they decode of tiles that lie in several units.
+//! again, or twice at a time, or in part: whoever runs one partition alone reads exactly that partition's units.
 
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use super::shared::SharedTiles;
 
 /// The units that the open partitions of a scan have left.
 #[derive(Debug, Default)]
@@ -33,7 +30,6 @@ struct OpenPartition {
     partition: usize,
     run: Run,
     units: Range<u64>,
-    shared: Arc<SharedTiles>,
 }
 
 /// One run of a query: the address of what all its partitions share, and how many runs of it there are.
@@ -45,13 +41,12 @@ struct Run {
 
 impl UnitPool {
     /// Opens a partition that begins with `units`. `run` is what all partitions of one run of the query share, and
-    /// those of no other; `tiles` makes what the first of them brings to be shared.
+    /// those of no other.
     pub fn join(
         self: &Arc<Self>,
         run: Arc<dyn Any + Send + Sync>,
         partition: usize,
         units: Range<u64>,
-        tiles: impl FnOnce() -> Arc<SharedTiles>,
     ) -> UnitQueue {
         let mut state = self.state();
         let address = Arc::as_ptr(&run).addr();
@@ -59,11 +54,6 @@ impl UnitPool {
             |open: &&OpenPartition| open.run.address == address && open.partition == partition;
         let again = state.open.iter().filter(same).count();
         let this = Run { address, again };
-        let mut others = state.open.iter();
-        let shared = match others.find(|open| open.run == this) {
-            Some(other) => Arc::clone(&other.shared),
-            None => tiles(),
-        };
         let number = state.joined;
         state.joined += 1;
         state.open.push(OpenPartition {
@@ -71,16 +61,12 @@ impl UnitPool {
             partition,
             run: this,
             units,
-            shared: Arc::clone(&shared),
         });
-        UnitQueue {
-            source: Source::Pool {
-                pool: Arc::clone(self),
-                number,
-                _run: run,
-            },
-            shared,
-        }
+        UnitQueue(Source::Pool {
+            pool: Arc::clone(self),
+            number,
+            _run: run,
+        })
     }
 
     /// The next unit of the partition that joined with this number.
@@ -120,10 +106,7 @@ impl UnitPool {
 
 /// The units of one partition, in the order in which it reads them.
 #[derive(Debug)]
-pub struct UnitQueue {
-    source: Source,
-    shared: Arc<SharedTiles>,
-}
+pub struct UnitQueue(Source);
 
 #[derive(Debug)]
 enum Source {
@@ -139,20 +122,14 @@ enum Source {
 }
 
 impl UnitQueue {
-    /// Exactly these units, and the tiles that several of them need.
-    pub fn alone(units: Range<u64>, shared: Arc<SharedTiles>) -> Self {
-        let source = Source::Alone(units);
-        Self { source, shared }
-    }
-
-    /// The tiles that several units need.
-    pub fn shared(&self) -> &Arc<SharedTiles> {
-        &self.shared
+    /// Exactly these units.
+    pub fn alone(units: Range<u64>) -> Self {
+        Self(Source::Alone(units))
     }
 
     /// The next unit.
     pub fn take(&mut self) -> Option<u64> {
-        match &mut self.source {
+        match &mut self.0 {
             Source::Alone(units) => units.next(),
             Source::Pool { pool, number, .. } => pool.next(*number),
         }
@@ -161,7 +138,7 @@ impl UnitQueue {
 
 impl Drop for UnitQueue {
     fn drop(&mut self) {
-        if let Source::Pool { pool, number, .. } = &self.source {
+        if let Source::Pool { pool, number, .. } = &self.0 {
             pool.leave(*number);
         }
     }
@@ -183,9 +160,9 @@ mod tests {
     fn a_partition_without_units_takes_half_of_the_richest() {
         let pool = Arc::new(UnitPool::default());
         let run = run();
-        let mut idle = pool.join(Arc::clone(&run), 0, 0..0, Arc::default);
-        let mut poor = pool.join(Arc::clone(&run), 1, 0..2, Arc::default);
-        let mut rich = pool.join(Arc::clone(&run), 2, 2..10, Arc::default);
+        let mut idle = pool.join(Arc::clone(&run), 0, 0..0);
+        let mut poor = pool.join(Arc::clone(&run), 1, 0..2);
+        let mut rich = pool.join(Arc::clone(&run), 2, 2..10);
         assert_eq!(rich.take(), Some(2));
         // Seven are left, four of which change hands.
         assert_eq!(idle.take(), Some(6));
@@ -202,7 +179,7 @@ mod tests {
         let mut queues = ranges
             .into_iter()
             .enumerate()
-            .map(|(partition, units)| pool.join(Arc::clone(&run), partition, units, Arc::default))
+            .map(|(partition, units)| pool.join(Arc::clone(&run), partition, units))
             .collect::<Vec<_>>();
         let mut read = Vec::new();
         let mut turn = 0_usize;
@@ -229,13 +206,13 @@ mod tests {
     fn a_partition_run_alone_or_again_reads_its_own_units() {
         let pool = Arc::new(UnitPool::default());
         for _ in 0..2 {
-            let mut alone = pool.join(run(), 2, 20..30, Arc::default);
+            let mut alone = pool.join(run(), 2, 20..30);
             assert_eq!(drain(&mut alone), (20..30).collect::<Vec<_>>());
         }
         // One that is no longer open lends nothing.
         let run = run();
-        drop(pool.join(Arc::clone(&run), 0, 0..10, Arc::default));
-        let mut other = pool.join(run, 1, 10..12, Arc::default);
+        drop(pool.join(Arc::clone(&run), 0, 0..10));
+        let mut other = pool.join(run, 1, 10..12);
         assert_eq!(drain(&mut other), [10, 11]);
     }
 
@@ -243,11 +220,11 @@ mod tests {
     fn runs_at_the_same_time_do_not_mix() {
         let pool = Arc::new(UnitPool::default());
         let (first, second) = (run(), run());
-        let _kept = pool.join(Arc::clone(&first), 0, 0..10, Arc::default);
-        let mut other = pool.join(Arc::clone(&second), 1, 10..12, Arc::default);
+        let _kept = pool.join(Arc::clone(&first), 0, 0..10);
+        let mut other = pool.join(Arc::clone(&second), 1, 10..12);
         assert_eq!(drain(&mut other), [10, 11]);
         // Not even where they share what tells runs apart.
-        let mut again = pool.join(Arc::clone(&first), 0, 0..10, Arc::default);
+        let mut again = pool.join(Arc::clone(&first), 0, 0..10);
         assert_eq!(drain(&mut again), (0..10).collect::<Vec<_>>());
     }
 }

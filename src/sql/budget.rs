@@ -45,7 +45,7 @@ impl MemoryBudget for PoolBudget {
             .with_source(e)
         })?;
         let reservation = Arc::clone(&self.reservation);
-        Ok(Grant::new(move || reservation.shrink(bytes)))
+        Ok(Grant::new(bytes, move |bytes| reservation.shrink(bytes)))
     }
 }
 

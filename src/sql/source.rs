@@ -43,7 +43,6 @@ use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
 use crate::read::order::RowOrder;
 use crate::read::prune::UnitOrder;
-use crate::read::shared::SharedTiles;
 use crate::read::stream::{ScanContext, read_units};
 use crate::read::units::{UnitPool, UnitQueue};
 
@@ -320,13 +319,9 @@ impl DataSource for TileDbSource {
         let pool = args
             .sibling_state
             .and_then(|s| s.downcast::<UnitPool>().ok());
-        let shared = |units| SharedTiles::of(&self.plan.units, units);
         let units = match pool {
-            Some(pool) => {
-                let all = || shared(0..self.plan.unit_count());
-                pool.join(Arc::clone(&context) as _, partition, units, all)
-            }
-            None => UnitQueue::alone(units.clone(), shared(units)),
+            Some(pool) => pool.join(Arc::clone(&context) as _, partition, units),
+            None => UnitQueue::alone(units),
         };
         let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(&context, partition));
         let counters = Arc::new(ScanMetrics::default());

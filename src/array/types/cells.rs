@@ -32,26 +32,6 @@ pub struct Cells {
     pub nulls: Option<NullBuffer>,
 }
 
-impl Cells {
-    /// A copy, if there is memory for one.
-    pub fn try_clone(&self) -> Result<Self> {
-        let copy = |from: &TileBuffer| TileBuffer::copy_of(from.as_slice());
-        let data = match &self.data {
-            CellData::Fixed(values) => CellData::Fixed(copy(values)?),
-            CellData::Var { offsets, data } => CellData::Var {
-                offsets: copy(offsets)?,
-                data: copy(data)?,
-            },
-            CellData::Encoded(strings) => CellData::Encoded(Arc::clone(strings)),
-        };
-        Ok(Self {
-            len: self.len,
-            data,
-            nulls: self.nulls.clone(),
-        })
-    }
-}
-
 /// The bytes of cells, as stored (little-endian), but for the offsets.
 #[derive(Debug)]
 pub enum CellData {

@@ -24,6 +24,11 @@ const UNIT_CELLS: u64 = 512 * 1024;
 const SMALLEST_UNIT_CELLS: u64 = 128 * 1024;
 /// In between, so many units are made, for as many workers.
 const UNITS: u64 = 32;
+/// So much is resolved together where cuts would only share the tiles out among more units: each of them looks through
+/// all of its tiles, and fetches them.
+const HARD_TO_CUT_CELLS: u64 = 2 * 1024 * 1024;
+/// There are so many units even of tiles that are hard to cut, for as many workers.
+const FEWEST_UNITS: u64 = 8;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
 
@@ -95,7 +100,8 @@ impl<'a> Entanglement<'a> {
             let whole = Clip::all(self.bounds.dimensions());
             let cells = self.cells(&members, &whole);
             let most = (cells / UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS);
-            self.halve(members, whole, most, &mut units);
+            let hard = (cells / FEWEST_UNITS).clamp(most, HARD_TO_CUT_CELLS);
+            self.halve(members, whole, (most, hard), &mut units);
         }
         EntanglementSplit { alone, units }
     }
@@ -147,10 +153,19 @@ impl<'a> Entanglement<'a> {
         cells
     }
 
-    fn halve(&self, members: Vec<usize>, clip: Clip, most: u64, units: &mut Vec<EntangledUnit>) {
+    /// Cuts what has more cells than `most`, or, where that is hard, than `hard`.
+    fn halve(
+        &self,
+        members: Vec<usize>,
+        clip: Clip,
+        (most, hard): (u64, u64),
+        units: &mut Vec<EntangledUnit>,
+    ) {
         let cells = self.cells(&members, &clip);
         let cut = if cells > most {
-            self.best_cut(&members, &clip)
+            // Tiles on both sides, in quarters of all.
+            let most_twice = if cells > hard { 3 } else { 1 };
+            self.best_cut(&members, &clip, most_twice)
         } else {
             None
         };
@@ -176,8 +191,8 @@ impl<'a> Entanglement<'a> {
             below.end = at;
             above.start = at;
         }
-        self.halve(left, below, most, units);
-        self.halve(right, above, most, units);
+        self.halve(left, below, (most, hard), units);
+        self.halve(right, above, (most, hard), units);
     }
 
     /// The members in a box; `None` if nothing of them becomes rows.
@@ -204,8 +219,9 @@ impl<'a> Entanglement<'a> {
     }
 
     /// The cut that leaves the fewest tiles on its larger side, counting tiles on both sides twice; `None` if no cut
-    /// makes both sides clearly smaller. Tiles on both sides are decoded once, but looked through twice.
-    fn best_cut(&self, members: &[usize], clip: &Clip) -> Option<(usize, u32)> {
+    /// makes both sides clearly smaller, or if more than `most_twice` quarters of the tiles would lie on both. Those are
+    /// fetched, decoded and looked through twice.
+    fn best_cut(&self, members: &[usize], clip: &Clip, most_twice: usize) -> Option<(usize, u32)> {
         let n = members.len();
         let mut best: Option<(usize, (usize, u32))> = None;
         for (dim, range) in clip.0.iter().enumerate() {
@@ -226,7 +242,7 @@ impl<'a> Entanglement<'a> {
                 let right = n - his.partition_point(|hi| *hi < at);
                 let larger = left.max(right);
                 let twice = (left + right).saturating_sub(n);
-                if larger * 10 > n * 9 || twice * 4 > n * 3 {
+                if larger * 10 > n * 9 || twice * 4 > n * most_twice {
                     continue;
                 }
                 let cost = larger + twice;
@@ -313,6 +329,30 @@ mod tests {
         // Without copies within the fragment nobody is asked.
         let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 2]).split();
         assert_eq!(split.units[0].members, [member(2), member(4)]);
+    }
+
+    #[test]
+    fn tiles_are_not_shared_out_among_many_units() {
+        let (mut refs, mut pairs) = (Vec::new(), Vec::new());
+        for fragment in 0..20_usize {
+            for i in 0..10 {
+                refs.push((fragment, 50_000));
+                let start = i * 1000 + fragment as u64 * 47;
+                pairs.push((start, start + 999));
+            }
+        }
+        let tiles = tiles(&refs);
+        let bounds = TileBounds::of_line(pairs);
+        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 20]).split();
+        let members = split.units.iter().map(|unit| unit.members.len());
+        // Every cut goes through a tile of nearly every fragment.
+        assert!(members.sum::<usize>() <= 2 * tiles.len());
+        assert!(split.units.len() as u64 >= FEWEST_UNITS / 2);
+        let largest = split.units.iter().map(|unit| unit.cells).max().unwrap();
+        assert!(
+            largest <= 2 * HARD_TO_CUT_CELLS,
+            "{largest} cells in a unit"
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ use self::sparse::{Copies, SparseUnit};
 use super::fields::FragmentScan;
 use super::prune::Knowledge;
 use super::spec::ScanSpec;
+use super::visibility::BYTES_PER_CONTESTED_CELL;
 use crate::error::Result;
 use crate::format::fragment::rtree::Mbrs;
 
@@ -119,18 +120,21 @@ impl ScanPlan {
         }
     }
 
-    /// About how many bytes a unit takes when it is decoded.
+    /// About how many bytes a unit takes when it is decoded, and its cells are compared.
     pub fn unit_bytes(&self, unit: u64) -> u64 {
-        let (cells, with_dimensions) = match &self.units {
-            Units::Sparse(units) => {
-                let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
-                let cells = |unit: &Arc<SparseUnit>| unit.all_tiles().map(|t| t.cells as u64).sum();
-                let compares = unit.is_some_and(|unit| unit.copies != Copies::None);
-                (unit.map_or(0, cells), compares)
-            }
-            Units::Dense(dense) => (dense.unit_cells(), false),
+        let units = match &self.units {
+            Units::Sparse(units) => units,
+            Units::Dense(dense) => return dense.unit_cells().saturating_mul(self.row_bytes(false)),
         };
-        cells.saturating_mul(self.row_bytes(with_dimensions))
+        let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
+        let Some(unit) = unit else { return 0 };
+        let cells = unit.all_tiles().map(|tile| tile.cells as u64).sum::<u64>();
+        let compared = match unit.copies {
+            Copies::Anywhere => unit.cells.saturating_mul(BYTES_PER_CONTESTED_CELL as u64),
+            Copies::None | Copies::Neighbours => 0,
+        };
+        let row_bytes = self.row_bytes(unit.copies != Copies::None);
+        cells.saturating_mul(row_bytes).saturating_add(compared)
     }
 
     /// About how many bytes a cell takes in the columns that are read.

@@ -3,12 +3,15 @@
 use super::tile::TileWork;
 use crate::error::Result;
 use crate::format::schema::Layout;
+use crate::read::memory::MemoryBudget;
 use crate::read::plan::sparse::Copies;
 use crate::read::scratch::Scratch;
-use crate::read::visibility::{Runs, hide_older_copies};
+use crate::read::stream::ScanContext;
+use crate::read::visibility::{BYTES_PER_CONTESTED_CELL, Runs, hide_older_copies};
 
 /// Clears the marks of older copies in the tiles, which come in the order of the plan; says how many, but for witnesses.
 pub(super) fn hide_older(
+    context: &ScanContext,
     copies: Copies,
     tiles: &mut [TileWork<'_>],
     scratch: &mut Scratch,
@@ -18,6 +21,10 @@ pub(super) fn hide_older(
         Copies::None => return Ok(0),
         Copies::Neighbours => among_neighbours(tiles, scratch)?,
         Copies::Anywhere => {
+            let cells = tiles.iter().map(TileWork::count).sum::<usize>();
+            let _grant = context
+                .memory
+                .reserve(cells.saturating_mul(BYTES_PER_CONTESTED_CELL))?;
             let mut contested = Vec::with_capacity(tiles.len());
             for tile in tiles.iter_mut() {
                 contested.push(tile.contested(scratch)?);

@@ -14,7 +14,6 @@ mod request;
 mod search;
 mod tile;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -25,13 +24,12 @@ use self::request::{FirstRound, UnitReader};
 use self::tile::TileWork;
 use super::fetch::{FetchList, Fetched};
 use super::fields::FragmentScan;
-use super::memory::Grant;
+use super::memory::{Grant, MemoryBudget};
 use super::plan::ScanPlan;
 use super::plan::sparse::{SparseUnit, TileRef};
 use super::rows::{Columns, batch};
 use super::scratch::Scratch;
 use super::selection::Selection;
-use super::shared::SharedTile;
 use super::stream::ScanContext;
 use crate::error::{Error, Result};
 
@@ -82,7 +80,7 @@ pub async fn read_unit(
     }
     let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
     let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
-    let grant = context.reserve(bytes)?;
+    let grant = context.memory.reserve(bytes)?;
     let fetched = list
         .fetch(&plan.spec.table.snapshot.storage, &context.metrics)
         .await?;
@@ -151,20 +149,7 @@ fn decide(
     scratch: &mut Scratch,
 ) -> Result<Vec<TileState>> {
     let mut tiles = Vec::with_capacity(requests.len());
-    let busy = |request: &FirstRound| {
-        let shared = context.shared.get(&request.tile);
-        shared.is_some_and(SharedTile::is_busy)
-    };
-    let mut requests = VecDeque::from(requests);
-    // Tiles that another thread is decoding wait until there is nothing else to do.
-    let mut postponed = 0;
-    while let Some(request) = requests.pop_front() {
-        if postponed < requests.len() && busy(&request) {
-            postponed += 1;
-            requests.push_back(request);
-            continue;
-        }
-        postponed = 0;
+    for request in requests {
         let decoder = TileDecoder::new(context, &request.tile, fetched)?;
         let mut work = TileWork::new(decoder, request);
         work.locate(unit, scratch)?;
@@ -173,7 +158,7 @@ fn decide(
         }
     }
     tiles.sort_by_key(TileWork::place);
-    let hidden = hide_older(unit.copies, &mut tiles, scratch)?;
+    let hidden = hide_older(context, unit.copies, &mut tiles, scratch)?;
     context.metrics.cells_hidden.add(hidden);
     tiles.retain(|tile| !tile.is_witness());
     tiles.iter_mut().for_each(TileWork::forget_coordinates);

@@ -155,10 +155,11 @@ impl UnitReader<'_> {
     pub fn decoded_bytes(&self, request: &FirstRound, later: &[ColumnRequest]) -> Result<usize> {
         let scan = fragment(&self.context.plan, &request.tile)?;
         let cells = request.tile.cells;
+        // What compares cells that lie anywhere asks for its memory itself, when it knows how many there are.
         let per_cell = match self.unit.copies {
             Copies::None => 1,
             Copies::Neighbours => 24,
-            Copies::Anywhere => 40,
+            Copies::Anywhere => 2,
         };
         // Two times and a few marks.
         let per_cell = per_cell + if request.tile.spared { 0 } else { 20 };

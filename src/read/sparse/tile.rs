@@ -1,7 +1,5 @@
 //! One tile on its way from filtered bytes to rows.
 
-use std::sync::Arc;
-
 use super::TileState;
 use super::decoder::TileDecoder;
 use super::request::FirstRound;
@@ -22,7 +20,6 @@ use crate::read::plan::sparse::{Copies, SparseUnit};
 use crate::read::rows::{Columns, apply_predicate};
 use crate::read::scratch::Scratch;
 use crate::read::selection::Selection;
-use crate::read::shared::Field;
 use crate::read::visibility::{Asked, ContestedTile, TimedTile};
 
 /// A tile while it is decided which of its cells become rows.
@@ -30,8 +27,8 @@ pub(super) struct TileWork<'a> {
     decoder: TileDecoder<'a>,
     request: FirstRound,
     /// The stored cells of the fields that were looked at, by column; what is still to be decoded is in the request.
-    stored: Vec<(usize, Arc<Cells>)>,
-    timestamps: Option<Arc<Vec<u64>>>,
+    stored: Vec<(usize, Cells)>,
+    timestamps: Option<Vec<u64>>,
     /// The cells that are left. No marks: all of them. Made when cells are there, for their number alone may be a lie.
     mask: Vec<bool>,
 }
@@ -143,8 +140,8 @@ impl<'a> TileWork<'a> {
         let request = |d: usize| requests.iter().position(|request| request.column == d);
         let searched = |d: usize| {
             let request = request(d).and_then(|place| requests.get(place));
-            let decoder = &self.decoder;
-            !subarray.dim(d).is_all() && request.is_some_and(|r| decoder.can_be_searched(r))
+            let scan = self.decoder.scan;
+            !subarray.dim(d).is_all() && request.is_some_and(|r| scan.can_be_searched(r))
         };
         let Some(mbrs) = plan.mbrs.get(tile.fragment) else {
             return Ok(());
@@ -182,7 +179,7 @@ impl<'a> TileWork<'a> {
     pub fn decode_timestamps(&mut self, scratch: &mut Scratch) -> Result<()> {
         if self.timestamps.is_none() {
             let ticket = self.request.timestamps;
-            self.timestamps = self.decoder.times(Field::Written, ticket, scratch)?;
+            self.timestamps = self.decoder.times(ticket, scratch)?;
         }
         Ok(())
     }
@@ -194,7 +191,7 @@ impl<'a> TileWork<'a> {
 
     /// What decides between copies in the tile; coordinates and times are decoded.
     pub fn timed(&self, floats: &[usize]) -> Result<TimedTile<'_>> {
-        let times = self.timestamps.as_deref().map(Vec::as_slice);
+        let times = self.timestamps.as_deref();
         let missing = || {
             Error::internal("a fragment with copies of cells does not say when they were written")
         };
@@ -217,7 +214,7 @@ impl<'a> TileWork<'a> {
         Ok(ContestedTile {
             age: self.request.tile.fragment,
             fragment_time: scan.fragment.name.t1,
-            timestamps: self.timestamps.as_deref().map(Vec::as_slice),
+            timestamps: self.timestamps.as_deref(),
             dims: dims.collect::<Result<_>>()?,
             mask: &mut self.mask,
         })
@@ -247,14 +244,14 @@ impl<'a> TileWork<'a> {
             self.stored.push((request.column, cells));
         }
         let ticket = self.request.delete_times;
-        let delete_times = self.decoder.times(Field::Deleted, ticket, scratch)?;
+        let delete_times = self.decoder.times(ticket, scratch)?;
         let times = CellTimes {
-            written: self.timestamps.as_deref().map(Vec::as_slice),
-            deleted: delete_times.as_deref().map(Vec::as_slice),
+            written: self.timestamps.as_deref(),
+            deleted: delete_times.as_deref(),
         };
         let find = |column: &usize| {
             let found = self.stored.iter().find(|(c, _)| c == column);
-            let found = found.map(|(_, cells)| cells.as_ref());
+            let found = found.map(|(_, cells)| cells);
             found.ok_or_else(|| Error::internal("a field of a delete was not decoded"))
         };
         let fields = scan.delete_columns().iter().map(find);
@@ -270,14 +267,19 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
+    /// The cells that are left.
+    fn selection(&self) -> Selection {
+        match self.mask.is_empty() {
+            true => Selection::all(self.decoder.of.cells),
+            false => Selection::from_bools(&self.mask),
+        }
+    }
+
     /// Evaluates the predicate, and copies what is left of the columns of the first round; `None` if nothing is.
     pub fn into_rows(mut self, scratch: &mut Scratch) -> Result<Option<TileState>> {
-        let (context, of) = (self.decoder.context, self.decoder.of);
-        let selection = match self.mask.is_empty() {
-            true => Selection::all(of.cells),
-            false => Selection::from_bools(&self.mask),
-        };
-        if selection.is_empty() {
+        let context = self.decoder.context;
+        let tile = self.request.tile;
+        if self.selection().is_empty() {
             return Ok(None);
         }
         let mut columns = Columns::new();
@@ -286,6 +288,7 @@ impl<'a> TileWork<'a> {
                 columns.push((column, self.decoder.to_array(column, cells)?));
             }
         }
+        let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
         // Coordinates that nobody had to look at may be wanted.
         let wanted = |request: &&ColumnRequest| self.request.wanted.contains(&request.column);
         let coordinates = self.request.coordinates.iter().filter(wanted);
@@ -293,9 +296,7 @@ impl<'a> TileWork<'a> {
             let column = self.decoder.column(request, &self.mask, scratch)?;
             columns.push((request.column, column));
         }
-        let tile = self.request.tile;
-        let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
-        let selection = apply_predicate(predicate, selection, &columns)?;
+        let selection = apply_predicate(predicate, self.selection(), &columns)?;
         if selection.is_empty() {
             return Ok(None);
         }
@@ -316,7 +317,7 @@ impl<'a> TileWork<'a> {
 /// A dimension among the stored cells of fields.
 fn dim_cells<'c>(
     scan: &FragmentScan,
-    stored: &'c [(usize, Arc<Cells>)],
+    stored: &'c [(usize, Cells)],
     d: usize,
 ) -> Result<DimCells<'c>> {
     let dimension = scan.fragment.schema.dimensions.get(d);

@@ -25,6 +25,10 @@ use self::table::{Contest, Item};
 use super::coordinates::DimCells;
 use crate::error::{Error, Result};
 
+/// What it takes to compare a cell with those of other tiles: its number among the cells of its tile, its coordinates, its
+/// place in a bucket, and its time there.
+pub const BYTES_PER_CONTESTED_CELL: usize = 4 + 8 + 16 + 8;
+
 /// A tile whose cells are compared with those of others.
 #[derive(Debug)]
 pub struct ContestedTile<'a> {

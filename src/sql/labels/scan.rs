@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::read::fields::fill_column;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;
-use crate::read::shared::SharedTiles;
 use crate::read::stream::{ScanContext, read_units};
 use crate::read::units::UnitQueue;
 use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
@@ -55,9 +54,7 @@ impl LabelScan {
             empty_cells: self.empty_cells,
         };
         let plan = Arc::new(ScanPlan::new(spec).await?);
-        let all = 0..plan.unit_count();
-        let shared = SharedTiles::of(&plan.units, all.clone());
-        let units = UnitQueue::alone(all, shared);
+        let units = UnitQueue::alone(0..plan.unit_count());
         let metrics = Arc::new(ScanMetrics::default());
         let context = ScanContext::new(plan, Arc::clone(memory), metrics);
         let mut batches = std::pin::pin!(read_units(context, units));
