@@ -43,6 +43,7 @@ mod shell;
 mod shell_files;
 mod slt;
 mod support_table;
+mod texts;
 mod workshop;
 
 use std::path::PathBuf;
@@ -96,6 +97,7 @@ fn main() {
     trials.extend(shell::trials());
     trials.extend(shell_files::trials());
     trials.extend(support_table::trials());
+    trials.extend(texts::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));

@@ -16,10 +16,11 @@ use super::fetch::{FetchList, Fetched, TileTicket};
 use super::moved::MovedTile;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::types::{Cells, ColumnType};
+use crate::array::types::{Cells, ColumnType, Strings};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::fragment::rtree::Mbrs;
 use crate::read::scratch::Scratch;
+use crate::read::text::{Finds, Needles};
 use crate::storage::Storage;
 
 /// Where a column's values come from.
@@ -418,6 +419,56 @@ impl FragmentScan {
             None => decoder.decode_cells(&tile, of.cells, var_bytes, needed, scratch),
         };
         cells.map_err(|e| self.locate(e, of.tile))
+    }
+
+    /// The decoder of a column, if it is stored as text.
+    fn text(&self, request: &ColumnRequest) -> Option<&ColumnDecoder> {
+        match self.source(request.column) {
+            Ok(ColumnSource::Stored { decoder, .. }) => {
+                let plain = request.is_stored() && request.moved.is_none();
+                (plain && decoder.is_text()).then_some(decoder)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a column is stored as text, in which bytes can be looked for.
+    pub fn is_text(&self, request: &ColumnRequest) -> bool {
+        self.text(request).is_some()
+    }
+
+    /// The strings of a tile of text, and where needles begin in its data; `None` if they do nowhere.
+    pub fn decode_strings(
+        &self,
+        request: &ColumnRequest,
+        needles: Option<&Needles>,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        let (Some(decoder), Some((ticket, var_bytes))) = (self.text(request), request.stored)
+        else {
+            return Err(Error::internal("a column is not stored as text"));
+        };
+        let tile = fetched.tile(ticket)?;
+        decoder
+            .decode_strings(&tile, of.cells, var_bytes, needles, scratch)
+            .map_err(|e| self.locate(e, of.tile))
+    }
+
+    /// What `of_strings` makes of the strings of a tile.
+    pub fn of_strings<T>(
+        &self,
+        column: usize,
+        of: TileOf<'_>,
+        of_strings: impl FnOnce(&ColumnDecoder) -> Result<T>,
+    ) -> Result<T> {
+        match self.source(column)? {
+            ColumnSource::Stored { decoder, .. } => {
+                of_strings(decoder).map_err(|e| self.locate(e, of.tile))
+            }
+            ColumnSource::Fill => Err(Error::internal("fill values are no strings")),
+        }
     }
 
     /// Whether the tiles of a column can be decoded by chunks of one's choice.

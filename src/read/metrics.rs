@@ -45,6 +45,8 @@ metrics! {
     tiles_pruned_statistics,
     /// Tiles left out because of conditions that came while the scan ran.
     tiles_pruned_runtime,
+    /// Tiles left out because the text that is asked for does not occur in them.
+    tiles_pruned_text,
     /// Tiles whose statistics prove that every cell meets the condition.
     tiles_proven,
     /// Tiles whose bytes were decoded, each counted once per unit that needs it.

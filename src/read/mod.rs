@@ -27,6 +27,7 @@ pub mod sparse;
 pub mod spec;
 pub mod stream;
 pub mod summary;
+pub mod text;
 pub mod threads;
 pub mod tile_memory;
 pub mod units;

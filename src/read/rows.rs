@@ -37,7 +37,11 @@ pub(super) fn apply_predicate(
 }
 
 /// Evaluates a predicate on a few rows after the other: NULL counts as `false`.
-fn evaluate(predicate: &dyn Predicate, inputs: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
+pub(super) fn evaluate(
+    predicate: &dyn Predicate,
+    inputs: &[ArrayRef],
+    rows: usize,
+) -> Result<BooleanArray> {
     if rows <= ROWS_AT_ONCE {
         return predicate.evaluate(inputs, rows);
     }
@@ -89,7 +93,8 @@ pub(super) fn batch(
     })
 }
 
-fn find(columns: &Columns, column: usize) -> Result<&ArrayRef> {
+/// A column that was decoded.
+pub(super) fn find(columns: &Columns, column: usize) -> Result<&ArrayRef> {
     columns
         .iter()
         .find(|(c, _)| *c == column)

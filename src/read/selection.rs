@@ -52,6 +52,20 @@ impl Selection {
         self.mask.as_ref().map(marks::unpack).unwrap_or_default()
     }
 
+    /// The numbers of the selected cells.
+    pub fn places(&self) -> Vec<u32> {
+        match &self.mask {
+            None => (0_u32..).take(self.len).collect(),
+            Some(mask) => {
+                let mut places = Vec::with_capacity(self.selected);
+                for (start, end) in mask.set_slices() {
+                    places.extend((start..end).filter_map(|cell| u32::try_from(cell).ok()));
+                }
+                places
+            }
+        }
+    }
+
     /// Cells selected.
     pub fn count(&self) -> usize {
         self.selected

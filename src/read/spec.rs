@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::prune::TilePruner;
+use super::text::Conjunction;
 use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
 use crate::error::Result;
@@ -33,6 +34,11 @@ pub trait Predicate: fmt::Debug + Send + Sync {
 
     /// What judges whole tiles for it, if anything can.
     fn pruner(&self) -> Option<Arc<dyn TilePruner>> {
+        None
+    }
+
+    /// The same condition taken apart, if there are conditions on text in it.
+    fn conjunction(&self) -> Option<&Conjunction> {
         None
     }
 }

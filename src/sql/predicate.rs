@@ -6,12 +6,16 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchO
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::utils::{
+    collect_columns, conjunction_opt, reassign_expr_columns, split_conjunction,
+};
 
 use super::pruning::ExprPruner;
+use super::text_tests;
 use crate::error::{Error, Result};
 use crate::read::Predicate;
 use crate::read::prune::TilePruner;
+use crate::read::text::{Conjunction, TextTest};
 
 /// A physical expression over the columns it looks at.
 #[derive(Debug)]
@@ -20,11 +24,22 @@ pub(crate) struct ExprPredicate {
     columns: Vec<usize>,
     schema: SchemaRef,
     pruner: Option<Arc<dyn TilePruner>>,
+    conjunction: Option<Conjunction>,
 }
 
 impl ExprPredicate {
     /// Takes an expression over the table's columns.
     pub(crate) fn new(
+        expr: &Arc<dyn PhysicalExpr>,
+        table_schema: &SchemaRef,
+    ) -> datafusion::error::Result<Self> {
+        Ok(Self {
+            conjunction: take_apart(expr, table_schema)?,
+            ..Self::whole(expr, table_schema)?
+        })
+    }
+
+    fn whole(
         expr: &Arc<dyn PhysicalExpr>,
         table_schema: &SchemaRef,
     ) -> datafusion::error::Result<Self> {
@@ -41,6 +56,7 @@ impl ExprPredicate {
             columns,
             schema,
             pruner: None,
+            conjunction: None,
         })
     }
 
@@ -72,4 +88,34 @@ impl Predicate for ExprPredicate {
     fn pruner(&self) -> Option<Arc<dyn TilePruner>> {
         self.pruner.clone()
     }
+
+    fn conjunction(&self) -> Option<&Conjunction> {
+        self.conjunction.as_ref()
+    }
+}
+
+/// A condition taken apart; `None` if nothing in it is about text alone.
+fn take_apart(
+    expr: &Arc<dyn PhysicalExpr>,
+    table_schema: &SchemaRef,
+) -> datafusion::error::Result<Option<Conjunction>> {
+    let (mut texts, mut rest) = (Vec::new(), Vec::new());
+    for part in split_conjunction(expr) {
+        let Some(text) = text_tests::of_condition(part, table_schema) else {
+            rest.push(Arc::clone(part));
+            continue;
+        };
+        texts.push(TextTest {
+            predicate: Arc::new(ExprPredicate::whole(part, table_schema)?),
+            needles: text.needles,
+        });
+    }
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let rest = match conjunction_opt(rest) {
+        Some(rest) => Some(Arc::new(ExprPredicate::whole(&rest, table_schema)?) as _),
+        None => None,
+    };
+    Ok(Some(Conjunction { texts, rest }))
 }

@@ -82,15 +82,13 @@ impl ColumnType {
     }
 
     /// Makes a view of each string once; those of the cells are copies.
-    fn encoded(&self, strings: &EncodedStrings, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let offsets = strings.offsets().iter().map(|o| Ok(i64::try_from(*o)?));
-        let offsets = offsets.collect::<Result<Vec<_>>>()?;
+    pub(super) fn encoded(
+        &self,
+        strings: &EncodedStrings,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
         let views = match self.data_type() {
-            DataType::Utf8View | DataType::BinaryView => {
-                let data = TileBuffer::copy_of(strings.data())?;
-                self.byte_cells(OffsetBuffer::new(offsets.into()), data, None)
-                    .ok()
-            }
+            DataType::Utf8View | DataType::BinaryView => self.each_string(strings)?,
             _ => None,
         };
         let Some(views) = views else {
@@ -170,7 +168,7 @@ impl ColumnType {
         Ok(Arc::new(array.map_err(arrow_error)?))
     }
 
-    fn byte_cells(
+    pub(super) fn byte_cells(
         &self,
         offsets: OffsetBuffer<i64>,
         data: TileBuffer,
@@ -277,7 +275,7 @@ fn native_order(mut values: TileBuffer, element_bytes: usize) -> TileBuffer {
 }
 
 /// Checks the starts of `len` cells and adds the end of the last.
-fn closed_offsets(
+pub(super) fn closed_offsets(
     mut offsets: TileBuffer,
     len: usize,
     data_bytes: usize,

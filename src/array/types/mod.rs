@@ -10,6 +10,7 @@ mod cells;
 mod column_type;
 mod dictionary;
 mod schema;
+mod strings;
 mod text;
 mod tile_buffer;
 mod time;
@@ -24,6 +25,7 @@ pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, LABEL_ROLE, LABELLED_KEY, ROLE_KEY, arrow_schema,
     column_names, label_field,
 };
+pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
 /// What becomes of bytes that are not text in a text field (option `tiledb.invalid_utf8`).

@@ -15,17 +15,18 @@ use bytes::Bytes;
 use super::bitsort::{Bitsort, CellOrder};
 use super::coords::CoordsTile;
 use crate::array::fragment::FragmentField;
-use crate::array::types::{CellData, Cells, ColumnType, validity_to_nulls};
+use crate::array::types::{CellData, Cells, ColumnType, Strings, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{
-    ChunkChoice, EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes, is_empty_tile,
-    restore_order,
+    ChunkChoice, EncodedStrings, EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes,
+    is_empty_tile, restore_order,
 };
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
 use crate::read::scratch::Scratch;
+use crate::read::text::{Finds, Needles};
 
 /// Bytes of an offset.
 const OFFSET_BYTES: usize = 8;
@@ -250,6 +251,71 @@ impl ColumnDecoder {
         fixed && self.coords.is_none() && self.bitsort.is_none() && self.validity.is_none()
     }
 
+    /// Whether the field's strings are stored as they are shown, so that bytes can be looked for in them.
+    pub fn is_text(&self) -> bool {
+        self.offsets.is_some() && self.ty.is_stored_as_shown()
+    }
+
+    /// The strings of a tile, and where needles begin in its data; `None` if they do nowhere.
+    pub fn decode_strings(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        needles: Option<&Needles>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        self.find_strings(tile, cells, var_bytes, needles, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    fn find_strings(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        var_bytes: usize,
+        needles: Option<&Needles>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        let offsets = self.offsets.as_ref();
+        let offsets = offsets.ok_or_else(|| Error::internal("these cells are no strings"))?;
+        let mut finds = Finds::Anywhere;
+        let look = |data: &[u8]| {
+            if let Some(needles) = needles {
+                finds = needles.find_in(data);
+            }
+            finds != Finds::At(Vec::new())
+        };
+        let Some(data) = self.variable(offsets, tile, len, var_bytes, look, scratch)? else {
+            return Ok(None);
+        };
+        let nulls = self.nulls(tile, len, scratch);
+        let nulls = nulls.context("tile", || "validity")?;
+        let strings = Strings::new(Cells { len, data, nulls })?;
+        if strings.nulls().is_some() && !self.ty.nullable() {
+            return Err(unexpected_nulls());
+        }
+        Ok(Some((strings, finds)))
+    }
+
+    /// An array of all strings of a tile.
+    pub fn all_strings(&self, strings: Strings) -> Result<ArrayRef> {
+        let array = self.ty.all_strings(strings);
+        array.context(self.role, || self.name.clone())
+    }
+
+    /// Each string that is stored once; `None` if they are not all text.
+    pub fn each_string(&self, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
+        let each = self.ty.each_string(strings);
+        each.context(self.role, || self.name.clone())
+    }
+
+    /// An array of the strings of some cells.
+    pub fn strings_of(&self, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+        let array = self.ty.strings_of(strings, cells);
+        array.context(self.role, || self.name.clone())
+    }
+
     /// How bitsort moved the cells of the field, if it did: then its tiles are decoded by their order.
     pub fn bitsort(&self) -> Option<&Bitsort> {
         self.bitsort.as_ref()
@@ -320,7 +386,10 @@ impl ColumnDecoder {
             .nulls(tile, len, scratch)
             .context("tile", || "validity")?;
         let data = match (&self.offsets, self.ty.cell_bytes(), self.coords) {
-            (Some(offsets), ..) => self.variable(offsets, tile, len, var_bytes, scratch)?,
+            (Some(offsets), ..) => {
+                let data = self.variable(offsets, tile, len, var_bytes, |_| true, scratch)?;
+                data.ok_or_else(|| Error::internal("nobody said to stop"))?
+            }
             (None, Some(size), Some(coords)) => {
                 let stored = &tile.values;
                 CellData::Fixed(coords.decode(&self.values, stored, len, size, scratch)?)
@@ -349,14 +418,16 @@ impl ColumnDecoder {
         Ok(Cells { len, data, nulls })
     }
 
+    /// `look` is shown the data, if offsets are stored apart, and says whether to go on.
     fn variable(
         &self,
         offsets_pipeline: &Pipeline,
         tile: &TileBytes,
         len: usize,
         var_bytes: usize,
+        look: impl FnOnce(&[u8]) -> bool,
         scratch: &mut Scratch,
-    ) -> Result<CellData> {
+    ) -> Result<Option<CellData>> {
         let var = tile.var.as_ref();
         let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
         let offsets_bytes = len.saturating_mul(OFFSET_BYTES);
@@ -367,12 +438,16 @@ impl ColumnDecoder {
         };
         if values.produces_offsets() {
             let strings = values.decode_strings(var, len, var_bytes, &mut scratch.filters)?;
-            return Ok(CellData::Encoded(Arc::new(strings)));
+            return Ok(Some(CellData::Encoded(Arc::new(strings))));
         }
         expect_unfiltered_bytes(&tile.values, offsets_bytes).context("tile", || "offsets")?;
         expect_unfiltered_bytes(var, var_bytes)?;
-        let mut offsets = scratch.buffer(offsets_bytes.saturating_add(OFFSET_BYTES))?;
         let mut data = scratch.buffer(var_bytes)?;
+        values.decode(var, data.as_slice_mut(), &mut scratch.filters)?;
+        if !look(data.as_slice()) {
+            return Ok(None);
+        }
+        let mut offsets = scratch.buffer(offsets_bytes.saturating_add(OFFSET_BYTES))?;
         let starts = offsets.as_slice_mut().get_mut(..offsets_bytes);
         let starts = starts.unwrap_or_default();
         offsets_pipeline
@@ -382,8 +457,7 @@ impl ColumnDecoder {
             let starts = offsets.typed_data_mut::<u64>().iter_mut();
             starts.for_each(|start| *start = start.swap_bytes());
         }
-        values.decode(var, data.as_slice_mut(), &mut scratch.filters)?;
-        Ok(CellData::Var { offsets, data })
+        Ok(Some(CellData::Var { offsets, data }))
     }
 
     fn nulls(
@@ -405,12 +479,14 @@ impl ColumnDecoder {
 
     fn without_unexpected_nulls(&self, array: ArrayRef) -> Result<ArrayRef> {
         if array.null_count() > 0 && !self.ty.nullable() {
-            return Err(Error::unsupported(
-                "the fragment holds NULLs but the array's schema no longer allows them",
-            ));
+            return Err(unexpected_nulls());
         }
         Ok(array)
     }
+}
+
+fn unexpected_nulls() -> Error {
+    Error::unsupported("the fragment holds NULLs but the array's schema no longer allows them")
 }
 
 /// A field as the fragment's schema has it.

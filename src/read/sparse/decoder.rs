@@ -5,16 +5,17 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef};
 
 use super::fragment;
-use crate::array::types::Cells;
+use crate::array::types::{Cells, Strings};
 use crate::error::Result;
-use crate::filter::ChunkChoice;
-use crate::read::decode::Needed;
+use crate::filter::{ChunkChoice, EncodedStrings};
+use crate::read::decode::{ColumnDecoder, Needed};
 use crate::read::fetch::{Fetched, TileTicket};
 use crate::read::fields::{ColumnRequest, FragmentScan, TileOf};
 use crate::read::marks;
 use crate::read::plan::sparse::TileRef;
 use crate::read::scratch::Scratch;
 use crate::read::stream::ScanContext;
+use crate::read::text::{Finds, Needles};
 
 /// What it takes to decode the fields of a tile.
 pub(super) struct TileDecoder<'a> {
@@ -76,6 +77,41 @@ impl<'a> TileDecoder<'a> {
         let (fetched, of) = (self.fetched, self.of);
         self.scan
             .decode_cells(request, fetched, of, needed, scratch)
+    }
+
+    /// The strings of a field of text, and where needles begin in their bytes; `None` if they do nowhere.
+    pub fn strings(
+        &mut self,
+        request: &ColumnRequest,
+        needles: Option<&Needles>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        self.count_decoded();
+        let (fetched, of) = (self.fetched, self.of);
+        self.scan
+            .decode_strings(request, needles, fetched, of, scratch)
+    }
+
+    /// Of what [`Self::strings`] gave, each that is stored once; `None` if they are not all text.
+    pub fn each_string(&self, column: usize, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
+        let each = |decoder: &ColumnDecoder| decoder.each_string(strings);
+        self.scan.of_strings(column, self.of, each)
+    }
+
+    /// Of what [`Self::strings`] gave, those of some cells.
+    pub fn strings_of(&self, column: usize, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+        let some = |decoder: &ColumnDecoder| decoder.strings_of(strings, cells);
+        let array = self.scan.of_strings(column, self.of, some)?;
+        self.count_bytes(&array);
+        Ok(array)
+    }
+
+    /// All of what [`Self::strings`] gave.
+    pub fn all_strings(&self, column: usize, strings: Strings) -> Result<ArrayRef> {
+        let all = |decoder: &ColumnDecoder| decoder.all_strings(strings);
+        let array = self.scan.of_strings(column, self.of, all)?;
+        self.count_bytes(&array);
+        Ok(array)
     }
 
     /// What [`Self::cells`] gave, as Arrow.

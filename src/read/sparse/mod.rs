@@ -12,6 +12,7 @@ mod copies;
 mod decoder;
 mod request;
 mod search;
+mod text;
 mod tile;
 
 use std::sync::Arc;

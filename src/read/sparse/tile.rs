@@ -4,6 +4,7 @@ use super::TileState;
 use super::decoder::TileDecoder;
 use super::request::FirstRound;
 use super::search::{self, Search, search_by};
+use super::text::Texts;
 use crate::array::cell_order::GlobalOrder;
 use crate::array::fragment::TileIdx;
 use crate::array::subarray::Subarray;
@@ -17,20 +18,20 @@ use crate::read::deletes::CellTimes;
 use crate::read::fields::{ColumnRequest, FragmentScan};
 use crate::read::marks;
 use crate::read::plan::sparse::{Copies, SparseUnit};
-use crate::read::rows::{Columns, apply_predicate};
+use crate::read::rows::Columns;
 use crate::read::scratch::Scratch;
-use crate::read::selection::Selection;
+use crate::read::spec::Predicate;
 use crate::read::visibility::{Asked, ContestedTile, TimedTile};
 
 /// A tile while it is decided which of its cells become rows.
 pub(super) struct TileWork<'a> {
-    decoder: TileDecoder<'a>,
-    request: FirstRound,
+    pub(super) decoder: TileDecoder<'a>,
+    pub(super) request: FirstRound,
     /// The stored cells of the fields that were looked at, by column; what is still to be decoded is in the request.
     stored: Vec<(usize, Cells)>,
     timestamps: Option<Vec<u64>>,
     /// The cells that are left. No marks: all of them. Made when cells are there, for their number alone may be a lie.
-    mask: Vec<bool>,
+    pub(super) mask: Vec<bool>,
 }
 
 impl<'a> TileWork<'a> {
@@ -267,14 +268,6 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
-    /// The cells that are left.
-    fn selection(&self) -> Selection {
-        match self.mask.is_empty() {
-            true => Selection::all(self.decoder.of.cells),
-            false => Selection::from_bools(&self.mask),
-        }
-    }
-
     /// Evaluates the predicate, and copies what is left of the columns of the first round; `None` if nothing is.
     pub fn into_rows(mut self, scratch: &mut Scratch) -> Result<Option<TileState>> {
         let context = self.decoder.context;
@@ -289,6 +282,17 @@ impl<'a> TileWork<'a> {
             }
         }
         let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
+        let (texts, rest) = match predicate.and_then(Predicate::conjunction) {
+            Some(conjunction) => (conjunction.texts.as_slice(), conjunction.rest.as_deref()),
+            None => (&[][..], predicate),
+        };
+        let mut strings = Texts::new();
+        for text in texts {
+            self.test_text(text, &mut columns, &mut strings, scratch)?;
+            if self.is_empty() {
+                return Ok(None);
+            }
+        }
         // Coordinates that nobody had to look at may be wanted.
         let wanted = |request: &&ColumnRequest| self.request.wanted.contains(&request.column);
         let coordinates = self.request.coordinates.iter().filter(wanted);
@@ -296,7 +300,7 @@ impl<'a> TileWork<'a> {
             let column = self.decoder.column(request, &self.mask, scratch)?;
             columns.push((request.column, column));
         }
-        let selection = apply_predicate(predicate, self.selection(), &columns)?;
+        let selection = self.meeting(rest, &columns, &strings)?;
         if selection.is_empty() {
             return Ok(None);
         }
@@ -305,6 +309,14 @@ impl<'a> TileWork<'a> {
         let rows = selection.copier(columns.len());
         for (_, column) in &mut columns {
             *column = rows.copy(column)?;
+        }
+        strings.retain(|(column, _)| projection.contains(column));
+        if !strings.is_empty() {
+            let places = selection.places();
+            for (column, strings) in &strings {
+                let array = self.decoder.strings_of(*column, strings, &places)?;
+                columns.push((*column, array));
+            }
         }
         Ok(Some(TileState {
             tile,

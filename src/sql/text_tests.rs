@@ -1,0 +1,257 @@
+//! The parts of a condition that are about text.
+//!
+//! Only comparisons that no string can make fail are taken: the scan asks them of strings that no row may hold, before
+//! anything else is known of a row.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, InListExpr, LikeExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use crate::read::text::Needles;
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// More needles than this are not looked for.
+const MOST_NEEDLES: usize = 16;
+/// Nested deeper than this, an expression is not taken apart.
+const DEEPEST: usize = 50;
+
+/// What is known of a condition on text.
+#[derive(Debug)]
+pub(super) struct Text {
+    /// The only column it looks at.
+    column: usize,
+    /// What every string that meets it contains.
+    pub needles: Option<Needles>,
+}
+
+/// `None` if a condition is not about the text of one column, or may fail.
+pub(super) fn of_condition(expr: &Expr, schema: &Schema) -> Option<Text> {
+    Analysis { schema }.condition(expr, 0)
+}
+
+struct Analysis<'a> {
+    schema: &'a Schema,
+}
+
+impl Analysis<'_> {
+    fn condition(&self, expr: &Expr, depth: usize) -> Option<Text> {
+        if depth > DEEPEST {
+            return None;
+        }
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            self.binary(binary, depth)
+        } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            let column = self.column(like.expr())?;
+            let pattern = text_of(like.pattern())?;
+            let literally = !like.negated() && !like.case_insensitive();
+            let needles = literally.then(|| longest_run(pattern)).flatten();
+            Some(Text {
+                column,
+                needles: needles.and_then(|run| needle(run.as_bytes())),
+            })
+        } else if let Some(list) = expr.downcast_ref::<InListExpr>() {
+            let column = self.column(list.expr())?;
+            let values = list.list().iter().map(bytes_of);
+            let values = values.collect::<Option<Vec<_>>>()?;
+            let few = !list.negated() && values.len() <= MOST_NEEDLES;
+            let needles = few.then(|| Needles::new(values)).flatten();
+            Some(Text { column, needles })
+        } else if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            let text = self.condition(not.arg(), depth + 1)?;
+            Some(Text {
+                needles: None,
+                ..text
+            })
+        } else {
+            self.function(expr.downcast_ref::<ScalarFunctionExpr>()?)
+        }
+    }
+
+    fn binary(&self, binary: &BinaryExpr, depth: usize) -> Option<Text> {
+        use Operator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+        let (left, right) = (binary.left(), binary.right());
+        match binary.op() {
+            op @ (And | Or) => {
+                let left = self.condition(left, depth + 1)?;
+                let right = self.condition(right, depth + 1)?;
+                let needles = match op {
+                    And => left.needles.or(right.needles),
+                    _ => left.needles.zip(right.needles).map(|(a, b)| a.or(b)),
+                };
+                let same = left.column == right.column;
+                same.then_some(Text {
+                    column: left.column,
+                    needles: needles.filter(|needles| needles.len() <= MOST_NEEDLES),
+                })
+            }
+            op @ (Eq | NotEq | Lt | LtEq | Gt | GtEq) => {
+                let ends = self.column(left).zip(bytes_of(right));
+                let ends = ends.or_else(|| self.column(right).zip(bytes_of(left)));
+                let (column, value) = ends?;
+                let needles = match op {
+                    Eq => needle(value),
+                    _ => None,
+                };
+                Some(Text { column, needles })
+            }
+            _ => None,
+        }
+    }
+
+    fn function(&self, function: &ScalarFunctionExpr) -> Option<Text> {
+        let known = ["starts_with", "ends_with", "contains"].contains(&function.fun().name());
+        let [column, part] = function.args() else {
+            return None;
+        };
+        let (column, part) = (self.column(column)?, text_of(part)?);
+        known.then(|| Text {
+            column,
+            needles: needle(part.as_bytes()),
+        })
+    }
+
+    /// A column of strings.
+    fn column(&self, expr: &Expr) -> Option<usize> {
+        let column = expr.downcast_ref::<Column>()?.index();
+        let strings = |t: &DataType| matches!(t, DataType::Utf8View | DataType::BinaryView);
+        let field = self.schema.fields().get(column)?;
+        strings(field.data_type()).then_some(column)
+    }
+}
+
+/// A literal string that is not NULL.
+fn text_of(expr: &Expr) -> Option<&str> {
+    expr.downcast_ref::<Literal>()?.value().try_as_str()?
+}
+
+/// The bytes of a literal that is a string of any kind, and not NULL.
+fn bytes_of(expr: &Expr) -> Option<&[u8]> {
+    use ScalarValue::{Binary, BinaryView, LargeBinary};
+    match expr.downcast_ref::<Literal>()?.value() {
+        Binary(value) | BinaryView(value) | LargeBinary(value) => value.as_deref(),
+        other => other.try_as_str()?.map(str::as_bytes),
+    }
+}
+
+fn needle(bytes: &[u8]) -> Option<Needles> {
+    // What stands for bytes that are no text is not what is stored.
+    let replaced = std::str::from_utf8(bytes).is_ok_and(|text| text.contains('\u{fffd}'));
+    Needles::new([bytes]).filter(|_| !replaced)
+}
+
+/// The longest part of a LIKE pattern that stands for itself; `None` if some of it is escaped.
+fn longest_run(pattern: &str) -> Option<&str> {
+    let runs = pattern.split(['%', '_']);
+    let longest = runs.max_by_key(|run| run.len());
+    longest.filter(|_| !pattern.contains('\\'))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::Field;
+    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+    use datafusion::datasource::MemTable;
+    use datafusion::physical_plan::filter::FilterExec;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+    use crate::read::text::Finds;
+
+    fn of(sql: &str) -> Option<Text> {
+        let fields = vec![
+            Field::new("s", DataType::Utf8View, true),
+            Field::new("t", DataType::Utf8View, true),
+            Field::new("n", DataType::Int64, true),
+        ];
+        let schema = Arc::new(Schema::new(fields));
+        let table = MemTable::try_new(Arc::clone(&schema), vec![vec![]]).unwrap();
+        let ctx = SessionContext::new();
+        ctx.register_table("t", Arc::new(table)).unwrap();
+        let plan = async {
+            let query = ctx.sql(&format!("SELECT * FROM t WHERE {sql}")).await?;
+            query.create_physical_plan().await
+        };
+        let plan = futures::executor::block_on(plan).unwrap();
+        let mut text = None;
+        plan.apply(|node| {
+            if let Some(filter) = node.downcast_ref::<FilterExec>() {
+                text = of_condition(filter.predicate(), &schema);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .unwrap();
+        text
+    }
+
+    /// Whether a condition can be met by a string of these bytes, for all that is known.
+    fn may_hold(sql: &str, string: &str) -> bool {
+        let text = of(sql).unwrap_or_else(|| panic!("{sql} is about text"));
+        let needles = text.needles.unwrap_or_else(|| panic!("{sql} has needles"));
+        needles.find_in(string.as_bytes()) != Finds::At(Vec::new())
+    }
+
+    #[test]
+    fn needles_are_in_every_string_that_meets_a_condition() {
+        for (sql, hit, miss) in [
+            ("s = 'abc'", "abc", "abd"),
+            ("'abc' = s", "abc", "ab"),
+            ("s LIKE 'ab%cde_f'", "ab-cdexf", "ab-cd"),
+            ("s IN ('abc', 'xyz')", "xyz", "xy"),
+            ("s = 'abc' OR s LIKE '%xyz'", "-xyz", "ab"),
+            ("s > 'b' AND s LIKE '%xyz%'", "c xyz", "c"),
+            ("starts_with(s, 'ab')", "abc", "ba"),
+            ("contains(s, 'ab')", "cab", "ba"),
+            ("s = 'é'", "é", "e"),
+        ] {
+            assert!(may_hold(sql, hit), "{sql}");
+            assert!(!may_hold(sql, miss), "{sql}");
+        }
+    }
+
+    #[test]
+    fn some_conditions_on_text_have_no_needles() {
+        for sql in [
+            "s <> 'abc'",
+            "s < 'abc'",
+            "s = ''",
+            "s IN ('abc', '')",
+            "s NOT IN ('abc')",
+            "s NOT LIKE 'abc%'",
+            "s ILIKE 'abc%'",
+            "s LIKE '%_%'",
+            "s LIKE 'a\\%bcd%'",
+            "NOT (s LIKE 'abc%')",
+            "s = 'abc' OR s > 'x'",
+            "s = 'a\u{fffd}b'",
+        ] {
+            let text = of(sql).unwrap_or_else(|| panic!("{sql} is about text"));
+            assert!(text.needles.is_none(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn other_conditions_are_not_about_text() {
+        for sql in [
+            "n = 3",
+            "s = t",
+            "s = 'a' OR t = 'a'",
+            "s = 'a' OR n = 3",
+            "s IS NULL",
+            "s IS NOT DISTINCT FROM 'a'",
+            "coalesce(s, 'a') = 'a'",
+            "CAST(s AS INT) = 3",
+            "s = NULL",
+            "s IN ('a', NULL)",
+            "substr(s, 2) = 'a'",
+        ] {
+            assert!(of(sql).is_none(), "{sql}");
+        }
+    }
+}
