@@ -10,12 +10,14 @@ use memchr::memmem::Finder;
 
 use super::spec::Predicate;
 
+/// As much is looked for of a needle: finds may overlap, and each is compared from its beginning.
+const MOST_BYTES: usize = 256;
 /// A search is given up when there are more finds than one for so many bytes.
 const BYTES_PER_FIND: usize = 128;
 
 /// A condition on one column of text. It never fails, whatever string it is asked of, and NULL does not meet it.
 #[derive(Debug, Clone)]
-pub struct TextTest {
+pub struct TextCondition {
     /// The condition.
     pub predicate: Arc<dyn Predicate>,
     /// Every string that meets it contains one of these, none of which is empty; `None` if nothing is known.
@@ -26,7 +28,7 @@ pub struct TextTest {
 #[derive(Debug)]
 pub struct Conjunction {
     /// Conditions on text.
-    pub texts: Vec<TextTest>,
+    pub texts: Vec<TextCondition>,
     /// What else there is.
     pub rest: Option<Arc<dyn Predicate>>,
 }
@@ -52,7 +54,8 @@ impl Needles {
             if needle.is_empty() {
                 return None;
             }
-            finders.push(Finder::new(needle).into_owned());
+            let begin = needle.get(..MOST_BYTES).unwrap_or(needle);
+            finders.push(Finder::new(begin).into_owned());
         }
         (!finders.is_empty()).then_some(Self(finders))
     }
@@ -111,6 +114,11 @@ mod tests {
         assert_eq!(none.clone().or(needles).find_in(b""), Finds::At(vec![]));
         let many = Needles::new([&b"x"[..]]).unwrap();
         assert_eq!(many.find_in(&data), Finds::Anywhere);
+        // The beginning of a long one is enough.
+        let long = Needles::new([&[b'x'; 3000][..]]).unwrap();
+        assert_eq!(long.find_in(&data), Finds::Anywhere);
+        let long = Needles::new([&[&b"aab"[..], &[b'y'; 3000]].concat()[..]]).unwrap();
+        assert_eq!(long.find_in(&data), Finds::At(vec![]));
         assert!(Needles::new([&b"a"[..], b""]).is_none());
         assert!(Needles::new([]).is_none());
     }

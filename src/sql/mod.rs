@@ -28,7 +28,7 @@ pub mod rules;
 mod runtime;
 pub mod source;
 mod statistics;
-mod text_tests;
+mod text_conditions;
 mod url_table;
 
 use std::sync::Arc;

@@ -11,11 +11,11 @@ use datafusion::physical_expr::utils::{
 };
 
 use super::pruning::ExprPruner;
-use super::text_tests;
+use super::text_conditions;
 use crate::error::{Error, Result};
 use crate::read::Predicate;
 use crate::read::prune::TilePruner;
-use crate::read::text::{Conjunction, TextTest};
+use crate::read::text::{Conjunction, TextCondition};
 
 /// A physical expression over the columns it looks at.
 #[derive(Debug)]
@@ -101,11 +101,11 @@ fn take_apart(
 ) -> datafusion::error::Result<Option<Conjunction>> {
     let (mut texts, mut rest) = (Vec::new(), Vec::new());
     for part in split_conjunction(expr) {
-        let Some(text) = text_tests::of_condition(part, table_schema) else {
+        let Some(text) = text_conditions::of_condition(part, table_schema) else {
             rest.push(Arc::clone(part));
             continue;
         };
-        texts.push(TextTest {
+        texts.push(TextCondition {
             predicate: Arc::new(ExprPredicate::whole(part, table_schema)?),
             needles: text.needles,
         });

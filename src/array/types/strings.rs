@@ -16,6 +16,9 @@ use super::tile_buffer::TileBuffer;
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 
+/// More than one byte in so many are a large part.
+const LARGE_PART: usize = 8;
+
 /// The strings of a tile.
 #[derive(Debug)]
 pub struct Strings {
@@ -79,6 +82,20 @@ impl Strings {
         let byte = i64::try_from(byte).ok()?;
         let started = offsets.partition_point(|offset| *offset <= byte);
         started.checked_sub(1)
+    }
+
+    /// Whether copies of the marked cells would take more than a fraction of what strings back to back take; no marks stand
+    /// for all.
+    pub fn is_large_part(&self, marks: &[bool]) -> bool {
+        let StringData::Plain { offsets, data } = &self.data else {
+            return false;
+        };
+        if marks.is_empty() {
+            return true;
+        }
+        let marked = offsets.lengths().zip(marks).filter(|(_, mark)| **mark);
+        let bytes = marked.map(|(len, _)| len).sum::<usize>();
+        bytes > data.len() / LARGE_PART
     }
 
     /// The bytes of a cell; none if there is no such cell.
@@ -246,6 +263,17 @@ mod tests {
                 assert_eq!(found, expected.collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn copies_of_a_few_long_strings_are_a_large_part() {
+        let long = [b'x'; 100];
+        let strings = plain(&[b"a", &long, b"b", b""], None);
+        assert!(strings.is_large_part(&[]));
+        assert!(strings.is_large_part(&[false, true, false, false]));
+        assert!(!strings.is_large_part(&[true, false, true, true]));
+        assert!(!plain(&[b"", b""], None).is_large_part(&[true, true]));
+        assert!(!encoded(&[&long, b"a"], None).is_large_part(&[]));
     }
 
     #[test]

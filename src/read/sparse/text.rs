@@ -12,7 +12,7 @@ use crate::read::rows::{Columns, evaluate, find};
 use crate::read::scratch::Scratch;
 use crate::read::selection::Selection;
 use crate::read::spec::Predicate;
-use crate::read::text::{Finds, TextTest};
+use crate::read::text::{Finds, TextCondition};
 
 /// The strings of columns that conditions looked at.
 pub(super) type Texts = Vec<(usize, Arc<Strings>)>;
@@ -20,9 +20,9 @@ pub(super) type Texts = Vec<(usize, Arc<Strings>)>;
 impl TileWork<'_> {
     /// Clears the marks of the cells that do not meet a condition on text. What it takes is left in `columns`, or in
     /// `texts`.
-    pub fn test_text(
+    pub fn ask_text(
         &mut self,
-        test: &TextTest,
+        test: &TextCondition,
         columns: &mut Columns,
         texts: &mut Texts,
         scratch: &mut Scratch,
@@ -49,14 +49,14 @@ impl TileWork<'_> {
                 self.mask = vec![false; self.decoder.of.cells];
                 Ok(())
             }
-            // A view of each cell takes less than a copy.
-            Some((strings, Finds::Anywhere)) if strings.encoded().is_none() => {
-                let array = self.decoder.all_strings(*column, strings)?;
-                columns.push((*column, array));
-                self.test_column(test, columns)
-            }
             Some((strings, finds)) => {
                 self.keep_found(&strings, finds);
+                // A view of each cell takes less than copies of many, and no memory that was not asked for.
+                if strings.is_large_part(&self.mask) {
+                    let array = self.decoder.all_strings(*column, strings)?;
+                    columns.push((*column, array));
+                    return self.test_column(test, columns);
+                }
                 let strings = Arc::new(strings);
                 texts.push((*column, Arc::clone(&strings)));
                 self.test_strings(test, *column, &strings)
@@ -86,14 +86,19 @@ impl TileWork<'_> {
     }
 
     /// Asks a condition of a column.
-    fn test_column(&mut self, test: &TextTest, columns: &Columns) -> Result<()> {
+    fn test_column(&mut self, test: &TextCondition, columns: &Columns) -> Result<()> {
         let selection = self.meeting(Some(&*test.predicate), columns, &Texts::new())?;
         self.mask = selection.marks();
         Ok(())
     }
 
     /// Asks a condition of strings: of those that are stored once, or of those of the marked cells.
-    fn test_strings(&mut self, test: &TextTest, column: usize, strings: &Strings) -> Result<()> {
+    fn test_strings(
+        &mut self,
+        test: &TextCondition,
+        column: usize,
+        strings: &Strings,
+    ) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }

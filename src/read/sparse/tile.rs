@@ -288,7 +288,7 @@ impl<'a> TileWork<'a> {
         };
         let mut strings = Texts::new();
         for text in texts {
-            self.test_text(text, &mut columns, &mut strings, scratch)?;
+            self.ask_text(text, &mut columns, &mut strings, scratch)?;
             if self.is_empty() {
                 return Ok(None);
             }

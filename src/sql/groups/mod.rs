@@ -4,8 +4,8 @@
 //! Rows of an array come sorted: in `SELECT lat, avg(t) FROM weather GROUP BY lat`, a dense array's rows agree in `lat` for
 //! as long as a tile is wide. A hash table would be asked for the group of every row; the [node](TileDbGroupsExec) that the
 //! [rule](super::rules) puts in its place asks once per run. And coordinates, where it is known between which they lie,
-//! and the codes of an enumeration have places in a table. The node stands for the first half of an aggregate: what it gives are DataFusion's partial states,
-//! made by DataFusion's accumulators, and its other half merges them.
+//! and the codes of an enumeration have places in a table. The node stands for the first half of an aggregate: what it
+//! gives are DataFusion's partial states, made by DataFusion's accumulators, and its other half merges them.
 
 mod exec;
 mod numbers;
@@ -37,7 +37,7 @@ use super::source::TileDbSource;
 
 /// Runs shorter than this are not worth looking for.
 const ROWS_PER_RUN: u64 = 4;
-/// A table of numbers has as many places as there are rows, divided by this.
+/// A table of numbers has at most as many places as there are rows, divided by this.
 const ROWS_PER_PLACE: usize = 4;
 
 /// The same aggregate with the groups of its rows found otherwise; `None` if there is nothing better than a hash table.
