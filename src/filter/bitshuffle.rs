@@ -6,14 +6,17 @@
 //! transposed, the others follow unchanged. For byte k of the element and bit b of that byte there is one row, in
 //! which element i is bit `i % 8` of byte `i / 8`.
 //!
-//! The eight rows of one byte therefore are, eight bytes interleaved, 8x8 bit matrices on end: interleaving and
-//! transposing them gives the planes of a byte shuffle.
+//! The eight rows of one byte are therefore planes to interleave as those of a byte shuffle, of bytes that hold bit b
+//! of eight elements where byte i should hold element i: the 8x8 bits of every eight bytes are to be transposed. Done
+//! before interleaving, that exchanges bits between vectors. The result is the plane of that byte of a byte shuffle.
 
-use super::byteshuffle::{interleave_8, unshuffle};
+use super::byteshuffle::unshuffle;
 use super::parts::{for_each_part, take_front};
+use super::planes::{interleave, weave_8};
 use super::word::Width;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
+use wide::u8x16;
 
 const FILTER: &str = "bitshuffle";
 /// Bytes transposed together.
@@ -52,29 +55,55 @@ fn untranspose(width: Width, block: &[u8], out: &mut [u8]) {
     if elements == 0 {
         return;
     }
+    let weave = |rows| weave_8(transpose(rows));
     if width == Width::One {
-        interleave_8(rows, out, transpose_8x8);
+        interleave(rows, out, weave);
         return;
     }
     let mut planes = [0; BLOCK_BYTES];
     let (planes, _) = planes.split_at_mut(rows.len());
     let by_plane = rows.chunks_exact(elements);
     for (rows, plane) in by_plane.zip(planes.chunks_exact_mut(elements)) {
-        interleave_8(rows, plane, transpose_8x8);
+        interleave(rows, plane, weave);
     }
     unshuffle(width, planes, out);
 }
 
-/// Transposes an 8x8 matrix of bits: bit j of byte i becomes bit i of byte j.
+/// Transposes 8x8 matrices of bits, one in each lane: bit j of row i becomes bit i of row j.
 #[inline(always)]
-fn transpose_8x8(matrix: u64) -> u64 {
-    let mut x = matrix;
-    let mut swap = |shift: u32, mask: u64| {
-        let t = (x ^ (x >> shift)) & mask;
-        x = x ^ t ^ (t << shift);
-    };
-    swap(7, 0x00AA_00AA_00AA_00AA);
-    swap(14, 0x0000_CCCC_0000_CCCC);
-    swap(28, 0x0000_0000_F0F0_F0F0);
-    x
+fn transpose([mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h]: [u8x16; 8]) -> [u8x16; 8] {
+    // The quarters off the diagonal change places, of matrices of 2x2, of 4x4, and of 8x8 bits.
+    for (upper, lower) in [
+        (&mut a, &mut b),
+        (&mut c, &mut d),
+        (&mut e, &mut f),
+        (&mut g, &mut h),
+    ] {
+        exchange(upper, lower, 1, 0x55);
+    }
+    for (upper, lower) in [
+        (&mut a, &mut c),
+        (&mut b, &mut d),
+        (&mut e, &mut g),
+        (&mut f, &mut h),
+    ] {
+        exchange(upper, lower, 2, 0x33);
+    }
+    for (upper, lower) in [
+        (&mut a, &mut e),
+        (&mut b, &mut f),
+        (&mut c, &mut g),
+        (&mut d, &mut h),
+    ] {
+        exchange(upper, lower, 4, 0x0F);
+    }
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Exchanges the bits of `upper` that lie `shift` above those of `mask` with the bits of `lower` in `mask`.
+#[inline(always)]
+fn exchange(upper: &mut u8x16, lower: &mut u8x16, shift: u32, mask: u8) {
+    let different = ((*upper >> shift) ^ *lower) & u8x16::splat(mask);
+    *lower ^= different;
+    *upper ^= different << shift;
 }

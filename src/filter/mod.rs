@@ -26,6 +26,7 @@ mod gzip;
 mod lz4;
 mod parts;
 mod pipeline;
+mod planes;
 mod positive_delta;
 mod rle;
 mod scratch;

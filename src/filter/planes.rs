@@ -1,0 +1,94 @@
+//! Interleaving planes of bytes, sixteen elements at a time.
+//!
+//! A *plane* holds one byte of every element. The vectors of N planes become N vectors of whole elements by
+//! log2(N) rounds of interleaving two vectors byte by byte: first the planes at even places and those at odd places,
+//! each among themselves, then both results.
+
+use wide::u8x16;
+
+/// Elements taken from each plane at a time.
+pub(super) const LANES: usize = 16;
+
+type Lanes = [u8; LANES];
+
+/// Interleaves the N planes that `part` consists of, one after the other; bytes after the last whole element are
+/// copied. `out` is as long as `part`, and `weave` makes N vectors of elements of a vector of each plane.
+#[inline(always)]
+pub(super) fn interleave<const N: usize>(
+    part: &[u8],
+    out: &mut [u8],
+    weave: impl Fn([u8x16; N]) -> [u8x16; N],
+) {
+    let count = part.len() / N;
+    let (elements, copied) = out.as_chunks_mut::<N>();
+    copied.copy_from_slice(part.get(count * N..).unwrap_or_default());
+    let mut planes = part.chunks_exact(count.max(1));
+    let planes: [_; N] = std::array::from_fn(|_| {
+        let plane = planes.next().unwrap_or_default();
+        plane.as_chunks::<LANES>()
+    });
+    let mut vectors = planes.map(|(vectors, _)| vectors.iter());
+    let (blocks, last) = elements.as_chunks_mut::<LANES>();
+    for block in blocks {
+        let woven = weave(vectors.each_mut().map(|plane| load(plane.next())));
+        let (places, _) = block.as_flattened_mut().as_chunks_mut::<LANES>();
+        store(woven, places);
+    }
+    if last.is_empty() {
+        return;
+    }
+    // The last elements are a vector with bytes to spare.
+    let woven = weave(planes.map(|(_, rest)| {
+        let mut padded = [0; LANES];
+        for (place, byte) in padded.iter_mut().zip(rest) {
+            *place = *byte;
+        }
+        u8x16::new(padded)
+    }));
+    let mut padded = [[0; LANES]; N];
+    store(woven, &mut padded);
+    let bytes = padded.as_flattened().iter();
+    for (place, byte) in last.as_flattened_mut().iter_mut().zip(bytes) {
+        *place = *byte;
+    }
+}
+
+#[inline(always)]
+fn load(vector: Option<&Lanes>) -> u8x16 {
+    vector.map_or(u8x16::ZERO, |bytes| u8x16::new(*bytes))
+}
+
+#[inline(always)]
+fn store<const N: usize>(vectors: [u8x16; N], places: &mut [Lanes]) {
+    for (place, vector) in places.iter_mut().zip(vectors) {
+        *place = vector.to_array();
+    }
+}
+
+/// Makes elements of two bytes.
+#[inline(always)]
+pub(super) fn weave_2([a, b]: [u8x16; 2]) -> [u8x16; 2] {
+    [u8x16::unpack_low(a, b), u8x16::unpack_high(a, b)]
+}
+
+/// Makes elements of four bytes.
+#[inline(always)]
+pub(super) fn weave_4([a, b, c, d]: [u8x16; 4]) -> [u8x16; 4] {
+    let [even_0, even_1] = weave_2([a, c]);
+    let [odd_0, odd_1] = weave_2([b, d]);
+    let [e, f] = weave_2([even_0, odd_0]);
+    let [g, h] = weave_2([even_1, odd_1]);
+    [e, f, g, h]
+}
+
+/// Makes elements of eight bytes.
+#[inline(always)]
+pub(super) fn weave_8([a, b, c, d, e, f, g, h]: [u8x16; 8]) -> [u8x16; 8] {
+    let [even_0, even_1, even_2, even_3] = weave_4([a, c, e, g]);
+    let [odd_0, odd_1, odd_2, odd_3] = weave_4([b, d, f, h]);
+    let [a, b] = weave_2([even_0, odd_0]);
+    let [c, d] = weave_2([even_1, odd_1]);
+    let [e, f] = weave_2([even_2, odd_2]);
+    let [g, h] = weave_2([even_3, odd_3]);
+    [a, b, c, d, e, f, g, h]
+}
