@@ -16,7 +16,7 @@ use super::planes::{interleave, weave_8};
 use super::word::Width;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
-use wide::u8x16;
+use wide::{u8x16, u64x2};
 
 const FILTER: &str = "bitshuffle";
 /// Bytes transposed together.
@@ -103,7 +103,13 @@ fn transpose([mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h]: [u8x16; 8
 /// Exchanges the bits of `upper` that lie `shift` above those of `mask` with the bits of `lower` in `mask`.
 #[inline(always)]
 fn exchange(upper: &mut u8x16, lower: &mut u8x16, shift: u32, mask: u8) {
-    let different = ((*upper >> shift) ^ *lower) & u8x16::splat(mask);
+    let different = (each_64(*upper, |bits| bits >> shift) ^ *lower) & u8x16::splat(mask);
     *lower ^= different;
-    *upper ^= different << shift;
+    *upper ^= each_64(different, |bits| bits << shift);
+}
+
+/// Shifts 64 bits at a time: there is no instruction for single bytes, and what crosses between them is masked.
+#[inline(always)]
+fn each_64(bytes: u8x16, shift: impl Fn(u64x2) -> u64x2) -> u8x16 {
+    bytemuck::cast(shift(bytemuck::cast(bytes)))
 }

@@ -27,35 +27,35 @@ pub(super) fn interleave<const N: usize>(
         let plane = planes.next().unwrap_or_default();
         plane.as_chunks::<LANES>()
     });
-    let mut vectors = planes.map(|(vectors, _)| vectors.iter());
     let (blocks, last) = elements.as_chunks_mut::<LANES>();
-    for block in blocks {
-        let woven = weave(vectors.each_mut().map(|plane| load(plane.next())));
+    for (i, block) in blocks.iter_mut().enumerate() {
+        let mut vectors = [u8x16::ZERO; N];
+        for (vector, (plane, _)) in vectors.iter_mut().zip(planes) {
+            if let Some(bytes) = plane.get(i) {
+                *vector = u8x16::new(*bytes);
+            }
+        }
         let (places, _) = block.as_flattened_mut().as_chunks_mut::<LANES>();
-        store(woven, places);
+        store(weave(vectors), places);
     }
     if last.is_empty() {
         return;
     }
     // The last elements are a vector with bytes to spare.
-    let woven = weave(planes.map(|(_, rest)| {
+    let mut vectors = [u8x16::ZERO; N];
+    for (vector, (_, rest)) in vectors.iter_mut().zip(planes) {
         let mut padded = [0; LANES];
         for (place, byte) in padded.iter_mut().zip(rest) {
             *place = *byte;
         }
-        u8x16::new(padded)
-    }));
+        *vector = u8x16::new(padded);
+    }
     let mut padded = [[0; LANES]; N];
-    store(woven, &mut padded);
+    store(weave(vectors), &mut padded);
     let bytes = padded.as_flattened().iter();
     for (place, byte) in last.as_flattened_mut().iter_mut().zip(bytes) {
         *place = *byte;
     }
-}
-
-#[inline(always)]
-fn load(vector: Option<&Lanes>) -> u8x16 {
-    vector.map_or(u8x16::ZERO, |bytes| u8x16::new(*bytes))
 }
 
 #[inline(always)]
