@@ -21,8 +21,13 @@ use crate::read::fields::FragmentScan;
 use crate::read::prune::touches_and_covers;
 use crate::read::spec::ScanSpec;
 
-/// Tiles that stand alone are read together until a unit holds so many cells.
+/// Cells of a unit of tiles that stand alone, where there are many.
 pub(super) const UNIT_CELLS: u64 = 128 * 1024;
+/// Of few cells, units are smaller, so that there are about so many to be decoded side by side. All of them are asked of
+/// the store at once by two partitions.
+const FEWEST_UNITS: u64 = 4;
+/// No unit is made smaller than this; it costs some tens of microseconds by itself, and requests.
+const SMALLEST_UNIT_CELLS: u64 = 32 * 1024;
 
 /// A tile of a fragment of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,7 +241,7 @@ impl SparsePlan {
         if !may_share {
             let counts = &mut self.counts;
             pruning.alone(fragments, &mbrs, &mut tiles, counts).await?;
-            return Ok(group_alone(&tiles));
+            return Ok(group_alone(&tiles, unit_cells(&tiles)));
         }
         let boxes = candidates
             .iter()
@@ -249,6 +254,7 @@ impl SparsePlan {
         self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
         let counts = &mut self.counts;
         pruning.alone(fragments, &mbrs, &mut alone, counts).await?;
+        let unit_cells = unit_cells(&alone);
         let mut units = Vec::new();
         let neighbourhood = Neighbourhood::new(&tiles, &bounds);
         for of_fragment in alone.chunk_by(|a, b| a.fragment == b.fragment) {
@@ -256,7 +262,7 @@ impl SparsePlan {
             let copies = fragment.and_then(|fragment| copies.get(fragment));
             units.extend(match copies {
                 Some(Copies::Neighbours) => neighbourhood.units(of_fragment),
-                _ => group_alone(of_fragment),
+                _ => group_alone(of_fragment, unit_cells),
             });
         }
         for EntangledUnit {
@@ -358,12 +364,18 @@ fn touches(schema: &ArraySchema, fragment: &Fragment, subarray: &Subarray) -> bo
         })
 }
 
-/// Units of neighbouring tiles of one fragment.
-pub(super) fn group_alone(tiles: &[TileRef]) -> Vec<SparseUnit> {
+/// Tiles that stand alone are read together until a unit holds so many cells.
+pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
+    let cells = tiles.iter().map(|tile| tile.cells as u64).sum::<u64>();
+    (cells / FEWEST_UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS)
+}
+
+/// Units of neighbouring tiles of one fragment, joined until a unit holds `enough` cells.
+pub(super) fn group_alone(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
     let mut units: Vec<SparseUnit> = Vec::new();
     for tile in tiles {
         let joins = units.last().is_some_and(|unit| {
-            unit.cells < UNIT_CELLS
+            unit.cells < enough
                 && unit
                     .tiles
                     .last()

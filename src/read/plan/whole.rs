@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::dense::{DensePlan, StoredAs};
-use super::sparse::{Copies, SparseUnit, TileRef, group_alone};
+use super::sparse::{Copies, SparseUnit, TileRef, group_alone, unit_cells};
 use super::{ScanPlan, Units};
 use crate::array::domain::KeyBox;
 use crate::array::fragment::TileIdx;
@@ -137,6 +137,8 @@ fn sparse_rest(units: &[Arc<SparseUnit>], places: &[u64]) -> Vec<Arc<SparseUnit>
     let left = tiles.filter(|(place, _)| places.next_if_eq(place).is_none());
     let left = left.map(|(_, tile)| *tile).collect::<Vec<_>>();
     let resolved = units.iter().filter(|unit| !is_alone(unit)).cloned();
-    let alone = group_alone(&left).into_iter().map(Arc::new);
+    let alone = group_alone(&left, unit_cells(&left))
+        .into_iter()
+        .map(Arc::new);
     alone.chain(resolved).collect()
 }
