@@ -44,6 +44,6 @@ pub use bitsort::restore_order;
 pub use chunk::{ChunkChoice, expect_unfiltered_bytes, is_empty_tile};
 pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use generic_tile::GenericTile;
-pub use pipeline::{Pipeline, TileContext};
+pub use pipeline::{Pipeline, TileContext, Unwanted};
 pub use scratch::Scratch;
 pub use strings::EncodedStrings;

@@ -56,6 +56,26 @@ pub struct Pipeline {
     strings: Option<StringForm>,
 }
 
+/// What becomes of the bytes of chunks that nobody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unwanted {
+    /// They are zeros.
+    Zeros,
+    /// They may be anything.
+    Anything,
+}
+
+impl Unwanted {
+    fn leave(self, out: &mut [u8]) {
+        match self {
+            Self::Zeros => out.fill(0),
+            // Whoever looks at them all the same is to be found out by tests.
+            Self::Anything if cfg!(debug_assertions) => out.fill(0xA5),
+            Self::Anything => {}
+        }
+    }
+}
+
 /// Bytes borrowed from the tile, or restored.
 enum Held<'a> {
     Borrowed(&'a [u8]),
@@ -292,15 +312,16 @@ impl Pipeline {
 
     /// Unfilters one tile into exactly `out`, whose length is the size the tile is expected to have.
     pub fn decode(&self, filtered: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        self.decode_wanted(filtered, out, |_| true, scratch)
+        self.decode_wanted(filtered, out, |_| true, Unwanted::Zeros, scratch)
     }
 
-    /// As [`Pipeline::decode`], but chunks whose bytes, by their place in the tile, are not wanted come out as zeros.
+    /// As [`Pipeline::decode`], but for chunks whose bytes, by their place in the tile, are not wanted.
     pub fn decode_wanted(
         &self,
         filtered: &[u8],
         out: &mut [u8],
         wanted: impl Fn(Range<usize>) -> bool,
+        unwanted: Unwanted,
         scratch: &mut Scratch,
     ) -> Result<()> {
         if self.strings.is_some() {
@@ -325,18 +346,19 @@ impl Pipeline {
                     .context("chunk", || index)?;
             } else {
                 scratch.skip_chunk();
-                out.fill(0);
+                unwanted.leave(out);
             }
         }
         expect_complete(expected, rest.len())
     }
 
-    /// As [`Pipeline::decode`], but only chunks that are chosen, in the order in which they are; others come out as zeros.
+    /// As [`Pipeline::decode`], but only chunks that are chosen, in the order in which they are.
     pub fn decode_chosen(
         &self,
         filtered: &[u8],
         out: &mut [u8],
         choice: &mut dyn ChunkChoice,
+        unwanted: Unwanted,
         scratch: &mut Scratch,
     ) -> Result<()> {
         if self.strings.is_some() {
@@ -372,7 +394,7 @@ impl Pipeline {
         for number in left.into_iter().flatten() {
             scratch.skip_chunk();
             let place = places.get(number).cloned().unwrap_or_default();
-            out.get_mut(place).unwrap_or_default().fill(0);
+            unwanted.leave(out.get_mut(place).unwrap_or_default());
         }
         Ok(())
     }

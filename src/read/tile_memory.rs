@@ -1,7 +1,9 @@
 //! The memory that the tiles of a scan are decoded into, used again and again.
 //!
 //! What the consumer of a scan has let go of serves the next tiles. Memory that waits is accounted for like any other,
-//! and it is the first to go: nothing is refused while some of it waits.
+//! and it is the first to go: nothing is refused while some of it waits. A little is left for the scans that follow, as
+//! an allocator keeps some, because it is ready to be written to: new memory is cleared first, and for a scan of a few
+//! cells of large tiles that is most of the work.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,31 @@ use crate::error::Result;
 const SMALLEST_KEPT_BYTES: usize = 16 << 10;
 /// The most that waits.
 const MOST_IDLE_BYTES: usize = 32 << 20;
+
+/// The most that waits for other scans.
+const MOST_SPARE_BYTES: usize = 16 << 20;
+
+static SPARE: Mutex<Spare> = Mutex::new(Spare(VecDeque::new()));
+
+/// What waits for other scans, longest waiting first.
+struct Spare(VecDeque<MutableBuffer>);
+
+impl Spare {
+    fn give(&mut self, memory: impl Iterator<Item = MutableBuffer>) {
+        self.0.extend(memory);
+        let mut waiting = self.0.iter().map(MutableBuffer::len).sum::<usize>();
+        while waiting > MOST_SPARE_BYTES
+            && let Some(oldest) = self.0.pop_front()
+        {
+            waiting = waiting.saturating_sub(oldest.len());
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Option<MutableBuffer> {
+        let best = best_fit(self.0.iter().map(MutableBuffer::len), bytes)?;
+        self.0.remove(best)
+    }
+}
 
 /// Memory that waits for the next tile.
 #[derive(Debug)]
@@ -57,17 +84,37 @@ impl TileMemory {
         TileBuffer::in_memory(memory, bytes, self).map_or_else(|| TileBuffer::zeroed(bytes), Ok)
     }
 
-    /// The smallest memory that fits and is not far too large.
+    /// Memory that was used before.
     fn take(&self, bytes: usize) -> Option<MutableBuffer> {
         let mut idle = self.idle();
-        let sizes = idle.iter().enumerate().map(|(i, m)| (m.memory.len(), i));
-        let fitting = sizes.filter(|(size, _)| (bytes..=bytes.saturating_mul(2)).contains(size));
-        let (_, best) = fitting.min()?;
-        idle.remove(best).map(|idle| idle.memory)
+        let best = best_fit(idle.iter().map(|m| m.memory.len()), bytes);
+        if let Some(idle) = best.and_then(|best| idle.remove(best)) {
+            return Some(idle.memory);
+        }
+        drop(idle);
+        spare().take(bytes)
     }
 
     fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spare() -> MutexGuard<'static, Spare> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The place of the smallest memory that holds `bytes` and is not far too large.
+fn best_fit(sizes: impl Iterator<Item = usize>, bytes: usize) -> Option<usize> {
+    let sizes = sizes.enumerate().map(|(i, size)| (size, i));
+    let fitting = sizes.filter(|(size, _)| (bytes..=bytes.saturating_mul(2)).contains(size));
+    fitting.min().map(|(_, best)| best)
+}
+
+impl Drop for TileMemory {
+    fn drop(&mut self) {
+        let idle = std::mem::take(&mut *self.idle());
+        spare().give(idle.into_iter().map(|idle| idle.memory));
     }
 }
 
@@ -179,6 +226,21 @@ mod tests {
         drop(grant);
         assert!(memory.reserve(limit + 1).is_err());
         assert_eq!(left.load(Ordering::Relaxed), limit);
+    }
+
+    #[test]
+    fn a_little_is_left_for_other_scans() {
+        let mut spare = Spare(VecDeque::new());
+        let memory = |bytes| MutableBuffer::from_len_zeroed(bytes);
+        spare.give([memory(30 << 10), memory(20 << 10)].into_iter());
+        assert!(spare.take(40 << 10).is_none());
+        assert!(spare.take(5 << 10).is_none(), "far too large");
+        assert_eq!(spare.take(15 << 10).unwrap().len(), 20 << 10);
+        spare.give((0..20).map(|_| memory(1 << 20)));
+        assert_eq!(spare.0.len(), MOST_SPARE_BYTES >> 20);
+        assert!(spare.take(30 << 10).is_none(), "it waited longest");
+        spare.give(std::iter::once(memory(MOST_SPARE_BYTES + 1)));
+        assert!(spare.0.is_empty());
     }
 
     #[test]

@@ -198,6 +198,15 @@ impl ColumnType {
         }
     }
 
+    /// Whether any bytes are a value, so that cells nobody looks at may be anything.
+    pub fn takes_any_bytes(&self) -> bool {
+        let taken = matches!(
+            self.element,
+            Element::Number | Element::Time(TimeConversion::AsIs)
+        );
+        taken && self.dictionary.is_none()
+    }
+
     /// Whether cells of `datatype` and `cell_val_num`, as an older schema may have them, read as this type.
     pub fn reads(&self, datatype: Datatype, cell_val_num: CellValNum) -> bool {
         let same_shape = match (self.shape, cell_val_num) {

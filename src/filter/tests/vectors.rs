@@ -2,7 +2,7 @@
 
 use super::encoders::encode;
 use super::*;
-use crate::filter::{ChunkChoice, generic_tile, is_empty_tile};
+use crate::filter::{ChunkChoice, Unwanted, generic_tile, is_empty_tile};
 
 /// One chunk as libtiledb wrote it, and the bytes it was made of.
 pub(super) struct Vector {
@@ -448,7 +448,7 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
         bytes.contains(&20)
     };
     pipeline
-        .decode_wanted(&tile, &mut out, wanted, scratch)
+        .decode_wanted(&tile, &mut out, wanted, Unwanted::Zeros, scratch)
         .unwrap();
     let expected = [[0; 4], [5, 6, 7, 8], [0; 4]].concat();
     let expected: Vec<u8> = expected
@@ -456,16 +456,20 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
         .flat_map(|v: &u32| v.to_le_bytes())
         .collect();
     assert_eq!(out.as_slice(), expected);
+    pipeline
+        .decode_wanted(&tile, &mut out, wanted, Unwanted::Anything, scratch)
+        .unwrap();
+    assert_eq!(out[16..32], expected[16..32]);
     assert!(
         pipeline
-            .decode_wanted(&tile, &mut out[..40], |_| false, scratch)
+            .decode_wanted(&tile, &mut out[..40], |_| false, Unwanted::Zeros, scratch)
             .is_err()
     );
 
     // Chosen one after the other, whatever their order.
     let mut decode = |numbers: &[usize], tile: &[u8], out: &mut [u8]| {
         let mut choice = Numbers::new(numbers);
-        let decoded = pipeline.decode_chosen(tile, out, &mut choice, scratch);
+        let decoded = pipeline.decode_chosen(tile, out, &mut choice, Unwanted::Zeros, scratch);
         decoded.map(|()| choice.seen)
     };
     out.fill(0xAA);

@@ -18,8 +18,8 @@ use crate::array::fragment::FragmentField;
 use crate::array::types::{CellData, Cells, ColumnType, Strings, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{
-    ChunkChoice, EncodedStrings, EncryptionKey, Pipeline, TileContext, expect_unfiltered_bytes,
-    is_empty_tile, restore_order,
+    ChunkChoice, EncodedStrings, EncryptionKey, Pipeline, TileContext, Unwanted,
+    expect_unfiltered_bytes, is_empty_tile, restore_order,
 };
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
@@ -31,7 +31,7 @@ use crate::read::text::{Finds, Needles};
 /// Bytes of an offset.
 const OFFSET_BYTES: usize = 8;
 
-/// Which cells of a tile are needed; the values of others may come out as zeros.
+/// Which cells of a tile are needed; the values of others may come out as anything.
 pub enum Needed<'a> {
     /// All of them.
     All,
@@ -399,16 +399,22 @@ impl ColumnDecoder {
                 let mut values = scratch.buffer(len.saturating_mul(size))?;
                 let (stored, out) = (&tile.values, values.as_slice_mut());
                 let filters = &mut scratch.filters;
+                let unwanted = match self.ty.takes_any_bytes() {
+                    true => Unwanted::Anything,
+                    false => Unwanted::Zeros,
+                };
                 match needed {
                     Needed::All => self.values.decode(stored, out, filters)?,
                     Needed::Where(needed) => {
                         let needed = |bytes: Range<usize>| {
                             needed(bytes.start / size.max(1)..bytes.end.div_ceil(size.max(1)))
                         };
-                        self.values.decode_wanted(stored, out, needed, filters)?;
+                        self.values
+                            .decode_wanted(stored, out, needed, unwanted, filters)?;
                     }
                     Needed::Chosen(choice) => {
-                        self.values.decode_chosen(stored, out, choice, filters)?;
+                        self.values
+                            .decode_chosen(stored, out, choice, unwanted, filters)?;
                     }
                 }
                 CellData::Fixed(values)

@@ -42,7 +42,7 @@ impl<'a> TileDecoder<'a> {
         })
     }
 
-    /// The stored cells of a field. Those that are not marked may be zeros; no marks stand for all.
+    /// The stored cells of a field. Those that are not marked may be anything; no marks stand for all.
     pub fn cells(
         &mut self,
         request: &ColumnRequest,
@@ -57,7 +57,7 @@ impl<'a> TileDecoder<'a> {
         self.decode(request, needed, scratch)
     }
 
-    /// The stored cells of a field that can be searched; those of chunks that were not chosen are zeros.
+    /// The stored cells of a field that can be searched; those of chunks that were not chosen may be anything.
     pub fn search(
         &mut self,
         request: &ColumnRequest,
