@@ -123,13 +123,14 @@ impl<'a> DimCells<'a> {
         match (self, ranges) {
             (Self::Numbers { datatype, bytes }, DimRanges::Keys(_)) => {
                 let ranges = ranges.key_ranges();
-                // Often the cells that are left lie close together.
-                let left = marks::hull(mask);
-                let mask = mask.get_mut(left.clone()).unwrap_or_default();
                 with_native!(*datatype, T => {
-                    let values = bytes.as_chunks().0.get(left).unwrap_or_default();
-                    let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
-                    mark_keys(keys, ranges, mask);
+                    // Often the cells that are left lie in a few places.
+                    let runs = bytes.as_chunks().0.chunks(marks::AT_ONCE);
+                    let runs = mask.chunks_mut(marks::AT_ONCE).zip(runs);
+                    for (mask, values) in runs.filter(|(mask, _)| marks::any(mask)) {
+                        let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
+                        mark_keys(keys, ranges, mask);
+                    }
                 }, _ => mask.fill(false));
             }
             (Self::Bytes { .. }, DimRanges::Bytes(_)) => {

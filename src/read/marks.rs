@@ -1,11 +1,9 @@
 //! Marks of cells, one `bool` each, looked at many at a time.
 
-use std::ops::Range;
-
 use arrow::buffer::{BooleanBuffer, Buffer};
 
 /// How many are looked at before one that is found ends the search: enough for the widest registers.
-const AT_ONCE: usize = 1024;
+pub const AT_ONCE: usize = 1024;
 /// Moves bit 0 of byte `i` to bit `56 + i`.
 const GATHER: u64 = 0x0102_0408_1020_4080;
 /// Copies a byte into all eight.
@@ -16,22 +14,6 @@ const BIT_I_OF_BYTE_I: u64 = 0x8040_2010_0804_0201;
 pub fn any(marks: &[bool]) -> bool {
     let mut runs = marks.chunks(AT_ONCE);
     runs.any(|run| run.iter().fold(false, |any, mark| any | mark))
-}
-
-/// From the first that is set to the last; empty if none is.
-pub fn hull(marks: &[bool]) -> Range<usize> {
-    let is_set = |mark: &bool| *mark;
-    let mut runs = marks.chunks(AT_ONCE).enumerate();
-    let Some((number, run)) = runs.find(|(_, run)| any(run)) else {
-        return 0..0;
-    };
-    let start = number * AT_ONCE + run.iter().position(is_set).unwrap_or(0);
-    let mut runs = marks.chunks(AT_ONCE).enumerate();
-    let last = runs.rfind(|(_, run)| any(run));
-    let end = last.map_or(start, |(number, run)| {
-        number * AT_ONCE + run.iter().rposition(is_set).unwrap_or(0)
-    });
-    start..end + 1
 }
 
 /// The marks as bits.
@@ -79,14 +61,11 @@ mod tests {
     fn bits_and_any_say_what_marks_say() {
         for len in (0..40).chain([1023, 1024, 1025, 3000]) {
             let none = vec![false; len];
-            assert!(!any(&none) && hull(&none).is_empty());
+            assert!(!any(&none));
             assert_eq!(pack(&none).count_set_bits(), 0);
             for step in [1, 3, 7, 2000] {
                 let marks: Vec<bool> = (0..len).map(|i| (i + 1) % step == 0).collect();
                 assert_eq!(any(&marks), marks.contains(&true), "{len} by {step}");
-                let places = || (0..len).filter(|i| marks[*i]);
-                let ends = places().min().zip(places().max());
-                assert_eq!(hull(&marks), ends.map_or(0..0, |(lo, hi)| lo..hi + 1));
                 let bits = pack(&marks);
                 assert_eq!(bits.iter().collect::<Vec<_>>(), marks);
                 assert_eq!(unpack(&bits), marks);
