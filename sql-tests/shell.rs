@@ -258,6 +258,9 @@ fn settings(place: &Place) -> Result<(), Failed> {
     place
         .run(&["-q", "--format", "csv", "-b", "123", "-c", show])?
         .has(&["123"])?;
+    place
+        .run(&["-q", "--format", "csv", "-c", show])?
+        .has(&["16384"])?;
     let sql = format!(
         "SELECT count(DISTINCT temperature) AS n FROM '{}'",
         path("weather_stations")

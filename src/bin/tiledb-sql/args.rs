@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(short = 'p', long, value_name = "FOLDER")]
     pub data_path: Option<String>,
 
-    /// Rows per batch [default: DataFusion's]
+    /// Rows per batch [default: 16384]
     #[arg(short, long, value_name = "ROWS", value_parser = parse_batch_size)]
     pub batch_size: Option<usize>,
 
