@@ -28,7 +28,7 @@ const UNITS: u64 = 32;
 /// all of its tiles, and fetches them.
 const HARD_TO_CUT_CELLS: u64 = 2 * 1024 * 1024;
 /// There are so many units even of tiles that are hard to cut, for as many workers.
-const FEWEST_UNITS: u64 = 8;
+const FEWEST_UNITS: u64 = 12;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
 
