@@ -128,7 +128,8 @@ impl ScanPlan {
         };
         let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
         let Some(unit) = unit else { return 0 };
-        let cells = unit.all_tiles().map(|tile| tile.cells as u64).sum::<u64>();
+        let cells = unit.all_tiles().map(|tile| tile.cells as u64);
+        let cells = cells.fold(0, u64::saturating_add);
         let compared = match unit.copies {
             Copies::Anywhere => unit.cells.saturating_mul(BYTES_PER_CONTESTED_CELL as u64),
             Copies::None | Copies::Neighbours => 0,

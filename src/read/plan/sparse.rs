@@ -366,7 +366,9 @@ fn touches(schema: &ArraySchema, fragment: &Fragment, subarray: &Subarray) -> bo
 
 /// Tiles that stand alone are read together until a unit holds so many cells.
 pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
-    let cells = tiles.iter().map(|tile| tile.cells as u64).sum::<u64>();
+    // How many cells a tile has is what a file says.
+    let cells = tiles.iter().map(|tile| tile.cells as u64);
+    let cells = cells.fold(0, u64::saturating_add);
     (cells / FEWEST_UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS)
 }
 
@@ -384,7 +386,7 @@ pub(super) fn group_alone(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
         match units.last_mut() {
             Some(unit) if joins => {
                 unit.tiles.push(*tile);
-                unit.cells += tile.cells as u64;
+                unit.cells = unit.cells.saturating_add(tile.cells as u64);
             }
             _ => units.push(SparseUnit {
                 tiles: vec![*tile],
@@ -396,4 +398,35 @@ pub(super) fn group_alone(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
         }
     }
     units
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units_of(cells: &[usize]) -> Vec<usize> {
+        let tile = |(i, cells): (usize, &usize)| TileRef {
+            fragment: 0,
+            tile: TileIdx(i as u64),
+            cells: *cells,
+            covered: false,
+            spared: true,
+            proven: false,
+        };
+        let tiles = cells.iter().enumerate().map(tile).collect::<Vec<_>>();
+        let units = group_alone(&tiles, unit_cells(&tiles));
+        units.iter().map(|unit| unit.tiles.len()).collect()
+    }
+
+    #[test]
+    fn few_cells_are_units_for_several_cores_and_many_are_large_ones() {
+        assert!(units_of(&[]).is_empty());
+        assert_eq!(units_of(&[1]), [1]);
+        assert_eq!(units_of(&[100_000; 2]), [1, 1]);
+        assert_eq!(units_of(&[1_000; 10]), [10]);
+        assert_eq!(units_of(&[10_000; 20]), [5, 5, 5, 5]);
+        assert_eq!(units_of(&[10_000; 140]), [14; 10]);
+        // What a forged file says of its tiles is no panic.
+        assert_eq!(units_of(&[1, usize::MAX, usize::MAX]), [2, 1]);
+    }
 }
