@@ -16,8 +16,16 @@ pub(super) fn with_child(
     plan: &Arc<dyn ExecutionPlan>,
     child: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    with_children(plan, vec![child])
+}
+
+/// A plan over other inputs.
+pub(super) fn with_children(
+    plan: &Arc<dyn ExecutionPlan>,
+    children: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
     Arc::clone(plan).replace_children(
-        vec![child],
+        children,
         ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
     )
 }

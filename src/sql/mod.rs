@@ -15,6 +15,7 @@ mod factory;
 mod first_cells;
 pub mod functions;
 pub mod groups;
+mod guards;
 mod labels;
 mod leading;
 mod open;

@@ -1,9 +1,10 @@
-//! The physical optimizer rules that arrays bring along, and adding them to sessions.
+//! The optimizer rules that arrays bring along, and adding them to sessions.
 //!
-//! Each looks at a plan from the top down and rewrites a node where an array can do better than a plain table:
+//! Most look at a physical plan from the top down and rewrite a node where an array can do better than a plain table:
 //! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
 //! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its
-//! order (`ordered`), [`groups`] that need no hash table.
+//! order (`ordered`), [`groups`] that need no hash table. The others look at whole plans: the `guards` against what
+//! DataFusion's own rules get wrong.
 
 use std::sync::Arc;
 
@@ -11,13 +12,17 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
+use super::guards::nullable_in::NullableIn;
+use super::guards::{run_time_filters, table_factors, uniqueness};
 use super::{aggregate, enumerated, first_cells, groups, leading, ordered};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// A rule of ours.
@@ -26,8 +31,15 @@ struct ArrayRule {
     name: &'static str,
     /// Where it stands among the rules of DataFusion.
     place: Place,
-    /// What to put in place of a node, if it has something better.
-    rewrite: fn(&Plan) -> Result<Option<Plan>>,
+    rewrite: Rewrite,
+}
+
+#[derive(Debug)]
+enum Rewrite {
+    /// What to put in place of a node, if there is something better.
+    Node(fn(&Plan) -> Result<Option<Plan>>),
+    /// What to put in place of a whole plan.
+    Whole(fn(&Plan) -> Result<Plan>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,45 +51,60 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-const RULES: [ArrayRule; 6] = [
+const RULES: [ArrayRule; 8] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
         place: Place::After("aggregate_statistics"),
-        rewrite: aggregate::from_metadata,
+        rewrite: Rewrite::Node(aggregate::from_metadata),
     },
     ArrayRule {
         name: "tiledb_enumerated_groups",
         place: PARTITIONS,
-        rewrite: enumerated::by_codes,
+        rewrite: Rewrite::Node(enumerated::by_codes),
     },
     ArrayRule {
         name: "tiledb_first_cells",
         place: PARTITIONS,
-        rewrite: first_cells::narrowed,
+        rewrite: Rewrite::Node(first_cells::narrowed),
     },
     ArrayRule {
         name: "tiledb_leading_partitions",
         place: PARTITIONS,
-        rewrite: leading::over_ranges,
+        rewrite: Rewrite::Node(leading::over_ranges),
     },
     ArrayRule {
         name: "tiledb_ordered_scans",
         place: PARTITIONS,
-        rewrite: ordered::in_sequence,
+        rewrite: Rewrite::Node(ordered::in_sequence),
+    },
+    ArrayRule {
+        name: "tiledb_no_false_keys",
+        place: PARTITIONS,
+        rewrite: Rewrite::Whole(uniqueness::without_false_keys),
+    },
+    ArrayRule {
+        name: "tiledb_trusted_filters",
+        // All filters have been handed out by then.
+        place: Place::After("FilterPushdown(Post)"),
+        rewrite: Rewrite::Whole(run_time_filters::only_trusted),
     },
     ArrayRule {
         name: "tiledb_groups",
         // Filters have found their way through the aggregate by then.
         place: Place::Before("SanityCheckPlan"),
-        rewrite: groups::without_hashing,
+        rewrite: Rewrite::Node(groups::without_hashing),
     },
 ];
 
 impl PhysicalOptimizerRule for ArrayRule {
     fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+        let rewrite = match self.rewrite {
+            Rewrite::Node(rewrite) => rewrite,
+            Rewrite::Whole(rewrite) => return rewrite(&plan),
+        };
         plan.transform_down(|plan| {
-            Ok(match (self.rewrite)(&plan)? {
+            Ok(match rewrite(&plan)? {
                 Some(plan) => Transformed::yes(plan),
                 None => Transformed::no(plan),
             })
@@ -124,6 +151,16 @@ pub fn physical_optimizer_rules(rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
+/// The logical optimizer rules of a session with the one that arrays bring along; `None` if it is there.
+fn optimizer_rules(rules: &[LogicalRule]) -> Option<Vec<LogicalRule>> {
+    if rules.iter().any(|rule| rule.name() == NullableIn::NAME) {
+        return None;
+    }
+    // Ahead of all others, as long as `IN (SELECT …)` stands as it was written.
+    let ours: LogicalRule = Arc::new(NullableIn);
+    Some([&[ours], rules].concat())
+}
+
 /// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from
 /// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
 pub(super) fn install(ctx: &SessionContext) {
@@ -131,15 +168,20 @@ pub(super) fn install(ctx: &SessionContext) {
     let mut state = state.write();
     let known = state.physical_optimizers();
     let rules = physical_optimizer_rules(known.to_vec());
-    if rules.len() == known.len() {
+    let logical = optimizer_rules(state.optimizers());
+    if rules.len() == known.len() && logical.is_none() {
         return;
     }
     let options = state.config().options();
     let creates_catalog = options.catalog.create_default_catalog_and_schema;
     let mut changed = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_physical_optimizer_rules(rules)
-        .build();
+        .with_physical_optimizer_rules(rules);
+    if let Some(logical) = logical {
+        changed = changed.with_optimizer_rules(logical);
+        table_factors::install(&mut changed);
+    }
+    let mut changed = changed.build();
     // The builder takes the setting back so as not to put an empty catalog in place of the one that exists.
     let options = changed.config_mut().options_mut();
     options.catalog.create_default_catalog_and_schema = creates_catalog;

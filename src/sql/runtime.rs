@@ -5,6 +5,7 @@
 //! minimum. They are looked at anew before each unit, never waited for, and help where they can: as ranges of coordinates,
 //! as judges of tiles, and on rows where that spares reading other columns. Whoever made them checks every row itself.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::Array;
@@ -69,6 +70,14 @@ impl PushedFilters {
         Ok(PushedDown::Yes)
     }
 
+    /// Leaves out dynamic filters that `trusted` has not got all parts of; returns whether there were any.
+    pub(super) fn keep_trusted(&mut self, trusted: &HashSet<u64>) -> bool {
+        let known = self.dynamic.len();
+        self.dynamic
+            .retain(|filter| dynamic_parts(filter).is_subset(trusted));
+        self.dynamic.len() < known
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.exact.len() + self.dynamic.len()
@@ -127,6 +136,17 @@ impl PushedFilters {
             }),
         })))
     }
+}
+
+/// The identities of what changes in a filter.
+fn dynamic_parts(filter: &Expr) -> HashSet<u64> {
+    let mut parts = HashSet::new();
+    // The walk itself never fails.
+    let _ = filter.apply(|part| {
+        parts.extend(part.expression_id());
+        Ok(TreeNodeRecursion::Continue)
+    });
+    parts
 }
 
 /// The filters of one partition while it runs.

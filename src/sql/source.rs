@@ -4,8 +4,10 @@ mod batches;
 mod lines;
 mod ordered;
 mod published;
+mod runs;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +16,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalSortExpr;
@@ -31,6 +33,8 @@ use futures::{StreamExt, TryStreamExt};
 
 use self::batches::{coalesce, with_labels};
 use self::published::Published;
+pub(super) use self::runs::Runs;
+use self::runs::Siblings;
 use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
 use super::labels::LabelProjection;
@@ -78,6 +82,8 @@ pub struct TileDbSource {
     aggregate_from: AggregateFrom,
     /// Where metadata answer part of an aggregate over the scan: what else there is to read.
     rest: Option<Arc<Rest>>,
+    /// The runs of the plan so far.
+    runs: Arc<Runs>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -94,6 +100,7 @@ impl TileDbSource {
             partitions: plan.partitions(partitions),
             wanted_partitions: partitions,
             metrics: ExecutionPlanMetricsSet::new(),
+            runs: Arc::default(),
             statistics: Arc::default(),
             aggregate_from: AggregateFrom::default(),
             rest: None,
@@ -251,8 +258,19 @@ impl TileDbSource {
             row_order: None,
             best_first: None,
             statistics: Arc::default(),
+            runs: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// The scan without the dynamic filters that `trusted` has not got; `None` if it has no others.
+    pub(super) fn trusting(&self, trusted: &HashSet<u64>) -> Option<Self> {
+        let mut filters = self.filters.clone();
+        filters.keep_trusted(trusted).then(|| Self {
+            filters,
+            statistics: Arc::default(),
+            ..self.clone()
+        })
     }
 
     /// The scan of what is left, when it is known what that is.
@@ -303,23 +321,30 @@ impl DataSource for TileDbSource {
             && self.leading.is_none()
             && self.row_order.is_none()
             && !self.preserve_order;
-        shared.then(|| Arc::new(UnitPool::default()) as _)
+        let units = shared.then(|| Arc::new(UnitPool::default()));
+        Some(Arc::new(self.runs.begin(units)))
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let siblings = args.sibling_state.as_ref();
+        let siblings = siblings.and_then(|state| state.downcast_ref::<Siblings>());
+        if self.filters.tighten() && !self.runs.is_first(siblings, &args) {
+            let again = self.trusting(&HashSet::new());
+            return again.map_or_else(
+                || internal_err!("a scan that runs again keeps no dynamic filter"),
+                |again| again.open_with_args(args),
+            );
+        }
         if let Some(rest) = &self.rest {
             return Ok(self.open_rest(Arc::clone(rest), args));
         }
         if let Some(leading) = &self.leading {
             return Ok(self.open_range(Arc::clone(leading), args));
         }
-        let (partition, context) = (args.partition, args.context);
+        let (partition, context) = (args.partition, Arc::clone(&args.context));
         self.record_plan(partition);
         let units = self.partitions.get(partition).cloned().unwrap_or(0..0);
-        let pool = args
-            .sibling_state
-            .and_then(|s| s.downcast::<UnitPool>().ok());
-        let units = match pool {
+        let units = match siblings.and_then(|siblings| siblings.units.as_ref()) {
             Some(pool) => pool.join(Arc::clone(&context) as _, partition, units),
             None => UnitQueue::alone(units),
         };
@@ -375,7 +400,11 @@ impl DataSource for TileDbSource {
         })
     }
 
+    /// A filter that came first may remove rows that count for the limit; then the limit stays with its node.
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        if limit.is_some() && self.filters.tighten() {
+            return None;
+        }
         Some(Arc::new(Self {
             fetch: limit,
             statistics: Arc::default(),
@@ -431,10 +460,12 @@ impl DataSource for TileDbSource {
     ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
         let mut pushed = self.filters.clone();
         let mut answers = Vec::with_capacity(filters.len());
+        // What comes later belongs above a limit that is here already.
+        let refused = self.labels.is_some() || self.fetch.is_some();
         for filter in filters {
-            answers.push(match self.labels {
-                Some(_) => PushedDown::No,
-                None => pushed.accept(filter, &self.plan, self.predicate.as_ref())?,
+            answers.push(match refused {
+                true => PushedDown::No,
+                false => pushed.accept(filter, &self.plan, self.predicate.as_ref())?,
             });
         }
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);

@@ -1,0 +1,33 @@
+//! Guards against rules of DataFusion that give wrong answers over arrays.
+//!
+//! Each guard stands against one defect, which `docs/upstream/` reports with the smallest example that needs no array.
+//! A guard changes nothing in a plan without an array, and each has a test that fails as soon as DataFusion is mended, so
+//! that the guard can go:
+//!
+//! - [`run_time_filters`]: filters that arrive while a query runs, from where they may not.
+//! - [`uniqueness`]: a key that moves to another column, and a sort that is dropped for it.
+//! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which forgets about NULL.
+//! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are dropped without a word.
+
+pub(super) mod nullable_in;
+pub(super) mod run_time_filters;
+pub(super) mod table_factors;
+pub(super) mod uniqueness;
+
+use std::sync::Arc;
+
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::source::TileDbSource;
+
+/// The scan of an array that a node is.
+fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    scan.data_source().downcast_ref::<TileDbSource>()
+}
+
+/// Whether a node or one below it scans an array.
+fn scans_array(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    scan(plan).is_some() || plan.children().into_iter().any(scans_array)
+}

@@ -1,0 +1,99 @@
+//! Which of the filters that arrive while a query runs a scan may use.
+//!
+//! DataFusion hands the filter of a top-k, a join or an aggregate down to every scan that accepts it, and does not always
+//! look at what lies between. The scan uses such a filter on rows, so a filter that says too much loses rows. The
+//! [rule](crate::sql::rules) runs when all filters are handed out and takes back those that may not be used:
+//!
+//! - A filter from above a node that keeps only some rows (a limit inside a filter, a join or an exchange). Rows that the
+//!   filter would remove count for the limit. A scan that has a limit itself takes no filter to begin with.
+//! - The filter of an aggregate that follows only some of its minimums and maximums: those of expressions, and those that
+//!   have seen no value yet, need rows that the filter removes.
+//!
+//! A filter also says nothing about another run of the plan; see [`Runs`](crate::sql::source::Runs).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+
+use super::scan;
+use crate::sql::below::with_children;
+
+/// The identities of filters.
+type Trusted = HashSet<u64>;
+
+/// The plan whose scans have no filters that they may not use.
+pub(in crate::sql) fn only_trusted(
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let changed = without_untrusted(plan, &Trusted::new())?;
+    Ok(changed.unwrap_or_else(|| Arc::clone(plan)))
+}
+
+/// A node without filters that are not trusted; `None` if it has none such. `above` are those that come from above it.
+fn without_untrusted(
+    plan: &Arc<dyn ExecutionPlan>,
+    above: &Trusted,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(source) = scan(plan) {
+        let source = source.trusting(above);
+        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
+    }
+    let mut trusted = match keeps_some_rows(plan.as_ref()) {
+        true => Trusted::new(),
+        false => above.clone(),
+    };
+    if follows_every_bound(plan.as_ref()) {
+        let produced = plan.dynamic_expressions_produced().into_iter();
+        trusted.extend(produced.filter_map(|filter| filter.expression_id()));
+    }
+    let mut changed = false;
+    let mut children = Vec::new();
+    for child in plan.children() {
+        let new = without_untrusted(child, &trusted)?;
+        changed |= new.is_some();
+        children.push(new.unwrap_or_else(|| Arc::clone(child)));
+    }
+    changed.then(|| with_children(plan, children)).transpose()
+}
+
+/// Whether which rows a node gives depends on which others there are.
+fn keeps_some_rows(plan: &dyn ExecutionPlan) -> bool {
+    let limited_groups = |aggregate: &AggregateExec| aggregate.limit_options().is_some();
+    plan.fetch().is_some()
+        || plan.is::<GlobalLimitExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan
+            .downcast_ref::<AggregateExec>()
+            .is_some_and(limited_groups)
+}
+
+/// Whether the filter of a node keeps the rows that each of its aggregates needs: every aggregate must be a bound of a
+/// column, and all bounds must be known as soon as one is.
+fn follows_every_bound(plan: &dyn ExecutionPlan) -> bool {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+        return true;
+    };
+    let arguments = aggregate.aggr_expr().iter().map(|bound| {
+        let [argument] = bound.expressions().try_into().ok()?;
+        argument.downcast_ref::<Column>().cloned()
+    });
+    let Some(columns) = arguments.collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let Some((first, others)) = columns.split_first() else {
+        return false;
+    };
+    if others.is_empty() {
+        return true;
+    }
+    let input = aggregate.input().schema();
+    let never_null = |column: &Column| !input.field(column.index()).is_nullable();
+    let known_together = others.iter().all(|c| c == first) || columns.iter().all(never_null);
+    known_together && aggregate.filter_expr().iter().all(Option::is_none)
+}

@@ -1,0 +1,68 @@
+//! What a table's name in FROM carries along, and DataFusion drops.
+//!
+//! With the dialects of BigQuery, MsSQL, Snowflake or Databricks `FROM t FOR SYSTEM_TIME AS OF '2024-01-01'` parses, and
+//! DataFusion plans the table as it is now. The same happens to TABLESAMPLE and to chosen partitions. Each asks for other
+//! rows, so each is an error here, whatever the table is; nobody behind this planner would get to see it.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, not_impl_err};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::planner::{
+    RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::sql::sqlparser::ast::TableFactor;
+
+/// Refuses what would be dropped.
+#[derive(Debug)]
+struct NothingDropped;
+
+/// Adds the planner behind those that a session has, which may know what to do.
+pub(in crate::sql) fn install(state: &mut SessionStateBuilder) {
+    let planners = state.relation_planners().get_or_insert_default();
+    planners.push(Arc::new(NothingDropped));
+}
+
+impl RelationPlanner for NothingDropped {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        _context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        match &relation {
+            TableFactor::Table {
+                name,
+                version: Some(version),
+                ..
+            } => {
+                return not_impl_err!(
+                    "{name} {version}: a time in FROM is not understood; open the array as of a time by its options \
+                     instead, such as FROM '/path/of/array?timestamp=2024-01-01T00:00:00Z', or \
+                     OPTIONS ('tiledb.timestamp' '…') of CREATE EXTERNAL TABLE"
+                );
+            }
+            TableFactor::Table {
+                sample: Some(_), ..
+            }
+            | TableFactor::Derived {
+                sample: Some(_), ..
+            } => {
+                return not_impl_err!(
+                    "{relation}: samples are not understood; use a condition such as random() < 0.1 instead"
+                );
+            }
+            TableFactor::Table {
+                name, partitions, ..
+            } if !partitions.is_empty() => {
+                return not_impl_err!("{name}: partitions cannot be chosen by PARTITION in FROM");
+            }
+            TableFactor::Table {
+                name,
+                json_path: Some(path),
+                ..
+            } => return not_impl_err!("{name}: the path {path} in FROM is not understood"),
+            _ => {}
+        }
+        Ok(RelationPlanning::Original(Box::new(relation)))
+    }
+}
