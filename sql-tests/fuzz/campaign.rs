@@ -16,9 +16,10 @@ use super::run::Runner;
 use super::session::Parts;
 
 const THREADS: usize = 2;
-/// After so many failures there is enough to mend.
 const FAILURES: usize = 5;
 const SHOWN: usize = 5;
+/// A long campaign says how far it is.
+const PROGRESS: u64 = 500;
 /// How long a failure is made smaller in a short campaign, and in a long one.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LONG_PATIENCE: Duration = Duration::from_secs(300);
@@ -29,6 +30,8 @@ pub struct Campaign {
     seed: u64,
     numbers: std::ops::Range<u64>,
     end: Option<Instant>,
+    /// After so many failures there is enough to mend.
+    failures: usize,
 }
 
 /// What came of the cases so far.
@@ -53,7 +56,14 @@ impl Campaign {
             seed,
             numbers: 0..statements,
             end: None,
+            failures: FAILURES,
         }
+    }
+
+    /// Goes on until so many cases have failed.
+    pub fn until_failures(mut self, failures: u64) -> Self {
+        self.failures = failures as usize;
+        self
     }
 
     /// One case alone.
@@ -62,6 +72,7 @@ impl Campaign {
             seed,
             numbers: number..number + 1,
             end: None,
+            failures: FAILURES,
         }
     }
 
@@ -71,6 +82,7 @@ impl Campaign {
             seed,
             numbers: 0..u64::MAX / 2,
             end: Some(Instant::now() + time),
+            failures: FAILURES,
         }
     }
 
@@ -114,7 +126,8 @@ impl Campaign {
     }
 
     fn is_over(&self, counts: &Mutex<Counts>) -> bool {
-        self.end.is_some_and(|end| Instant::now() > end) || lock(counts).wrong.len() >= FAILURES
+        self.end.is_some_and(|end| Instant::now() > end)
+            || lock(counts).wrong.len() >= self.failures
     }
 
     fn case(
@@ -150,6 +163,9 @@ impl Campaign {
         };
         let mut counts = lock(counts);
         counts.run += 1;
+        if self.end.is_none() && counts.run.is_multiple_of(PROGRESS) {
+            eprintln!("{} statements, {} wrong", counts.run, counts.wrong.len());
+        }
         counts.slowest = counts.slowest.max((took, number));
         for feature in features::of(&case.statement, &text) {
             *counts.features.entry(feature).or_default() += 1;

@@ -41,27 +41,40 @@ type Answers = Result<Vec<Answer>, Fault>;
 
 /// Judges a case.
 pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
-    let memory = case.tables.iter().map(|table| table.memory()).collect();
-    let expected = match parts.reference() {
-        Ok(ctx) => runner.answers(ctx, memory, print::statement(&case.statement), false),
-        Err(e) => Err(Fault::Error(e.to_string())),
-    };
-    let arrays = case
-        .tables
-        .iter()
-        .map(|table| Arc::clone(&table.table))
-        .collect();
+    let expected = expected(case, runner, parts);
+    let arrays = case.tables.iter();
+    let arrays = arrays.map(|table| Arc::clone(&table.table)).collect();
     let found = in_shape(case, runner, parts, arrays, true, &[]);
     match compare(case, &expected, &found) {
         Verdict::Wrong(what) => match in_memory(case, runner, parts, &expected) {
             Some(same) => Verdict::Upstream(format!("{what}\n{same}")),
-            // Whoever finds a way around it still must know whose it is.
-            None => match in_parquet(case, runner, parts, &expected) {
-                Some(same) => Verdict::Wrong(format!("{what}\n{same}")),
-                None => Verdict::Wrong(what),
-            },
+            None => Verdict::Wrong(what),
         },
         verdict => verdict,
+    }
+}
+
+fn expected(case: &Case, runner: &mut Runner, parts: &Parts) -> Answers {
+    let memory = case.tables.iter().map(|table| table.memory()).collect();
+    match parts.reference() {
+        Ok(ctx) => runner.answers(ctx, memory, print::statement(&case.statement), false),
+        Err(e) => Err(Fault::Error(e.to_string())),
+    }
+}
+
+/// How plain DataFusion differs over Parquet files, which unlike memory take run-time filters, if it does. Whoever looks
+/// for a way around it must know whose mistake it is.
+pub fn in_parquet(case: &Case, runner: &mut Runner, parts: &Parts) -> Option<String> {
+    let files = parquet::Files::of(&case.tables)?;
+    let settings = [
+        ("datafusion.execution.parquet.pushdown_filters", "true"),
+        ("datafusion.execution.collect_statistics", "false"),
+    ];
+    let expected = expected(case, runner, parts);
+    let answers = in_shape(case, runner, parts, files.tables()?, false, &settings);
+    match compare(case, &expected, &answers) {
+        Verdict::Wrong(what) => Some(what),
+        _ => None,
     }
 }
 
@@ -93,25 +106,6 @@ fn in_memory(
     let answers = in_shape(case, runner, parts, tables.collect(), false, &[]);
     match compare(case, expected, &answers) {
         Verdict::Wrong(what) => Some(format!("rows in memory differ too: {what}")),
-        _ => None,
-    }
-}
-
-/// How plain DataFusion differs over Parquet files, which unlike memory take run-time filters, if it does.
-fn in_parquet(
-    case: &Case,
-    runner: &mut Runner,
-    parts: &Parts,
-    expected: &Answers,
-) -> Option<String> {
-    let files = parquet::Files::of(&case.tables)?;
-    let settings = [
-        ("datafusion.execution.parquet.pushdown_filters", "true"),
-        ("datafusion.execution.collect_statistics", "false"),
-    ];
-    let answers = in_shape(case, runner, parts, files.tables()?, false, &settings);
-    match compare(case, expected, &answers) {
-        Verdict::Wrong(what) => Some(format!("Parquet files differ too: {what}")),
         _ => None,
     }
 }

@@ -74,5 +74,9 @@ fn run(seed: u64) -> Result<(), Failed> {
         (None, Some(statements)) => Campaign::of(seed, statements),
         (None, None) => Campaign::lasting(seed, Duration::from_secs(SECONDS)),
     };
+    let campaign = match number("FAILURES") {
+        Some(failures) => campaign.until_failures(failures),
+        None => campaign,
+    };
     Ok(campaign.run()?)
 }

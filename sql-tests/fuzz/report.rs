@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::arrays::Loaded;
 use super::case::Case;
 use super::determined::is_determined;
-use super::judge::{Verdict, judge};
+use super::judge::{Verdict, in_parquet, judge};
 use super::print;
 use super::run::Runner;
 use super::session::Parts;
@@ -56,6 +56,12 @@ pub fn report(
         let _ = writeln!(text, "it did not fail again: {}", lines(case));
     }
     small.describe(&mut text);
+    if let Some(what) = in_parquet(&small.case, runner, parts) {
+        let _ = writeln!(
+            text,
+            "plain DataFusion over Parquet files differs too: {what}"
+        );
+    }
     text
 }
 

@@ -123,6 +123,21 @@ const SETTINGS: [(&str, &[&str], usize); 30] = [
     ("datafusion.execution.collect_statistics", &["false"], 8),
 ];
 
+/// What DataFusion can do without, and the answers that are expected do without it: a mistake in one of them would be
+/// expected of everybody else.
+const SHORT_CUTS: [&str; 10] = [
+    "datafusion.optimizer.enable_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_topk_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_topk_aggregation",
+    "datafusion.optimizer.enable_topk_repartition",
+    "datafusion.optimizer.enable_window_limits",
+    "datafusion.optimizer.enable_distinct_aggregation_soft_limit",
+    "datafusion.optimizer.enable_sort_pushdown",
+    "datafusion.optimizer.enable_round_robin_repartition",
+];
+
 /// How a session differs from the usual one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
@@ -243,21 +258,10 @@ impl Parts {
 
     /// A plain session of DataFusion in which a query goes the simplest way.
     pub fn reference(&self) -> Result<SessionContext> {
-        let config = SessionConfig::new()
-            .with_target_partitions(1)
-            .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", false)
-            .set_bool(
-                "datafusion.optimizer.enable_topk_dynamic_filter_pushdown",
-                false,
-            )
-            .set_bool(
-                "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
-                false,
-            )
-            .set_bool(
-                "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
-                false,
-            );
+        let mut config = SessionConfig::new().with_target_partitions(1);
+        for key in SHORT_CUTS {
+            config = config.set_bool(key, false);
+        }
         self.context(config, None, false)
     }
 

@@ -147,7 +147,13 @@ impl Generator {
         let count = self.rng.weighted(&[(22, 0), (45, 1), (25, 2), (8, 3)]);
         let mut keys: Vec<Expr> = Vec::new();
         for _ in 0..count {
-            let key = self.any(scope, 1);
+            let time = |c: &super::super::columns::Column| {
+                c.tame && matches!(c.kind, Kind::Date | Kind::Stamp)
+            };
+            let key = match scope.pick(&mut self.rng, time).cloned() {
+                Some(time) if self.chance(40) => self.expr(time.column.kind, scope, 1),
+                _ => self.any(scope, 1),
+            };
             if !key.is_literal() && !key.columns().is_empty() && !keys.contains(&key) {
                 keys.push(key);
             }

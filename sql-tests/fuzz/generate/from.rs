@@ -1,9 +1,9 @@
 //! Tables, subqueries, `VALUES`, and joins of them.
 
-use super::super::ast::{Expr, From, Kind, On};
+use super::super::ast::{Body, Distinct, Expr, From, Item, Kind, On, Query, Select, SortKey};
 use super::super::columns::Column;
 use super::scope::{Named, Scope};
-use super::{Generator, Wanted};
+use super::{Generator, Made, Wanted};
 
 const EQUAL_JOINS: [(usize, &str); 8] = [
     (8, "INNER JOIN"),
@@ -20,7 +20,10 @@ impl Generator {
     /// A `FROM` clause and what it brings into scope.
     pub fn from(&mut self, depth: usize) -> (From, Scope) {
         let (mut from, mut scope) = self.part(depth);
-        let joins = self.rng.weighted(&[(60, 0), (28, 1), (12, 2)]);
+        let joins = match self.lone {
+            true => 0,
+            false => self.rng.weighted(&[(55, 0), (32, 1), (13, 2)]),
+        };
         for _ in 0..joins {
             let (right, other) = self.part(depth.min(1));
             if let Some((joined, all)) = self.join(&from, &scope, right, &other) {
@@ -33,7 +36,14 @@ impl Generator {
     /// A table, view, CTE, subquery or list of values.
     fn part(&mut self, depth: usize) -> (From, Scope) {
         let alias = self.name("a");
-        if depth > 0 && self.chance(22) {
+        if self.chance(8)
+            && let Some(made) = self.top()
+        {
+            let scope = Scope::of(&alias, &made.columns, made.rows);
+            let query = Box::new(made.query);
+            return (From::Query { query, alias }, scope);
+        }
+        if depth > 0 && !self.lone && self.chance(20) {
             let made = self.query(depth - 1, &Wanted::default());
             let scope = Scope::of(&alias, &made.columns, made.rows);
             let query = Box::new(made.query);
@@ -56,6 +66,60 @@ impl Generator {
         }
         let name = relation.name;
         (From::Table { name, alias }, scope)
+    }
+
+    /// The first rows of a table in the order of its key, which a scan can give without a sort.
+    fn top(&mut self) -> Option<Made> {
+        let alias = self.name("a");
+        let (from, scope) = self.table(alias);
+        if scope.key.is_empty() {
+            return None;
+        }
+        let (mut items, mut columns) = (Vec::new(), Vec::new());
+        for named in &scope.columns {
+            if named.column.kind.sorts() && (items.is_empty() || self.chance(70)) {
+                let alias = self.name("o");
+                let mut column = named.column.clone();
+                column.name.clone_from(&alias);
+                columns.push(column);
+                items.push(Item {
+                    expr: named.expr(),
+                    alias,
+                });
+            }
+        }
+        let down = self.chance(30);
+        let key = |expr: &Expr| SortKey {
+            expr: expr.clone(),
+            descending: down,
+            nulls_first: None,
+        };
+        let order = scope.key.iter().map(key).collect();
+        let limit = self.rng.between(1, 60);
+        let select = Select {
+            distinct: Distinct::No,
+            items,
+            from,
+            filter: self.chance(30).then(|| self.condition(&scope, 1)),
+            group: None,
+            having: None,
+        };
+        let query = Query {
+            ctes: Vec::new(),
+            body: Body::Select(Box::new(select)),
+            order,
+            limit: Some(limit),
+            offset: if self.chance(25) {
+                self.rng.below(30)
+            } else {
+                0
+            },
+        };
+        Some(Made {
+            query,
+            columns,
+            rows: limit.min(scope.rows),
+        })
     }
 
     /// Some rows of literals, which look like those of a table.

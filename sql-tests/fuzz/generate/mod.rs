@@ -59,6 +59,8 @@ pub struct Generator {
     names: usize,
     /// Joins of more rows than this are not made.
     most_rows: usize,
+    /// Whether the statement asks one table: what is rewritten best is simple.
+    lone: bool,
 }
 
 /// So many pairs of rows a join may look at.
@@ -83,6 +85,7 @@ impl Generator {
             keys,
             names: 0,
             most_rows,
+            lone: false,
         }
     }
 

@@ -28,6 +28,7 @@ impl Generator {
     }
 
     fn any_statement(&mut self) -> Statement {
+        self.lone = self.chance(35);
         let mut views = Vec::new();
         if self.chance(8) {
             let name = self.name("view");
