@@ -3,7 +3,7 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `grouping::<array>`, `ordering::<array>`: what is skipped, cut, coded or ordered
-//! makes no difference.
+//! makes no difference. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -27,6 +27,7 @@ mod encryption;
 mod facts;
 mod forged;
 mod functions;
+mod fuzz;
 mod golden;
 mod grouping;
 mod groups;
@@ -86,6 +87,7 @@ fn main() {
     trials.extend(facts::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());
+    trials.extend(fuzz::trials());
     trials.extend(grouping::trials());
     trials.extend(groups::trials());
     trials.extend(labels::trials());

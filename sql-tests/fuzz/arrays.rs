@@ -1,0 +1,252 @@
+//! The arrays that statements ask: golden ones, and some of the fuzzer's own that are richer.
+//!
+//! An array is opened with options, read once, and kept in memory too, for the answers that are expected.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::storage::Location;
+
+use super::columns::Column;
+use super::rng::Rng;
+use crate::workshop::Files;
+use crate::{golden, here};
+
+/// Golden arrays of more rows are left to other tests.
+const MOST_ROWS: u64 = 5_000;
+/// Of the fuzzer's own, with a weight. `many` is large, so that it comes seldom.
+const OWN: [(usize, &str); 12] = [
+    (6, "line"),
+    (6, "plane"),
+    (5, "curve"),
+    (6, "grid"),
+    (6, "hours"),
+    (5, "names"),
+    (6, "events"),
+    (4, "reals"),
+    (5, "evolved"),
+    (6, "small"),
+    (3, "../../large/line"),
+    (2, "many"),
+];
+
+/// An array, and the options it is opened with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// Below `sql-tests`.
+    pub path: String,
+    pub options: Vec<(String, String)>,
+}
+
+/// Those to choose from.
+#[derive(Debug)]
+pub struct Shelf {
+    golden: Vec<Golden>,
+}
+
+#[derive(Debug)]
+struct Golden {
+    path: String,
+    dense: bool,
+    options: Vec<(String, String)>,
+    /// Times at which it is read.
+    windows: Vec<(u64, u64)>,
+}
+
+impl Shelf {
+    /// Every golden array that is read and not large.
+    pub fn new() -> Self {
+        let mut golden = Vec::new();
+        for (folder, entry) in golden::arrays() {
+            let rows = entry["rows"].as_u64().unwrap_or(0);
+            if !golden::is_read(&entry) || rows == 0 || rows > MOST_ROWS {
+                continue;
+            }
+            let folder = folder.strip_prefix(here()).expect("it is in sql-tests");
+            let name = entry["name"].as_str().unwrap_or_default();
+            let windows = entry["windows"].as_array().into_iter().flatten();
+            golden.push(Golden {
+                path: folder.join(name).display().to_string(),
+                dense: entry["dense"].as_bool().unwrap_or(false),
+                options: golden::options(&entry),
+                windows: windows
+                    .filter_map(|w| Some((w[0].as_u64()?, w[1].as_u64()?)))
+                    .collect(),
+            });
+        }
+        Self { golden }
+    }
+
+    /// An array and options.
+    pub fn choose(&self, rng: &mut Rng) -> Source {
+        let (path, mut options, dense) = if rng.chance(60) {
+            let path = format!("fuzz/arrays/{}", rng.weighted(&OWN));
+            let path = path.replace("fuzz/arrays/../../", "");
+            let mut options = Vec::new();
+            if rng.chance(15) {
+                let end = 1000 * rng.between(1, 5) + rng.below(40);
+                options.push(("timestamp".to_owned(), end.to_string()));
+            }
+            let dense = path.ends_with("grid") || path.ends_with("small");
+            (path, options, dense)
+        } else {
+            let golden = rng.pick(&self.golden);
+            let mut options = golden.options.clone();
+            if let Some((start, end)) = rng.pick_any(&golden.windows)
+                && rng.chance(25)
+            {
+                options.push(("timestamp_start".to_owned(), start.to_string()));
+                options.push(("timestamp_end".to_owned(), end.to_string()));
+            }
+            (golden.path.clone(), options, golden.dense)
+        };
+        if dense && rng.chance(30) {
+            let cells = *rng.pick(&["null", "skip"]);
+            options.push(("empty_cells".to_owned(), cells.to_owned()));
+        }
+        if rng.chance(20) {
+            let from = *rng.pick(&["exact_metadata", "cells"]);
+            options.push(("aggregate_from".to_owned(), from.to_owned()));
+        }
+        Source { path, options }
+    }
+}
+
+impl Source {
+    /// Where it lies.
+    pub fn folder(&self) -> PathBuf {
+        here().join(&self.path)
+    }
+
+    /// The statement that makes it a table.
+    pub fn create(&self, name: &str) -> String {
+        let options = self.options.iter();
+        let options: Vec<String> = options
+            .map(|(k, v)| format!("'tiledb.{k}' '{v}'"))
+            .collect();
+        let options = match options.as_slice() {
+            [] => String::new(),
+            options => format!(" OPTIONS ({})", options.join(", ")),
+        };
+        format!(
+            "CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION 'sql-tests/{}'{options};",
+            self.path
+        )
+    }
+
+    /// Opens and reads it.
+    pub async fn load(&self) -> Result<Loaded, String> {
+        let table = self.open(None).await?;
+        Loaded::read(self.clone(), Arc::new(table), &self.path).await
+    }
+
+    /// Opens and reads what is left of it.
+    pub async fn load_files(&self, files: &Files) -> Result<Loaded, String> {
+        let table = self.open(Some(files.in_memory().await)).await?;
+        Loaded::read(self.clone(), Arc::new(table), &self.path).await
+    }
+
+    async fn open(&self, location: Option<Location>) -> Result<TileDbTable, String> {
+        let mut builder = TileDbTable::builder(self.folder().display().to_string());
+        if let Some(location) = location {
+            builder = builder.location(location);
+        }
+        for (key, value) in &self.options {
+            builder = builder.option(key, value).map_err(|e| e.to_string())?;
+        }
+        builder.open().await.map_err(|e| e.to_string())
+    }
+}
+
+/// An array that is open, and its rows.
+#[derive(Debug)]
+pub struct Loaded {
+    pub source: Source,
+    /// What is tested.
+    pub table: Arc<dyn TableProvider>,
+    pub rows: RecordBatch,
+    pub columns: Vec<Column>,
+    /// Its dimensions, if no two rows agree in all of them.
+    pub key: Option<Vec<String>>,
+}
+
+impl Loaded {
+    /// Reads a table whole.
+    pub async fn read(
+        source: Source,
+        table: Arc<dyn TableProvider>,
+        name: &str,
+    ) -> Result<Self, String> {
+        let failed = |e: datafusion::error::DataFusionError| format!("{name}: {e}");
+        let frame = SessionContext::new()
+            .read_table(Arc::clone(&table))
+            .map_err(failed)?;
+        let schema = Arc::clone(frame.schema().inner());
+        let batches = frame.collect().await.map_err(failed)?;
+        let rows = concat_batches(&schema, &batches).map_err(|e| format!("{name}: {e}"))?;
+        // What the generator knows of an array depends on nothing else.
+        let mut rng = Rng::new(rows.num_rows() as u64, 0);
+        let columns = (0..rows.num_columns()).map(|i| Column::of(&rows, i, &mut rng));
+        let columns = columns.collect();
+        let dimensions: Vec<usize> = (0..rows.num_columns())
+            .filter(|i| {
+                let role = schema.field(*i).metadata().get("tiledb.role");
+                role.is_some_and(|role| role == "dimension")
+            })
+            .collect();
+        let named = |i: &usize| schema.field(*i).name().clone();
+        let key = (!dimensions.is_empty() && distinct(&rows, &dimensions)?)
+            .then(|| dimensions.iter().map(named).collect());
+        Ok(Self {
+            source,
+            table,
+            columns,
+            key,
+            rows,
+        })
+    }
+
+    /// The same rows in memory, all together.
+    pub fn memory(&self) -> Arc<dyn TableProvider> {
+        let batches = vec![vec![self.rows.clone()]];
+        Arc::new(MemTable::try_new(self.rows.schema(), batches).expect("rows of one schema"))
+    }
+
+    /// The same rows in memory, in so many parts, in batches.
+    pub fn scattered(&self, parts: usize, batch: usize) -> Arc<dyn TableProvider> {
+        let mut batches = vec![Vec::new(); parts.max(1)];
+        let mut from = 0;
+        while from < self.rows.num_rows() {
+            let len = batch.max(1).min(self.rows.num_rows() - from);
+            let part = from / batch.max(1) % parts.max(1);
+            batches[part].push(self.rows.slice(from, len));
+            from += len;
+        }
+        Arc::new(MemTable::try_new(self.rows.schema(), batches).expect("rows of one schema"))
+    }
+}
+
+/// Whether no two rows agree in these columns.
+fn distinct(rows: &RecordBatch, columns: &[usize]) -> Result<bool, String> {
+    let columns: Vec<ArrayRef> = columns
+        .iter()
+        .map(|i| Arc::clone(rows.column(*i)))
+        .collect();
+    let fields = columns
+        .iter()
+        .map(|c| SortField::new(c.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).map_err(|e| e.to_string())?;
+    let keys = converter
+        .convert_columns(&columns)
+        .map_err(|e| e.to_string())?;
+    let mut seen = HashSet::new();
+    Ok(keys.iter().all(|key| seen.insert(key.as_ref().to_vec())))
+}

@@ -1,0 +1,111 @@
+//! The generator makes every kind of SQL that it is meant to make, and nearly all of it runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use libtest_mimic::{Failed, Trial};
+
+use super::super::arrays::{Loaded, Source};
+use super::super::case::relations;
+use super::super::features;
+use super::super::print;
+use super::super::rng::Rng;
+use super::super::run::Runner;
+use super::super::session::Parts;
+use super::Generator;
+use crate::trial;
+
+/// Statements in which every feature must occur.
+const MADE: u64 = 4_000;
+/// Statements that are run.
+const RUN: u64 = 150;
+const SHARE_PERCENT: u64 = 85;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("fuzz::every_feature_is_generated", every_feature),
+        trial("fuzz::most_statements_run", most_run),
+        trial("fuzz::a_seed_gives_the_same_statements", same_again),
+    ]
+}
+
+fn tables(runner: &Runner) -> Result<Vec<Arc<Loaded>>, String> {
+    let arrays = ["plane", "hours", "events", "evolved"].into_iter();
+    let load = arrays.map(|name| {
+        let source = Source {
+            path: format!("fuzz/arrays/{name}"),
+            options: Vec::new(),
+        };
+        runner
+            .wait(async move { source.load().await })
+            .map(Arc::new)
+    });
+    load.collect()
+}
+
+fn statements(
+    tables: &[Arc<Loaded>],
+    count: u64,
+) -> impl Iterator<Item = super::super::ast::Statement> {
+    (0..count).map(|number| {
+        let rng = Rng::new(7, number);
+        Generator::new(rng, relations(tables)).statement()
+    })
+}
+
+fn text(statement: &super::super::ast::Statement) -> String {
+    let (before, last) = print::statement(statement);
+    [before, vec![last]].concat().join(";\n")
+}
+
+fn every_feature() -> Result<(), Failed> {
+    let runner = Runner::new("features");
+    let tables = tables(&runner)?;
+    let mut missing: BTreeSet<&str> = features::all().into_iter().collect();
+    for statement in statements(&tables, MADE) {
+        for feature in features::of(&statement, &text(&statement)) {
+            missing.remove(feature);
+        }
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("never made: {missing:?}").into()),
+    }
+}
+
+fn most_run() -> Result<(), Failed> {
+    let mut runner = Runner::new("share");
+    let tables = tables(&runner)?;
+    let parts = Parts::new()?;
+    let (mut good, mut errors) = (0, Vec::new());
+    for statement in statements(&tables, RUN) {
+        let memory = tables.iter().map(|table| table.memory()).collect();
+        match runner.answers(
+            parts.reference()?,
+            memory,
+            print::statement(&statement),
+            false,
+        ) {
+            Ok(_) => good += 1,
+            Err(e) => errors.push(format!("{e:?}: {}", text(&statement))),
+        }
+    }
+    match good * 100 >= RUN * SHARE_PERCENT {
+        true => Ok(()),
+        false => Err(format!("{good} of {RUN} run\n{}", errors.join("\n")).into()),
+    }
+}
+
+fn same_again() -> Result<(), Failed> {
+    let runner = Runner::new("again");
+    let tables = tables(&runner)?;
+    let texts = || {
+        statements(&tables, 200)
+            .map(|s| text(&s))
+            .collect::<Vec<_>>()
+    };
+    match texts() == texts() {
+        true => Ok(()),
+        false => Err("statements differ from run to run".into()),
+    }
+}

@@ -1,0 +1,136 @@
+//! Runs a case on the arrays and on the same rows in plain DataFusion, and says who is right.
+//!
+//! What is expected is the answer of a session without anything of this project, over rows in memory, in one partition and
+//! without run-time filters. Where the arrays' answer differs, the same rows in memory are asked in a plain session of the
+//! shape in question: if they differ as well, the fault is DataFusion's own. Parquet files are asked too, and what they
+//! say is told: that DataFusion's run-time filters are wrong does not excuse a scan that takes them.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+
+use super::case::Case;
+use super::compare::difference;
+use super::determined::is_ordered;
+use super::parquet;
+use super::print;
+use super::run::{Answer, Fault, Runner};
+use super::session::Parts;
+
+/// Rows of a batch of tables in memory, for sessions of a shape.
+const SCATTERED: usize = 100;
+
+/// What came of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The answers agree.
+    Same,
+    /// Neither has an answer.
+    NeitherAnswers(String),
+    /// The session's memory did not suffice.
+    Memory,
+    /// One of them met a value that an expression fails on, the other did not.
+    Value(String),
+    /// DataFusion itself answers differently in this shape.
+    Upstream(String),
+    /// The arrays give another answer.
+    Wrong(String),
+}
+
+type Answers = Result<Vec<Answer>, Fault>;
+
+/// Judges a case.
+pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
+    let expected = expected(case, runner, parts);
+    let arrays = case.tables.iter();
+    let arrays = arrays.map(|table| Arc::clone(&table.table)).collect();
+    let found = in_shape(case, runner, parts, arrays, true, &[]);
+    match compare(case, &expected, &found) {
+        Verdict::Wrong(what) => match in_memory(case, runner, parts, &expected) {
+            Some(same) => Verdict::Upstream(format!("{what}\n{same}")),
+            None => Verdict::Wrong(what),
+        },
+        verdict => verdict,
+    }
+}
+
+fn expected(case: &Case, runner: &mut Runner, parts: &Parts) -> Answers {
+    let memory = case.tables.iter().map(|table| table.memory()).collect();
+    match parts.reference() {
+        Ok(ctx) => runner.answers(ctx, memory, print::statement(&case.statement), false),
+        Err(e) => Err(Fault::Error(e.to_string())),
+    }
+}
+
+/// How plain DataFusion differs over Parquet files, which unlike memory take run-time filters, if it does. Whoever looks
+/// for a way around it must know whose mistake it is.
+pub fn in_parquet(case: &Case, runner: &mut Runner, parts: &Parts) -> Option<String> {
+    let files = parquet::Files::of(&case.tables)?;
+    let settings = [
+        ("datafusion.execution.parquet.pushdown_filters", "true"),
+        ("datafusion.execution.collect_statistics", "false"),
+    ];
+    let expected = expected(case, runner, parts);
+    let answers = in_shape(case, runner, parts, files.tables()?, false, &settings);
+    match compare(case, &expected, &answers) {
+        Verdict::Wrong(what) => Some(what),
+        _ => None,
+    }
+}
+
+fn in_shape(
+    case: &Case,
+    runner: &mut Runner,
+    parts: &Parts,
+    tables: Vec<Arc<dyn TableProvider>>,
+    arrays: bool,
+    settings: &[(&'static str, &'static str)],
+) -> Answers {
+    let mut shape = case.shape.clone();
+    shape.settings.extend(settings);
+    match shape.context(parts, arrays) {
+        Ok(ctx) => runner.answers(ctx, tables, print::statement(&case.statement), shape.twice),
+        Err(e) => Err(Fault::Error(e.to_string())),
+    }
+}
+
+/// How plain DataFusion differs over rows in memory, if it does.
+fn in_memory(
+    case: &Case,
+    runner: &mut Runner,
+    parts: &Parts,
+    expected: &Answers,
+) -> Option<String> {
+    let tables = case.tables.iter();
+    let tables = tables.map(|table| table.scattered(case.shape.partitions, SCATTERED));
+    let answers = in_shape(case, runner, parts, tables.collect(), false, &[]);
+    match compare(case, expected, &answers) {
+        Verdict::Wrong(what) => Some(format!("rows in memory differ too: {what}")),
+        _ => None,
+    }
+}
+
+fn compare(case: &Case, expected: &Answers, found: &Answers) -> Verdict {
+    let (expected, found) = match (expected, found) {
+        (_, Err(Fault::Panic(what))) => return Verdict::Wrong(format!("a panic: {what}")),
+        (Err(Fault::Slow), _) => return Verdict::NeitherAnswers("too slow".to_owned()),
+        (_, Err(Fault::Memory(_))) => return Verdict::Memory,
+        (Err(e), Err(_)) => return Verdict::NeitherAnswers(format!("{e:?}")),
+        (Err(Fault::Value(e)), Ok(_)) | (Ok(_), Err(Fault::Value(e))) => {
+            return Verdict::Value(e.clone());
+        }
+        (Err(e), Ok(_)) => return Verdict::Upstream(format!("the reference fails: {e:?}")),
+        (Ok(_), Err(Fault::Slow)) => return Verdict::Wrong("no answer in time".to_owned()),
+        (Ok(_), Err(e)) => return Verdict::Wrong(format!("an error: {e:?}")),
+        (Ok(expected), Ok(found)) => (expected, found),
+    };
+    let ordered = is_ordered(&case.statement.query, &case.keys());
+    let approximate = case.approximate();
+    for (run, answer) in found.iter().enumerate() {
+        if let Some(what) = difference(&expected[0], answer, &approximate, ordered) {
+            let again = if run > 0 { "when run again: " } else { "" };
+            return Verdict::Wrong(format!("{again}{what}"));
+        }
+    }
+    Verdict::Same
+}

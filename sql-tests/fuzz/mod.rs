@@ -1,0 +1,82 @@
+//! A fuzzer of SQL: random statements over arrays of all kinds must give what the same statements give over the same rows
+//! in plain DataFusion.
+//!
+//! Everything follows from a seed. `fuzz::fixed_seed` always runs the same cases, `fuzz::fresh_seed` others every day; each
+//! for [`SECONDS`] unless the environment asks for more (see CONTRIBUTING.md). A case that fails is made small and printed.
+//!
+//! [`case`] puts a case together from [`arrays`], [`generate`] and [`session`]; [`run`] runs it; [`judge`] compares it with
+//! what is expected; [`report`] makes a failure small, by the cuts of [`shrink`]; [`campaign`] does all that many times.
+
+mod arrays;
+mod ast;
+mod campaign;
+mod case;
+mod columns;
+mod compare;
+mod determined;
+mod faulty;
+mod features;
+mod generate;
+mod judge;
+mod parquet;
+mod print;
+mod report;
+mod rng;
+mod run;
+mod session;
+mod shrink;
+mod walk;
+mod walk_mut;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use libtest_mimic::{Failed, Trial};
+
+use self::campaign::Campaign;
+use crate::trial;
+
+/// How long a trial runs if nothing else is asked for.
+const SECONDS: u64 = 25;
+const FIXED_SEED: u64 = 20_261_122;
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("fuzz::fixed_seed", || {
+            run(number("SEED").unwrap_or(FIXED_SEED))
+        }),
+        trial("fuzz::fresh_seed", || run(fresh_seed())),
+    ];
+    trials.extend(generate::trials());
+    trials.extend(faulty::trials());
+    trials
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(format!("TILEDB_FUZZ_{name}"))
+        .ok()?
+        .parse()
+        .ok()
+}
+
+fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+fn run(seed: u64) -> Result<(), Failed> {
+    let only = std::env::var("TILEDB_FUZZ_ONLY").ok();
+    let only = only.and_then(|only| {
+        let (seed, number) = only.split_once(':')?;
+        Some((seed.parse().ok()?, number.parse().ok()?))
+    });
+    let campaign = match (only, number("STATEMENTS")) {
+        (Some((seed, number)), _) => Campaign::one(seed, number),
+        (None, Some(statements)) => Campaign::of(seed, statements),
+        (None, None) => Campaign::lasting(seed, Duration::from_secs(SECONDS)),
+    };
+    let campaign = match number("FAILURES") {
+        Some(failures) => campaign.until_failures(failures),
+        None => campaign,
+    };
+    Ok(campaign.run()?)
+}

@@ -1,0 +1,288 @@
+//! Sessions of many shapes: partitions, batches, memory, and every switch that sends a query another way.
+//!
+//! A shape is what differs from the usual session, so that it shrinks by leaving things out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::catalog::MemoryCatalogProviderList;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, UnboundedMemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::rng::Rng;
+
+const BATCHES: [usize; 8] = [1, 2, 7, 64, 1_000, 4_096, 8_192, 16_384];
+
+/// Settings of DataFusion with the values they take besides the usual one, and how often they do, in a hundred.
+const SETTINGS: [(&str, &[&str], usize); 30] = [
+    ("datafusion.optimizer.prefer_hash_join", &["false"], 20),
+    (
+        "datafusion.optimizer.enable_piecewise_merge_join",
+        &["true"],
+        8,
+    ),
+    (
+        "datafusion.optimizer.repartition_aggregations",
+        &["false"],
+        10,
+    ),
+    ("datafusion.optimizer.repartition_joins", &["false"], 10),
+    ("datafusion.optimizer.repartition_windows", &["false"], 10),
+    ("datafusion.optimizer.repartition_sorts", &["false"], 10),
+    (
+        "datafusion.optimizer.repartition_file_scans",
+        &["false"],
+        10,
+    ),
+    (
+        "datafusion.optimizer.repartition_file_min_size",
+        &["0", "1000"],
+        20,
+    ),
+    (
+        "datafusion.optimizer.enable_round_robin_repartition",
+        &["false"],
+        15,
+    ),
+    (
+        "datafusion.optimizer.enable_topk_aggregation",
+        &["false"],
+        10,
+    ),
+    ("datafusion.optimizer.enable_window_limits", &["false"], 10),
+    ("datafusion.optimizer.enable_window_topn", &["true"], 15),
+    (
+        "datafusion.optimizer.enable_topk_repartition",
+        &["false"],
+        10,
+    ),
+    (
+        "datafusion.optimizer.enable_topk_dynamic_filter_pushdown",
+        &["false"],
+        10,
+    ),
+    (
+        "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
+        &["false"],
+        10,
+    ),
+    (
+        "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
+        &["false"],
+        10,
+    ),
+    (
+        "datafusion.optimizer.enable_dynamic_filter_pushdown",
+        &["false"],
+        6,
+    ),
+    (
+        "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery",
+        &["false"],
+        10,
+    ),
+    (
+        "datafusion.optimizer.enable_distinct_aggregation_soft_limit",
+        &["false"],
+        8,
+    ),
+    ("datafusion.optimizer.filter_null_join_keys", &["true"], 10),
+    ("datafusion.optimizer.prefer_existing_sort", &["true"], 15),
+    ("datafusion.optimizer.prefer_existing_union", &["true"], 8),
+    ("datafusion.optimizer.enable_sort_pushdown", &["false"], 8),
+    (
+        "datafusion.optimizer.subset_repartition_threshold",
+        &["1", "100"],
+        8,
+    ),
+    ("datafusion.optimizer.join_reordering", &["false"], 8),
+    (
+        "datafusion.optimizer.hash_join_single_partition_threshold",
+        &["0"],
+        15,
+    ),
+    (
+        "datafusion.optimizer.hash_join_single_partition_threshold_rows",
+        &["0", "100"],
+        15,
+    ),
+    (
+        "datafusion.optimizer.hash_join_inlist_pushdown_max_distinct_values",
+        &["0", "3"],
+        12,
+    ),
+    (
+        "datafusion.execution.enable_file_stream_work_stealing",
+        &["false"],
+        15,
+    ),
+    ("datafusion.execution.collect_statistics", &["false"], 8),
+];
+
+/// What DataFusion can do without, and the answers that are expected do without it: a mistake in one of them would be
+/// expected of everybody else.
+const SHORT_CUTS: [&str; 10] = [
+    "datafusion.optimizer.enable_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_topk_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
+    "datafusion.optimizer.enable_topk_aggregation",
+    "datafusion.optimizer.enable_topk_repartition",
+    "datafusion.optimizer.enable_window_limits",
+    "datafusion.optimizer.enable_distinct_aggregation_soft_limit",
+    "datafusion.optimizer.enable_sort_pushdown",
+    "datafusion.optimizer.enable_round_robin_repartition",
+];
+
+/// How a session differs from the usual one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    pub partitions: usize,
+    pub batch_size: usize,
+    pub settings: Vec<(&'static str, &'static str)>,
+    /// Memory for all operators together.
+    pub pool_bytes: Option<usize>,
+    /// Whether every plan is run a second time.
+    pub twice: bool,
+}
+
+/// The session that shapes shrink to.
+pub const USUAL: Shape = Shape {
+    partitions: 2,
+    batch_size: 8_192,
+    settings: Vec::new(),
+    pool_bytes: None,
+    twice: false,
+};
+
+impl Shape {
+    /// Any shape. With many rows a batch is not tiny.
+    pub fn random(rng: &mut Rng, many_rows: bool) -> Self {
+        let from = if many_rows { 4 } else { 0 };
+        let mut settings = Vec::new();
+        for (key, values, percent) in SETTINGS {
+            if rng.chance(percent) {
+                settings.push((key, *rng.pick(values)));
+            }
+        }
+        Self {
+            partitions: rng.between(1, 8),
+            batch_size: *rng.pick(&BATCHES[from..]),
+            settings,
+            pool_bytes: rng.chance(10).then(|| rng.between(16, 64) << 20),
+            twice: rng.chance(10),
+        }
+    }
+
+    /// Each shape that is one step nearer to the usual one.
+    pub fn smaller(&self) -> Vec<Self> {
+        let mut shapes = Vec::new();
+        let mut add = |change: &dyn Fn(&mut Self)| {
+            let mut shape = self.clone();
+            change(&mut shape);
+            if shape != *self {
+                shapes.push(shape);
+            }
+        };
+        add(&|shape| *shape = USUAL);
+        add(&|shape| shape.settings.clear());
+        for i in 0..self.settings.len() {
+            add(&|shape| {
+                shape.settings.remove(i);
+            });
+        }
+        add(&|shape| shape.pool_bytes = None);
+        add(&|shape| shape.twice = false);
+        add(&|shape| shape.batch_size = USUAL.batch_size);
+        add(&|shape| shape.partitions = USUAL.partitions);
+        shapes
+    }
+
+    /// A session of this shape. `arrays` brings in what this project adds to DataFusion.
+    pub fn context(&self, parts: &Parts, arrays: bool) -> Result<SessionContext> {
+        let mut config = SessionConfig::new()
+            .with_target_partitions(self.partitions)
+            .with_batch_size(self.batch_size);
+        for (key, value) in &self.settings {
+            config = config.set_str(key, value);
+        }
+        parts.context(config, self.pool_bytes, arrays)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "SET datafusion.execution.target_partitions = {};",
+            self.partitions
+        )?;
+        writeln!(
+            f,
+            "SET datafusion.execution.batch_size = {};",
+            self.batch_size
+        )?;
+        for (key, value) in &self.settings {
+            writeln!(f, "SET {key} = {value};")?;
+        }
+        if let Some(bytes) = self.pool_bytes {
+            writeln!(f, "-- a memory pool of {} MiB", bytes >> 20)?;
+        }
+        if self.twice {
+            writeln!(f, "-- the plan is run twice")?;
+        }
+        Ok(())
+    }
+}
+
+/// What all sessions share: functions and rules, made once.
+#[derive(Debug)]
+pub struct Parts {
+    plain: SessionState,
+    arrays: SessionState,
+}
+
+impl Parts {
+    pub fn new() -> Result<Self> {
+        let arrays = SessionContext::new();
+        datafusion_tiledb::register(&arrays).map_err(|e| DataFusionError::External(e.into()))?;
+        Ok(Self {
+            plain: SessionContext::new().state(),
+            arrays: arrays.state(),
+        })
+    }
+
+    /// A plain session of DataFusion in which a query goes the simplest way.
+    pub fn reference(&self) -> Result<SessionContext> {
+        let mut config = SessionConfig::new().with_target_partitions(1);
+        for key in SHORT_CUTS {
+            config = config.set_bool(key, false);
+        }
+        self.context(config, None, false)
+    }
+
+    fn context(
+        &self,
+        config: SessionConfig,
+        pool_bytes: Option<usize>,
+        arrays: bool,
+    ) -> Result<SessionContext> {
+        let runtime = RuntimeEnvBuilder::new();
+        let runtime = match pool_bytes {
+            Some(bytes) => runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes))),
+            None => runtime.with_memory_pool(Arc::new(UnboundedMemoryPool::default())),
+        };
+        let state = if arrays { &self.arrays } else { &self.plain };
+        // The tables of one session are not those of another.
+        let state = SessionStateBuilder::new_from_existing(state.clone())
+            .with_config(config)
+            .with_runtime_env(runtime.build_arc()?)
+            .with_catalog_list(Arc::new(MemoryCatalogProviderList::new()))
+            .build();
+        Ok(SessionContext::new_with_state(state))
+    }
+}
