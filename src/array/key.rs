@@ -264,6 +264,35 @@ pub fn max_key(datatype: Datatype) -> u64 {
     }
 }
 
+/// Where the keys of NaN are: below those of all numbers if its sign is set, else above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NanKeys {
+    /// From 0 to here.
+    pub below: u64,
+    /// From here on.
+    pub above: u64,
+}
+
+impl NanKeys {
+    /// Whether a key is that of a NaN.
+    pub fn contains(&self, key: u64) -> bool {
+        key <= self.below || self.above <= key
+    }
+}
+
+/// Where the keys of NaN are; `None` for a type without NaN.
+pub fn nan_keys(datatype: Datatype) -> Option<NanKeys> {
+    let (lowest, highest) = match datatype {
+        Datatype::Float32 => (f32::NEG_INFINITY.to_key(), f32::INFINITY.to_key()),
+        Datatype::Float64 => (f64::NEG_INFINITY.to_key(), f64::INFINITY.to_key()),
+        _ => return None,
+    };
+    Some(NanKeys {
+        below: lowest.saturating_sub(1),
+        above: highest.saturating_add(1),
+    })
+}
+
 /// The extent of a dimension as a difference of keys; stored in the dimension's type, read as unsigned, since an
 /// extent of a signed type may exceed its maximum. `None` for floats and datatypes without keys.
 pub fn extent(datatype: Datatype, bytes: &[u8]) -> Option<u64> {
@@ -334,6 +363,25 @@ mod tests {
         assert!((-0.0f32).to_place() < 0.0f32.to_place() && 1.5f32.to_place() == 1.5f32.to_key());
         assert!(f64::NAN.to_key() > f64::INFINITY.to_key());
         assert!((-f64::MIN_POSITIVE).to_key() < 0.0f64.to_key());
+    }
+
+    #[test]
+    fn nan_is_outside_of_all_numbers() {
+        assert_eq!(nan_keys(Datatype::Int64), None);
+        let doubles = nan_keys(Datatype::Float64).unwrap();
+        let singles = nan_keys(Datatype::Float32).unwrap();
+        for nan in [f64::NAN, -f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001)] {
+            assert!(doubles.contains(nan.to_key()));
+            #[expect(clippy::cast_possible_truncation)]
+            let nan = nan as f32;
+            assert!(singles.contains(nan.to_key()));
+        }
+        for number in [f64::INFINITY, f64::MIN, -0.0, 1.0] {
+            assert!(!doubles.contains(number.to_key()) && !doubles.contains((-number).to_key()));
+        }
+        for number in [f32::INFINITY, f32::MIN, -0.0, 1.0] {
+            assert!(!singles.contains(number.to_key()) && !singles.contains((-number).to_key()));
+        }
     }
 
     #[test]

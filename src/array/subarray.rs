@@ -11,6 +11,7 @@ mod lists;
 mod tests;
 
 use super::domain::{Bounds, KeyBox};
+use super::key::NanKeys;
 pub use lists::Spans;
 
 /// An inclusive range of keys.
@@ -313,6 +314,16 @@ impl DimRanges {
             },
             Self::Bytes(_) => false,
         }
+    }
+
+    /// Whether NaN of either sign may match.
+    pub fn reaches_nan(&self, nan: NanKeys) -> bool {
+        self.intersects_keys(0, nan.below) || self.intersects_keys(nan.above, u64::MAX)
+    }
+
+    /// Whether NaN of both signs match.
+    pub fn covers_nan(&self, nan: NanKeys) -> bool {
+        self.covers_keys(0, nan.below) && self.covers_keys(nan.above, u64::MAX)
     }
 
     /// Whether some string in `lo..=hi` matches.

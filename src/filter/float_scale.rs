@@ -9,6 +9,8 @@ use super::parts::{for_each_part, take_front};
 use super::word::{Width, Word};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::{Filter, FilterList};
 
 const FILTER: &str = "float_scale";
 
@@ -62,6 +64,13 @@ impl Scale {
         super::parts::expect_full(rest, FILTER)
     }
 
+    fn restored(self, integer: i64) -> f64 {
+        match self.double {
+            true => self.to_f64(integer),
+            false => f64::from(self.to_f32(integer)),
+        }
+    }
+
     fn part<N: Word>(&self, part: &[u8], out: &mut [u8]) {
         let integers = N::split(part)
             .0
@@ -90,5 +99,131 @@ impl Scale {
     )]
     fn to_f32(self, integer: i64) -> f32 {
         (self.scale * f64::from(integer as f32) + self.offset) as f32
+    }
+}
+
+/// Float scaling of a field, as far as it tells between which values lie those that are read back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FloatScale(Scale);
+
+impl FloatScale {
+    /// The scaling of floats if nothing else changes values, and nothing has changed their bytes before.
+    pub fn alone(filters: &FilterList, datatype: Datatype) -> Option<Self> {
+        let mut stages = filters.filters.iter().filter(|f| **f != Filter::None);
+        let Filter::ScaleFloat {
+            scale,
+            offset,
+            byte_width,
+        } = stages.next()?
+        else {
+            return None;
+        };
+        let lossy = |f: &Filter| matches!(f, Filter::ScaleFloat { .. } | Filter::WebP(_));
+        let integer = Width::from_bytes(usize::try_from(*byte_width).ok()?).ok()?;
+        let alone = datatype.is_float() && !stages.any(lossy);
+        alone.then_some(Self(Scale {
+            scale: *scale,
+            offset: *offset,
+            integer,
+            double: datatype == Datatype::Float64,
+        }))
+    }
+
+    /// Between which values lie those that are read back of numbers written between `lo` and `hi`; `None` if not all need
+    /// be. Each step of writing and reading keeps the order of values, or turns it round, as long as integers do not
+    /// overflow. One integer more on both sides allows for writers that round otherwise.
+    pub fn restored_between(&self, lo: f64, hi: f64) -> Option<(f64, f64)> {
+        let bits = 8 * u32::try_from(self.0.integer.bytes()).ok()?;
+        let limit = 2_f64.powi(i32::try_from(bits.min(63)).ok()? - 1) - 2.0;
+        let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
+        for end in [lo, hi] {
+            let integer = self.quotient(end).round();
+            // Also true of NaN.
+            if !(integer.abs() < limit) {
+                return None;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
+            let integer = integer as i64;
+            for integer in [integer - 1, integer + 1] {
+                let restored = self.0.restored(integer);
+                if !restored.is_finite() {
+                    return None;
+                }
+                lowest = lowest.min(restored);
+                highest = highest.max(restored);
+            }
+        }
+        Some((lowest, highest))
+    }
+
+    /// What is rounded to an integer when a value is written.
+    #[expect(clippy::cast_possible_truncation, reason = "writers round here")]
+    fn quotient(&self, value: f64) -> f64 {
+        let Scale { scale, offset, .. } = self.0;
+        match self.0.double {
+            true => (value - offset) / scale,
+            false => f64::from((value as f32 - offset as f32) / scale as f32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scaling(scale: f64, offset: f64, byte_width: u64, datatype: Datatype) -> FloatScale {
+        let mut filters = FilterList::default();
+        filters.filters.push(Filter::ScaleFloat {
+            scale,
+            offset,
+            byte_width,
+        });
+        FloatScale::alone(&filters, datatype).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_back_lies_between_the_ends_read_back(
+            scale in prop_oneof![-10.0..-1e-4_f64, 1e-4..10.0_f64],
+            offset in -1000.0..1000.0_f64,
+            mut values in prop::array::uniform3(-1e5..1e5_f64),
+            double: bool,
+        ) {
+            let datatype = if double { Datatype::Float64 } else { Datatype::Float32 };
+            if !double {
+                values = values.map(|value| f64::from(value as f32));
+            }
+            values.sort_by(f64::total_cmp);
+            let scaling = scaling(scale, offset, 8, datatype);
+            let [lo, value, hi] = values;
+            let (from, to) = scaling.restored_between(lo, hi).unwrap();
+            let read = scaling.0.restored(scaling.quotient(value).round() as i64);
+            prop_assert!(from <= read && read <= to, "{read} is not in [{from}, {to}]");
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_beyond_the_integers_or_of_other_filters() {
+        let small = scaling(0.1, 0.0, 1, Datatype::Float64);
+        assert!(small.restored_between(-12.0, 12.0).is_some());
+        assert_eq!(small.restored_between(0.0, 12.7), None);
+        assert_eq!(small.restored_between(f64::NAN, 1.0), None);
+        assert_eq!(small.restored_between(0.0, f64::INFINITY), None);
+        let none = scaling(0.0, 0.0, 8, Datatype::Float64);
+        assert_eq!(none.restored_between(0.0, 1.0), None);
+        let scale = Filter::ScaleFloat {
+            scale: 0.1,
+            offset: 0.0,
+            byte_width: 4,
+        };
+        let mut filters = FilterList::default();
+        filters.filters = vec![scale.clone()];
+        assert_eq!(FloatScale::alone(&filters, Datatype::Int64), None);
+        filters.filters = vec![Filter::Zstd, scale.clone()];
+        assert_eq!(FloatScale::alone(&filters, Datatype::Float64), None);
+        filters.filters = vec![scale.clone(), scale];
+        assert_eq!(FloatScale::alone(&filters, Datatype::Float64), None);
     }
 }

@@ -43,6 +43,7 @@ mod tests;
 pub use bitsort::restore_order;
 pub use chunk::{ChunkChoice, expect_unfiltered_bytes, is_empty_tile};
 pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
+pub use float_scale::FloatScale;
 pub use generic_tile::GenericTile;
 pub use pipeline::{Pipeline, TileContext, Unwanted};
 pub use scratch::Scratch;

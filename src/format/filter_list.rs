@@ -278,6 +278,11 @@ impl FilterList {
     pub fn contains(&self, wanted: impl Fn(&Filter) -> bool) -> bool {
         self.filters.iter().any(wanted)
     }
+
+    /// Whether what is read need not be what was written.
+    pub fn is_lossy(&self) -> bool {
+        self.contains(|f| matches!(f, Filter::ScaleFloat { .. } | Filter::WebP(_)))
+    }
 }
 
 impl fmt::Display for FilterList {

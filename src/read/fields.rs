@@ -14,11 +14,11 @@ use super::decode::{ColumnDecoder, Needed, Twins, cell_numbers_pipeline, decode_
 use super::deletes::FragmentDeletes;
 use super::fetch::{FetchList, Fetched, TileTicket};
 use super::moved::MovedTile;
+use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
 use crate::array::types::{Cells, ColumnType, Strings};
 use crate::error::{Error, Result, ResultExt};
-use crate::format::fragment::rtree::Mbrs;
 use crate::read::scratch::Scratch;
 use crate::read::text::{Finds, Needles};
 use crate::storage::Storage;
@@ -42,8 +42,8 @@ pub enum ColumnSource {
 pub struct FragmentScan {
     /// The fragment.
     pub fragment: Arc<Fragment>,
-    /// The MBRs of its tiles, where planning looked at them.
-    pub mbrs: Option<Arc<Mbrs>>,
+    /// The boxes of its tiles, where planning looked at them.
+    pub boxes: Option<Arc<TileBoxes>>,
     /// One source per table column the scan may need; `None` for the others. Behind them, fields that deletes look at
     /// but that no column shows.
     columns: Vec<Option<ColumnSource>>,
@@ -98,7 +98,7 @@ impl FragmentScan {
         let needs_timestamps = needs_timestamps && fragment.footer.has_timestamps;
         Ok(Self {
             fragment,
-            mbrs: None,
+            boxes: None,
             columns,
             needs_timestamps,
             deletes: FragmentDeletes::default(),
@@ -107,11 +107,11 @@ impl FragmentScan {
         })
     }
 
-    /// With the MBRs of its tiles.
+    /// With the boxes of its tiles.
     #[must_use]
-    pub fn with_mbrs(self, mbrs: Arc<Mbrs>) -> Self {
+    pub fn with_boxes(self, boxes: Arc<TileBoxes>) -> Self {
         Self {
-            mbrs: Some(mbrs),
+            boxes: Some(boxes),
             ..self
         }
     }

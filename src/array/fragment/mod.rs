@@ -4,6 +4,7 @@
 //! File") is read when a query needs it: `sections` loads and caches it, `files` says where the tiles of a field lie, `tiles` how
 //! many there are, [`statistics`] what is known of their values.
 
+pub mod boxes;
 mod files;
 mod sections;
 pub mod statistics;

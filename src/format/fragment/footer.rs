@@ -8,7 +8,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::slots::Slots;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::domain_range::{DomainRange, high_end};
 use crate::format::names::check_component;
@@ -335,7 +335,7 @@ fn decode_non_empty_domain(
     decode_ranges(cursor, schema, version).map(Some)
 }
 
-/// Reads one range per dimension.
+/// Reads one range per dimension. What a range cannot mean is for those to judge who go by it.
 pub(super) fn decode_ranges(
     cursor: &mut Cursor<'_>,
     schema: &ArraySchema,
@@ -351,9 +351,6 @@ pub(super) fn decode_ranges(
                 DomainRange { lo, hi }
             }
         };
-        range
-            .check_order(dimension.datatype, "the non-empty domain")
-            .context("dimension", || &dimension.name)?;
         ranges.push(range);
     }
     Ok(ranges)

@@ -3,12 +3,13 @@
 //! `u32 fanout, u32 levels` (before version 5 `u32 dimensions, u32 fanout, u8 datatype, u32 levels`), then each level
 //! root first: `u64 count` and the rectangles. Only the leaves are kept, one per tile, column by column: a tree over a
 //! few bytes per tile is built faster than it is walked. The subtle thing:
-//! levels are validated against the fanout although they are dropped, since writers differ in nothing here.
+//! levels are validated against the fanout although they are dropped, since writers differ in nothing here. What a
+//! rectangle cannot mean, such as a low end above the high end, is read as it is: some writers wrote it, over sound cells.
 
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
-use crate::format::domain_range::{DomainRange, check_order, high_end, read_var_pair};
+use crate::format::domain_range::{DomainRange, high_end, read_var_pair};
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
 
@@ -77,7 +78,6 @@ impl Mbrs {
         if cursor.remaining() != 0 {
             return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
         }
-        mbrs.check(schema)?;
         Ok(mbrs)
     }
 
@@ -114,9 +114,7 @@ impl Mbrs {
         let len = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
         let mut columns = reader.columns();
         reader.read(cursor, len, version, &mut columns)?;
-        let mbrs = Self { len, columns };
-        mbrs.check(schema)?;
-        Ok(mbrs)
+        Ok(Self { len, columns })
     }
 
     /// The number of tiles.
@@ -149,15 +147,6 @@ impl Mbrs {
     pub fn memory_bytes(&self) -> usize {
         self.columns.iter().map(MbrColumn::memory_bytes).sum()
     }
-
-    fn check(&self, schema: &ArraySchema) -> Result<()> {
-        for (column, dimension) in self.columns.iter().zip(&schema.dimensions) {
-            column
-                .check(dimension.datatype)
-                .context("dimension", || &dimension.name)?;
-        }
-        Ok(())
-    }
 }
 
 impl MbrColumn {
@@ -184,26 +173,11 @@ impl MbrColumn {
         }
     }
 
-    fn len(&self) -> usize {
-        match self {
-            Self::Fixed { width, pairs } => pairs.len() / (2 * width).max(1),
-            Self::Var { ends, .. } => ends.len() / 2,
-        }
-    }
-
     fn memory_bytes(&self) -> usize {
         match self {
             Self::Fixed { pairs, .. } => pairs.capacity(),
             Self::Var { ends, bytes } => size_of::<usize>() * ends.capacity() + bytes.capacity(),
         }
-    }
-
-    fn check(&self, datatype: Datatype) -> Result<()> {
-        for tile in 0..self.len() {
-            let (lo, hi) = self.range(tile).unwrap_or_default();
-            check_order(datatype, lo, hi, "the bounding rectangle").context("tile", || tile)?;
-        }
-        Ok(())
     }
 }
 

@@ -299,8 +299,8 @@ fn a_tile_is_spared_where_all_trees_hold_for_its_bounds() {
     let spare = |node: Node, lo: i32, hi: i32| {
         let mut deletes = tree(node, None);
         deletes.fields = vec![FragmentField::Dimension(0)];
-        let (lo, hi) = (lo.to_le_bytes(), hi.to_le_bytes());
-        deletes.spare(|_| (&lo, &hi))
+        let ends = (lo.to_le_bytes().to_vec(), hi.to_le_bytes().to_vec());
+        deletes.spare(|_| Some(ends.clone()))
     };
     assert!(spare(a(Ge, 5), 5, 9));
     assert!(!spare(a(Ge, 5), 4, 9));
@@ -314,9 +314,14 @@ fn a_tile_is_spared_where_all_trees_hold_for_its_bounds() {
     assert!(spare(Node::Any(vec![Node::Missing, a(Ge, 0)]), 1, 2));
     let mut recorded = tree(a(Ge, 0), None);
     recorded.recorded = true;
-    assert!(!recorded.spare(|_| (&[], &[])));
+    let any = |_| Some((Vec::new(), Vec::new()));
+    assert!(!recorded.spare(any));
     // An attribute has no bounds.
-    assert!(!tree(a(Ge, 0), None).spare(|_| (&[], &[])));
+    assert!(!tree(a(Ge, 0), None).spare(any));
+    // Where nothing is known of a dimension, nothing is spared.
+    let mut unknown = tree(all(), None);
+    unknown.fields = vec![FragmentField::Dimension(0)];
+    assert!(!unknown.spare(|_| None));
 }
 
 #[test]

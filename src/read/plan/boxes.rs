@@ -1,14 +1,13 @@
-//! The MBRs of tiles as boxes of ranks.
+//! The boxes of tiles as boxes of ranks.
 //!
-//! The bounds of all MBRs of a dimension are sorted once and replaced by their positions, so that numbers and strings
-//! are alike from then on.
+//! The ends of all boxes in a dimension are sorted once and replaced by their positions, so that numbers and strings
+//! are alike from then on. A tile that may have cells anywhere in a dimension has all ranks of it. So has one that may have
+//! NaN in it: but the NaN of one tile only meets the NaN of another.
 
 use std::ops::Range;
 
-use crate::array::key;
+use crate::array::fragment::boxes::{TileBoxes, TileRange};
 use crate::array::subarray::{BytesRange, DimRanges, Subarray};
-use crate::error::Result;
-use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::{ArraySchema, CellValNum};
 
 /// The sorted distinct bounds of one dimension.
@@ -17,43 +16,78 @@ enum Axis {
     Bytes(Vec<Vec<u8>>),
 }
 
-/// The MBRs of the tiles as boxes of ranks, inclusive.
+/// The boxes of tiles as boxes of ranks, inclusive.
 pub struct TileBounds {
     axes: Vec<Axis>,
-    /// `[lo, hi]` ranks, dimension after dimension, tile after tile.
+    /// `[lo, hi]` ranks around all cells, dimension after dimension, tile after tile.
     ranks: Vec<(u32, u32)>,
+    /// The same around all cells but NaN, where some may be; empty if nowhere.
+    but_nan: Vec<(u32, u32)>,
+    /// In which dimensions cells may be NaN, in the same order; empty if nowhere.
+    nan: Vec<bool>,
 }
 
 impl TileBounds {
-    /// Ranks the MBRs of tiles given as (MBRs of the fragment, number of the tile).
-    pub fn new(schema: &ArraySchema, boxes: &[(&Mbrs, usize)]) -> Result<Self> {
-        let dimensions = schema.dimensions.len();
-        let mut axes = Vec::with_capacity(dimensions);
-        let mut columns = Vec::with_capacity(dimensions);
+    /// Ranks the boxes of tiles given as (boxes of the fragment, number of the tile).
+    pub fn new(schema: &ArraySchema, tiles: &[(&TileBoxes, usize)]) -> Self {
+        let mut axes = Vec::with_capacity(schema.dimensions.len());
+        let mut columns = Vec::with_capacity(schema.dimensions.len());
         for (d, dimension) in schema.dimensions.iter().enumerate() {
-            let pairs = boxes.iter().map(|(mbrs, tile)| mbrs.range(*tile, d));
-            let (axis, column) = if dimension.cell_val_num == CellValNum::Var {
-                let pairs = pairs
-                    .map(|(lo, hi)| (lo.to_vec(), hi.to_vec()))
-                    .collect::<Vec<_>>();
-                let (values, ranks) = rank(pairs);
-                (Axis::Bytes(values), ranks)
+            let ranges = tiles.iter().map(|(boxes, tile)| boxes.range(*tile, d));
+            if dimension.cell_val_num == CellValNum::Var {
+                let (values, ranks) = rank(ranges.map(|range| match range {
+                    TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
+                    _ => None,
+                }));
+                axes.push(Axis::Bytes(values));
+                columns.push((ranks, Vec::new()));
             } else {
-                let key = |bytes| key::key(dimension.datatype, bytes);
-                let pairs = pairs
-                    .map(|(lo, hi)| Ok((key(lo)?, key(hi)?)))
-                    .collect::<Result<Vec<_>>>()?;
-                let (values, ranks) = rank(pairs);
-                (Axis::Keys(values), ranks)
-            };
-            axes.push(axis);
-            columns.push(column);
+                let (values, ranks) = rank(ranges.clone().map(|range| match range {
+                    TileRange::Keys { lo, hi, .. } => Some((lo, hi)),
+                    _ => None,
+                }));
+                // What lies anywhere may be NaN, too.
+                let float = dimension.datatype.is_float();
+                let nan = ranges.map(|range| float && range.keys().is_none());
+                axes.push(Axis::Keys(values));
+                columns.push((ranks, nan.collect()));
+            }
         }
-        let tiles = columns.first().map_or(0, Vec::len);
-        let ranks = (0..tiles)
-            .flat_map(|tile| columns.iter().filter_map(move |c| c.get(tile).copied()))
-            .collect();
-        Ok(Self { axes, ranks })
+        Self::of_columns(axes, &columns, tiles.len())
+    }
+
+    /// From the ranks around numbers, and where there may be NaN, dimension by dimension.
+    fn of_columns(axes: Vec<Axis>, columns: &[(Vec<(u32, u32)>, Vec<bool>)], tiles: usize) -> Self {
+        let of_tile = |tile: usize| columns.iter().map(move |column| (column, tile));
+        let is_nan = |(column, tile): (&(Vec<_>, Vec<bool>), usize)| {
+            column.1.get(tile).copied().unwrap_or(false)
+        };
+        let ranks = |(column, tile): (&(Vec<(u32, u32)>, _), usize)| {
+            column.0.get(tile).copied().unwrap_or_default()
+        };
+        let each = || (0..tiles).flat_map(of_tile);
+        let mut nan = each().map(is_nan).collect::<Vec<_>>();
+        let mut but_nan = each().map(ranks).collect::<Vec<_>>();
+        if !nan.contains(&true) {
+            (nan, but_nan) = (Vec::new(), Vec::new());
+        }
+        let whole = axes.iter().map(|axis| (0, axis.last())).collect::<Vec<_>>();
+        let around = |(column, tile): (&(Vec<(u32, u32)>, Vec<bool>), usize), whole| match is_nan((
+            column, tile,
+        )) {
+            true => whole,
+            false => ranks((column, tile)),
+        };
+        let around = (0..tiles).flat_map(|tile| {
+            let of_tile = of_tile(tile).zip(&whole);
+            of_tile.map(|(place, whole)| around(place, *whole))
+        });
+        Self {
+            ranks: around.collect(),
+            axes,
+            but_nan,
+            nan,
+        }
     }
 
     /// The number of dimensions.
@@ -61,21 +95,45 @@ impl TileBounds {
         self.axes.len()
     }
 
-    /// The ranks of a tile, inclusive.
-    pub(super) fn tile(&self, tile: usize) -> &[(u32, u32)] {
+    fn of_tile<'a, T>(&self, all: &'a [T], tile: usize) -> &'a [T] {
         let width = self.axes.len();
-        self.ranks
-            .get(tile * width..(tile + 1) * width)
+        all.get(tile * width..(tile + 1) * width)
             .unwrap_or_default()
     }
 
-    /// Whether the MBRs of two tiles meet.
-    pub(super) fn meet(&self, a: usize, b: usize) -> bool {
-        let mut dims = self.tile(a).iter().zip(self.tile(b));
-        dims.all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+    /// The ranks of a tile, inclusive.
+    pub(super) fn tile(&self, tile: usize) -> &[(u32, u32)] {
+        self.of_tile(&self.ranks, tile)
     }
 
-    /// Whether the MBR of a tile is a single place, but that zeros of either sign are one.
+    /// The ranks of a tile's cells that are not NaN, inclusive.
+    pub(super) fn but_nan(&self, tile: usize) -> &[(u32, u32)] {
+        match self.but_nan.is_empty() {
+            true => self.tile(tile),
+            false => self.of_tile(&self.but_nan, tile),
+        }
+    }
+
+    /// In which dimensions cells of a tile may be NaN; empty if in none, as for all tiles.
+    fn nan(&self, tile: usize) -> &[bool] {
+        self.of_tile(&self.nan, tile)
+    }
+
+    /// Whether cells of a tile may be NaN in some dimension.
+    pub(super) fn may_hold_nan(&self, tile: usize) -> bool {
+        self.nan(tile).contains(&true)
+    }
+
+    /// Whether two tiles may have cells in one place.
+    pub(super) fn meet(&self, a: usize, b: usize) -> bool {
+        let (nan_a, nan_b) = (self.nan(a), self.nan(b));
+        let both_nan = |d: usize| nan_a.get(d) == Some(&true) && nan_b.get(d) == Some(&true);
+        let dims = self.but_nan(a).iter().zip(self.but_nan(b)).enumerate();
+        let mut dims = dims.map(|(d, (a, b))| (a.0 <= b.1 && b.0 <= a.1) || both_nan(d));
+        dims.all(|meet| meet)
+    }
+
+    /// Whether the box of a tile is a single place, but that zeros of either sign are one.
     pub(super) fn is_one_place(&self, tile: usize) -> bool {
         self.tile(tile).iter().all(|(lo, hi)| lo == hi)
     }
@@ -123,11 +181,15 @@ impl TileBounds {
 impl TileBounds {
     /// Of tiles with these bounds in their only dimension.
     pub(super) fn of_line(pairs: Vec<(u64, u64)>) -> Self {
-        let (values, ranks) = rank(pairs);
-        Self {
-            axes: vec![Axis::Keys(values)],
-            ranks,
-        }
+        let nan = vec![false; pairs.len()];
+        Self::of_floats(pairs, nan)
+    }
+
+    /// The same, of floats, some of which may be NaN.
+    pub(super) fn of_floats(pairs: Vec<(u64, u64)>, nan: Vec<bool>) -> Self {
+        let tiles = pairs.len();
+        let (values, ranks) = rank(pairs.into_iter().map(Some));
+        Self::of_columns(vec![Axis::Keys(values)], &[(ranks, nan)], tiles)
     }
 
     /// The rank of the last bound at or before a key of the only dimension.
@@ -139,10 +201,22 @@ impl TileBounds {
     }
 }
 
-/// Sorts all bounds and replaces each by its position.
-fn rank<T: Ord + Clone>(pairs: Vec<(T, T)>) -> (Vec<T>, Vec<(u32, u32)>) {
-    let mut values = pairs
-        .iter()
+impl Axis {
+    /// The largest rank.
+    fn last(&self) -> u32 {
+        let count = match self {
+            Self::Keys(values) => values.len(),
+            Self::Bytes(values) => values.len(),
+        };
+        u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Sorts all ends and replaces each by its position; what has none has all positions.
+fn rank<T: Ord + Clone>(pairs: impl Iterator<Item = Option<(T, T)>>) -> (Vec<T>, Vec<(u32, u32)>) {
+    let pairs = pairs.collect::<Vec<_>>();
+    let known = pairs.iter().flatten();
+    let mut values = known
         .flat_map(|(lo, hi)| [lo.clone(), hi.clone()])
         .collect::<Vec<_>>();
     values.sort_unstable();
@@ -151,10 +225,12 @@ fn rank<T: Ord + Clone>(pairs: Vec<(T, T)>) -> (Vec<T>, Vec<(u32, u32)>) {
         let position = values.partition_point(|v| v < value);
         u32::try_from(position).unwrap_or(u32::MAX)
     };
-    let ranks = pairs
-        .iter()
-        .map(|(lo, hi)| (position(lo), position(hi)))
-        .collect();
+    let last = u32::try_from(values.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let ranks = pairs.iter().map(|pair| match pair {
+        Some((lo, hi)) => (position(lo), position(hi)),
+        None => (0, last),
+    });
+    let ranks = ranks.collect();
     (values, ranks)
 }
 

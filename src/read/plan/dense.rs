@@ -323,7 +323,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     Ok(ScanPlan {
         knowledge: Arc::new(Knowledge::new(&table)),
         unjudged: true,
-        mbrs: Vec::new(),
+        boxes: Vec::new(),
         spec,
         fragments: Arc::new(fragments),
         counts,
@@ -352,10 +352,10 @@ async fn scattered_tiles(
         .enumerate()
         .filter(|(_, fragment)| !fragment.footer.dense)
         .collect::<Vec<_>>();
-    let mbrs = sparse.iter().map(|(_, f)| f.mbrs(&snapshot.storage));
-    let mbrs = try_join_all(mbrs).await?;
-    let tiles = sparse.iter().zip(&mbrs);
-    ScatteredTiles::new(tiles.map(|((number, fragment), mbrs)| (*number, *fragment, mbrs.as_ref())))
+    let boxes = sparse.iter().map(|(_, f)| f.boxes(&snapshot.storage));
+    let boxes = try_join_all(boxes).await?;
+    let tiles = sparse.iter().zip(&boxes);
+    ScatteredTiles::new(tiles.map(|((number, fragment), boxes)| (*number, *fragment, boxes)))
 }
 
 /// An array without fragments has no rows.
@@ -363,7 +363,7 @@ fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     ScanPlan {
         knowledge: Arc::new(Knowledge::new(&spec.table)),
         unjudged: false,
-        mbrs: Vec::new(),
+        boxes: Vec::new(),
         exact_rows: Some(0),
         max_rows: 0,
         spec,

@@ -9,7 +9,8 @@
 //! Of a fragment that holds several copies of a cell itself, tiles that stand alone may share cells with entangled ones.
 //! They are *witnesses* there: their cells are compared, and become rows elsewhere.
 //!
-//! An R*-tree over the first three dimensions of the boxes finds neighbours.
+//! An R*-tree over the first three dimensions of the boxes finds neighbours. Of tiles with cells that may be NaN it knows
+//! where the others lie; which of these tiles may meet in NaN, says a second one.
 
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
@@ -29,6 +30,8 @@ const UNITS: u64 = 32;
 const HARD_TO_CUT_CELLS: u64 = 2 * 1024 * 1024;
 /// There are so many units even of tiles that are hard to cut, for as many workers.
 const FEWEST_UNITS: u64 = 12;
+/// Of the tiles whose NaN a tile may meet, so many are looked at; if there are more, it does meet one.
+const MOST_LOOKED_AT: usize = 256;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
 
@@ -86,7 +89,7 @@ impl<'a> Entanglement<'a> {
 
     /// Parts the tiles.
     pub fn split(mut self) -> EntanglementSplit {
-        let index = self.index();
+        let index = Index::new(self.tiles, self.bounds);
         let (entangled, alone): (Vec<_>, Vec<_>) =
             (0..self.tiles.len()).partition(|tile| self.is_entangled(*tile, &index));
         let mut units = Vec::new();
@@ -115,27 +118,19 @@ impl<'a> Entanglement<'a> {
         copies.copied().unwrap_or(Copies::Anywhere)
     }
 
-    fn index(&self) -> RTree<GeomWithData<Rectangle<[i64; 3]>, usize>> {
-        let boxes = (0..self.tiles.len()).map(|tile| {
-            let (lo, hi) = corners(self.bounds.tile(tile));
-            GeomWithData::new(Rectangle::from_corners(lo, hi), tile)
-        });
-        RTree::bulk_load(boxes.collect())
-    }
-
-    fn is_entangled(
-        &self,
-        tile: usize,
-        index: &RTree<GeomWithData<Rectangle<[i64; 3]>, usize>>,
-    ) -> bool {
+    fn is_entangled(&self, tile: usize, index: &Index) -> bool {
         if self.copies_in(tile) == Copies::Anywhere {
             return true;
         }
-        let (lo, hi) = corners(self.bounds.tile(tile));
-        let neighbours = index.locate_in_envelope_intersecting(AABB::from_corners(lo, hi));
-        neighbours.map(|n| n.data).any(|other| {
-            self.fragment(other) != self.fragment(tile) && self.bounds.meet(tile, other)
-        })
+        let others = |other: usize| self.fragment(other) != self.fragment(tile);
+        let meets = |other: usize| others(other) && self.bounds.meet(tile, other);
+        let in_numbers = || near(&index.numbers, self.bounds.but_nan(tile)).any(meets);
+        let in_nan = || {
+            let mut near = near(&index.nan, self.bounds.tile(tile));
+            // Where nearly all meet, most of them may be of the tile's own fragment.
+            near.by_ref().take(MOST_LOOKED_AT).any(meets) || near.next().is_some()
+        };
+        in_numbers() || (self.bounds.may_hold_nan(tile) && index.nan.size() > 0 && in_nan())
     }
 
     /// About how many cells of the members lie in the clip.
@@ -255,6 +250,43 @@ impl<'a> Entanglement<'a> {
     }
 }
 
+/// Boxes, and whose they are.
+type Boxes = RTree<GeomWithData<Rectangle<[i64; 3]>, usize>>;
+
+/// Where tiles lie: their cells but for NaN, and, apart from them, all cells of those tiles that may have NaN, if they are
+/// of several fragments.
+struct Index {
+    numbers: Boxes,
+    nan: Boxes,
+}
+
+impl Index {
+    fn new(tiles: &[TileRef], bounds: &TileBounds) -> Self {
+        let entry = |ranks: &[(u32, u32)], tile| {
+            let (lo, hi) = corners(ranks);
+            GeomWithData::new(Rectangle::from_corners(lo, hi), tile)
+        };
+        let numbers = 0..tiles.len();
+        let numbers = numbers.map(|tile| entry(bounds.but_nan(tile), tile));
+        let fragment = |tile: usize| tiles.get(tile).map(|tile| tile.fragment);
+        let mut nan = (0..tiles.len()).filter(|tile| bounds.may_hold_nan(*tile));
+        let first = nan.clone().next().and_then(fragment);
+        let several = nan.any(|tile| fragment(tile) != first);
+        let nan = (0..tiles.len()).filter(|tile| several && bounds.may_hold_nan(*tile));
+        let nan = nan.map(|tile| entry(bounds.tile(tile), tile));
+        Self {
+            numbers: RTree::bulk_load(numbers.collect()),
+            nan: RTree::bulk_load(nan.collect()),
+        }
+    }
+}
+
+fn near<'i>(index: &'i Boxes, ranks: &[(u32, u32)]) -> impl Iterator<Item = usize> + 'i {
+    let (lo, hi) = corners(ranks);
+    let near = index.locate_in_envelope_intersecting(AABB::from_corners(lo, hi));
+    near.map(|entry| entry.data)
+}
+
 /// The first three dimensions of a box of ranks; missing ones are 0.
 fn corners(ranks: &[(u32, u32)]) -> ([i64; 3], [i64; 3]) {
     let at = |d: usize| ranks.get(d).copied().unwrap_or((0, 0));
@@ -299,6 +331,29 @@ mod tests {
         assert_eq!(split.units.len(), 1);
         assert_eq!(split.units[0].members, [member(1), member(2)]);
         assert_eq!(split.units[0].copies, Copies::Anywhere);
+    }
+
+    #[test]
+    fn nan_meets_nan_and_nothing_else() {
+        let tiles = tiles(&[(0, 10), (0, 10), (1, 10), (1, 10), (2, 10)]);
+        let pairs = vec![(0, 9), (10, 19), (20, 29), (30, 39), (40, 49)];
+        let split = |nan: [bool; 5]| {
+            let bounds = TileBounds::of_floats(pairs.clone(), nan.to_vec());
+            Entanglement::new(&tiles, &bounds, &[Copies::None; 3]).split()
+        };
+        let split_of_two = split([true, false, false, true, false]);
+        assert_eq!(split_of_two.alone, [1, 2, 4]);
+        let members = split_of_two.units.iter().map(|u| u.members.len());
+        assert_eq!(members.collect::<Vec<_>>(), [2]);
+        // The NaN of one fragment alone is in one place only.
+        assert_eq!(split([true, true, false, false, false]).alone.len(), 5);
+        assert_eq!(split([false; 5]).alone.len(), 5);
+        assert!(split([true; 5]).alone.is_empty());
+        // Numbers meet as ever.
+        let bounds = TileBounds::of_floats(vec![(0, 9), (9, 12)], vec![true, false]);
+        let two = [tiles[0], tiles[2]];
+        let split = Entanglement::new(&two, &bounds, &[Copies::None; 2]).split();
+        assert_eq!(split.units[0].members.len(), 2);
     }
 
     #[test]

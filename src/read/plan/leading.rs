@@ -99,16 +99,15 @@ impl ScanPlan {
     }
 
     fn sparse_spans(&self, units: &[Arc<SparseUnit>]) -> Option<Vec<Span>> {
-        let datatype = self.spec.table.types.first()?.datatype();
         let tiles = units.iter().flat_map(|unit| &unit.tiles);
         let mut tiles = tiles.collect::<Vec<_>>();
         tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
         tiles.dedup_by_key(|tile| (tile.fragment, tile.tile));
         let span = |tile: &super::sparse::TileRef| {
-            let (lo, hi) = self.mbrs.get(tile.fragment)?.range(tile.tile.get(), 0);
+            let (lo, hi) = self.boxes.get(tile.fragment)?.keys(tile.tile.get(), 0)?;
             Some(Span {
-                lo: key::key(datatype, lo).ok()?,
-                hi: key::key(datatype, hi).ok()?,
+                lo,
+                hi,
                 cells: tile.cells as u64,
             })
         };

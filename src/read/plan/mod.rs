@@ -26,8 +26,8 @@ use super::fields::FragmentScan;
 use super::prune::Knowledge;
 use super::spec::ScanSpec;
 use super::visibility::BYTES_PER_CONTESTED_CELL;
+use crate::array::fragment::boxes::TileBoxes;
 use crate::error::Result;
-use crate::format::fragment::rtree::Mbrs;
 
 /// What a cell of a variable-sized column is taken to need.
 const STRING_BYTES: usize = 32;
@@ -69,8 +69,8 @@ pub struct ScanPlan {
     pub spec: ScanSpec,
     /// The fragments that are read, oldest first; shared with what remains of the scan when part of it is answered.
     pub fragments: Arc<Vec<FragmentScan>>,
-    /// The MBRs of the sparse ones' tiles.
-    pub mbrs: Vec<Arc<Mbrs>>,
+    /// The boxes of the sparse ones' tiles.
+    pub boxes: Vec<Arc<TileBoxes>>,
     /// What is known of the tiles' values.
     pub knowledge: Arc<Knowledge>,
     /// Whether tiles are judged by their statistics only when they are about to be read.
@@ -102,7 +102,7 @@ impl ScanPlan {
         Self {
             spec: self.spec.clone(),
             fragments: Arc::clone(&self.fragments),
-            mbrs: self.mbrs.clone(),
+            boxes: self.boxes.clone(),
             knowledge: Arc::clone(&self.knowledge),
             unjudged: self.unjudged,
             units,

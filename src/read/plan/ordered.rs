@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use super::{ScanPlan, Units};
 use crate::array::cell_order::{Coordinate, GlobalOrder};
+use crate::array::fragment::boxes::TileRange;
 use crate::array::key;
 use crate::array::subarray::Subarray;
 use crate::error::Result;
@@ -56,7 +57,8 @@ impl ScanPlan {
         match &self.units {
             Units::Sparse(units) => {
                 let goes_on = goes_on(schema, &self.spec.subarray, dimensions);
-                goes_on.unwrap_or(false)
+                self.boxes.iter().all(|boxes| boxes.are_in_order())
+                    && goes_on.unwrap_or(false)
                     && units.iter().all(|unit| self.lies_in_order(schema, unit))
             }
             Units::Dense(dense) => {
@@ -116,8 +118,9 @@ impl ScanPlan {
             // Zero and minus zero are one coordinate, but two values; and strings have ends that are none.
             allowed: whole && order.terms().len() == 1,
             // By the first so many dimensions, all the same way round.
-            in_fragment: ascends_by(order)
-                .is_some_and(|n| goes_on(schema, &self.spec.subarray, n).unwrap_or(false)),
+            in_fragment: self.boxes.iter().all(|boxes| boxes.are_in_order())
+                && ascends_by(order)
+                    .is_some_and(|n| goes_on(schema, &self.spec.subarray, n).unwrap_or(false)),
         };
         let slabs = slabs(&pieces, touching);
         let mut ordered: Vec<SparseUnit> = Vec::new();
@@ -206,14 +209,16 @@ impl ScanPlan {
         tile: &TileRef,
     ) -> Option<(Coordinate<'_>, Coordinate<'_>)> {
         let leading = schema.dimensions.first()?;
-        let (lo, hi) = self.mbrs.get(tile.fragment)?.range(tile.tile.get(), 0);
-        Some(match leading.cell_val_num {
-            CellValNum::Var => (Coordinate::Bytes(lo), Coordinate::Bytes(hi)),
-            CellValNum::Fixed(_) => (
-                Coordinate::Key(key::key(leading.datatype, lo).ok()?),
-                Coordinate::Key(key::key(leading.datatype, hi).ok()?),
-            ),
-        })
+        let range = self.boxes.get(tile.fragment)?.range(tile.tile.get(), 0);
+        match range {
+            TileRange::Bytes { lo, hi } => Some((Coordinate::Bytes(lo), Coordinate::Bytes(hi))),
+            _ if leading.cell_val_num == CellValNum::Var => None,
+            // Where nothing is known, the cells lie anywhere.
+            range => {
+                let (lo, hi) = range.keys().unwrap_or((0, u64::MAX));
+                Some((Coordinate::Key(lo), Coordinate::Key(hi)))
+            }
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::PlanCounts;
 use super::sparse::{SparseUnit, TileRef};
 use crate::array::fragment::Fragment;
+use crate::array::fragment::boxes::TileBoxes;
 use crate::error::{Error, Result};
-use crate::format::fragment::rtree::Mbrs;
 use crate::read::prune::{Extent, Knowledge, KnownStatistics, Subject, TilePruner, Verdict};
 use crate::read::spec::ScanSpec;
 
@@ -30,7 +30,7 @@ pub(super) struct Pruning {
 }
 
 /// A fragment and those of its tiles that are left.
-pub(super) type Left = (Arc<Fragment>, Arc<Mbrs>, Vec<TileRef>);
+pub(super) type Left = (Arc<Fragment>, Arc<TileBoxes>, Vec<TileRef>);
 
 impl Pruning {
     /// For the condition of a scan.
@@ -47,17 +47,23 @@ impl Pruning {
         self.pruner.as_ref().filter(judges).map(Arc::clone)
     }
 
+    /// Whether tiles are judged by a dimension.
+    pub fn judges(&self, dimension: usize) -> bool {
+        let columns = self.pruner.as_ref().map(|p| p.columns());
+        columns.is_some_and(|columns| columns.contains(&dimension))
+    }
+
     /// Lets go of tiles that their coordinates rule out.
     pub fn by_coordinates(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
         let judges = |p: &&Arc<dyn TilePruner>| self.knowledge.judges_dimensions(p.as_ref());
         let Some(pruner) = self.pruner.as_ref().filter(judges) else {
             return Ok(());
         };
-        let subjects = left.iter().flat_map(|(_, mbrs, tiles)| {
+        let subjects = left.iter().flat_map(|(_, boxes, tiles)| {
             tiles.iter().map(|tile| Subject {
                 tile: tile.tile,
                 cells: tile.cells as u64,
-                extent: Extent::Mbr(mbrs),
+                extent: Extent::Box(boxes),
                 known: None,
             })
         });
@@ -81,7 +87,7 @@ impl Pruning {
     pub async fn alone(
         &mut self,
         fragments: &[Arc<Fragment>],
-        mbrs: &[Arc<Mbrs>],
+        boxes: &[Arc<TileBoxes>],
         tiles: &mut Vec<TileRef>,
         counts: &mut PlanCounts,
     ) -> Result<()> {
@@ -110,7 +116,7 @@ impl Pruning {
             Ok(Subject {
                 tile: tile.tile,
                 cells: tile.cells as u64,
-                extent: Extent::Mbr(mbrs.get(tile.fragment).ok_or_else(unplanned)?),
+                extent: Extent::Box(boxes.get(tile.fragment).ok_or_else(unplanned)?),
                 known: known.peek().map(|(_, known)| known.as_ref()),
             })
         });

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::dense::DensePlan;
 use super::sparse::SparseUnit;
 use super::{ScanPlan, Units};
+use crate::array::fragment::boxes::TileRange;
 use crate::array::key;
 use crate::format::schema::{CellValNum, Layout};
 
@@ -61,23 +62,22 @@ impl ScanPlan {
             dimension.cell_val_num == CellValNum::Fixed(1),
         );
         let countable = fixed && key::has_key(datatype) && !datatype.is_float();
-        let coordinates = |lo: &[u8], hi: &[u8]| {
-            let ends = key::key(datatype, lo).ok().zip(key::key(datatype, hi).ok());
-            match ends.filter(|_| countable) {
-                Some((lo, hi)) => hi.saturating_sub(lo).saturating_add(1),
-                None if lo == hi => 1,
-                None => u64::MAX,
+        let coordinates = |range: TileRange<'_>| match range {
+            TileRange::Keys { lo, hi, nan: None } if countable || lo == hi => {
+                hi.saturating_sub(lo).saturating_add(1)
             }
+            TileRange::Bytes { lo, hi } if lo == hi => 1,
+            _ => u64::MAX,
         };
         let (mut cells, mut runs) = (0_u64, 0_u64);
         for tile in units.iter().flat_map(|unit| &unit.tiles) {
-            let Some(mbrs) = self.mbrs.get(tile.fragment) else {
+            let Some(boxes) = self.boxes.get(tile.fragment) else {
                 continue;
             };
-            let (lo, hi) = mbrs.range(tile.tile.get(), leading);
+            let range = boxes.range(tile.tile.get(), leading);
             let of_tile = tile.cells as u64;
             cells = cells.saturating_add(of_tile);
-            runs = runs.saturating_add(coordinates(lo, hi).min(of_tile));
+            runs = runs.saturating_add(coordinates(range).min(of_tile));
         }
         cells.checked_div(runs).unwrap_or(1).max(1)
     }

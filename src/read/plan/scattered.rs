@@ -8,10 +8,9 @@ use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
 
 use crate::array::domain::KeyBox;
+use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{Fragment, TileIdx};
-use crate::array::key;
 use crate::error::Result;
-use crate::format::fragment::rtree::Mbrs;
 
 /// A tile of a sparse fragment.
 #[derive(Debug, Clone)]
@@ -32,19 +31,20 @@ pub struct ScatteredTiles {
 }
 
 impl ScatteredTiles {
-    /// Indexes the tiles of fragments given as (index into the plan's fragments, fragment, its MBRs).
+    /// Indexes the tiles of fragments given as (index into the plan's fragments, fragment, its boxes). Where cells may lie
+    /// anywhere, the whole domain is their box, and more than that.
     pub fn new<'a>(
-        fragments: impl Iterator<Item = (usize, &'a Fragment, &'a Mbrs)>,
+        fragments: impl Iterator<Item = (usize, &'a Fragment, &'a TileBoxes)>,
     ) -> Result<Self> {
         let mut tiles = Vec::new();
-        for (number, fragment, mbrs) in fragments {
-            for tile in 0..mbrs.len() {
+        for (number, fragment, boxes) in fragments {
+            for tile in 0..boxes.len() {
                 let idx = TileIdx(tile as u64);
                 let (mut lo, mut hi) = (Vec::new(), Vec::new());
-                for (d, dimension) in fragment.schema.dimensions.iter().enumerate() {
-                    let (low, high) = mbrs.range(tile, d);
-                    lo.push(key::key(dimension.datatype, low)?);
-                    hi.push(key::key(dimension.datatype, high)?);
+                for d in 0..fragment.schema.dimensions.len() {
+                    let (low, high) = boxes.keys(tile, d).unwrap_or((0, u64::MAX));
+                    lo.push(low);
+                    hi.push(high);
                 }
                 let Some(mbr) = KeyBox::new(lo, hi) else {
                     continue;

@@ -9,17 +9,17 @@ use super::entangle::{EntangledUnit, Entanglement, Member};
 use super::pruning::Pruning;
 use super::versions::{Neighbourhood, copies_within};
 use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use crate::array::fragment::boxes::{TileBoxes, TileRange};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::key;
-use crate::array::subarray::{DimRanges, Subarray};
+use crate::array::subarray::Subarray;
 use crate::array::window::Visibility;
 use crate::error::{Result, ResultExt};
-use crate::format::fragment::rtree::Mbrs;
-use crate::format::schema::{ArraySchema, CellValNum};
+use crate::format::schema::ArraySchema;
 use crate::read::deletes::{self, FragmentDeletes};
 use crate::read::fields::FragmentScan;
-use crate::read::prune::touches_and_covers;
 use crate::read::spec::ScanSpec;
+use crate::storage::Storage;
 
 /// Cells of a unit of tiles that stand alone, where there are many.
 pub(super) const UNIT_CELLS: u64 = 128 * 1024;
@@ -38,9 +38,9 @@ pub struct TileRef {
     pub tile: TileIdx,
     /// Cells in it.
     pub cells: usize,
-    /// The MBR lies inside the subarray: no cell needs a test.
+    /// The box lies inside the subarray: no cell needs a test.
     pub covered: bool,
-    /// The MBR proves that no delete hits a cell.
+    /// The box proves that no delete hits a cell.
     pub spared: bool,
     /// The statistics prove that every cell meets the condition.
     pub proven: bool,
@@ -96,7 +96,7 @@ struct SparsePlan {
 
 /// The tiles of one fragment that the subarray touches.
 struct Candidates {
-    mbrs: Arc<Mbrs>,
+    boxes: Arc<TileBoxes>,
     tiles: Vec<TileRef>,
 }
 
@@ -109,25 +109,33 @@ impl SparsePlan {
         let touched = snapshot
             .fragments
             .iter()
-            .filter(|f| f.footer.sparse_tile_count > 0 && touches(schema, f, &self.spec.subarray))
+            .filter(|f| f.footer.sparse_tile_count > 0 && touches(f, &self.spec.subarray))
             .cloned()
             .collect::<Vec<_>>();
         self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
         let storage = &snapshot.storage;
-        let mbrs = try_join_all(touched.iter().map(|f| f.mbrs(storage))).await?;
-        let mut left = Vec::with_capacity(touched.len());
-        for (fragment, mbrs) in touched.into_iter().zip(mbrs) {
-            let tiles = self.candidate_tiles(&fragment, &mbrs)?;
-            left.push((fragment, mbrs, tiles));
-        }
         let mut pruning = Pruning::new(&self.spec);
+        let resolves = !schema.allows_duplicates
+            && (touched.len() > 1 || touched.iter().any(|f| f.footer.has_timestamps));
+        let known = KnownOf {
+            subarray: &self.spec.subarray,
+            judges: &|d| pruning.judges(d),
+            resolves,
+        };
+        let boxes = touched.iter().map(|f| known.boxes(f, storage));
+        let boxes = try_join_all(boxes).await?;
+        let mut left = Vec::with_capacity(touched.len());
+        for (fragment, boxes) in touched.into_iter().zip(boxes) {
+            let tiles = self.candidate_tiles(&fragment, &boxes)?;
+            left.push((fragment, Arc::new(boxes), tiles));
+        }
         pruning.by_coordinates(&mut left, &mut self.counts)?;
         left.retain(|(_, _, tiles)| !tiles.is_empty());
         let mut fragments = Vec::with_capacity(left.len());
         let mut candidates = Vec::with_capacity(left.len());
-        for (number, (fragment, mbrs, mut tiles)) in left.into_iter().enumerate() {
+        for (number, (fragment, boxes, mut tiles)) in left.into_iter().enumerate() {
             tiles.iter_mut().for_each(|tile| tile.fragment = number);
-            candidates.push(Candidates { mbrs, tiles });
+            candidates.push(Candidates { boxes, tiles });
             fragments.push(fragment);
         }
         let deletes = self.deletes(&fragments, &mut candidates)?;
@@ -142,21 +150,21 @@ impl SparsePlan {
         let needs_timestamps = compares || fragments.iter().any(|f| partly_visible(f));
         let proven = pruning.all_proven(&self.spec, &units);
         let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, &units, proven);
-        let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
+        let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
         let fragments = fragments
             .into_iter()
             .zip(deletes)
-            .zip(mbrs)
-            .map(|((fragment, deletes), mbrs)| {
+            .zip(boxes)
+            .map(|((fragment, deletes), boxes)| {
                 FragmentScan::new(&table, fragment, &needed, needs_timestamps)?
-                    .with_mbrs(mbrs)
+                    .with_boxes(boxes)
                     .with_deletes(&table, deletes)
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(ScanPlan {
             spec: self.spec.clone(),
             fragments: Arc::new(fragments),
-            mbrs: candidates.into_iter().map(|c| c.mbrs).collect(),
+            boxes: candidates.into_iter().map(|c| c.boxes).collect(),
             knowledge: Arc::new(pruning.knowledge),
             unjudged: pruning.unjudged,
             units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
@@ -182,23 +190,22 @@ impl SparsePlan {
         for ((fragment, pending), candidates) in fragments.iter().zip(&pending).zip(candidates) {
             let deletes = FragmentDeletes::new(&snapshot.schema, fragment, pending)
                 .context("fragment", || &fragment.name.name)?;
-            let mbrs = &candidates.mbrs;
+            let boxes = &candidates.boxes;
             for tile in &mut candidates.tiles {
-                tile.spared = deletes.spare(|d| mbrs.range(tile.tile.get(), d));
+                let range = |d| stored_range(&fragment.schema, boxes, tile.tile, d);
+                tile.spared = deletes.spare(range);
             }
             all.push(deletes);
         }
         Ok(all)
     }
 
-    /// The tiles of a fragment whose MBR the subarray touches.
-    fn candidate_tiles(&mut self, fragment: &Fragment, mbrs: &Mbrs) -> Result<Vec<TileRef>> {
-        let schema = &fragment.schema;
+    /// The tiles of a fragment whose boxes the subarray touches.
+    fn candidate_tiles(&mut self, fragment: &Fragment, boxes: &TileBoxes) -> Result<Vec<TileRef>> {
         let mut tiles = Vec::new();
-        for tile in 0..mbrs.len() {
+        for tile in 0..boxes.len() {
             let idx = TileIdx(tile as u64);
-            let subarray = &self.spec.subarray;
-            let (touched, covered) = touches_and_covers(schema, subarray, mbrs, tile)?;
+            let (touched, covered) = boxes.touches_and_lies_in(tile, &self.spec.subarray);
             if touched {
                 let cells = fragment.sparse_tile_cells(idx)?;
                 tiles.push(TileRef {
@@ -211,8 +218,8 @@ impl SparsePlan {
                 });
             }
         }
-        self.counts.tiles += mbrs.len() as u64;
-        self.counts.tiles_pruned += (mbrs.len() - tiles.len()) as u64;
+        self.counts.tiles += boxes.len() as u64;
+        self.counts.tiles_pruned += (boxes.len() - tiles.len()) as u64;
         Ok(tiles)
     }
 
@@ -225,11 +232,16 @@ impl SparsePlan {
     ) -> Result<Vec<SparseUnit>> {
         let table = Arc::clone(&self.spec.table);
         let schema = &table.snapshot.schema;
-        let mbrs = candidates.iter().map(|c| Arc::clone(&c.mbrs));
-        let mbrs = mbrs.collect::<Vec<_>>();
+        let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
+        let boxes = boxes.collect::<Vec<_>>();
         let copies = match schema.allows_duplicates {
             true => Ok(vec![Copies::None; fragments.len()]),
-            false => fragments.iter().map(|f| copies_within(f)).collect(),
+            false => {
+                let fragments = fragments.iter().zip(&boxes);
+                fragments
+                    .map(|(f, boxes)| copies_within(f, boxes))
+                    .collect()
+            }
         };
         let copies: Vec<Copies> = copies?;
         let any_copies = copies.iter().any(|c| *c != Copies::None);
@@ -240,20 +252,20 @@ impl SparsePlan {
             .collect::<Vec<_>>();
         if !may_share {
             let counts = &mut self.counts;
-            pruning.alone(fragments, &mbrs, &mut tiles, counts).await?;
+            pruning.alone(fragments, &boxes, &mut tiles, counts).await?;
             return Ok(group_alone(&tiles, unit_cells(&tiles)));
         }
-        let boxes = candidates
+        let of_tiles = candidates
             .iter()
-            .flat_map(Candidates::boxes)
+            .flat_map(Candidates::of_tiles)
             .collect::<Vec<_>>();
-        let bounds = TileBounds::new(schema, &boxes)?;
+        let bounds = TileBounds::new(schema, &of_tiles);
         let split = Entanglement::new(&tiles, &bounds, &copies).split();
         let pick = |i: &usize| tiles.get(*i).copied();
         let mut alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
         self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
         let counts = &mut self.counts;
-        pruning.alone(fragments, &mbrs, &mut alone, counts).await?;
+        pruning.alone(fragments, &boxes, &mut alone, counts).await?;
         let unit_cells = unit_cells(&alone);
         let mut units = Vec::new();
         let neighbourhood = Neighbourhood::new(&tiles, &bounds);
@@ -328,40 +340,63 @@ impl SparsePlan {
 }
 
 impl Candidates {
-    fn boxes(&self) -> impl Iterator<Item = (&Mbrs, usize)> {
+    fn of_tiles(&self) -> impl Iterator<Item = (&TileBoxes, usize)> {
         self.tiles
             .iter()
-            .map(|t| (self.mbrs.as_ref(), t.tile.get()))
+            .map(|t| (self.boxes.as_ref(), t.tile.get()))
+    }
+}
+
+/// What must be known of the boxes of tiles.
+struct KnownOf<'a> {
+    /// Which tiles are read.
+    subarray: &'a Subarray,
+    /// Which dimensions tiles are judged by.
+    judges: &'a (dyn Fn(usize) -> bool + Sync),
+    /// Whether cells of several tiles may be copies.
+    resolves: bool,
+}
+
+impl KnownOf<'_> {
+    /// The boxes of a fragment's tiles. In floats NaN is looked for where it may decide: which is one request more.
+    async fn boxes(&self, fragment: &Fragment, storage: &Storage) -> Result<TileBoxes> {
+        let boxes = fragment.boxes(storage).await?;
+        let doubtful = boxes.in_doubt(self.subarray);
+        // What comes in order of the leading dimension is asked for later, when nothing is read any more.
+        let leads = |d: usize| d == 0 && boxes.len() > 1;
+        let decides =
+            |d: &usize| self.resolves || leads(*d) || doubtful.contains(d) || (self.judges)(*d);
+        let mut looked_at = boxes.floats();
+        looked_at.retain(decides);
+        boxes.look_for_nan(fragment, storage, &looked_at).await?;
+        Ok(boxes)
     }
 }
 
 /// Whether the subarray touches the non-empty domain of a fragment.
-fn touches(schema: &ArraySchema, fragment: &Fragment, subarray: &Subarray) -> bool {
-    let Some(domain) = &fragment.footer.non_empty_domain else {
-        return false;
-    };
-    schema
-        .dimensions
-        .iter()
-        .zip(domain)
-        .enumerate()
-        .all(|(d, (dimension, range))| {
-            let ranges: &DimRanges = subarray.dim(d);
-            if ranges.is_all() {
-                return true;
-            }
-            match dimension.cell_val_num {
-                CellValNum::Var => ranges.intersects_bytes(&range.lo, &range.hi),
-                CellValNum::Fixed(_) => {
-                    let lo = key::key(dimension.datatype, &range.lo);
-                    let hi = key::key(dimension.datatype, &range.hi);
-                    // A box that cannot be read proves nothing.
-                    lo.ok()
-                        .zip(hi.ok())
-                        .is_none_or(|(lo, hi)| ranges.intersects_keys(lo, hi))
-                }
-            }
-        })
+fn touches(fragment: &Fragment, subarray: &Subarray) -> bool {
+    let mut dimensions = subarray.dims().iter().enumerate();
+    let written = fragment.footer.non_empty_domain.is_some();
+    written
+        && dimensions
+            .all(|(d, ranges)| ranges.is_all() || fragment.non_empty_range(d).touches(ranges))
+}
+
+/// The ends of a tile's box in a dimension as values, if they are known.
+fn stored_range(
+    schema: &ArraySchema,
+    boxes: &TileBoxes,
+    tile: TileIdx,
+    d: usize,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    match boxes.range(tile.get(), d) {
+        TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
+        range => {
+            let (lo, hi) = range.keys()?;
+            let datatype = schema.dimensions.get(d)?.datatype;
+            Some((key::from_key(datatype, lo), key::from_key(datatype, hi)))
+        }
+    }
 }
 
 /// Tiles that stand alone are read together until a unit holds so many cells.

@@ -10,9 +10,9 @@ use super::boxes::TileBounds;
 use super::pruning::unplanned;
 use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use crate::array::fragment::Fragment;
+use crate::array::fragment::boxes::TileBoxes;
 use crate::array::hilbert::Hilbert;
 use crate::error::Result;
-use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::Layout;
 use crate::read::summary::tells_dimension;
 
@@ -23,8 +23,8 @@ const MOST_UNIT_CELLS: u64 = 2 * UNIT_CELLS;
 ///
 /// libtiledb 2.14 and older wrote cells with the same Hilbert value in another order than that in which all releases merge
 /// them, so copies may have others between them where different cells can have the same value. What a filter did to
-/// coordinates may have changed their order.
-pub fn copies_within(fragment: &Fragment) -> Result<Copies> {
+/// coordinates may have changed their order, and NaN has no place in it.
+pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<Copies> {
     let schema = &fragment.schema;
     if !fragment.footer.has_timestamps {
         return Ok(Copies::None);
@@ -34,7 +34,7 @@ pub fn copies_within(fragment: &Fragment) -> Result<Copies> {
         Layout::Hilbert => Hilbert::new(&schema.dimensions)?.tells_cells_apart(),
         _ => true,
     };
-    Ok(match told && in_order {
+    Ok(match told && in_order && boxes.are_in_order() {
         true => Copies::Neighbours,
         false => Copies::Anywhere,
     })
@@ -143,11 +143,11 @@ pub fn witnesses_of_rest(
     let mut tiles = unit.all_tiles().copied().collect::<Vec<_>>();
     tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
     let boxes = tiles.iter().map(|tile| {
-        let mbrs = plan.mbrs.get(tile.fragment).ok_or_else(unplanned)?;
-        Ok((mbrs.as_ref(), tile.tile.get()))
+        let of_fragment = plan.boxes.get(tile.fragment).ok_or_else(unplanned)?;
+        Ok((of_fragment.as_ref(), tile.tile.get()))
     });
-    let boxes = boxes.collect::<Result<Vec<(&Mbrs, usize)>>>()?;
-    let bounds = TileBounds::new(&plan.spec.table.snapshot.schema, &boxes)?;
+    let boxes = boxes.collect::<Result<Vec<(&TileBoxes, usize)>>>()?;
+    let bounds = TileBounds::new(&plan.spec.table.snapshot.schema, &boxes);
     let neighbourhood = Neighbourhood::new(&tiles, &bounds);
     let left = left.iter().filter_map(|tile| neighbourhood.position(tile));
     let witnesses = neighbourhood.witnesses(&left.collect::<Vec<_>>());

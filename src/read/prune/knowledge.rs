@@ -16,19 +16,19 @@ use super::enumerated::ValueOrder;
 use super::known::{Known, KnownStatistics, StoredStatistics};
 use super::{ColumnStatistics, TilePruner, TileStatistics, Verdict, outer_zeros, text};
 use crate::array::domain::KeyBox;
+use crate::array::fragment::boxes::{TileBoxes, TileRange};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::array::key;
 use crate::array::table::ArrayTable;
 use crate::array::types::{CellData, Cells, ColumnType, TileBuffer};
 use crate::error::{Error, Result};
-use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::CellValNum;
 
 /// Where the cells of a tile lie.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent<'a> {
-    /// In the tile's MBR.
-    Mbr(&'a Mbrs),
+    /// In the tile's box.
+    Box(&'a TileBoxes),
     /// In a box.
     Cells(&'a KeyBox),
 }
@@ -173,27 +173,25 @@ impl Knowledge {
         let dimension = self.table.snapshot.schema.dimensions.get(column);
         let dimension = dimension.ok_or_else(|| Error::internal("there is no such dimension"))?;
         let datatype = dimension.datatype;
+        let stored = |(lo, hi)| (key::from_key(datatype, lo), key::from_key(datatype, hi));
         let ends = |tile: &Subject<'_>| match tile.extent {
-            Extent::Mbr(mbrs) => {
-                let (lo, hi) = mbrs.range(tile.tile.get(), column);
-                (lo.to_vec(), hi.to_vec())
-            }
-            Extent::Cells(cells) => {
-                let (lo, hi) = cells.range(column).unwrap_or((0, u64::MAX));
-                (key::from_key(datatype, lo), key::from_key(datatype, hi))
-            }
+            Extent::Box(boxes) => match boxes.range(tile.tile.get(), column) {
+                TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
+                range => range.keys().map(stored),
+            },
+            Extent::Cells(cells) => cells.range(column).map(stored),
         };
         let mut bounds = Bounds::unknown(ty, tiles);
         bounds.nulls = vec![Some(0); tiles.len()];
         if dimension.cell_val_num == CellValNum::Var {
             if !ty.is_lossy() {
                 let to = ty.data_type();
-                bounds.min = text::array(tiles.iter().map(|t| Some(ends(t).0)), to);
-                bounds.max = text::array(tiles.iter().map(|t| Some(ends(t).1)), to);
+                bounds.min = text::array(tiles.iter().map(|t| Some(ends(t)?.0)), to);
+                bounds.max = text::array(tiles.iter().map(|t| Some(ends(t)?.1)), to);
             }
             return Ok(bounds);
         }
-        let ends = tiles.iter().map(|t| Some(ends(t)));
+        let ends = tiles.iter().map(ends);
         if let Some((min, max)) = converted(ty, ends.collect())? {
             (bounds.min, bounds.max) = (min, max);
         }

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::Attribute;
 use crate::read::fields::{fill_column, stored_field};
-use crate::read::summary::trust::{keeps_validity, loses};
+use crate::read::summary::trust::keeps_validity;
 
 /// Nullable strings of fixed size have true statistics in dense fragments since this version.
 const FIXED_STRINGS_SINCE: u32 = 21;
@@ -133,7 +133,7 @@ fn is_text(datatype: Datatype) -> bool {
 /// Whether smallest and largest values and numbers of nulls can be true at all.
 fn trusted(fragment: &Fragment, attribute: &Attribute, ty: &ColumnType) -> bool {
     // Statistics are of what was written, and not of what such a filter left of it.
-    if loses(&attribute.filters) || (attribute.nullable && !keeps_validity(fragment)) {
+    if attribute.filters.is_lossy() || (attribute.nullable && !keeps_validity(fragment)) {
         return false;
     }
     let dense = fragment.footer.dense;

@@ -26,7 +26,7 @@ pub use self::knowledge::{Extent, Knowledge, Subject};
 pub use self::known::KnownStatistics;
 pub use self::order::{UnitOrder, WantedFirst};
 pub use self::runtime::{CoordinateTest, RuntimeCondition, RuntimeFilter};
-pub use self::units::{narrow_unit, touches_and_covers};
+pub use self::units::narrow_unit;
 pub(crate) use self::zeros::outer_zeros;
 
 /// What is known of a condition on the cells of a tile.

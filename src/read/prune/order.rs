@@ -110,7 +110,7 @@ async fn order_units(
         let known = tile.fragment.and_then(|number| known.get(&number));
         let extent = match (&tile.extent, tile.fragment) {
             (Some(cells), _) => Extent::Cells(cells),
-            (None, Some(number)) => Extent::Mbr(plan.mbrs.get(number).ok_or_else(unplanned)?),
+            (None, Some(number)) => Extent::Box(plan.boxes.get(number).ok_or_else(unplanned)?),
             (None, None) => return Err(unplanned()),
         };
         Ok(Subject {

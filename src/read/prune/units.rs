@@ -3,45 +3,13 @@
 use std::sync::Arc;
 
 use super::{Extent, RuntimeCondition, Subject, TilePruner, Verdict};
-use crate::array::key;
+use crate::array::fragment::boxes::TileBoxes;
 use crate::array::subarray::Subarray;
 use crate::error::{Error, Result};
-use crate::format::fragment::rtree::Mbrs;
-use crate::format::schema::{ArraySchema, CellValNum};
 use crate::read::plan::ScanPlan;
 use crate::read::plan::sparse::{Copies, SparseUnit, TileRef};
 use crate::read::plan::versions::witnesses_of_rest;
 use crate::read::stream::ScanContext;
-
-/// Whether a subarray touches a tile's MBR, and whether it covers it.
-pub fn touches_and_covers(
-    schema: &ArraySchema,
-    subarray: &Subarray,
-    mbrs: &Mbrs,
-    tile: usize,
-) -> Result<(bool, bool)> {
-    let mut covered = true;
-    for (d, dimension) in schema.dimensions.iter().enumerate() {
-        let ranges = subarray.dim(d);
-        if ranges.is_all() {
-            continue;
-        }
-        let (lo, hi) = mbrs.range(tile, d);
-        let (touches, covers) = match dimension.cell_val_num {
-            CellValNum::Var => (ranges.intersects_bytes(lo, hi), ranges.covers_bytes(lo, hi)),
-            CellValNum::Fixed(_) => {
-                let lo = key::key(dimension.datatype, lo)?;
-                let hi = key::key(dimension.datatype, hi)?;
-                (ranges.intersects_keys(lo, hi), ranges.covers_keys(lo, hi))
-            }
-        };
-        if !touches {
-            return Ok((false, false));
-        }
-        covered &= covers;
-    }
-    Ok((true, covered))
-}
 
 /// The unit as it is to be read now, with what is asked of its rows; `None` if none of its tiles is of use.
 pub async fn narrow_unit(
@@ -58,6 +26,7 @@ pub async fn narrow_unit(
     let mut subarray = Arc::clone(&context.subarray);
     if let Some(condition) = &condition {
         subarray = subarray_of(&context.plan, condition, unit)?;
+        look_for_nan(&context.plan, &subarray, unit).await?;
         narrow_ranges(&context.plan, &subarray, &mut narrowed)?;
         let verdicts = match &condition.pruner {
             Some(pruner) => judge(&context, pruner.as_ref(), &narrowed).await?,
@@ -103,19 +72,36 @@ pub async fn narrow_unit(
     Ok(Some((context, Arc::new(narrowed))))
 }
 
+/// Looks for NaN in the fragments of a unit where that may tell what the ranges rule out.
+async fn look_for_nan(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &SparseUnit) -> Result<()> {
+    if Arc::ptr_eq(subarray, &plan.spec.subarray) {
+        return Ok(());
+    }
+    let storage = &plan.spec.table.snapshot.storage;
+    for of_fragment in unit.tiles.chunk_by(|a, b| a.fragment == b.fragment) {
+        let scan = of_fragment.first().map(|tile| tile.fragment);
+        let scan = scan.and_then(|number| plan.fragments.get(number).zip(plan.boxes.get(number)));
+        if let Some((scan, boxes)) = scan {
+            let doubtful = boxes.in_doubt(subarray);
+            boxes
+                .look_for_nan(&scan.fragment, storage, &doubtful)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
 /// The ranges of a condition for the cells of a unit.
 fn subarray_of(
     plan: &ScanPlan,
     condition: &RuntimeCondition,
     unit: &SparseUnit,
 ) -> Result<Arc<Subarray>> {
-    let schema = &plan.spec.table.snapshot.schema;
     condition.subarray_of(unit.cells, |d| {
-        let datatype = schema.dimensions.get(d)?.datatype;
-        let ends = unit.tiles.iter().map(|tile| {
-            let (lo, hi) = mbrs_of(plan, tile).ok()?.range(tile.tile.get(), d);
-            Some((key::key(datatype, lo).ok()?, key::key(datatype, hi).ok()?))
-        });
+        let ends = unit
+            .tiles
+            .iter()
+            .map(|tile| boxes_of(plan, tile).ok()?.keys(tile.tile.get(), d));
         let around = |a: Option<(u64, u64)>, b: Option<(u64, u64)>| {
             let ((a_lo, a_hi), (b_lo, b_hi)) = (a?, b?);
             Some((a_lo.min(b_lo), a_hi.max(b_hi)))
@@ -129,12 +115,11 @@ fn narrow_ranges(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &mut SparseUni
     if Arc::ptr_eq(subarray, &plan.spec.subarray) {
         return Ok(());
     }
-    let schema = &plan.spec.table.snapshot.schema;
     let alone = unit.clip.is_none();
     let mut kept = Vec::with_capacity(unit.tiles.len());
     for tile in &unit.tiles {
-        let mbrs = mbrs_of(plan, tile)?;
-        let (touched, covered) = touches_and_covers(schema, subarray, mbrs, tile.tile.get())?;
+        let boxes = boxes_of(plan, tile)?;
+        let (touched, covered) = boxes.touches_and_lies_in(tile.tile.get(), subarray);
         if touched {
             kept.push(TileRef {
                 covered: covered && (alone || tile.covered),
@@ -149,9 +134,9 @@ fn narrow_ranges(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &mut SparseUni
     Ok(())
 }
 
-fn mbrs_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a Mbrs> {
-    let mbrs = plan.mbrs.get(tile.fragment).map(Arc::as_ref);
-    mbrs.ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
+fn boxes_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a TileBoxes> {
+    let boxes = plan.boxes.get(tile.fragment).map(Arc::as_ref);
+    boxes.ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
 }
 
 /// Judges the tiles of a unit: by their attributes only if no tile has a say in their cells, or such as are compared
@@ -183,7 +168,7 @@ async fn judge(
         Ok(Subject {
             tile: tile.tile,
             cells: tile.cells as u64,
-            extent: Extent::Mbr(mbrs_of(plan, tile)?),
+            extent: Extent::Box(boxes_of(plan, tile)?),
             known: known.as_deref(),
         })
     });

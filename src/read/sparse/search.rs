@@ -50,7 +50,7 @@ struct TileBox<'a, F> {
     ends: F,
 }
 
-impl<'a, F: Fn(usize) -> (&'a [u8], &'a [u8])> TileBox<'a, F> {
+impl<F: Fn(usize) -> Option<(u64, u64)>> TileBox<'_, F> {
     /// Keys of the ends of a dimension; `None` if it has none.
     fn keys(&self, d: usize) -> Option<(u64, u64)> {
         let dimension = self.dimensions.get(d)?;
@@ -58,9 +58,7 @@ impl<'a, F: Fn(usize) -> (&'a [u8], &'a [u8])> TileBox<'a, F> {
         if !fixed || !key::has_key(dimension.datatype) {
             return None;
         }
-        let (lo, hi) = (self.ends)(d);
-        let key = |value| key::key(dimension.datatype, value).ok();
-        key(lo).zip(key(hi)).filter(|(lo, hi)| lo <= hi)
+        (self.ends)(d).filter(|(lo, hi)| lo <= hi)
     }
 
     /// Space tiles of the ends of a dimension.
@@ -70,11 +68,12 @@ impl<'a, F: Fn(usize) -> (&'a [u8], &'a [u8])> TileBox<'a, F> {
     }
 }
 
-/// By which of the `searched` dimensions a tile can be searched; `ends` are those of its box, as they are stored.
+/// By which of the `searched` dimensions a tile can be searched, whose cells are in global order; `ends` are keys of those
+/// of its box, of every dimension that has keys.
 pub(super) fn search_by<'a>(
     dimensions: &'a [Dimension],
     order: &'a GlobalOrder,
-    ends: impl Fn(usize) -> (&'a [u8], &'a [u8]),
+    ends: impl Fn(usize) -> Option<(u64, u64)>,
     searched: impl Fn(usize) -> bool,
 ) -> Option<SearchBy> {
     let tile = TileBox {
@@ -413,11 +412,10 @@ mod tests {
         /// decoded of how many. Checks that no cell was missed.
         fn search(&self, d: usize, ranges: &DimRanges, per_chunk: usize) -> Option<(usize, usize)> {
             let values = |d: usize| self.cells.iter().map(move |cell| cell[d]);
-            let ends: Vec<[[u8; 2]; 2]> = (0..2)
-                .map(|d| [values(d).min().unwrap(), values(d).max().unwrap()])
-                .map(|ends| ends.map(u16::to_le_bytes))
-                .collect();
-            let of_box = |d: usize| (ends[d][0].as_slice(), ends[d][1].as_slice());
+            let of_box = |d: usize| {
+                let (lo, hi) = (values(d).min().unwrap(), values(d).max().unwrap());
+                Some((lo.to_key(), hi.to_key()))
+            };
             let by = search_by(&self.dimensions, &self.order, of_box, |s| s == d)?;
             assert_eq!(by.dimension, d);
             let bytes: Vec<u8> = values(d).flat_map(u16::to_le_bytes).collect();

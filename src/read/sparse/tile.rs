@@ -144,10 +144,11 @@ impl<'a> TileWork<'a> {
             let scan = self.decoder.scan;
             !subarray.dim(d).is_all() && request.is_some_and(|r| scan.can_be_searched(r))
         };
-        let Some(mbrs) = plan.mbrs.get(tile.fragment) else {
+        let boxes = plan.boxes.get(tile.fragment);
+        let Some(boxes) = boxes.filter(|boxes| boxes.are_in_order()) else {
             return Ok(());
         };
-        let ends = |d: usize| mbrs.range(tile.tile.get(), d);
+        let ends = |d: usize| boxes.keys(tile.tile.get(), d);
         let by = search_by(&schema.dimensions, &order, ends, searched);
         let found = by.and_then(|by| Some((request(by.dimension)?, by)));
         let Some((place, by)) = found else {

@@ -5,6 +5,7 @@ use arrow::array::ArrayRef;
 use super::stored_values;
 use super::trust::tells_dimension;
 use crate::array::fragment::Fragment;
+use crate::array::fragment::boxes::TileRange;
 use crate::array::key;
 use crate::format::datatype::Datatype;
 use crate::format::schema::CellValNum;
@@ -29,7 +30,7 @@ struct Stored {
 }
 
 impl ScanPlan {
-    /// The bounds of a dimension, if there are tiles to read.
+    /// The bounds of a dimension, if there are tiles to read, and all of them are known.
     pub fn dimension_bounds(&self, dimension: usize) -> Option<DimensionBounds> {
         let ty = self.spec.table.types.get(dimension)?;
         let dimensions = &self.spec.table.snapshot.schema.dimensions;
@@ -58,11 +59,11 @@ impl ScanPlan {
         &'a self,
         units: impl Iterator<Item = &'a SparseUnit>,
         dimension: usize,
-    ) -> impl Iterator<Item = Option<(&'a [u8], &'a [u8])>> {
+    ) -> impl Iterator<Item = Option<TileRange<'a>>> {
         let tiles = units.flat_map(|unit| &unit.tiles);
         tiles.map(move |tile| {
-            let mbrs = self.fragments.get(tile.fragment)?.mbrs.as_ref()?;
-            Some(mbrs.range(tile.tile.get(), dimension))
+            let boxes = self.boxes.get(tile.fragment)?;
+            Some(boxes.range(tile.tile.get(), dimension))
         })
     }
 
@@ -73,7 +74,9 @@ impl ScanPlan {
     ) -> Option<Stored> {
         let mut found: Option<(&[u8], &[u8])> = None;
         for range in self.ranges(units, dimension) {
-            let (lo, hi) = range?;
+            let TileRange::Bytes { lo, hi } = range? else {
+                return None;
+            };
             found = Some(found.map_or((lo, hi), |(l, h)| (l.min(lo), h.max(hi))));
         }
         let (lo, hi) = found?;
@@ -92,8 +95,7 @@ impl ScanPlan {
     ) -> Option<Stored> {
         let mut found: Option<(u64, u64)> = None;
         for range in self.ranges(units, dimension) {
-            let (lo, hi) = range?;
-            let (lo, hi) = (key::key(datatype, lo).ok()?, key::key(datatype, hi).ok()?);
+            let (lo, hi) = range?.keys()?;
             found = Some(found.map_or((lo, hi), |(l, h)| (l.min(lo), h.max(hi))));
         }
         let (lo, hi) = found?;

@@ -210,13 +210,13 @@ fn field<'a>(
             }));
         }
         let trust = FieldTrust::of_dimension(&scan.fragment, asked.column, rounding);
-        let (Some(trust), Some(mbrs)) = (trust, &scan.mbrs) else {
+        let (Some(trust), Some(boxes)) = (trust, &scan.boxes) else {
             return Ok(None);
         };
         return Ok(trust.may_know(asked).then_some(Field::Stored {
             field: FragmentField::Dimension(asked.column),
             trust,
-            mbrs: Some((mbrs.as_ref(), asked.column)),
+            mbrs: Some((boxes.mbrs(), asked.column)),
             loaded: None,
         }));
     }

@@ -7,13 +7,12 @@
 //! as a witness only far from the limits, together with bounds that are far from them.
 
 use crate::array::fragment::Fragment;
+use crate::array::fragment::boxes::LARGE_FLOAT;
 use crate::array::fragment::statistics::Sum;
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::{Filter, FilterList};
+use crate::format::filter_list::Filter;
 use crate::format::schema::{Attribute, CellValNum};
 
-/// From here on floats are too close to the limits at which sums stop.
-const LARGE: f64 = 1e290;
 /// Writers of this version on are believed about the ends of strings.
 const STRINGS_TOLD: u32 = 12;
 /// The largest integer up to which `f64` holds every one.
@@ -25,7 +24,7 @@ pub enum Rounding {
     /// Sums of tiles, whose last digits may differ from those of a sum of cells in some order.
     #[default]
     ByTile,
-    /// Only what has no digits to differ in: integers that floats hold exactly, and no zeros of unknown sign.
+    /// Only what has no digits to differ in: integers that floats hold exactly.
     Exact,
 }
 
@@ -114,7 +113,7 @@ pub fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
     let dimension = fragment.schema.dimensions.get(index);
     let old_strings = !version.since(STRINGS_TOLD)
         && dimension.is_some_and(|dimension| dimension.cell_val_num == CellValNum::Var);
-    !old_strings && !loses(fragment.schema.dimension_filters(index, version))
+    !old_strings && fragment.tells(index)
 }
 
 impl FieldTrust {
@@ -151,7 +150,7 @@ impl FieldTrust {
         let confused = dense && attribute.nullable;
         let null_counts = kind != Kind::Other && !confused;
         // Statistics are of what was written, and not of what such a filter left of it.
-        let kind = if loses(&attribute.filters) {
+        let kind = if attribute.filters.is_lossy() {
             Kind::Other
         } else {
             kind
@@ -319,7 +318,7 @@ impl FieldTrust {
             return None;
         };
         // Also false of NaN.
-        let small = |value: f64| value.abs() < LARGE;
+        let small = |value: f64| value.abs() < LARGE_FLOAT;
         if !small(sum) {
             return None;
         }
@@ -328,8 +327,8 @@ impl FieldTrust {
             if !small(lo) || !small(hi) || lo > hi {
                 return None;
             }
-            let unsigned_zero = (asked.min && lo == 0.0) || (asked.max && hi == 0.0);
-            if self.rounding == Rounding::Exact && unsigned_zero {
+            // Writers take zeros of either sign for one, and readers do not.
+            if (asked.min && lo == 0.0) || (asked.max && hi == 0.0) {
                 return None;
             }
         }
@@ -341,11 +340,6 @@ impl FieldTrust {
 /// Whether sums of integers are the same in whatever order floats add them up.
 pub fn adds_up_exactly(magnitude: u128) -> bool {
     magnitude <= EXACT_FLOAT
-}
-
-/// Whether what is read need not be what was written.
-pub fn loses(filters: &FilterList) -> bool {
-    filters.contains(|f| matches!(f, Filter::ScaleFloat { .. } | Filter::WebP(_)))
 }
 
 /// Whether validity is read as it was written. Before format 15 bitshuffle did not keep all of it.
@@ -493,11 +487,13 @@ mod tests {
             ..BOUNDS
         };
         assert!(exact.judge(&only_max, 4, stored(&min, &max, sum)).is_some());
-        assert!(
-            trust(Datatype::Float64)
-                .judge(&BOUNDS, 4, stored(&min, &max, sum))
-                .is_some()
-        );
+        // The sign of a zero is not known however sums may round.
+        let usual = trust(Datatype::Float64);
+        assert_eq!(usual.judge(&BOUNDS, 4, stored(&min, &max, sum)), None);
+        let no_zero = f64s(1.0, 5.0, 9.0);
+        let no_zero = stored(&no_zero.0, &no_zero.1, no_zero.2);
+        assert!(usual.judge(&BOUNDS, 4, no_zero).is_some());
+        assert!(exact.judge(&BOUNDS, 4, no_zero).is_some());
     }
 
     #[test]

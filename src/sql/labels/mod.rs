@@ -287,7 +287,10 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
         };
         let stored = fragment.schema.dimensions.get(dimension);
         let stored = stored.ok_or_else(|| Error::internal("a label without a dimension"))?;
-        let bounds = Bounds::from_range(stored.datatype, range)?;
+        // What a range cannot mean rules nothing out.
+        let Ok(bounds) = Bounds::from_range(stored.datatype, range) else {
+            return Ok(DimRanges::all());
+        };
         match &mut all {
             Some(all) => all.extend(&bounds),
             None => all = Some(bounds),
