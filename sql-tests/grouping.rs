@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use libtest_mimic::{Failed, Trial};
@@ -47,7 +46,7 @@ async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
         queries.push(format!("SELECT {by}, count(*){added} FROM t GROUP BY {by}"));
     }
     for field in schema.fields() {
-        if let DataType::Dictionary(..) = field.data_type() {
+        if field.metadata().contains_key("tiledb.enumeration") {
             let shown = quoted(field.name());
             queries.extend([
                 format!("SELECT {shown}, count(*) FROM t GROUP BY {shown}"),

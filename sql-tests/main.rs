@@ -2,8 +2,8 @@
 //!
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
-//! answer is what the cells say. `pruning::<array>`, `grouping::<array>`, `ordering::<array>`: what is skipped, cut, coded or ordered
-//! makes no difference. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
+//! skipped, cut, coded or ordered makes no difference. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -24,6 +24,7 @@ mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod encryption;
+mod enumerated;
 mod facts;
 mod forged;
 mod functions;
@@ -84,6 +85,7 @@ fn main() {
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(encryption::trials());
+    trials.extend(enumerated::trials());
     trials.extend(facts::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::MemTable;
@@ -176,8 +176,7 @@ impl Random {
                 let limit = 1 + self.below(12);
                 Query::Top(name, ascending, nulls_first, limit, condition(self))
             }
-            // DataFusion cannot join all dictionaries.
-            1 if !matches!(rows.column(column).data_type(), DataType::Dictionary(..)) => {
+            1 => {
                 let picked = (0..1 + self.below(20)).map(|_| self.below(rows.num_rows()) as u32);
                 let picked = datafusion::arrow::array::UInt32Array::from_iter_values(picked);
                 let keys = datafusion::arrow::compute::take(rows.column(column), &picked, None);

@@ -415,6 +415,12 @@ fn groups(place: &Place) -> Result<(), Failed> {
         .gave("table_schema,table_name\nms/RNA,var\nms/RNA/X,data\nms/protein,var\n")?;
     with(&[&attach, "\\d exp.obs"])?.has(&["soma_joinid", "cell_type"])?;
     place.run(&["-c", &attach])?.has(&["0 row(s) fetched"])?;
+    let dated = format!("ATTACH '{group}' (timestamp '2100-01-01')");
+    with(&[
+        &dated,
+        "SELECT count(*) AS n FROM experiment.ms.\"RNA/var\"",
+    ])?
+    .gave("n\n2\n")?;
     with(&[&attach, "DETACH exp; SELECT * FROM exp.obs"])?.failed("", &["exp"])?;
     with(&[&attach, &attach])?.failed("", &["there is a catalog \"exp\" already"])?;
     with(&["ATTACH 'nowhere' AS x"])?.failed("", &["not found: no group is here", "nowhere"])?;

@@ -147,7 +147,9 @@ class Field:
     def canonical_type(self):
         """The Arrow type design promises for this column."""
         if self.enumeration:
-            return pa.dictionary(pa.from_numpy_dtype(self.dtype), _scalar_arrow(self.enumeration.datatype))
+            value = _scalar_arrow(self.enumeration.datatype)
+            plain = self.enumeration.datatype not in TEXTS + BINARIES and self.enumeration.datatype not in WIDE_TEXTS
+            return value if plain else pa.dictionary(pa.from_numpy_dtype(self.dtype), value)
         if self.is_list:
             item = _scalar_arrow(self.datatype)
             return pa.list_(item) if self.is_var else pa.list_(item, self.ncell)

@@ -2,9 +2,10 @@
 //!
 //! Follows the specification's "Array format hierarchy" and "Commits": a fragment exists when a `.wrt` file of its
 //! name lies in `__commits`, or a `.con` file there lists it and no `.ign` file takes it back; a `.vac` file inside
-//! the window hides the fragments it lists. The existence of a fragment's folder says nothing. Fragments before
-//! version 12 lie in the array's own folder, their `.ok` and `.vac` files beside them; before version 5 there is no
-//! such file and the fragment's metadata commit it. An array may hold both kinds.
+//! the window hides the fragments it lists. Whether the fragment's folder is there is not asked: if it is not, data are
+//! lost, and reading fails. Fragments before version 12 lie in the array's own folder, their `.ok` and `.vac` files beside
+//! them; before version 5 there is no such file and the fragment's metadata commit it. These are found by their folders,
+//! by libtiledb as by us, so that an `.ok` file without one commits nothing. An array may hold both kinds.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -77,9 +78,14 @@ impl CommittedFragment {
     /// What fragments are ordered by, the oldest first. This is the order in which libtiledb comes across fragments
     /// of one start time, which it sorts by nothing else: the array's own folder, `.con` files, commit files.
     pub(super) fn age(&self) -> (u64, bool, bool, &str) {
-        let new_layout = self.folder != self.name.name;
+        let new_layout = !self.is_in_root();
         let unlisted = new_layout && !self.listed;
         (self.name.t1, new_layout, unlisted, &self.name.name)
+    }
+
+    /// Whether it lies in the array's own folder.
+    fn is_in_root(&self) -> bool {
+        self.folder == self.name.name
     }
 
     /// A fragment that a commit file stands for; versions that need none are looked at.
@@ -269,6 +275,20 @@ impl ArrayDirectory {
         })
     }
 
+    /// Whether a fragment of the array's own folder is not in it, so that its commit stands for nothing. Of others this is
+    /// not known.
+    pub(super) fn lacks(&self, fragment: &CommittedFragment) -> bool {
+        let (name, [root, ..]) = (fragment.folder.as_str(), &self.listings);
+        // Both are sorted by name. A file in the place of a folder is damage, which reading tells.
+        let folder = root
+            .folders
+            .binary_search_by(|folder| folder.as_str().cmp(name));
+        let file = root
+            .files
+            .binary_search_by(|file| file.name.as_str().cmp(name));
+        fragment.is_in_root() && folder.is_err() && file.is_err()
+    }
+
     /// What the window shows of the commits.
     pub async fn commits(
         &self,
@@ -286,13 +306,17 @@ impl ArrayDirectory {
         let mut fragments = Vec::with_capacity(commits.committed.len());
         for (stem, commit) in &commits.committed {
             let name = TimestampedName::parse(stem).context("file", || commit.path())?;
-            if let Some(visibility) = sees(&name) {
-                let commit = commit.info.clone();
-                fragments.push(CommittedFragment {
-                    listed: commits.listed.contains(stem),
-                    ..CommittedFragment::committed(name, visibility, commit)
-                });
+            let Some(visibility) = sees(&name) else {
+                continue;
+            };
+            let fragment = CommittedFragment::committed(name, visibility, commit.info.clone());
+            if self.lacks(&fragment) {
+                continue;
             }
+            fragments.push(CommittedFragment {
+                listed: commits.listed.contains(stem),
+                ..fragment
+            });
         }
         let mut lookups = Vec::new();
         for name in &self.old_fragments {

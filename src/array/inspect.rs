@@ -109,9 +109,10 @@ impl Inspection {
             if let Some(path) = &commit.vacuumed_by {
                 vacuumed.insert(name.clone(), path.clone());
             }
-            let hidden =
-                || CommittedFragment::committed(commit.name, Visibility::Hidden, commit.info);
-            committed.entry(name).or_insert_with(hidden);
+            let hidden = CommittedFragment::committed(commit.name, Visibility::Hidden, commit.info);
+            if !directory.lacks(&hidden) {
+                committed.entry(name).or_insert(hidden);
+            }
         }
         let mut committed: Vec<_> = committed.into_values().collect();
         committed.sort_by(|a, b| a.age().cmp(&b.age()));

@@ -3,7 +3,7 @@
 //! DataFusion has no groups of dictionaries: it would write each value out as a row, and hash and compare rows. But an
 //! enumeration gives every value one code, so the [rule](super::rules) groups by codes, which are plain numbers, and
 //! shows the values of those that are left. The codes are those of the array's enumeration, whatever dictionary a batch
-//! has on its way through joins and repartitioning.
+//! has on its way through joins and repartitioning. Columns of numbers are plain, and grouped like all numbers.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -149,10 +149,12 @@ fn enumeration_of(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<ArrayR
     }
 }
 
-/// Whether no two values are the same, and none is NULL: damaged text may be shown as if it were other text, and there
-/// are two zeros.
+/// Whether the values are text or bytes, no two are the same, and none is NULL: damaged text may be shown as if it were
+/// other text, and of what lists consist there are two zeros.
 fn all_differ(values: &ArrayRef) -> bool {
-    if values.len() > MOST_VALUES || values.null_count() > 0 || values.data_type().is_floating() {
+    let ty = values.data_type();
+    let comparable = ty.is_string() || ty.is_binary() || matches!(ty, DataType::FixedSizeBinary(_));
+    if values.len() > MOST_VALUES || values.null_count() > 0 || !comparable {
         return false;
     }
     let Ok(order) = sort_to_indices(values, None, None) else {

@@ -167,11 +167,12 @@ impl TileDbSource {
         }
     }
 
-    /// The values of the enumeration that a column of the output shows.
+    /// The values of the enumeration whose codes are the keys of a column of the output.
     pub(super) fn enumeration(&self, column: usize) -> Option<&ArrayRef> {
         let of_array = self.plan.spec.projection.get(column)?;
         let ty = self.plan.spec.table.types.get(*of_array)?;
-        ty.dictionary_values().filter(|_| self.labels.is_none())
+        let coded = self.labels.is_none() && ty.is_dictionary();
+        ty.enumeration_values().filter(|_| coded)
     }
 
     /// Which column of the table each of the output is, if it is one.

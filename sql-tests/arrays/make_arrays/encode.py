@@ -70,6 +70,10 @@ class Codec:
             return f"List({inner})"
         return inner if self.n == 1 else f"FixedSizeList({self.n} x {inner})"
 
+    def is_plain(self):
+        """Whether an enumeration of such values is a plain column: one number, boolean, date or time."""
+        return self.n == 1 and self.t not in TEXT and self.t not in BINARY
+
     def _element_type(self):
         if self.t in INTS:
             return INTS[self.t]

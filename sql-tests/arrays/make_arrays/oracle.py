@@ -28,7 +28,8 @@ def contents(path, window=(None, None), durations=False, layout=None, config=())
     for name, (_, tdb_type, n, _, is_dim, enum) in zip(column_names(fields), fields):
         codec = Codec(tdb_type, n, is_dim, durations)
         if enum:
-            columns.append((name, f"Dictionary({codec.arrow()}, {Codec(*enums[enum][:2]).arrow()})"))
+            value = Codec(*enums[enum][:2])
+            columns.append((name, value.arrow() if value.is_plain() else f"Dictionary({codec.arrow()}, {value.arrow()})"))
             encoders.append(decode_by(codec, enums[enum]))
         else:
             columns.append((name, codec.arrow()))

@@ -84,6 +84,10 @@ async fn fragments_of_versions_5_to_11_lie_beside_their_commits() {
         file(format!("__2_2_{U}_8.ok")),
         file(format!("__3_3_{U}_11.ok")),
         file(format!("__1_3_{U}_11.ok")),
+        file(format!("__1_1_{U}_5/__fragment_metadata.tdb")),
+        file(format!("__2_2_{U}_8/__fragment_metadata.tdb")),
+        file(format!("__3_3_{U}_11/__fragment_metadata.tdb")),
+        file(format!("__1_3_{U}_11/__fragment_metadata.tdb")),
         (
             format!("__1_3_{U}_11.vac"),
             "s3://elsewhere/old/__1_1_0123456789abcdef0123456789abcdef_5\n\
@@ -105,6 +109,34 @@ async fn fragments_of_versions_5_to_11_lie_beside_their_commits() {
     );
 }
 
+/// libtiledb finds fragments of these versions by their folders, and those of later versions by their commits.
+#[tokio::test]
+async fn a_commit_of_the_old_layout_without_its_folder_stands_for_nothing() {
+    let files = [
+        file("__array_schema.tdb"),
+        file(format!("__1_1_{U}_5.ok")),
+        file(format!("__2_2_{U}_8.ok")),
+        file(format!("__2_2_{U}_8/a.tdb")),
+        // A file where a folder should be is for reading to tell.
+        file(format!("__3_3_{U}_10.ok")),
+        file(format!("__3_3_{U}_10")),
+        file(format!("__commits/__5_5_{U}_22.wrt")),
+        (
+            format!("__commits/__4_4_{U}_22.con"),
+            "__4_4_0123456789abcdef0123456789abcdef_11.ok\n\
+             __commits/__6_6_0123456789abcdef0123456789abcdef_22.wrt\n",
+        ),
+    ];
+    let (found, _) = fragments(&files, 9).await;
+    let wanted = [
+        format!("__2_2_{U}_8"),
+        format!("__3_3_{U}_10"),
+        format!("__fragments/__5_5_{U}_22"),
+        format!("__fragments/__6_6_{U}_22"),
+    ];
+    assert_eq!(folders(&found), wanted);
+}
+
 #[tokio::test]
 async fn both_hierarchies_in_one_array() {
     let files = [
@@ -112,6 +144,8 @@ async fn both_hierarchies_in_one_array() {
         file(format!("__schema/__7_7_{U}")),
         file(format!("__{U}_1/__fragment_metadata.tdb")),
         file(format!("__2_2_{U}_10.ok")),
+        file(format!("__2_2_{U}_10/a0.tdb")),
+        file(format!("__3_3_{U}_11/a0.tdb")),
         file(format!("__commits/__4_4_{U}_22.wrt")),
         file(format!("__commits/__2_2_{}_22.wrt", "0".repeat(32))),
         (
@@ -159,6 +193,8 @@ async fn fragments_of_one_start_time_come_in_the_order_of_the_listings() {
     let files = [
         file("__array_schema.tdb"),
         file(format!("{}.ok", name("e", 11))),
+        file(format!("{}/a0.tdb", name("e", 11))),
+        file(format!("{}/a0.tdb", name("d", 11))),
         file(format!("__2_2_{}/__fragment_metadata.tdb", "f".repeat(32))),
         file(format!("__commits/{}.wrt", name("0", 22))),
         // Has a commit file and is listed.

@@ -17,7 +17,7 @@ use super::column_type::{ColumnType, Element, arrow_len};
 use super::text::{ByteCells, arrow_error};
 use super::tile_buffer::TileBuffer;
 use super::time::{self, OutOfRange};
-use super::{bits, dictionary};
+use super::{bits, enumerated};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 
@@ -107,9 +107,10 @@ impl ColumnType {
     }
 
     fn fixed(&self, len: usize, values: TileBuffer, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        if let Some(dictionary) = &self.dictionary {
+        if let Some(values_by_code) = &self.enumeration {
             let codes = native_order(values, self.datatype.size());
-            return dictionary::of_codes(&self.element_type, codes, len, nulls, dictionary);
+            let codes = enumerated::Codes { codes, len, nulls };
+            return codes.to_array(&self.element_type, self.data_type(), values_by_code);
         }
         match (&self.data_type(), self.element) {
             (DataType::FixedSizeBinary(size), _) => {

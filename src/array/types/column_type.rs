@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
 use super::time::{DateUnit, TimeConversion};
-use super::{InvalidUtf8, TimeAs, TypeOptions, dictionary};
+use super::{InvalidUtf8, TimeAs, TypeOptions, enumerated};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
@@ -61,7 +61,8 @@ pub struct ColumnType {
     /// Whether `i64::MIN` in a date or time is NULL.
     pub(super) nat_is_null: bool,
     pub(super) lossy: bool,
-    pub(super) dictionary: Option<ArrayRef>,
+    /// The values of the enumeration, by code.
+    pub(super) enumeration: Option<ArrayRef>,
     nullable: bool,
     data_type: DataType,
 }
@@ -130,7 +131,7 @@ impl ColumnType {
             shape,
             nat_is_null: is_time,
             lossy: options.invalid_utf8 == InvalidUtf8::Lossy,
-            dictionary: None,
+            enumeration: None,
             nullable: nullable || (is_time && shape == Shape::One),
             data_type,
         })
@@ -143,13 +144,10 @@ impl ColumnType {
                 enumeration.name, self.shape, self.datatype
             )));
         }
-        let values = dictionary::values_of(enumeration, options)
+        let values = enumerated::values_of(enumeration, options)
             .context("enumeration", || &enumeration.name)?;
-        self.data_type = DataType::Dictionary(
-            Box::new(self.element_type.clone()),
-            Box::new(values.data_type().clone()),
-        );
-        self.dictionary = Some(values);
+        self.data_type = enumerated::column_type(&self.element_type, values.data_type());
+        self.enumeration = Some(values);
         self.nullable = true;
         Ok(self)
     }
@@ -174,9 +172,14 @@ impl ColumnType {
         self.nullable
     }
 
-    /// The values of the enumeration, where the attribute has one.
-    pub fn dictionary_values(&self) -> Option<&ArrayRef> {
-        self.dictionary.as_ref()
+    /// The values of the enumeration by their codes, where the attribute has one. A value can be NULL: a time that is none.
+    pub fn enumeration_values(&self) -> Option<&ArrayRef> {
+        self.enumeration.as_ref()
+    }
+
+    /// Whether the column is a dictionary, whose keys are the codes of the enumeration.
+    pub fn is_dictionary(&self) -> bool {
+        matches!(self.data_type, DataType::Dictionary(..))
     }
 
     /// Whether a stored `i64::MIN` reads as NULL.
@@ -204,7 +207,7 @@ impl ColumnType {
             self.element,
             Element::Number | Element::Time(TimeConversion::AsIs)
         );
-        taken && self.dictionary.is_none()
+        taken && self.enumeration.is_none()
     }
 
     /// Whether cells of `datatype` and `cell_val_num`, as an older schema may have them, read as this type.
@@ -224,7 +227,9 @@ impl ColumnType {
         let stored = self.cell_bytes().unwrap_or(0).saturating_mul(cells);
         let stored = stored.saturating_add(var_bytes);
         let validity = cells.saturating_add(cells / 8);
+        let gathered = self.enumeration.is_some() && !self.is_dictionary();
         let extra = match (self.element, self.shape) {
+            _ if gathered => cells.saturating_mul(self.data_type.primitive_width().unwrap_or(1)),
             // Transcoding holds both forms; two bytes of UTF-16 can take three of UTF-8.
             (Element::Text(Encoding::Utf16 | Encoding::Utf32), _) => cells
                 .saturating_mul(VIEW_AND_OFFSET_BYTES)

@@ -8,7 +8,7 @@
 mod bits;
 mod cells;
 mod column_type;
-mod dictionary;
+mod enumerated;
 mod schema;
 mod strings;
 mod text;
@@ -22,8 +22,8 @@ pub use bits::validity_to_nulls;
 pub use cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape};
 pub use schema::{
-    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, LABEL_ROLE, LABELLED_KEY, ROLE_KEY, arrow_schema,
-    column_names, label_field,
+    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, LABEL_ROLE, LABELLED_KEY,
+    ROLE_KEY, arrow_schema, column_names, label_field,
 };
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};

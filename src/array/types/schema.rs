@@ -1,6 +1,6 @@
 //! The Arrow schema of an array: dimensions in domain order, then attributes in schema order.
 //!
-//! Fields carry what Arrow cannot say (`tiledb.datatype`, `tiledb.role`), and GeoArrow's extension names.
+//! Fields carry what Arrow cannot say (`tiledb.datatype`, `tiledb.role`, `tiledb.enumeration`), and GeoArrow's extension names.
 //! Columns must have names, and different ones: an attribute without a name is `attr`, or the first free `attr_N`.
 
 use std::collections::{HashMap, HashSet};
@@ -28,6 +28,9 @@ pub const LABEL_ROLE: &str = "label";
 /// Field metadata of a label: the column of the dimension it labels.
 pub const LABELLED_KEY: &str = "tiledb.dimension";
 
+/// Field metadata of an enumerated attribute: the name of the enumeration, whose values the column shows.
+pub const ENUMERATION_KEY: &str = "tiledb.enumeration";
+
 const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
 const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
 const ANONYMOUS_ATTRIBUTE: &str = "attr";
@@ -51,11 +54,18 @@ pub fn arrow_schema(
         Ok((ty, ATTRIBUTE_ROLE))
     });
     let columns: Vec<(ColumnType, &str)> = dimensions.chain(attributes).collect::<Result<_>>()?;
-    let fields: Vec<Field> = column_names(schema)?
+    let mut fields: Vec<Field> = column_names(schema)?
         .into_iter()
         .zip(&columns)
         .map(|(name, (ty, role))| field(name, ty, role))
         .collect();
+    let of_attributes = fields.iter_mut().skip(schema.dimensions.len());
+    for (field, attribute) in of_attributes.zip(&schema.attributes) {
+        if let Some(enumeration) = &attribute.enumeration {
+            let metadata = field.metadata_mut();
+            metadata.insert(ENUMERATION_KEY.to_owned(), enumeration.clone());
+        }
+    }
     let types = columns.into_iter().map(|(ty, _)| ty).collect();
     Ok((Arc::new(Schema::new(fields)), types))
 }

@@ -5,7 +5,7 @@
 //! closes the pipe (`| head`) ends the shell quietly, and no panic reaches the user.
 //!
 //! `args` is the command line, `session` composes DataFusion and the library, `script` cuts text into
-//! statements, `run` executes them, `repl` is the interactive loop, `report` turns errors into sentences.
+//! statements, `run` executes them, `repl` is the interactive loop and `editing` what its editor asks, `report` turns errors into sentences.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -13,6 +13,7 @@
 )]
 
 mod args;
+mod editing;
 mod repl;
 mod report;
 mod run;

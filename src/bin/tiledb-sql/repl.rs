@@ -7,16 +7,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use datafusion_cli::helper::CliHelper;
 use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 
+use crate::editing::Helper;
 use crate::report;
 use crate::run::{Flow, Shell};
 use crate::script::{Kind, Splitter};
 
-type LineEditor = Editor<CliHelper, DefaultHistory>;
+type LineEditor = Editor<Helper, DefaultHistory>;
 
 /// Reads, runs and prints until the user leaves.
 pub async fn run(shell: &mut Shell) -> ExitCode {
@@ -41,7 +41,7 @@ fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
     let mut editor = LineEditor::new()?;
     let state = shell.ctx.state();
     let dialect = &state.config_options().sql_parser.dialect;
-    editor.set_helper(Some(CliHelper::new(dialect, shell.print.color)));
+    editor.set_helper(Some(Helper::new(*dialect, shell.print.color)));
     if let Some(file) = history_file() {
         // There is none the first time.
         let _ = editor.load_history(&file);
@@ -68,7 +68,7 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
                 }
                 if let Some(helper) = editor.helper_mut() {
                     // SET may have changed the dialect.
-                    helper.set_dialect(&shell.ctx.state().config_options().sql_parser.dialect);
+                    helper.set_dialect(shell.ctx.state().config_options().sql_parser.dialect);
                 }
             }
             Err(ReadlineError::Interrupted) => {

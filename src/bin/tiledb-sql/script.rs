@@ -23,7 +23,10 @@ pub enum Kind {
 enum Inside {
     #[default]
     Nothing,
+    /// A word, of which a dollar sign can be a part.
+    Word,
     Quotes(char),
+    /// A dollar-quoted string; [`Splitter::tag`] ends it.
     Dollars,
     LineComment,
     BlockComment(u32),
@@ -33,6 +36,8 @@ enum Inside {
 #[derive(Debug, Default)]
 pub struct Splitter {
     inside: Inside,
+    /// What a dollar-quoted string begins and ends with: `$$`, or a word between the two signs.
+    tag: String,
     text: String,
     /// Where the statement being collected begins; `None` while only blanks and comments were seen.
     begins: Option<usize>,
@@ -44,7 +49,7 @@ impl Splitter {
     pub fn push_line(&mut self, line: &str) -> Vec<Piece> {
         self.line += 1;
         let line = line.trim_end_matches(['\n', '\r']);
-        if self.begins.is_none() && self.inside == Inside::Nothing {
+        if self.is_between() {
             if let Some(command) = line.trim_start().strip_prefix('\\') {
                 self.text.clear();
                 let kind = Kind::Command(command.trim().to_owned());
@@ -58,30 +63,34 @@ impl Splitter {
             }
         }
         let mut pieces = Vec::new();
-        let mut chars = line.chars().peekable();
-        while let Some(c) = chars.next() {
-            self.text.push(c);
-            let pair = (c, chars.peek().copied().unwrap_or('\0'));
-            let (inside, took_two) = step(self.inside, pair);
+        let mut rest = line;
+        while let Some(c) = rest.chars().next() {
+            let ends_comment = rest.starts_with("*/");
+            let (inside, taken) = self.step(rest);
             self.inside = inside;
-            if took_two && let Some(second) = chars.next() {
-                self.text.push(second);
-            }
+            let (taken, after) = rest.split_at_checked(taken).unwrap_or((rest, ""));
+            self.text.push_str(taken);
+            rest = after;
             match inside {
                 Inside::Nothing if c == ';' => pieces.extend(self.finish()),
                 Inside::LineComment | Inside::BlockComment(_) => {}
                 // The closing characters of a comment, and blanks, begin nothing.
-                _ if c.is_whitespace() || pair == ('*', '/') => {}
+                _ if c.is_whitespace() || ends_comment => {}
                 _ => {
                     self.begins.get_or_insert(self.line);
                 }
             }
         }
-        if self.inside == Inside::LineComment {
+        if matches!(self.inside, Inside::LineComment | Inside::Word) {
             self.inside = Inside::Nothing;
         }
         self.text.push('\n');
         pieces
+    }
+
+    /// Whether a statement could begin here: nothing but blanks and comments came since the last one ended.
+    pub fn is_between(&self) -> bool {
+        self.begins.is_none() && self.inside == Inside::Nothing
     }
 
     /// Returns the statement that no semicolon ended, if there is one.
@@ -92,26 +101,58 @@ impl Splitter {
         let kind = Kind::Statement(text.trim().to_owned());
         Some(Piece { line, kind })
     }
+
+    /// What the text is inside of behind the first bytes of `rest`, and how many they are.
+    fn step(&mut self, rest: &str) -> (Inside, usize) {
+        let mut chars = rest.chars();
+        let c = chars.next().unwrap_or_default();
+        let one = c.len_utf8();
+        match (self.inside, c, chars.next().unwrap_or_default()) {
+            (Inside::Word, c, _) if is_in_word(c) => (Inside::Word, one),
+            (Inside::Nothing | Inside::Word, '-', '-') => (Inside::LineComment, 2),
+            (Inside::Nothing | Inside::Word, '/', '*') => (Inside::BlockComment(1), 2),
+            (Inside::Nothing | Inside::Word, quote @ ('\'' | '"' | '`'), _) => {
+                (Inside::Quotes(quote), one)
+            }
+            (Inside::Nothing | Inside::Word, '$', _) => match tag_of(rest) {
+                Some(tag) => {
+                    tag.clone_into(&mut self.tag);
+                    (Inside::Dollars, tag.len())
+                }
+                None => (Inside::Nothing, one),
+            },
+            (Inside::Nothing | Inside::Word, c, _) if begins_word(c) => (Inside::Word, one),
+            (Inside::Nothing | Inside::Word, ..) => (Inside::Nothing, one),
+            (Inside::Quotes(quote), c, _) if c == quote => (Inside::Nothing, one),
+            (Inside::Dollars, ..) if rest.starts_with(&self.tag) => {
+                (Inside::Nothing, self.tag.len())
+            }
+            (Inside::BlockComment(depth), '/', '*') => {
+                (Inside::BlockComment(depth.saturating_add(1)), 2)
+            }
+            (Inside::BlockComment(depth), '*', '/') if depth > 1 => {
+                (Inside::BlockComment(depth - 1), 2)
+            }
+            (Inside::BlockComment(_), '*', '/') => (Inside::Nothing, 2),
+            (inside, ..) => (inside, one),
+        }
+    }
 }
 
-/// What the text is inside of after `pair.0`, or after both characters of `pair`.
-fn step(inside: Inside, pair: (char, char)) -> (Inside, bool) {
-    match (inside, pair) {
-        (Inside::Nothing, ('-', '-')) => (Inside::LineComment, true),
-        (Inside::Nothing, ('/', '*')) => (Inside::BlockComment(1), true),
-        (Inside::Nothing, ('$', '$')) => (Inside::Dollars, true),
-        (Inside::Nothing, (quote @ ('\'' | '"' | '`'), _)) => (Inside::Quotes(quote), false),
-        (Inside::Quotes(quote), (c, _)) if c == quote => (Inside::Nothing, false),
-        (Inside::Dollars, ('$', '$')) => (Inside::Nothing, true),
-        (Inside::BlockComment(depth), ('/', '*')) => {
-            (Inside::BlockComment(depth.saturating_add(1)), true)
-        }
-        (Inside::BlockComment(depth), ('*', '/')) if depth > 1 => {
-            (Inside::BlockComment(depth - 1), true)
-        }
-        (Inside::BlockComment(_), ('*', '/')) => (Inside::Nothing, true),
-        (other, _) => (other, false),
-    }
+fn begins_word(c: char) -> bool {
+    c.is_alphabetic() || matches!(c, '_' | '#' | '@')
+}
+
+fn is_in_word(c: char) -> bool {
+    begins_word(c) || c.is_ascii_digit() || c == '$'
+}
+
+/// What the dollar-quoted string that `text` begins with ends with; `None` if there is no such string, as in `$1`.
+fn tag_of(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('$')?;
+    let past = word.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    let closes = word.get(past..)?.starts_with('$');
+    text.get(..past + 2).filter(|_| closes)
 }
 
 #[cfg(test)]
@@ -160,6 +201,27 @@ mod tests {
         assert_eq!(
             split("select $$a;'b$$; select 2"),
             pieces(&[(1, "select $$a;'b$$;"), (1, "select 2")])
+        );
+        assert_eq!(
+            split("select $a$x;y$a$; select $ä_1$a;$a$;\n$ä_1$;select $$$;$$;"),
+            pieces(&[
+                (1, "select $a$x;y$a$;"),
+                (1, "select $ä_1$a;$a$;\n$ä_1$;"),
+                (2, "select $$$;$$;")
+            ])
+        );
+        // A placeholder, and words with dollar signs in them, quote nothing.
+        assert_eq!(
+            split(
+                "select $1; select a$b$, é$$, @x$y$;select 1$$;$$; select 'a'$t$;$t$;\nselect a\n$$;$$;"
+            ),
+            pieces(&[
+                (1, "select $1;"),
+                (1, "select a$b$, é$$, @x$y$;"),
+                (1, "select 1$$;$$;"),
+                (1, "select 'a'$t$;$t$;"),
+                (2, "select a\n$$;$$;")
+            ])
         );
     }
 

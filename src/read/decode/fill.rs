@@ -22,7 +22,7 @@ pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<Ar
             .with("attribute", &attribute.name)
             .with_source(e)
     })?;
-    if one.is_null(0) && ty.dictionary_values().is_none() {
+    if one.is_null(0) && !ty.is_dictionary() {
         return Ok(new_null_array(ty.data_type(), n));
     }
     let repeated = UInt32Array::from_value(0, n);

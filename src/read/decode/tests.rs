@@ -437,7 +437,7 @@ fn the_fill_of_an_enumeration_is_null_over_the_same_values() {
     let dictionary = array.as_dictionary::<Int8Type>();
     assert!(Arc::ptr_eq(
         dictionary.values(),
-        ty.dictionary_values().unwrap()
+        ty.enumeration_values().unwrap()
     ));
 }
 

@@ -229,7 +229,7 @@ impl Knowledge {
     ) -> Result<Bounds> {
         let mut bounds = Bounds::unknown(ty, tiles);
         bounds.nulls = tiles.iter().map(|t| stored.null_count(t.tile)).collect();
-        if ty.dictionary_values().is_some() {
+        if ty.enumeration_values().is_some() {
             self.enumerated(column, ty, stored, tiles, &mut bounds)?;
             return Ok(bounds);
         }
@@ -268,7 +268,7 @@ impl Knowledge {
         tiles: &[Subject<'_>],
         bounds: &mut Bounds,
     ) -> Result<()> {
-        let (Some(values), Some(order)) = (ty.dictionary_values(), self.orders.get(column)) else {
+        let (Some(values), Some(order)) = (ty.enumeration_values(), self.orders.get(column)) else {
             return Ok(());
         };
         let Some(order) = order.get_or_init(|| ValueOrder::new(values).ok()) else {
@@ -282,14 +282,15 @@ impl Knowledge {
                     let code = |bytes| key::key(ty.datatype(), bytes).ok();
                     code(min).zip(code(max))
                 });
-            // Codes outside the enumeration read as NULL.
+            // Codes outside the enumeration read as NULL, and so do times that are none inside it.
             let zero = key::key(ty.datatype(), &vec![0; ty.datatype().size()])?;
             let past = zero.saturating_add(order.len());
             codes.push(ends.and_then(|(lo, hi)| {
                 let (first, last) = (lo.max(zero), hi.min(past.checked_sub(1)?));
                 (first <= last).then(|| (first - zero, last - zero))
             }));
-            if ends.is_none_or(|(lo, hi)| lo < zero || hi >= past) {
+            let some_null = values.null_count() > 0;
+            if some_null || ends.is_none_or(|(lo, hi)| lo < zero || hi >= past) {
                 *nulls = None;
             }
         }
@@ -368,7 +369,7 @@ impl Bounds {
 
 /// The type of a column's values.
 fn value_type(ty: &ColumnType) -> &DataType {
-    ty.dictionary_values()
+    ty.enumeration_values()
         .map_or(ty.data_type(), |values| values.data_type())
 }
 

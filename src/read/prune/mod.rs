@@ -83,7 +83,7 @@ pub struct TileStatistics {
 pub struct ColumnStatistics {
     /// The table column.
     pub column: usize,
-    /// No value is smaller; of the column's type, or that of its dictionary's values. Of floats, never 0.0: a lower bound
+    /// No value is smaller; of the column's type, or that of its enumeration's values. Of floats, never 0.0: a lower bound
     /// of zero is -0.0 and an upper one 0.0, so that it holds whether or not the two are told apart.
     pub min: ArrayRef,
     /// No value is larger.

@@ -228,7 +228,13 @@ fn field<'a>(
             };
             let attribute = own.attributes.get(*number).ok_or_else(missing)?;
             let dense = scan.fragment.footer.dense;
-            let codes = ty.dictionary_values().map(|values| values.len());
+            // Where a value is NULL, no code is known to stand for something.
+            let codes = ty
+                .enumeration_values()
+                .map(|values| match values.null_count() {
+                    0 => values.len(),
+                    _ => 0,
+                });
             let trust = FieldTrust::of_attribute(attribute, dense, rounding)
                 .with_nat(ty.nat_is_null() && ty.shape() == Shape::One)
                 .with_codes(codes);

@@ -44,7 +44,7 @@ pub(crate) struct ExprPruner {
 impl ExprPruner {
     /// What judges for `expr` over the columns of a table; `None` if statistics can say nothing of it.
     pub(crate) fn new(expr: &Arc<dyn PhysicalExpr>, table: &ArrayTable) -> Option<Self> {
-        let values = |column: usize| table.types.get(column)?.dictionary_values().cloned();
+        let values = |column: usize| table.types.get(column)?.enumeration_values().cloned();
         Self::over(expr, &table.schema, &values)
     }
 

@@ -4,10 +4,12 @@
 //! Of enumerated columns the codes are looked up, which tell more than the values: they were given out in the order in
 //! which values came up.
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, make_comparator};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar, make_comparator,
+};
 use datafusion::arrow::compute::kernels::cmp::eq;
 use datafusion::arrow::compute::{SortOptions, cast, sort};
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 
@@ -114,19 +116,41 @@ fn both_text(literals: &DataType, ty: &DataType) -> bool {
     matches!(literals, A::Utf8 | A::LargeUtf8 | A::Utf8View) && ty == &A::Utf8View
 }
 
-/// The codes of the literals; those that are no value of the enumeration have none.
+/// The codes of the literals, whose type is that of the values or another of text or bytes; those that are no value of the
+/// enumeration have none.
 fn codes(literals: impl Iterator<Item = ScalarValue>, values: &ArrayRef) -> Option<Vec<u64>> {
     let mut codes = Vec::new();
     for (number, literal) in literals.enumerate() {
         if number >= MOST_LOOKED_UP {
             return None;
         }
-        let literal = literal.cast_to(values.data_type()).ok()?.to_array().ok()?;
-        let literal = Scalar::new(literal);
-        let equal = eq(values as &dyn Datum, &literal).ok()?;
+        let (found, wanted) = (literal.data_type(), values.data_type());
+        // A cast could take two values for one.
+        let alike =
+            (found.is_string() && wanted.is_string()) || (found.is_binary() && wanted.is_binary());
+        if &found != wanted && !alike {
+            return None;
+        }
+        let literal = literal.cast_to(wanted).ok()?.to_array().ok()?;
+        let equal = if wanted.is_floating() {
+            same_floats(values, &literal)?
+        } else {
+            eq(values as &dyn Datum, &Scalar::new(literal)).ok()?
+        };
         codes.extend(equal.values().set_indices().map(|code| code as u64));
     }
     codes.sort_unstable();
     codes.dedup();
     Some(codes)
+}
+
+/// Which values an expression may take for the literal: whether the two zeros are one, and all that is not a number, is up
+/// to it.
+fn same_floats(values: &ArrayRef, literal: &ArrayRef) -> Option<BooleanArray> {
+    let wide = |array: &ArrayRef| cast(array, &DataType::Float64).ok();
+    let (values, literal) = (wide(values)?, wide(literal)?);
+    let literal = *literal.as_primitive::<Float64Type>().values().first()?;
+    let values = values.as_primitive::<Float64Type>();
+    let same = |value: f64| value == literal || (value.is_nan() && literal.is_nan());
+    Some(BooleanArray::from_unary(values, same))
 }

@@ -33,6 +33,45 @@ def enum_values(path):
     a.write({"d": np.arange(12), **{e.name: [i % (len(e.values) + 1) for i in range(12)] for e in enums}, "again": [None if i % 3 == 0 else i % 4 for i in range(12)]}, 1000)
 
 
+def bits(*words):
+    return [[float(np.array([w], "<u8").view("<f8")[0])] for w in words]
+
+
+NAT = -(2**63)
+
+
+@case("enum_numbers", "enumerations of numbers, booleans, dates and times, their codes in order: NaNs of three kinds, both zeros, NaT; each in tiles of its own", "sparse", "enumeration", "nullable", rows=80)
+def enum_numbers(path):
+    floats = [[1.5], *bits(0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001), [0.0], [-0.0], [float("-inf")], [2.5]]
+    enums = [Enum("f", "FLOAT64", floats, n=1), Enum("s", "FLOAT32", [[0.5], [-0.5], [float("inf")]], n=1), Enum("i", "INT32", [[7], [-7], [0], [2**31 - 1], [5]], n=1),
+             Enum("u", "UINT64", [[2**64 - 1], [0], [3]], n=1), Enum("b", "BOOL", [[1], [0]], n=1), Enum("day", "DATETIME_DAY", [[10], [NAT], [-10], [0]], n=1),
+             Enum("at", "DATETIME_MS", [[1000], [NAT], [-1]], n=1), Enum("hour", "TIME_HR", [[23], [0], [5]], n=1), Enum("span", "DATETIME_AS", [[3], [NAT], [1]], n=1)]
+    attrs = [Attr(e.name, t, enum=e.name) for e, t in zip(enums, ["INT8", "UINT8", "INT32", "UINT64", "INT16", "UINT16", "INT64", "UINT32", "INT8"])]
+    attrs += [Attr("n", "INT32", nullable=True, enum="i"), Attr("days", "INT8", nullable=True, enum="day"), Attr("plain", "INT32")]
+    a = Array(path).create(Spec(line(), attrs, sparse=True, capacity=8, enums=enums), 1000)
+    rows = range(80)
+    codes = {e.name: [r * (len(e.values) + 1) // 80 for r in rows] for e in enums}  # the last code is outside
+    a.write({"d": np.arange(80), **codes, "n": [None if r % 8 == 5 else r * 6 // 80 for r in rows], "days": [None if r < 10 else r * 5 // 80 for r in rows], "plain": [r % 9 - 3 for r in rows]}, 1000)
+
+
+@case("enum_numbers_extended", "an enumeration of numbers, extended, added and overwritten: fragments older than its values, and than its attribute", "sparse", "enumeration", "evolution", "overlap", windows=[(0, 1000), (0, 3000)])
+def enum_numbers_extended(path):
+    spec = Spec(line(), [Attr("n", "UINT8", enum="sizes")], sparse=True, capacity=4, enums=[Enum("sizes", "INT64", [[40], [10]], n=1)])
+    a = Array(path).create(spec, 1000)
+    a.write({"d": range(12), "n": [i % 4 for i in range(12)]}, 1000)
+    a.evolve(2000, extend=[Enum("sizes", "INT64", [[20], [-30]], n=1)], add_enums=[Enum("late", "FLOAT32", [[-0.0], [0.25]], n=1)], add=[Attr("l", "INT8", enum="late", fill=b"\1"), Attr("m", "INT16", nullable=True, enum="late")])
+    a.write({"d": range(8, 24), "n": [i % 5 for i in range(16)], "l": [i % 3 for i in range(16)], "m": [None if i % 5 == 0 else i % 2 for i in range(16)]}, 3000)
+
+
+@case("enum_numbers_dense", "enumerations of numbers in a dense array: cells never written are no member, or are one", "dense", "enumeration", "fill")
+def enum_numbers_dense(path):
+    enums = [Enum("sizes", "INT64", [[40], [10], [-5]], n=1), Enum("shares", "FLOAT64", [[0.5], [-0.0]], n=1)]
+    attrs = [Attr("n", "UINT8", enum="sizes"), Attr("f", "INT32", enum="shares", fill=b"\1\0\0\0"), Attr("o", "INT16", nullable=True, enum="sizes")]
+    a = Array(path).create(Spec(line(39), attrs, enums=enums), 1000)
+    a.write({"n": [i % 4 for i in range(20)], "f": [i // 10 for i in range(20)], "o": [None if i % 3 else i % 4 for i in range(20)]}, 1000, [(2, 21)])
+    a.write({"n": [i // 3 for i in range(6)], "f": [0] * 6, "o": [1] * 6}, 2000, [(30, 35)])
+
+
 @case("enum_nullable", "a nullable enumerated attribute; null cells carry code -1", "sparse", "enumeration", "nullable", rows=30)
 def enum_nullable(path):
     spec = Spec(line(), [Attr("c", "INT32", nullable=True, enum="colours"), Attr("same", "UINT8", enum="colours")], sparse=True, capacity=8, enums=[Enum("colours", "STRING_UTF8", COLOURS)])

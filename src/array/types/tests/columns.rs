@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, PrimitiveArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, StringArray};
 use arrow::datatypes::{
-    ArrowDictionaryKeyType, DataType, Int8Type, Int32Type, UInt8Type, UInt64Type,
+    ArrowDictionaryKeyType, DataType, Date32Type, Float64Type, Int8Type, UInt8Type, UInt64Type,
 };
 
 use super::*;
@@ -101,12 +101,15 @@ fn enumerations_of_numbers_and_wrong_ones() {
         None,
     );
     let ty = enumerated(Datatype::Int32, &numbers).unwrap();
-    let array = fixed(&ty, &1i32.to_le_bytes(), None).unwrap();
-    let dictionary = array.as_dictionary::<Int32Type>();
-    assert_eq!(
-        dictionary.values().as_ref(),
-        &Float64Array::from(vec![1.5, -0.0])
-    );
+    assert_eq!(ty.data_type(), &DataType::Float64);
+    assert!(ty.nullable() && !ty.is_dictionary());
+    let codes = [1i32, 0, 2, -1, 1].map(i32::to_le_bytes).concat();
+    let nulls = Some(vec![true, true, true, true, false]);
+    let array = fixed(&ty, &codes, nulls).unwrap();
+    let expected = [Some(-0.0_f64), Some(1.5), None, None, None];
+    let bits = |v: Option<f64>| v.map(f64::to_bits);
+    let found = array.as_primitive::<Float64Type>().iter().map(bits);
+    assert!(found.eq(expected.into_iter().map(bits)), "{array:?}");
     assert!(enumerated(Datatype::Float32, &numbers).is_err());
     let invalid = enumeration(Datatype::StringUtf8, b"\xff", Some(vec![0]));
     assert!(enumerated(Datatype::Int8, &invalid).is_err());
@@ -115,6 +118,51 @@ fn enumerations_of_numbers_and_wrong_ones() {
     let mut unloaded = attribute(Datatype::Int8, ONE);
     unloaded.enumeration = Some("e".into());
     assert!(ColumnType::of_attribute(&unloaded, None, &TypeOptions::default()).is_err());
+}
+
+/// Values that a cell does not get by its code alone: each kind that is plain, NaNs of all kinds, and a time that is none.
+#[test]
+fn values_of_plain_columns_are_those_of_the_enumeration() {
+    let nans = [0x7ff8_0000_0000_0001_u64, 0xfff8_0000_0000_0000, 1 << 63];
+    let floats = enumeration(
+        Datatype::Float64,
+        &nans.map(u64::to_le_bytes).concat(),
+        None,
+    );
+    let ty = enumerated(Datatype::UInt8, &floats).unwrap();
+    let array = fixed(&ty, &[2, 1, 0, 3], None).unwrap();
+    let array = array.as_primitive::<Float64Type>();
+    let found: Vec<_> = array.iter().map(|v| v.map(f64::to_bits)).collect();
+    assert_eq!(found, [Some(nans[2]), Some(nans[1]), Some(nans[0]), None]);
+
+    let booleans = enumeration(Datatype::Bool, &[1, 0], None);
+    let ty = enumerated(Datatype::UInt64, &booleans).unwrap();
+    assert_eq!(ty.data_type(), &DataType::Boolean);
+    let codes = [0, u64::MAX, 1].map(u64::to_le_bytes).concat();
+    let array = fixed(&ty, &codes, None).unwrap();
+    let found: Vec<_> = array.as_boolean().iter().collect();
+    assert_eq!(found, [Some(true), None, Some(false)]);
+
+    let days = [7, i64::MIN].map(i64::to_le_bytes).concat();
+    let days = enumeration(Datatype::DateTimeDay, &days, None);
+    let ty = enumerated(Datatype::Int8, &days).unwrap();
+    assert_eq!(ty.data_type(), &DataType::Date32);
+    assert_eq!(ty.enumeration_values().unwrap().null_count(), 1);
+    let array = fixed(&ty, &[1, 0], None).unwrap();
+    let found: Vec<_> = array.as_primitive::<Date32Type>().iter().collect();
+    assert_eq!(found, [None, Some(7)]);
+
+    let nothing = enumeration(Datatype::Int64, b"", None);
+    let ty = enumerated(Datatype::Int8, &nothing).unwrap();
+    assert_eq!(fixed(&ty, &[0, 1], None).unwrap().null_count(), 2);
+
+    // Lists would take the more memory the more cells there are of one.
+    let mut lists = enumeration(Datatype::UInt8, &[1, 2, 3], Some(vec![0, 1]));
+    let ty = enumerated(Datatype::Int8, &lists).unwrap();
+    assert!(ty.is_dictionary());
+    lists.cell_val_num = CellValNum::Fixed(3);
+    lists.offsets = None;
+    assert!(enumerated(Datatype::Int8, &lists).unwrap().is_dictionary());
 }
 
 fn schema(dimensions: Vec<Dimension>, attributes: Vec<Attribute>) -> ArraySchema {
@@ -172,6 +220,7 @@ fn the_arrow_schema_names_and_marks_its_fields() {
         );
         assert_eq!(field.metadata()["tiledb.datatype"], ty.datatype().name());
     }
+    assert_eq!(arrow.field(5).metadata()["tiledb.enumeration"], "e");
     assert_eq!(arrow.field(0).metadata()["tiledb.role"], "dimension");
     assert_eq!(arrow.field(2).metadata()["tiledb.role"], "attribute");
     assert_eq!(

@@ -1,0 +1,138 @@
+//! Enumerated attributes: of text and bytes the stored codes are the keys of an Arrow dictionary, untouched; of numbers,
+//! booleans, dates and times the column is plain, and each code gives way to its value.
+//!
+//! DataFusion cannot join dictionaries of numbers, and a number takes no more than a few bytes. Codes outside the
+//! enumeration are legal on storage and NULL in SQL, and so is a time that is none. Keys under a NULL are set to 0,
+//! because not every kernel looks at the NULLs before it follows a key.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, DictionaryArray, PrimitiveArray, StringArray,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::compute::take;
+use arrow::datatypes::{
+    ArrowDictionaryKeyType, ArrowNativeType, DataType, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+
+use super::TypeOptions;
+use super::cells::{CellData, Cells};
+use super::column_type::ColumnType;
+use super::text::arrow_error;
+use super::tile_buffer::TileBuffer;
+use crate::error::{Error, Result};
+use crate::format::enumeration::Enumeration;
+
+/// The values of an enumeration as an Arrow array; text is `Utf8`, which dictionaries of DataFusion like best.
+pub(super) fn values_of(enumeration: &Enumeration, options: &TypeOptions) -> Result<ArrayRef> {
+    let ty = ColumnType::plain(
+        enumeration.datatype,
+        enumeration.cell_val_num,
+        false,
+        options,
+    )?;
+    let data = TileBuffer::copy_of(&enumeration.data)?;
+    let (len, data) = match (&enumeration.offsets, ty.cell_bytes()) {
+        (Some(starts), None) => {
+            let mut offsets = TileBuffer::zeroed(starts.len().saturating_add(1).saturating_mul(8))?;
+            let slots = offsets.typed_data_mut::<u64>().iter_mut();
+            slots.zip(starts).for_each(|(slot, start)| *slot = *start);
+            (starts.len(), CellData::Var { offsets, data })
+        }
+        (None, Some(size)) => (enumeration.data.len() / size, CellData::Fixed(data)),
+        _ => return Err(Error::corrupt("offsets do not go with the values per cell")),
+    };
+    let values = ty.to_array(Cells {
+        len,
+        data,
+        nulls: None,
+    })?;
+    if values.data_type() != &DataType::Utf8View {
+        return Ok(values);
+    }
+    let values = values.as_string_view();
+    if i32::try_from(values.total_bytes_len()).is_err() {
+        return Err(Error::unsupported("more than 2 GiB of text"));
+    }
+    Ok(Arc::new(values.iter().collect::<StringArray>()))
+}
+
+/// The type of a column of codes of type `key` over values of type `value`.
+///
+/// Lists stay in the dictionary: few bytes on storage would become as many lists as there are cells.
+pub(super) fn column_type(key: &DataType, value: &DataType) -> DataType {
+    if value.is_primitive() || value == &DataType::Boolean {
+        return value.clone();
+    }
+    DataType::Dictionary(Box::new(key.clone()), Box::new(value.clone()))
+}
+
+/// Stored codes, in the order of this machine.
+pub(super) struct Codes {
+    pub(super) codes: TileBuffer,
+    pub(super) len: usize,
+    pub(super) nulls: Option<NullBuffer>,
+}
+
+impl Codes {
+    /// The codes, of type `key`, as a column of type `column` over `values`.
+    pub(super) fn to_array(
+        self,
+        key: &DataType,
+        column: &DataType,
+        values: &ArrayRef,
+    ) -> Result<ArrayRef> {
+        match key {
+            DataType::Int8 => self.keyed::<Int8Type>(column, values),
+            DataType::Int16 => self.keyed::<Int16Type>(column, values),
+            DataType::Int32 => self.keyed::<Int32Type>(column, values),
+            DataType::Int64 => self.keyed::<Int64Type>(column, values),
+            DataType::UInt8 => self.keyed::<UInt8Type>(column, values),
+            DataType::UInt16 => self.keyed::<UInt16Type>(column, values),
+            DataType::UInt32 => self.keyed::<UInt32Type>(column, values),
+            DataType::UInt64 => self.keyed::<UInt64Type>(column, values),
+            other => Err(Error::internal(format!("{other} cannot be codes"))),
+        }
+    }
+
+    fn keyed<K: ArrowDictionaryKeyType>(
+        mut self,
+        column: &DataType,
+        values: &ArrayRef,
+    ) -> Result<ArrayRef> {
+        let count = values.len();
+        let keys = self.codes.typed_data_mut::<K::Native>();
+        let nulls = outside_to_null::<K>(keys, count, self.nulls);
+        if let Some(nulls) = &nulls {
+            for (key, valid) in keys.iter_mut().zip(nulls) {
+                if !valid {
+                    *key = K::Native::default();
+                }
+            }
+        }
+        let keys = ScalarBuffer::new(self.codes.into(), 0, self.len);
+        let keys = PrimitiveArray::<K>::try_new(keys, nulls).map_err(arrow_error)?;
+        if !matches!(column, DataType::Dictionary(..)) {
+            return take(values, &keys, None).map_err(arrow_error);
+        }
+        let array = DictionaryArray::try_new(keys, Arc::clone(values)).map_err(arrow_error)?;
+        Ok(Arc::new(array))
+    }
+}
+
+fn outside_to_null<K: ArrowPrimitiveType>(
+    keys: &[K::Native],
+    count: usize,
+    nulls: Option<NullBuffer>,
+) -> Option<NullBuffer> {
+    let inside = |key: &K::Native| key.to_usize().is_some_and(|key| key < count);
+    // Not `all`: without an early exit the loop is vectorised, and codes outside are rare.
+    if keys.iter().fold(true, |all, key| all & inside(key)) {
+        return nulls;
+    }
+    let mut keys = keys.iter();
+    let valid = BooleanBuffer::collect_bool(keys.len(), |_| keys.next().is_some_and(inside));
+    NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(valid)))
+}
