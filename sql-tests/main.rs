@@ -46,6 +46,7 @@ mod shell_files;
 mod slt;
 mod support_table;
 mod texts;
+mod upstream;
 mod workshop;
 
 use std::path::PathBuf;
@@ -102,6 +103,7 @@ fn main() {
     trials.extend(shell_files::trials());
     trials.extend(support_table::trials());
     trials.extend(texts::trials());
+    trials.extend(upstream::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));

@@ -1,6 +1,7 @@
 //! The `.slt` files: SQL with the answers it must give, one test a file.
 //!
-//! `$ARRAYS` in a file is the folder of the golden arrays, `$GROUPS` that of the golden groups, `$SCRATCH` an empty folder of the file's own. Errors in
+//! `$ARRAYS` in a file is the folder of the golden arrays, `$GROUPS` that of the golden groups, `$LARGE` that of arrays with large
+//! tiles, `$SCRATCH` an empty folder of the file's own. Errors in
 //! expectations are regular expressions over the message. A plan is shown line by line, its indent as dashes; what
 //! differs from run to run or from machine to machine (times, bytes, requests) is shown as `<some>`, or 0 where it is 0.
 //! Control characters in answers are shown escaped. `UPDATE_SLT=1` writes the answers found into the files, to be
@@ -125,11 +126,12 @@ impl Session {
         Ok(Self { ctx, scratch })
     }
 
-    fn places(&self) -> [(String, &'static str); 3] {
+    fn places(&self) -> [(String, &'static str); 4] {
         [
             (here().join("groups").display().to_string(), "$GROUPS"),
             (golden::folder().display().to_string(), "$ARRAYS"),
             (self.scratch.display().to_string(), "$SCRATCH"),
+            (here().join("large").display().to_string(), "$LARGE"),
         ]
     }
 

@@ -1,15 +1,19 @@
 """Arrays with large tiles, whose contents follow from a formula: for tests that need several chunks in a tile.
 
-    python make.py        # writes the arrays beside this file; tiledb==0.36.1 (libtiledb 2.30) and numpy
+    python make.py        # writes the arrays beside this file; tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow
 
 matrix   sparse (x, y), 512 x 300 cells, v = 1000 x + y; space tiles of 128 x 20, tiles of 14 of them: from one row of
          space tiles on into the next
 line     sparse (id), ids 0, 3, .. 299,997, v = id / 3; six chunks in a tile
+hours    sparse (ts), 240 hours from 2024-01-01 on, v = 7 h modulo 24; 24 tiles
+seldom   sparse (d), d = 0 .. 1,999,999, c = d modulo 1000, b = d where d is 999,999 or 1,999,999 and else NULL;
+         200 tiles
 """
 import os
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import tiledb
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,3 +38,24 @@ x, y = (c.ravel() for c in np.meshgrid(np.arange(512), np.arange(300), indexing=
 write("matrix", [dim("x", 511, 128), dim("y", 299, 20)], 14 * 128 * 20, (x, y), 1000 * x + y)
 ids = 3 * np.arange(100_000)
 write("line", [dim("id", 299_999, 1_000)], 50_000, (ids,), ids // 3)
+
+hours = np.arange(240)
+path = os.path.join(HERE, "hours")
+shutil.rmtree(path, ignore_errors=True)
+tiledb.Array.create(path, tiledb.ArraySchema(
+    domain=tiledb.Domain(tiledb.Dim(
+        "ts", domain=(np.datetime64("2000-01-01", "s"), np.datetime64("2050-01-01", "s")), tile=np.timedelta64(86_400, "s"),
+        dtype="datetime64[s]", filters=FILTERS)),
+    attrs=[tiledb.Attr("v", dtype="int64", filters=FILTERS)], sparse=True, capacity=10))
+with tiledb.open(path, "w", timestamp=1000) as array:
+    array[np.datetime64("2024-01-01", "s") + hours * np.timedelta64(3_600, "s")] = hours * 7 % 24
+
+path = os.path.join(HERE, "seldom")
+shutil.rmtree(path, ignore_errors=True)
+tiledb.Array.create(path, tiledb.ArraySchema(
+    domain=tiledb.Domain(dim("d", 9_999_999, 10_000)),
+    attrs=[tiledb.Attr("c", dtype="int64", filters=FILTERS), tiledb.Attr("b", dtype="int64", nullable=True, filters=FILTERS)],
+    sparse=True, capacity=10_000))
+d = np.arange(2_000_000)
+with tiledb.open(path, "w", timestamp=1000) as array:
+    array[d] = {"c": d % 1000, "b": pa.array(d, mask=d % 1_000_000 != 999_999)}

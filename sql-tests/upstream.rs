@@ -1,0 +1,174 @@
+//! Defects of DataFusion that this crate guards against (`src/sql/guards/`, reported in `docs/upstream/`).
+//!
+//! Each test shows a defect without an array and without this crate's rules. It fails as soon as DataFusion gives the
+//! right answer: then the guard that it names, and the report, can go.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampSecondArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use datafusion::logical_expr::col;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPhase, PushedDown};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use libtest_mimic::Trial;
+
+use crate::{block_on, trial};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        still_wrong("moved_key", "uniqueness", || block_on(moved_key())),
+        still_wrong("bounds_of_some_aggregates", "run_time_filters", || {
+            block_on(bounds_of_some_aggregates())
+        }),
+        still_wrong("bounds_of_an_earlier_iteration", "run_time_filters", || {
+            block_on(bounds_of_an_earlier_iteration())
+        }),
+        still_wrong(
+            "filters_below_a_fetch",
+            "run_time_filters",
+            filters_below_a_fetch,
+        ),
+        still_wrong("null_in_a_mark", "nullable_in", || {
+            block_on(null_in_a_mark())
+        }),
+        still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
+    ]
+}
+
+/// A test that fails when `defect` says that the answer is right by now.
+fn still_wrong(
+    name: &str,
+    guard: &'static str,
+    defect: impl FnOnce() -> Result<bool> + Send + 'static,
+) -> Trial {
+    trial(format!("upstream::{name}"), move || {
+        if defect()? {
+            let message = format!(
+                "DataFusion is right: src/sql/guards/{guard}.rs may not be needed any more"
+            );
+            return Err(message.into());
+        }
+        Ok(())
+    })
+}
+
+async fn answer(ctx: &SessionContext, sql: &str) -> Result<String> {
+    let batches = ctx.sql(sql).await?.collect().await?;
+    Ok(pretty_format_batches(&batches)?.to_string())
+}
+
+fn session(partitions: usize) -> SessionContext {
+    SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions))
+}
+
+fn integers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// `docs/upstream/projected-constraints.md`
+async fn moved_key() -> Result<bool> {
+    let hours = TimestampSecondArray::from_iter_values((0..48).map(|h| h * 3600));
+    let columns: [(&str, ArrayRef); 2] = [
+        ("ts", Arc::new(hours)),
+        ("v", integers((0..48).map(|h| h * 7 % 24))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns)?;
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
+    let table = table.with_sort_order(vec![vec![col("ts").sort(true, false)]]);
+    let ctx = session(1);
+    ctx.register_table("t", Arc::new(table))?;
+    let top = "SELECT m FROM (SELECT date_trunc('day', ts) AS day, ts, max(v) AS m FROM t GROUP BY 1, 2) \
+               ORDER BY day, m DESC LIMIT 1";
+    Ok(answer(&ctx, top).await?.contains("23"))
+}
+
+/// Ten Parquet files of one row, `c` = 0 .. 9 and `d` = 1, as table `t`; the files are read one after the other.
+async fn ten_files(ctx: &SessionContext, folder: &tempfile::TempDir) -> Result<()> {
+    for number in 0..10 {
+        let path = folder.path().join(format!("{number}.parquet"));
+        let rows = format!("SELECT {number}::BIGINT AS c, 1::BIGINT AS d");
+        let written = ctx.sql(&format!("COPY ({rows}) TO '{}'", path.display()));
+        written.await?.collect().await?;
+    }
+    let folder = folder.path().display().to_string();
+    ctx.register_parquet("t", folder, ParquetReadOptions::default())
+        .await
+}
+
+/// `docs/upstream/aggregate-dynamic-filter.md`
+async fn bounds_of_some_aggregates() -> Result<bool> {
+    let (ctx, folder) = (session(1), tempfile::tempdir()?);
+    ten_files(&ctx, &folder).await?;
+    let found = answer(&ctx, "SELECT min(c), max(c * d) AS most FROM t").await?;
+    Ok(found.contains(" 9 "))
+}
+
+/// `docs/upstream/aggregate-dynamic-filter.md`
+async fn bounds_of_an_earlier_iteration() -> Result<bool> {
+    let (ctx, folder) = (session(1), tempfile::tempdir()?);
+    ten_files(&ctx, &folder).await?;
+    let iterations = "WITH RECURSIVE r(n, lo) AS (SELECT 0, 5::BIGINT UNION ALL \
+                      SELECT n + 1, q.lo FROM r CROSS JOIN (SELECT min(c) AS lo FROM t) q WHERE n < 3) \
+                      SELECT count(*) AS n FROM r WHERE lo = 0";
+    Ok(answer(&ctx, iterations).await?.contains(" 3 "))
+}
+
+/// `docs/upstream/filters-below-a-fetch.md`
+fn filters_below_a_fetch() -> Result<bool> {
+    let schema = RecordBatch::try_from_iter([("a", integers([1]))])?.schema();
+    let rows: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(schema).with_partitions(2));
+    let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("a", 0));
+    let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![column], lit(true)));
+    let filtered: Arc<dyn ExecutionPlan> =
+        Arc::new(FilterExec::try_new(lit(true), Arc::clone(&rows))?);
+    let gathered: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(rows));
+    for plan in [filtered, gathered]
+        .iter()
+        .filter_map(|plan| plan.with_fetch(Some(1)))
+    {
+        let filters = vec![Arc::clone(&filter) as _];
+        let passed = plan.gather_filters_for_pushdown(
+            FilterPushdownPhase::Post,
+            filters,
+            &Default::default(),
+        )?;
+        let mut passed = passed.parent_filters().into_iter().flatten();
+        if passed.any(|filter| matches!(filter.discriminant, PushedDown::Yes)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `docs/upstream/mark-join-nulls.md`
+async fn null_in_a_mark() -> Result<bool> {
+    let ctx = session(1);
+    ctx.sql("CREATE TABLE n AS SELECT * FROM (VALUES (1), (NULL)) v(y)")
+        .await?
+        .collect()
+        .await?;
+    let found = "SELECT count(*) AS n FROM (VALUES (1), (2)) v(x) WHERE NOT (x IN (SELECT y FROM n)) OR x = 7";
+    Ok(answer(&ctx, found).await?.contains(" 0 "))
+}
+
+/// `docs/upstream/table-version.md`
+async fn time_in_from() -> Result<bool> {
+    let config = SessionConfig::new().set_str("datafusion.sql_parser.dialect", "BigQuery");
+    let ctx = SessionContext::new_with_config(config);
+    ctx.sql("CREATE TABLE t AS SELECT 1 AS a")
+        .await?
+        .collect()
+        .await?;
+    let planned = ctx
+        .sql("SELECT * FROM t FOR SYSTEM_TIME AS OF '2000-01-01'")
+        .await;
+    Ok(planned.is_err())
+}
