@@ -138,8 +138,7 @@ impl FloatScale {
         let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
         for end in [lo, hi] {
             let integer = self.quotient(end).round();
-            // Also true of NaN.
-            if !(integer.abs() < limit) {
+            if integer.is_nan() || integer.abs() >= limit {
                 return None;
             }
             #[expect(clippy::cast_possible_truncation, reason = "it is below the limit")]
@@ -218,12 +217,14 @@ mod tests {
             offset: 0.0,
             byte_width: 4,
         };
-        let mut filters = FilterList::default();
-        filters.filters = vec![scale.clone()];
-        assert_eq!(FloatScale::alone(&filters, Datatype::Int64), None);
-        filters.filters = vec![Filter::Zstd, scale.clone()];
-        assert_eq!(FloatScale::alone(&filters, Datatype::Float64), None);
-        filters.filters = vec![scale.clone(), scale];
-        assert_eq!(FloatScale::alone(&filters, Datatype::Float64), None);
+        let alone = |stages: &[&Filter], datatype| {
+            let mut filters = FilterList::default();
+            filters.filters.extend(stages.iter().map(|f| (*f).clone()));
+            FloatScale::alone(&filters, datatype).is_some()
+        };
+        assert!(alone(&[&scale, &Filter::Zstd], Datatype::Float32));
+        assert!(!alone(&[&scale], Datatype::Int64));
+        assert!(!alone(&[&Filter::Zstd, &scale], Datatype::Float64));
+        assert!(!alone(&[&scale, &scale], Datatype::Float64));
     }
 }

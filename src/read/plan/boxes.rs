@@ -16,6 +16,24 @@ enum Axis {
     Bytes(Vec<Vec<u8>>),
 }
 
+/// One dimension of all tiles.
+struct Column {
+    /// Ranks around what is not NaN, inclusive.
+    ranks: Vec<(u32, u32)>,
+    /// Where there may be NaN; empty if nowhere.
+    nan: Vec<bool>,
+}
+
+impl Column {
+    fn ranks(&self, tile: usize) -> (u32, u32) {
+        self.ranks.get(tile).copied().unwrap_or_default()
+    }
+
+    fn may_hold_nan(&self, tile: usize) -> bool {
+        self.nan.get(tile).copied().unwrap_or(false)
+    }
+}
+
 /// The boxes of tiles as boxes of ranks, inclusive.
 pub struct TileBounds {
     axes: Vec<Axis>,
@@ -40,7 +58,10 @@ impl TileBounds {
                     _ => None,
                 }));
                 axes.push(Axis::Bytes(values));
-                columns.push((ranks, Vec::new()));
+                columns.push(Column {
+                    ranks,
+                    nan: Vec::new(),
+                });
             } else {
                 let (values, ranks) = rank(ranges.clone().map(|range| match range {
                     TileRange::Keys { lo, hi, .. } => Some((lo, hi)),
@@ -50,41 +71,34 @@ impl TileBounds {
                 let float = dimension.datatype.is_float();
                 let nan = ranges.map(|range| float && range.keys().is_none());
                 axes.push(Axis::Keys(values));
-                columns.push((ranks, nan.collect()));
+                columns.push(Column {
+                    ranks,
+                    nan: nan.collect(),
+                });
             }
         }
         Self::of_columns(axes, &columns, tiles.len())
     }
 
-    /// From the ranks around numbers, and where there may be NaN, dimension by dimension.
-    fn of_columns(axes: Vec<Axis>, columns: &[(Vec<(u32, u32)>, Vec<bool>)], tiles: usize) -> Self {
-        let of_tile = |tile: usize| columns.iter().map(move |column| (column, tile));
-        let is_nan = |(column, tile): (&(Vec<_>, Vec<bool>), usize)| {
-            column.1.get(tile).copied().unwrap_or(false)
-        };
-        let ranks = |(column, tile): (&(Vec<(u32, u32)>, _), usize)| {
-            column.0.get(tile).copied().unwrap_or_default()
-        };
-        let each = || (0..tiles).flat_map(of_tile);
-        let mut nan = each().map(is_nan).collect::<Vec<_>>();
-        let mut but_nan = each().map(ranks).collect::<Vec<_>>();
+    /// From the columns of all dimensions.
+    fn of_columns(axes: Vec<Axis>, columns: &[Column], tiles: usize) -> Self {
+        let each = || (0..tiles).flat_map(|tile| columns.iter().map(move |column| (column, tile)));
+        let mut nan = each()
+            .map(|(column, tile)| column.may_hold_nan(tile))
+            .collect::<Vec<_>>();
+        let mut but_nan = each()
+            .map(|(column, tile)| column.ranks(tile))
+            .collect::<Vec<_>>();
+        let whole = axes.iter().map(|axis| (0, axis.last())).collect::<Vec<_>>();
+        let ranks = but_nan.iter().zip(&nan).zip(whole.iter().cycle());
+        let ranks = ranks.map(|((ranks, nan), whole)| if *nan { *whole } else { *ranks });
+        let ranks = ranks.collect();
         if !nan.contains(&true) {
             (nan, but_nan) = (Vec::new(), Vec::new());
         }
-        let whole = axes.iter().map(|axis| (0, axis.last())).collect::<Vec<_>>();
-        let around = |(column, tile): (&(Vec<(u32, u32)>, Vec<bool>), usize), whole| match is_nan((
-            column, tile,
-        )) {
-            true => whole,
-            false => ranks((column, tile)),
-        };
-        let around = (0..tiles).flat_map(|tile| {
-            let of_tile = of_tile(tile).zip(&whole);
-            of_tile.map(|(place, whole)| around(place, *whole))
-        });
         Self {
-            ranks: around.collect(),
             axes,
+            ranks,
             but_nan,
             nan,
         }
@@ -189,7 +203,7 @@ impl TileBounds {
     pub(super) fn of_floats(pairs: Vec<(u64, u64)>, nan: Vec<bool>) -> Self {
         let tiles = pairs.len();
         let (values, ranks) = rank(pairs.into_iter().map(Some));
-        Self::of_columns(vec![Axis::Keys(values)], &[(ranks, nan)], tiles)
+        Self::of_columns(vec![Axis::Keys(values)], &[Column { ranks, nan }], tiles)
     }
 
     /// The rank of the last bound at or before a key of the only dimension.

@@ -15,7 +15,7 @@ use crate::array::key;
 use crate::array::subarray::Subarray;
 use crate::array::window::Visibility;
 use crate::error::{Result, ResultExt};
-use crate::format::schema::ArraySchema;
+use crate::format::schema::{ArraySchema, Layout};
 use crate::read::deletes::{self, FragmentDeletes};
 use crate::read::fields::FragmentScan;
 use crate::read::spec::ScanSpec;
@@ -358,14 +358,17 @@ struct KnownOf<'a> {
 }
 
 impl KnownOf<'_> {
-    /// The boxes of a fragment's tiles. In floats NaN is looked for where it may decide: which is one request more.
+    /// The boxes of a fragment's tiles. In floats NaN is looked for where it may decide, which is one request more for
+    /// each fragment, the first time.
     async fn boxes(&self, fragment: &Fragment, storage: &Storage) -> Result<TileBoxes> {
         let boxes = fragment.boxes(storage).await?;
-        let doubtful = boxes.in_doubt(self.subarray);
-        // What comes in order of the leading dimension is asked for later, when nothing is read any more.
-        let leads = |d: usize| d == 0 && boxes.len() > 1;
+        let doubtful = boxes.in_doubt(self.subarray, 0..boxes.len());
+        // Whether cells come in some order is asked when nothing is read any more. NaN in one dimension spoils the order by
+        // others; in Hilbert order there is only that of tiles, by the leading dimension.
+        let hilbert = fragment.schema.cell_order == Layout::Hilbert;
+        let orders = |d: usize| boxes.len() > 1 && (d == 0 || !hilbert);
         let decides =
-            |d: &usize| self.resolves || leads(*d) || doubtful.contains(d) || (self.judges)(*d);
+            |d: &usize| self.resolves || orders(*d) || doubtful.contains(d) || (self.judges)(*d);
         let mut looked_at = boxes.floats();
         looked_at.retain(decides);
         boxes.look_for_nan(fragment, storage, &looked_at).await?;

@@ -82,7 +82,8 @@ async fn look_for_nan(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &SparseUn
         let scan = of_fragment.first().map(|tile| tile.fragment);
         let scan = scan.and_then(|number| plan.fragments.get(number).zip(plan.boxes.get(number)));
         if let Some((scan, boxes)) = scan {
-            let doubtful = boxes.in_doubt(subarray);
+            let tiles = of_fragment.iter().map(|tile| tile.tile.get());
+            let doubtful = boxes.in_doubt(subarray, tiles);
             boxes
                 .look_for_nan(&scan.fragment, storage, &doubtful)
                 .await?;
