@@ -23,6 +23,7 @@ mod aggregates;
 mod bad_deletes;
 mod bad_files;
 mod bad_input;
+mod broken_columns;
 mod encryption;
 mod enumerated;
 mod facts;
@@ -83,6 +84,7 @@ fn main() {
     trials.extend(bad_deletes::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
+    trials.extend(broken_columns::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
     trials.extend(facts::trials());

@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
 use super::fragment::{Fragment, METADATA_FILE, load_monolithic};
+use super::types::Enumerations;
 use super::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
@@ -40,7 +41,7 @@ pub struct Snapshot {
     /// The schema of the table.
     pub schema: Arc<ArraySchema>,
     /// The enumerations of that schema, by name.
-    pub enumerations: Arc<HashMap<String, Arc<Enumeration>>>,
+    pub enumerations: Arc<Enumerations>,
     /// The visible fragments, oldest first.
     pub fragments: Arc<Vec<Arc<Fragment>>>,
     /// What deletes some of their cells.
@@ -270,10 +271,12 @@ async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> 
         .context("file", || path)
 }
 
+/// Reads the enumerations of a schema. What is wrong with one costs the attributes that use it, and nothing else; that the
+/// storage fails, or the key does not fit, is no property of the enumeration.
 pub(super) async fn load_enumerations(
     storage: &Storage,
     schema: &ArraySchema,
-) -> Result<HashMap<String, Arc<Enumeration>>> {
+) -> Result<Enumerations> {
     let mut enumerations = HashMap::new();
     if schema.enumerations.is_empty() {
         return Ok(enumerations);
@@ -291,7 +294,15 @@ pub(super) async fn load_enumerations(
             .cache()
             .get_or_load(key, load)
             .await
-            .context("file", || path)?;
+            .map_err(|e| match e.kind() {
+                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
+                _ => e,
+            })
+            .map_err(|e| e.with("enumeration", &reference.name).with("file", path));
+        let enumeration = match enumeration {
+            Err(e) if e.is_about_data() => Err(Arc::new(e)),
+            enumeration => Ok(enumeration?),
+        };
         enumerations.insert(reference.name.clone(), enumeration);
     }
     Ok(enumerations)

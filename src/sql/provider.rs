@@ -14,6 +14,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::TileDbTableBuilder;
@@ -114,6 +115,18 @@ impl TileDbTable {
             None => (0..labels.schema().fields().len()).collect(),
         };
         let filters = self.split_filters(state, args, &labels)?;
+        let looked_at = filters.of_array.iter().flat_map(collect_columns);
+        let asked = projection.iter().copied();
+        let labelled = filters
+            .of_labels
+            .iter()
+            .map(|(label, _)| labels.column(*label));
+        let asked = asked
+            .chain(looked_at.map(|column| column.index()))
+            .chain(labelled);
+        labels
+            .check_readable(&table, asked)
+            .map_err(to_datafusion)?;
         let mut subarray = Subarray::all(table.dimension_count());
         let mut residual = None;
         if let Some(expr) = &filters.of_array {
@@ -133,7 +146,7 @@ impl TileDbTable {
         let open = labels
             .open(&table, runtime, self.options.empty_cells, used)
             .await
-            .map_err(to_datafusion)?;
+            .map_err(|e| to_datafusion(labels.how_to_leave_out(e)))?;
         let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
         let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
         let mut label_filters = Vec::new();
@@ -159,7 +172,8 @@ impl TileDbTable {
             predicate,
             empty_cells: self.options.empty_cells,
         };
-        let plan = Arc::new(ScanPlan::new(spec).await.map_err(to_datafusion)?);
+        let planned = ScanPlan::new(spec).await;
+        let plan = Arc::new(planned.map_err(|e| to_datafusion(labels.how_to_leave_out(e)))?);
         let partitions = state.config().target_partitions();
         let source = TileDbSource::new(plan, residual, partitions, args.limit())
             .with_aggregate_from(self.options.aggregate_from);

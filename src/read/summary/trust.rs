@@ -402,6 +402,7 @@ mod tests {
             fill_valid: false,
             order: DataOrder::Unordered,
             enumeration: None,
+            problem: None,
         }
     }
 
