@@ -38,6 +38,7 @@ mod memory;
 mod mutation;
 mod neutral;
 mod ordering;
+mod paths;
 mod pruning;
 mod requests;
 mod sessions;
@@ -96,6 +97,7 @@ fn main() {
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
     trials.extend(ordering::trials());
+    trials.extend(paths::trials());
     trials.extend(pruning::trials());
     trials.extend(requests::trials());
     trials.extend(shell::trials());

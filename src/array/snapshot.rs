@@ -75,20 +75,35 @@ impl Snapshot {
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
     }
 
-    async fn open_listed(
+    /// The schema that `window` shows, and no fragments.
+    pub(super) async fn without_fragments(
+        storage: &Storage,
+        window: OpenWindow,
+        directory: Arc<ArrayDirectory>,
+    ) -> Result<Self> {
+        let opened = async {
+            let (storage, schema) = open_schema(storage, window, &directory).await?;
+            let enumerations = load_enumerations(&storage, &schema).await?;
+            Ok(Self {
+                storage,
+                window,
+                schema,
+                enumerations: Arc::new(enumerations),
+                fragments: Arc::default(),
+                deletes: Arc::default(),
+                directory,
+            })
+        };
+        opened.await.map_err(|e: Error| located(e, storage))
+    }
+
+    pub(super) async fn open_listed(
         storage: &Storage,
         window: OpenWindow,
         directory: ArrayDirectory,
     ) -> Result<Self> {
-        // The schema is there, so this is an array: a file that is missing now is damage, and no sign that there is none.
         let opened = Self::open_directory(storage, window, Arc::new(directory)).await;
-        opened.map_err(|e| {
-            match e.kind() {
-                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
-                _ => e,
-            }
-            .with("array", storage.uri())
-        })
+        opened.map_err(|e| located(e, storage))
     }
 
     async fn open_directory(
@@ -115,6 +130,16 @@ impl Snapshot {
             directory,
         })
     }
+}
+
+/// The error of an array whose schema is there, so that it is an array: a file that is missing now is damage, and no sign
+/// that there is none.
+fn located(error: Error, storage: &Storage) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => error.with_kind(ErrorKind::Corrupt),
+        _ => error,
+    }
+    .with("array", storage.uri())
 }
 
 /// The schema that `window` shows, and the storage as it is to be read from.
