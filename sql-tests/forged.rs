@@ -157,7 +157,7 @@ async fn sizes() -> Result<(), Failed> {
 }
 
 /// Where the first filter of a field stands in a schema: behind its name, type, values per cell, and the sizes of the list.
-fn first_filter(schema: &[u8], field: &str) -> usize {
+pub fn first_filter(schema: &[u8], field: &str) -> usize {
     let name = [&(field.len() as u32).to_le_bytes()[..], field.as_bytes()].concat();
     let place = schema.windows(name.len()).position(|w| w == name);
     place.expect("the schema has the field") + name.len() + 1 + 4 + 8
@@ -237,7 +237,7 @@ async fn filters() -> Result<(), Failed> {
 }
 
 /// The rows that a session with everything registered answers; `$` stands for the array.
-async fn ask(files: &Files, sql: &str) -> Result<Vec<String>, String> {
+pub async fn ask(files: &Files, sql: &str) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     files.write(folder.path());
     let ctx = SessionContext::new();

@@ -327,7 +327,7 @@ async fn missing() -> Result<(), Failed> {
         refused(
             sql,
             answer(&files, sql).await,
-            &["label depth", "__labels/l0"],
+            &["label depth", "__labels/l0", "EXCEPT (\"depth\")"],
         )?;
     }
     Ok(())
@@ -399,7 +399,7 @@ async fn not_what_was_said() -> Result<(), Failed> {
     let files = changed(|e| e.cell_val_num = 2);
     let outcome = answer(&files, "SELECT depth FROM t").await;
     refused("another shape", outcome, &["FLOAT64", "label depth"])?;
-    // What makes the schema itself wrong is an error of the array.
+    // What the schema says of the label alone costs no other column, and is told with the way to do without.
     for (what, files, word) in [
         (
             "no such dimension",
@@ -407,16 +407,31 @@ async fn not_what_was_said() -> Result<(), Failed> {
             "dimension 7",
         ),
         (
-            "a name twice",
-            changed(|e| e.name = "a".into()),
-            "two fields",
+            "no such type",
+            changed(|e| e.datatype = 99),
+            "datatype code is 99",
         ),
-        ("no such order", changed(|e| e.order = 9), "data order"),
         (
             "no values",
             changed(|e| e.cell_val_num = 0),
             "expected at least 1",
         ),
+    ] {
+        let others = answer(&files, "SELECT * EXCEPT (depth) FROM t").await?;
+        expect(what, others.len(), 10)?;
+        let words = [word, "label depth", "EXCEPT (\"depth\")"];
+        for sql in ["SELECT * FROM t", "SELECT a FROM t WHERE depth IS NULL"] {
+            refused(what, answer(&files, sql).await, &words)?;
+        }
+    }
+    // What makes the schema itself wrong is an error of the array.
+    for (what, files, word) in [
+        (
+            "a name twice",
+            changed(|e| e.name = "a".into()),
+            "two fields",
+        ),
+        ("no such order", changed(|e| e.order = 9), "data order"),
     ] {
         refused(what, answer(&files, "SELECT a FROM t").await, &[word])?;
     }

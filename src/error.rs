@@ -129,6 +129,24 @@ impl Error {
         self
     }
 
+    /// The same error once more, for another who runs into it; what lies underneath becomes words.
+    #[must_use]
+    pub(crate) fn again(&self) -> Self {
+        let inner = &self.0;
+        let source = inner.source.as_ref().map(ToString::to_string);
+        Self(Box::new(Inner {
+            kind: inner.kind,
+            message: inner.message.clone(),
+            context: inner.context.clone(),
+            source: source.map(Into::into),
+        }))
+    }
+
+    /// Whether what was found is at fault, rather than the way to it: it stays so when asked again.
+    pub(crate) fn is_about_data(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported)
+    }
+
     /// The same error as one of another kind, where more is known than where it arose.
     #[must_use]
     pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {

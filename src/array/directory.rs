@@ -35,6 +35,11 @@ const FRAGMENTS_FOLDER: &str = "__fragments";
 const FRAGMENT_META_FOLDER: &str = "__fragment_meta";
 /// Fragments lie in a folder of their own since this version.
 const FRAGMENTS_FOLDER_SINCE: u32 = 12;
+/// The folders of an array, and when a listing of each may be kept.
+const ROOT: (&str, Keep) = ("", Keep::WithoutFiles);
+const SCHEMAS: (&str, Keep) = (SCHEMA_FOLDER, Keep::Always);
+const COMMITS: (&str, Keep) = (COMMITS_FOLDER, Keep::Always);
+const FOOTERS: (&str, Keep) = (FRAGMENT_META_FOLDER, Keep::Always);
 /// Folders listed at the same time.
 const LIST_CONCURRENCY: usize = 16;
 
@@ -169,13 +174,37 @@ impl ArrayDirectory {
     }
 
     async fn listings(storage: &Storage) -> Result<Listings> {
-        let folders = [
-            ("", Keep::WithoutFiles),
-            (SCHEMA_FOLDER, Keep::Always),
-            (COMMITS_FOLDER, Keep::Always),
-            (FRAGMENT_META_FOLDER, Keep::Always),
-        ];
-        storage.list_all(folders).await
+        storage.list_all([ROOT, SCHEMAS, COMMITS, FOOTERS]).await
+    }
+
+    /// Lists the folder of schemas alone, from which the columns follow; `None` if more is needed to know which schema
+    /// `window` shows.
+    pub(super) async fn list_schemas(
+        storage: &Storage,
+        window: &OpenWindow,
+    ) -> Result<Option<Self>> {
+        let [schemas] = storage.list_all([SCHEMAS]).await?;
+        let end = window.end_or_now().0;
+        let in_time = |file: &FileInfo| {
+            let name = TimestampedName::parse(&file.name);
+            name.is_ok_and(|name| name.t2 <= end)
+        };
+        // The schema of old releases, in the array's own folder, is shown where no other is.
+        if !schemas.files.iter().any(in_time) {
+            return Ok(None);
+        }
+        let nothing = || Arc::new(Listing::default());
+        let listings = [nothing(), schemas, nothing(), nothing()];
+        let listed = Self::from_listings(listings);
+        listed.map(Some).map_err(|e| e.with("array", storage.uri()))
+    }
+
+    /// Lists what [`Self::list_schemas`] has left out.
+    pub(super) async fn list_rest(&self, storage: &Storage) -> Result<Self> {
+        let [_, schemas, ..] = &self.listings;
+        let [root, commits, footers] = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
+        Self::from_listings([root, Arc::clone(schemas), commits, footers])
+            .map_err(|e| e.with("array", storage.uri()))
     }
 
     /// Whether a window that ends at `end` shows all that was ever committed, up to the latest.

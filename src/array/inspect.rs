@@ -10,15 +10,12 @@ use super::commits::{self, Commit};
 use super::directory::{ArrayDirectory, CommittedFragment};
 use super::fragment::Fragment;
 use super::snapshot::{load_enumerations, open_fragments, open_schema};
+use super::types::Enumerations;
 use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::error::Result;
 use crate::format::commit::CommitKind;
-use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
-
-/// Enumerations by name.
-pub type Enumerations = HashMap<String, Arc<Enumeration>>;
 
 /// An array's listing, and the schema in effect at a time.
 #[derive(Debug)]
@@ -71,7 +68,7 @@ impl Inspection {
         self.directory.schemas().len()
     }
 
-    /// The enumerations of the schema.
+    /// The enumerations of the schema; of those that cannot be read, why.
     pub async fn enumerations(&self) -> Result<Enumerations> {
         load_enumerations(&self.storage, &self.schema)
             .await

@@ -6,6 +6,7 @@
 
 pub mod box_runs;
 pub mod cell_order;
+pub mod columns;
 pub mod commits;
 pub mod deletes;
 pub mod directory;

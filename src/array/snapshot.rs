@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
 use super::fragment::{Fragment, METADATA_FILE, load_monolithic};
+use super::types::Enumerations;
 use super::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
@@ -40,7 +41,7 @@ pub struct Snapshot {
     /// The schema of the table.
     pub schema: Arc<ArraySchema>,
     /// The enumerations of that schema, by name.
-    pub enumerations: Arc<HashMap<String, Arc<Enumeration>>>,
+    pub enumerations: Arc<Enumerations>,
     /// The visible fragments, oldest first.
     pub fragments: Arc<Vec<Arc<Fragment>>>,
     /// What deletes some of their cells.
@@ -74,20 +75,35 @@ impl Snapshot {
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
     }
 
-    async fn open_listed(
+    /// The schema that `window` shows, and no fragments.
+    pub(super) async fn without_fragments(
+        storage: &Storage,
+        window: OpenWindow,
+        directory: Arc<ArrayDirectory>,
+    ) -> Result<Self> {
+        let opened = async {
+            let (storage, schema) = open_schema(storage, window, &directory).await?;
+            let enumerations = load_enumerations(&storage, &schema).await?;
+            Ok(Self {
+                storage,
+                window,
+                schema,
+                enumerations: Arc::new(enumerations),
+                fragments: Arc::default(),
+                deletes: Arc::default(),
+                directory,
+            })
+        };
+        opened.await.map_err(|e: Error| located(e, storage))
+    }
+
+    pub(super) async fn open_listed(
         storage: &Storage,
         window: OpenWindow,
         directory: ArrayDirectory,
     ) -> Result<Self> {
-        // The schema is there, so this is an array: a file that is missing now is damage, and no sign that there is none.
         let opened = Self::open_directory(storage, window, Arc::new(directory)).await;
-        opened.map_err(|e| {
-            match e.kind() {
-                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
-                _ => e,
-            }
-            .with("array", storage.uri())
-        })
+        opened.map_err(|e| located(e, storage))
     }
 
     async fn open_directory(
@@ -114,6 +130,16 @@ impl Snapshot {
             directory,
         })
     }
+}
+
+/// The error of an array whose schema is there, so that it is an array: a file that is missing now is damage, and no sign
+/// that there is none.
+fn located(error: Error, storage: &Storage) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => error.with_kind(ErrorKind::Corrupt),
+        _ => error,
+    }
+    .with("array", storage.uri())
 }
 
 /// The schema that `window` shows, and the storage as it is to be read from.
@@ -270,10 +296,12 @@ async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> 
         .context("file", || path)
 }
 
+/// Reads the enumerations of a schema. What is wrong with one costs the attributes that use it, and nothing else; that the
+/// storage fails, or the key does not fit, is no property of the enumeration.
 pub(super) async fn load_enumerations(
     storage: &Storage,
     schema: &ArraySchema,
-) -> Result<HashMap<String, Arc<Enumeration>>> {
+) -> Result<Enumerations> {
     let mut enumerations = HashMap::new();
     if schema.enumerations.is_empty() {
         return Ok(enumerations);
@@ -291,7 +319,15 @@ pub(super) async fn load_enumerations(
             .cache()
             .get_or_load(key, load)
             .await
-            .context("file", || path)?;
+            .map_err(|e| match e.kind() {
+                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
+                _ => e,
+            })
+            .map_err(|e| e.with("enumeration", &reference.name).with("file", path));
+        let enumeration = match enumeration {
+            Err(e) if e.is_about_data() => Err(Arc::new(e)),
+            enumeration => Ok(enumeration?),
+        };
         enumerations.insert(reference.name.clone(), enumeration);
     }
     Ok(enumerations)

@@ -17,7 +17,7 @@ use super::moved::MovedTile;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::types::{Cells, ColumnType, Strings};
+use crate::array::types::{Cells, ColumnType, Strings, check_problem};
 use crate::error::{Error, Result, ResultExt};
 use crate::read::scratch::Scratch;
 use crate::read::text::{Finds, Needles};
@@ -144,7 +144,11 @@ impl FragmentScan {
         };
         let stored =
             |s: &ColumnSource| matches!(s, ColumnSource::Stored { field: f, .. } if *f == field);
-        if let Some(column) = shown.filter(|column| *column < columns) {
+        let readable = |column: &usize| {
+            let ty = table.types.get(*column);
+            ty.is_some_and(|ty| ty.check_readable().is_ok())
+        };
+        if let Some(column) = shown.filter(|c| *c < columns && readable(c)) {
             let source = source(table, &self.fragment, column)?;
             if stored(&source) {
                 if let Some(place) = self.columns.get_mut(column) {
@@ -278,8 +282,13 @@ pub fn stored_field(
     let wanted = table.snapshot.schema.attributes.get(number);
     let wanted = wanted.ok_or_else(missing)?;
     let ty = table.types.get(column).ok_or_else(missing)?;
+    ty.check_readable()?;
     let mut own = fragment.schema.attributes.iter().enumerate();
     let found = own.find(|(_, a)| a.name == wanted.name);
+    if let Some((_, attribute)) = found {
+        // Whether it is of another type is not known.
+        check_problem(attribute)?;
+    }
     let readable = found.filter(|(_, a)| ty.reads(a.datatype, a.cell_val_num));
     Ok(readable.map(|(number, _)| FragmentField::Attribute(number)))
 }

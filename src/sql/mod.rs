@@ -61,7 +61,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
     elements::install(ctx);
     url_table::install(ctx, |path, options, runtime| {
         async move {
-            match open::open_table(&path, &options, &runtime).await {
+            match open::open_columns(&path, &options, &runtime).await {
                 Ok(table) => Ok(Some(Arc::new(table) as _)),
                 // A place without an array may still be a file that others read.
                 Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),

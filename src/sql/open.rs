@@ -75,6 +75,16 @@ pub(super) async fn open_table(
     TileDbTable::open_storage(storage, options.clone()).await
 }
 
+/// Opens the array at `path` for a statement that names it.
+pub(super) async fn open_columns(
+    path: &str,
+    options: &TableOptions,
+    runtime: &RuntimeEnv,
+) -> Result<TileDbTable> {
+    let storage = storage(path, options, runtime)?;
+    TileDbTable::open_columns(storage, options.clone()).await
+}
+
 /// Opens a [`TileDbTable`] with options; see [`TileDbTable::builder`].
 #[derive(Debug, Clone)]
 pub struct TileDbTableBuilder {

@@ -14,6 +14,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::TileDbTableBuilder;
@@ -25,6 +26,7 @@ use super::pruning::ExprPruner;
 use super::ranges::{self, DimensionColumn};
 use super::source::TileDbSource;
 use super::to_datafusion;
+use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
 use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
@@ -34,14 +36,24 @@ use crate::storage::Storage;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
-/// The array is listed anew for every query, so the table is never stale, unless options pin it to a time.
+/// The array is listed anew for every query, so the table is never stale, unless options pin it to a time. One that a path
+/// in a statement stands for reads no more than its schema until rows are asked for; what is committed is listed then, however
+/// long after the statement was planned, and everything again for every later scan of a view or a prepared statement.
 #[derive(Debug)]
 pub struct TileDbTable {
     storage: Storage,
     options: TableOptions,
     labels: Labels,
+    last: Mutex<Last>,
+}
+
+/// What is known of the array from before.
+#[derive(Debug, Clone)]
+enum Last {
+    /// Its columns; nobody asked for rows yet.
+    Columns(Arc<Columns>),
     /// The array as the last query saw it, so that the next looks only at what has changed.
-    last: Mutex<Arc<Snapshot>>,
+    Seen(Arc<Snapshot>),
 }
 
 impl TileDbTable {
@@ -63,7 +75,24 @@ impl TileDbTable {
         let table = snapshot_table(snapshot, &options)?;
         Ok(Self {
             labels: Labels::of_table(&table, options.empty_cells)?,
-            last: Mutex::new(Arc::new(table.snapshot)),
+            last: Mutex::new(Last::Seen(Arc::new(table.snapshot))),
+            storage,
+            options,
+        })
+    }
+
+    /// Opens an array that a statement names: its columns now, its fragments when rows are asked for.
+    pub(super) async fn open_columns(
+        storage: Storage,
+        options: TableOptions,
+    ) -> crate::error::Result<Self> {
+        let Some(columns) = Columns::read(&storage, options.window()?).await? else {
+            return Self::open_storage(storage, options).await;
+        };
+        let table = snapshot_table(columns.without_fragments().clone(), &options)?;
+        Ok(Self {
+            labels: Labels::of_table(&table, options.empty_cells)?,
+            last: Mutex::new(Last::Columns(Arc::new(columns))),
             storage,
             options,
         })
@@ -81,9 +110,13 @@ impl TileDbTable {
 
     /// The array as it is now, under the columns it was opened with.
     async fn table(&self) -> crate::error::Result<(ArrayTable, Labels)> {
-        let last = Arc::clone(&self.last());
-        let snapshot = last.reopen(&self.storage, self.options.window()?).await?;
-        *self.last() = Arc::new(snapshot.clone());
+        let last = self.last().clone();
+        let window = self.options.window()?;
+        let snapshot = match last {
+            Last::Columns(columns) => columns.open(&self.storage, window).await?,
+            Last::Seen(last) => last.reopen(&self.storage, window).await?,
+        };
+        *self.last() = Last::Seen(Arc::new(snapshot.clone()));
         let table = snapshot_table(snapshot, &self.options)?;
         let labels = Labels::of_table(&table, self.options.empty_cells)?;
         if labels.schema() != self.labels.schema() {
@@ -95,7 +128,7 @@ impl TileDbTable {
         Ok((table, labels))
     }
 
-    fn last(&self) -> MutexGuard<'_, Arc<Snapshot>> {
+    fn last(&self) -> MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,6 +147,18 @@ impl TileDbTable {
             None => (0..labels.schema().fields().len()).collect(),
         };
         let filters = self.split_filters(state, args, &labels)?;
+        let looked_at = filters.of_array.iter().flat_map(collect_columns);
+        let asked = projection.iter().copied();
+        let labelled = filters
+            .of_labels
+            .iter()
+            .map(|(label, _)| labels.column(*label));
+        let asked = asked
+            .chain(looked_at.map(|column| column.index()))
+            .chain(labelled);
+        labels
+            .check_readable(&table, asked)
+            .map_err(to_datafusion)?;
         let mut subarray = Subarray::all(table.dimension_count());
         let mut residual = None;
         if let Some(expr) = &filters.of_array {
@@ -133,7 +178,7 @@ impl TileDbTable {
         let open = labels
             .open(&table, runtime, self.options.empty_cells, used)
             .await
-            .map_err(to_datafusion)?;
+            .map_err(|e| to_datafusion(labels.how_to_leave_out(e)))?;
         let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
         let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
         let mut label_filters = Vec::new();
@@ -159,7 +204,8 @@ impl TileDbTable {
             predicate,
             empty_cells: self.options.empty_cells,
         };
-        let plan = Arc::new(ScanPlan::new(spec).await.map_err(to_datafusion)?);
+        let planned = ScanPlan::new(spec).await;
+        let plan = Arc::new(planned.map_err(|e| to_datafusion(labels.how_to_leave_out(e)))?);
         let partitions = state.config().target_partitions();
         let source = TileDbSource::new(plan, residual, partitions, args.limit())
             .with_aggregate_from(self.options.aggregate_from);

@@ -29,7 +29,7 @@ def contents(path, window=(None, None), durations=False, layout=None, config=())
         codec = Codec(tdb_type, n, is_dim, durations)
         if enum:
             value = Codec(*enums[enum][:2])
-            columns.append((name, value.arrow() if value.is_plain() else f"Dictionary({codec.arrow()}, {value.arrow()})"))
+            columns.append((name, value.arrow() if value.is_plain() else f"Dictionary({codec.arrow() if tdb_type != 'BOOL' else 'UInt8'}, {value.arrow()})"))
             encoders.append(decode_by(codec, enums[enum]))
         else:
             columns.append((name, codec.arrow()))

@@ -51,6 +51,7 @@ pub enum CellData {
 impl ColumnType {
     /// The cells as an array of [`Self::data_type`].
     pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
+        self.check_readable()?;
         let Cells { len, data, nulls } = cells;
         if nulls.as_ref().is_some_and(|nulls| nulls.len() != len) {
             return Err(Error::internal(

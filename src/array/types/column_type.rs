@@ -65,6 +65,8 @@ pub struct ColumnType {
     pub(super) enumeration: Option<ArrayRef>,
     nullable: bool,
     data_type: DataType,
+    /// Why no cell can be shown, if so.
+    unreadable: Option<Arc<Error>>,
 }
 
 impl ColumnType {
@@ -83,6 +85,7 @@ impl ColumnType {
         enumeration: Option<&Enumeration>,
         options: &TypeOptions,
     ) -> Result<Self> {
+        check_problem(attribute)?;
         let ty = Self::plain(
             attribute.datatype,
             attribute.cell_val_num,
@@ -134,13 +137,47 @@ impl ColumnType {
             enumeration: None,
             nullable: nullable || (is_time && shape == Shape::One),
             data_type,
+            unreadable: None,
         })
     }
 
+    /// The type of an attribute's column, or of a label's, that cannot be read, and why. It has a place among the columns,
+    /// so that the others keep theirs; whoever asks for it gets the error.
+    ///
+    /// It shows as `BinaryView`: stored bytes are all that can be said to be there. The integer type of an enumeration
+    /// nobody can read would promise codes, which are not what such a column shows when it is whole, and Arrow's `Null`
+    /// would promise NULLs, from which a query could be answered without asking.
+    pub fn unreadable(datatype: Datatype, why: Error) -> Self {
+        Self {
+            datatype,
+            element: Element::Bytes,
+            element_type: DataType::BinaryView,
+            shape: Shape::Var,
+            nat_is_null: false,
+            lossy: false,
+            enumeration: None,
+            nullable: true,
+            data_type: DataType::BinaryView,
+            unreadable: Some(Arc::new(why)),
+        }
+    }
+
+    /// Fails if no cell can be shown.
+    pub fn check_readable(&self) -> Result<()> {
+        match &self.unreadable {
+            None => Ok(()),
+            Some(why) => Err(why.again()),
+        }
+    }
+
     fn enumerated(mut self, enumeration: &Enumeration, options: &TypeOptions) -> Result<Self> {
-        if !self.datatype.is_integer() || self.shape != Shape::One {
+        // libtiledb lets a boolean be an index, too: a byte.
+        if self.datatype == Datatype::Bool {
+            (self.element, self.element_type) = (Element::Number, DataType::UInt8);
+        }
+        if !self.code_datatype().is_integer() || self.shape != Shape::One {
             return Err(Error::corrupt(format!(
-                "an attribute with the enumeration \"{}\" has {:?} value(s) of type {} per cell, expected one integer",
+                "an attribute with the enumeration \"{}\" has {:?} value(s) of type {} per cell, expected one integer or boolean",
                 enumeration.name, self.shape, self.datatype
             )));
         }
@@ -175,6 +212,14 @@ impl ColumnType {
     /// The values of the enumeration by their codes, where the attribute has one. A value can be NULL: a time that is none.
     pub fn enumeration_values(&self) -> Option<&ArrayRef> {
         self.enumeration.as_ref()
+    }
+
+    /// The type of the codes of an enumerated attribute, as numbers.
+    pub fn code_datatype(&self) -> Datatype {
+        match self.datatype {
+            Datatype::Bool => Datatype::UInt8,
+            other => other,
+        }
     }
 
     /// Whether the column is a dictionary, whose keys are the codes of the enumeration.
@@ -240,6 +285,14 @@ impl ColumnType {
             _ => 0,
         };
         stored.saturating_add(extra).saturating_add(validity)
+    }
+}
+
+/// Fails if the schema tells that nothing of the attribute can be read.
+pub fn check_problem(attribute: &Attribute) -> Result<()> {
+    match &attribute.problem {
+        None => Ok(()),
+        Some(problem) => Err(Error::corrupt(problem.clone()).with("attribute", &attribute.name)),
     }
 }
 

@@ -20,10 +20,11 @@ mod tests;
 
 pub use bits::validity_to_nulls;
 pub use cells::{CellData, Cells};
-pub use column_type::{ColumnType, Shape};
+pub use column_type::{ColumnType, Shape, check_problem};
 pub use schema::{
-    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, LABEL_ROLE, LABELLED_KEY,
-    ROLE_KEY, arrow_schema, column_names, label_field,
+    ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, Enumerations, LABEL_ROLE,
+    LABELLED_KEY, ROLE_KEY, UNREADABLE_KEY, arrow_schema, attribute_type, column_names,
+    label_field,
 };
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};

@@ -13,7 +13,7 @@ use super::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
-use crate::format::schema::{ArraySchema, DimensionLabel};
+use crate::format::schema::{ArraySchema, Attribute, DimensionLabel};
 
 /// Field metadata: the name of the stored type.
 pub const DATATYPE_KEY: &str = "tiledb.datatype";
@@ -35,10 +35,17 @@ const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
 const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
 const ANONYMOUS_ATTRIBUTE: &str = "attr";
 
-/// The Arrow schema of an array and the types behind it, column by column; `enumerations` are by name.
+/// Field metadata of a column that cannot be read: why.
+pub const UNREADABLE_KEY: &str = "tiledb.unreadable";
+
+/// The enumerations of an array by name; of those that cannot be read, why.
+pub type Enumerations = HashMap<String, Result<Arc<Enumeration>, Arc<Error>>>;
+
+/// The Arrow schema of an array and the types behind it, column by column; `enumerations` are by name. An attribute that
+/// cannot be read is a column all the same, which is [unreadable](ColumnType::unreadable).
 pub fn arrow_schema(
     schema: &ArraySchema,
-    enumerations: &HashMap<String, Arc<Enumeration>>,
+    enumerations: &Enumerations,
     options: &TypeOptions,
 ) -> Result<(SchemaRef, Vec<ColumnType>)> {
     let dimensions = schema.dimensions.iter().map(|dimension| {
@@ -48,9 +55,10 @@ pub fn arrow_schema(
         ))
     });
     let attributes = schema.attributes.iter().map(|attribute| {
-        let enumeration = attribute.enumeration.as_ref();
-        let enumeration = enumeration.and_then(|name| enumerations.get(name));
-        let ty = ColumnType::of_attribute(attribute, enumeration.map(Arc::as_ref), options)?;
+        let ty = match attribute_type(attribute, enumerations, options) {
+            Err(e) if e.is_about_data() => ColumnType::unreadable(attribute.datatype, e),
+            ty => ty?,
+        };
         Ok((ty, ATTRIBUTE_ROLE))
     });
     let columns: Vec<(ColumnType, &str)> = dimensions.chain(attributes).collect::<Result<_>>()?;
@@ -70,6 +78,21 @@ pub fn arrow_schema(
     Ok((Arc::new(Schema::new(fields)), types))
 }
 
+/// The type of an attribute's column.
+pub fn attribute_type(
+    attribute: &Attribute,
+    enumerations: &Enumerations,
+    options: &TypeOptions,
+) -> Result<ColumnType> {
+    let name = attribute.enumeration.as_ref();
+    let enumeration = match name.and_then(|name| enumerations.get(name)) {
+        Some(Ok(enumeration)) => Some(enumeration.as_ref()),
+        Some(Err(why)) => return Err(why.again().with("attribute", &attribute.name)),
+        None => None,
+    };
+    ColumnType::of_attribute(attribute, enumeration, options)
+}
+
 /// The column of a dimension label: what the schema says of it, without a look at the array that holds the labels.
 ///
 /// Labels made with the array are never NULL; what an array of the user's holds is known only when it is opened.
@@ -78,20 +101,23 @@ pub fn label_field(
     label: &DimensionLabel,
     options: &TypeOptions,
 ) -> Result<(Field, ColumnType)> {
-    let ty = ColumnType::plain(label.datatype, label.cell_val_num, label.external, options)
-        .map_err(|e| e.with("label", &label.name))?;
+    let ty = match &label.problem {
+        Some(problem) => Err(Error::corrupt(problem.clone())),
+        None => ColumnType::plain(label.datatype, label.cell_val_num, label.external, options),
+    };
+    let ty = match ty.map_err(|e| e.with("label", &label.name)) {
+        Err(e) if e.is_about_data() => ColumnType::unreadable(label.datatype, e),
+        ty => ty?,
+    };
     let names = column_names(schema)?;
-    let labelled = usize::try_from(label.dimension)
-        .ok()
-        .filter(|dimension| *dimension < schema.dimensions.len())
-        .and_then(|dimension| names.into_iter().nth(dimension))
-        .ok_or_else(|| {
-            Error::corrupt("the labelled dimension does not exist").with("label", &label.name)
-        })?;
+    let mut dimensions = names.into_iter().take(schema.dimensions.len());
+    let labelled = usize::try_from(label.dimension).ok();
+    let labelled = labelled.and_then(|dimension| dimensions.nth(dimension));
     let mut field = field(label.name.clone(), &ty, LABEL_ROLE);
-    field
-        .metadata_mut()
-        .insert(LABELLED_KEY.to_owned(), labelled);
+    if let Some(labelled) = labelled {
+        let metadata = field.metadata_mut();
+        metadata.insert(LABELLED_KEY.to_owned(), labelled);
+    }
     Ok((field, ty))
 }
 
@@ -142,6 +168,7 @@ fn field(name: String, ty: &ColumnType, role: &str) -> Field {
         (ROLE_KEY.to_owned(), role.to_owned()),
     ]);
     let extension = match ty.datatype() {
+        _ if ty.check_readable().is_err() => None,
         Datatype::GeomWkb => Some("geoarrow.wkb"),
         Datatype::GeomWkt => Some("geoarrow.wkt"),
         _ => None,
@@ -149,6 +176,9 @@ fn field(name: String, ty: &ColumnType, role: &str) -> Field {
     if let Some(extension) = extension {
         metadata.insert(EXTENSION_NAME_KEY.to_owned(), extension.to_owned());
         metadata.insert(EXTENSION_METADATA_KEY.to_owned(), "{}".to_owned());
+    }
+    if let Err(why) = ty.check_readable() {
+        metadata.insert(UNREADABLE_KEY.to_owned(), why.to_string());
     }
     Field::new(name, ty.data_type().clone(), ty.nullable()).with_metadata(metadata)
 }

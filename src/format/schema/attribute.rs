@@ -32,6 +32,14 @@ impl DataOrder {
     }
 }
 
+/// The datatype of a code; where nobody knows it, ANY and what is wrong.
+pub(super) fn known_or_any(code: u8) -> (Datatype, Option<String>) {
+    match Datatype::from_code(code) {
+        Ok(datatype) => (datatype, None),
+        Err(e) => (Datatype::Any, Some(e.message().to_owned())),
+    }
+}
+
 /// An attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
@@ -54,6 +62,9 @@ pub struct Attribute {
     pub order: DataOrder,
     /// The enumeration whose members the values index.
     pub enumeration: Option<String>,
+    /// What is wrong with the attribute, so that no cell of it can be read. It costs no other field: where its type is not
+    /// known, `datatype` is ANY.
+    pub problem: Option<String>,
 }
 
 impl Attribute {
@@ -64,8 +75,13 @@ impl Attribute {
     }
 
     fn decode_body(cursor: &mut Cursor<'_>, version: FormatVersion, name: &str) -> Result<Self> {
-        let datatype = Datatype::from_code(cursor.u8("attribute datatype")?)?;
-        let cell_val_num = CellValNum::decode(cursor)?;
+        let code = cursor.u8("attribute datatype")?;
+        let (datatype, mut problem) = known_or_any(code);
+        let count = CellValNum::of_count(cursor.u32("cell_val_num")?);
+        let cell_val_num = count.unwrap_or(CellValNum::Fixed(1));
+        if count.is_none() {
+            problem = Some("values per cell is 0, expected at least 1".to_owned());
+        }
         let filters = FilterList::decode(cursor, version)?;
         let fill_value = if version.since(6) {
             let fill_bytes = cursor.u64("fill value bytes")?;
@@ -95,6 +111,7 @@ impl Attribute {
             fill_valid,
             order,
             enumeration,
+            problem,
         })
     }
 
@@ -105,7 +122,7 @@ impl Attribute {
 
     /// Bytes of a cell; `None` if cells differ in size.
     pub fn cell_size(&self) -> Option<usize> {
-        // The schema's checks refuse a cell whose size overflows.
+        // A cell whose size overflows is a problem of the attribute, of which nothing is read then.
         self.cell_val_num.cell_size(self.datatype).ok().flatten()
     }
 }

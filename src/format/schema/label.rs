@@ -4,7 +4,7 @@
 //! on storage differs from the specification's table, and there is no label domain.
 
 use super::CellValNum;
-use super::attribute::DataOrder;
+use super::attribute::{DataOrder, known_or_any};
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
@@ -30,20 +30,34 @@ pub struct DimensionLabel {
     pub cell_val_num: CellValNum,
     /// Whether the label array was made by the user and not with the array.
     pub external: bool,
+    /// What is wrong with the label, so that it cannot be read; see [`Attribute::problem`](super::Attribute::problem).
+    pub problem: Option<String>,
 }
 
 impl DimensionLabel {
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let dimension = cursor.u32("label's dimension")?;
+        let name = cursor.string_u32("label name")?;
+        let relative = cursor.bool("label URI is relative")?;
+        let uri = cursor.string_u64("label URI")?;
+        let attribute = cursor.string_u32("label attribute")?;
+        let order = DataOrder::decode(cursor)?;
+        let (datatype, mut problem) = known_or_any(cursor.u8("label datatype")?);
+        let count = CellValNum::of_count(cursor.u32("cell_val_num")?);
+        if count.is_none() {
+            problem = Some("values per label is 0, expected at least 1".to_owned());
+        }
         Ok(Self {
-            dimension: cursor.u32("label's dimension")?,
-            name: cursor.string_u32("label name")?,
-            relative: cursor.bool("label URI is relative")?,
-            uri: cursor.string_u64("label URI")?,
-            attribute: cursor.string_u32("label attribute")?,
-            order: DataOrder::decode(cursor)?,
-            datatype: Datatype::from_code(cursor.u8("label datatype")?)?,
-            cell_val_num: CellValNum::decode(cursor)?,
+            dimension,
+            name,
+            relative,
+            uri,
+            attribute,
+            order,
+            datatype,
+            cell_val_num: count.unwrap_or(CellValNum::Fixed(1)),
             external: cursor.bool("label is external")?,
+            problem,
         })
     }
 }

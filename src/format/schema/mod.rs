@@ -88,10 +88,16 @@ pub enum CellValNum {
 
 impl CellValNum {
     pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        match cursor.u32("cell_val_num")? {
-            0 => Err(cursor.invalid("cell_val_num", 0, "at least 1")),
-            u32::MAX => Ok(Self::Var),
-            count => Ok(Self::Fixed(count)),
+        let count = cursor.u32("cell_val_num")?;
+        Self::of_count(count).ok_or_else(|| cursor.invalid("cell_val_num", 0, "at least 1"))
+    }
+
+    /// What a stored number says; `None` if it is 0, which is no number of elements.
+    pub(crate) const fn of_count(count: u32) -> Option<Self> {
+        match count {
+            0 => None,
+            u32::MAX => Some(Self::Var),
+            count => Some(Self::Fixed(count)),
         }
     }
 
@@ -202,7 +208,7 @@ impl ArraySchema {
         } else {
             None
         };
-        let schema = Self {
+        let mut schema = Self {
             version,
             array_type,
             tile_order,

@@ -348,10 +348,6 @@ fn what_makes_no_sense_is_refused() {
         (&[(EXTENT, &[10])], "the tile extent is 10, expected 1 to 9"),
         (&[(ATTRIBUTE_NAME, b"d")], "two fields called \"d\""),
         (
-            &[(FILL_BYTES - 13, &[0])],
-            "its fill value has 2 bytes, expected the 4 of a cell",
-        ),
-        (
             &[
                 (ARRAY_TYPE, &[0]),
                 (DIMENSION_TYPE, &[2]),
@@ -364,6 +360,11 @@ fn what_makes_no_sense_is_refused() {
         let error = changed(changes).unwrap_err().to_string();
         assert!(error.contains(message), "{error} should contain {message}");
     }
+    // What is wrong with an attribute alone is its problem.
+    let schema = changed(&[(FILL_BYTES - 13, &[0])]).unwrap();
+    let problem = schema.attributes[0].problem.as_deref();
+    let expected = "its fill value has 2 bytes, expected the 4 of a cell";
+    assert_eq!(problem, Some(expected));
 }
 
 #[test]
@@ -392,12 +393,14 @@ fn an_attribute_must_find_its_enumeration() {
     let name = b"colours";
     let at = bytes.windows(name.len()).position(|w| w == name).unwrap();
     bytes[at] = b'k';
-    let error = ArraySchema::decode(&bytes).unwrap_err().to_string();
-    assert!(
-        error.contains("its enumeration \"kolours\" is not among the 2"),
-        "{error}"
-    );
-    assert!(error.contains("attribute e"), "{error}");
+    let schema = ArraySchema::decode(&bytes).unwrap();
+    let problem = |name| {
+        let attribute = schema.attribute_index(name).unwrap();
+        schema.attributes[attribute].problem.clone()
+    };
+    let expected = "its enumeration \"kolours\" is not among the 2 of the array schema";
+    assert_eq!(problem("e").as_deref(), Some(expected));
+    assert_eq!(problem("f"), None);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! What later layers rely on, checked once when a schema is read (specification: "Array Schema File").
 //!
 //! Whoever holds an `ArraySchema` may assume: one dimension or more; ranges in order; dense means equal integer-like
-//! types with extents whose tile fits; fill values have the size of a cell; names are unique. The subtle thing:
-//! domains and extents are compared as `i128`, since they may span the whole range of a 64-bit type.
+//! types with extents whose tile fits; fill values have the size of a cell; names are unique. What is wrong with one
+//! attribute or label alone is written down there, and costs no other. The subtle thing: domains and extents are
+//! compared as `i128`, since they may span the whole range of a 64-bit type.
 
 use std::collections::HashSet;
 
-use super::{ArraySchema, Attribute, CellValNum, Dimension, Layout};
+use super::{ArraySchema, Attribute, CellValNum, Dimension, EnumerationRef, Layout};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, check_order, compare_values, show_value};
@@ -16,18 +17,20 @@ use crate::format::version::FormatVersion;
 const HILBERT_MAX_DIMENSIONS: usize = 16;
 
 impl ArraySchema {
-    pub(super) fn validate(&self) -> Result<()> {
+    pub(super) fn validate(&mut self) -> Result<()> {
         self.check_shape()?;
         for dimension in &self.dimensions {
             check_dimension(dimension).context("dimension", || &dimension.name)?;
         }
-        let enumerations = self.check_enumerations()?;
-        for attribute in &self.attributes {
-            check_attribute(self.version, attribute, &enumerations)
-                .context("attribute", || &attribute.name)?;
+        let enumerations = enumeration_names(&self.enumerations)?;
+        for attribute in &mut self.attributes {
+            if attribute.problem.is_none() {
+                let checked = check_attribute(self.version, attribute, &enumerations);
+                attribute.problem = checked.err().map(|e| e.message().to_owned());
+            }
         }
         self.check_names()?;
-        self.check_labels()?;
+        self.check_labels();
         if self.is_dense() {
             self.check_dense()?;
         }
@@ -58,20 +61,6 @@ impl ArraySchema {
         )))
     }
 
-    /// The names of all enumerations.
-    fn check_enumerations(&self) -> Result<HashSet<&str>> {
-        let mut names = HashSet::new();
-        for enumeration in &self.enumerations {
-            if !names.insert(enumeration.name.as_str()) {
-                return Err(Error::corrupt(format!(
-                    "the array schema has two enumerations called \"{}\", expected different names",
-                    enumeration.name
-                )));
-            }
-        }
-        Ok(names)
-    }
-
     fn check_names(&self) -> Result<()> {
         // Several dimensions may be anonymous in arrays of old releases.
         let dimensions = self.dimensions.iter().map(|d| d.name.as_str());
@@ -90,18 +79,16 @@ impl ArraySchema {
         Ok(())
     }
 
-    fn check_labels(&self) -> Result<()> {
-        for label in &self.labels {
-            if usize::try_from(label.dimension)? >= self.dimensions.len() {
-                return Err(Error::corrupt(format!(
-                    "dimension label \"{}\" is for dimension {}, but there are {}",
-                    label.name,
-                    label.dimension,
-                    self.dimensions.len()
-                )));
+    fn check_labels(&mut self) {
+        let dimensions = self.dimensions.len();
+        for label in &mut self.labels {
+            if usize::try_from(label.dimension).is_ok_and(|d| d < dimensions) {
+                continue;
             }
+            let of = label.dimension;
+            let problem = format!("the label is for dimension {of}, but there are {dimensions}");
+            label.problem.get_or_insert(problem);
         }
-        Ok(())
     }
 
     fn check_dense(&self) -> Result<()> {
@@ -132,6 +119,20 @@ impl ArraySchema {
         }
         Ok(())
     }
+}
+
+/// The names of all enumerations.
+fn enumeration_names(enumerations: &[EnumerationRef]) -> Result<HashSet<&str>> {
+    let mut names = HashSet::new();
+    for enumeration in enumerations {
+        if !names.insert(enumeration.name.as_str()) {
+            return Err(Error::corrupt(format!(
+                "the array schema has two enumerations called \"{}\", expected different names",
+                enumeration.name
+            )));
+        }
+    }
+    Ok(names)
 }
 
 fn check_attribute(

@@ -48,6 +48,7 @@ pub(super) fn attribute(datatype: Datatype, cell_val_num: CellValNum, nullable: 
         fill_valid: false,
         order: DataOrder::Unordered,
         enumeration: None,
+        problem: None,
     }
 }
 

@@ -274,16 +274,17 @@ impl Knowledge {
         let Some(order) = order.get_or_init(|| ValueOrder::new(values).ok()) else {
             return Ok(());
         };
+        let datatype = ty.code_datatype();
         let mut codes = Vec::with_capacity(tiles.len());
         for (tile, nulls) in tiles.iter().zip(&mut bounds.nulls) {
             let ends = stored
                 .min_max(tile.tile, tile.cells)
                 .and_then(|(min, max)| {
-                    let code = |bytes| key::key(ty.datatype(), bytes).ok();
+                    let code = |bytes| key::key(datatype, bytes).ok();
                     code(min).zip(code(max))
                 });
             // Codes outside the enumeration read as NULL, and so do times that are none inside it.
-            let zero = key::key(ty.datatype(), &vec![0; ty.datatype().size()])?;
+            let zero = key::key(datatype, &vec![0; datatype.size()])?;
             let past = zero.saturating_add(order.len());
             codes.push(ends.and_then(|(lo, hi)| {
                 let (first, last) = (lo.max(zero), hi.min(past.checked_sub(1)?));

@@ -22,7 +22,7 @@ use crate::array::domain::KeyBox;
 use crate::array::fragment::statistics::Sum;
 use crate::array::key;
 use crate::array::types::{CellData, Cells, ColumnType, TileBuffer};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Fragments whose statistics are loaded at the same time.
 const FRAGMENTS_AT_ONCE: usize = 16;
@@ -133,7 +133,12 @@ async fn of_fragment(
     let Some(fields) = Fields::new(plan, number, asked, rounding)? else {
         return Ok(None);
     };
-    let fields = fields.load(&plan.spec.table.snapshot.storage).await?;
+    let fields = match fields.load(&plan.spec.table.snapshot.storage).await {
+        Ok(fields) => fields,
+        // Statistics that are damaged tell nothing; the cells do.
+        Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(None),
+        Err(e) => return Err(e),
+    };
     let mut answered = Vec::with_capacity(tiles.len());
     let mut known = vec![Vec::with_capacity(tiles.len()); asked.len()];
     let mut magnitudes = vec![0_u128; asked.len()];

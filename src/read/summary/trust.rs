@@ -396,6 +396,7 @@ mod tests {
             fill_valid: false,
             order: DataOrder::Unordered,
             enumeration: None,
+            problem: None,
         }
     }
 

@@ -3,11 +3,12 @@
 //! | Column | |
 //! |---|---|
 //! | `enumeration` | the name |
-//! | `ordered` | whether the order of the values means something |
-//! | `type` | the TileDB type of a value's elements |
-//! | `index` | what cells store for the value; NULL, as is `value`, in the one row of an enumeration without values |
+//! | `ordered` | whether the order of the values means something; NULL where the enumeration cannot be read |
+//! | `type` | the TileDB type of a value's elements; NULL where the enumeration cannot be read |
+//! | `index` | what cells store for the value; NULL, as is `value`, in the one row of an enumeration without values, or that cannot be read |
 //! | `value` | the value as text |
 //! | `attributes` | the attributes that use the enumeration |
+//! | `problem` | why the enumeration cannot be read, if so |
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::description::{Describe, Request, Rows, once};
 use super::place::Place;
 use super::value;
 use crate::array::inspect::Inspection;
-use crate::array::types::column_names;
+use crate::array::types::{Enumerations, column_names};
 use crate::error::Result;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
@@ -33,11 +34,12 @@ impl Describe for EnumerationValues {
     fn schema() -> SchemaRef {
         columns::schema(vec![
             required("enumeration", TEXT),
-            required("ordered", DataType::Boolean),
-            required("type", TEXT),
+            optional("ordered", DataType::Boolean),
+            optional("type", TEXT),
             optional("index", DataType::UInt64),
             optional("value", TEXT),
             required("attributes", columns::text_list()),
+            optional("problem", TEXT),
         ])
     }
 
@@ -45,47 +47,67 @@ impl Describe for EnumerationValues {
         once(async move {
             let array = Inspection::open(&place.storage, place.window()?).await?;
             let by_name = array.enumerations().await?;
-            let mut enumerations: Vec<_> = by_name.values().map(Arc::as_ref).collect();
-            enumerations.sort_by(|a, b| a.name.cmp(&b.name));
-            rows(&array.schema, &enumerations)
+            rows(&array.schema, &by_name)
         })
     }
 }
 
-/// An enumeration and the position of one of its values.
-type Row<'a> = (&'a Enumeration, Option<usize>);
+/// One value of an enumeration, or one that has none.
+struct Row<'a> {
+    name: &'a str,
+    /// What could be read, or why it could not.
+    read: Result<&'a Enumeration, String>,
+    index: Option<usize>,
+}
 
-fn rows(schema: &ArraySchema, enumerations: &[&Enumeration]) -> Result<Rows> {
+impl<'a> Row<'a> {
+    fn enumeration(&self) -> Option<&'a Enumeration> {
+        self.read.as_ref().ok().copied()
+    }
+
+    fn value(&self) -> Option<String> {
+        let enumeration = self.enumeration()?;
+        let member = enumeration.member(self.index?)?;
+        Some(value::cell(enumeration.datatype, member))
+    }
+}
+
+fn rows(schema: &ArraySchema, by_name: &Enumerations) -> Result<Rows> {
+    let mut enumerations: Vec<_> = by_name.iter().collect();
+    enumerations.sort_by_key(|(name, _)| name.as_str());
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for enumeration in enumerations {
-        match enumeration.len() {
-            0 => rows.push((enumeration, None)),
-            len => rows.extend((0..len).map(|i| (*enumeration, Some(i)))),
+    for (name, read) in enumerations {
+        let row = |index| Row {
+            name,
+            read: read.as_deref().map_err(|why| why.to_string()),
+            index,
+        };
+        match read.as_ref().map_or(0, |enumeration| enumeration.len()) {
+            0 => rows.push(row(None)),
+            len => rows.extend((0..len).map(|i| row(Some(i)))),
         }
     }
     let names = column_names(schema)?;
     let names = names.iter().skip(schema.dimensions.len());
     let attributes: Vec<_> = schema.attributes.iter().zip(names).collect();
-    let users = |(enumeration, _): &Row<'_>| {
+    let users = |row: &Row<'_>| {
         let uses = attributes
             .iter()
-            .filter(|(a, _)| a.enumeration.as_ref() == Some(&enumeration.name));
+            .filter(|(a, _)| a.enumeration.as_deref() == Some(row.name));
         uses.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
     };
     let users: Vec<Vec<&str>> = rows.iter().map(users).collect();
-    let texts = rows.iter().map(|(enumeration, index)| {
-        let member = enumeration.member((*index)?)?;
-        Some(value::cell(enumeration.datatype, member))
-    });
+    let of = || rows.iter().map(Row::enumeration);
     Ok(Rows {
         len: rows.len(),
         columns: vec![
-            columns::text(rows.iter().map(|(e, _)| &e.name)),
-            columns::bools(rows.iter().map(|(e, _)| e.ordered)),
-            columns::text(rows.iter().map(|(e, _)| e.datatype.name())),
-            columns::u64s(rows.iter().map(|(_, i)| i.map(|i| i as u64))),
-            columns::opt_text(texts),
+            columns::text(rows.iter().map(|row| row.name)),
+            columns::opt_bools(of().map(|e| e.map(|e| e.ordered))),
+            columns::opt_text(of().map(|e| e.map(|e| e.datatype.name()))),
+            columns::u64s(rows.iter().map(|row| row.index.map(|i| i as u64))),
+            columns::opt_text(rows.iter().map(Row::value)),
             columns::text_lists(&users)?,
+            columns::opt_text(rows.iter().map(|row| row.read.as_ref().err())),
         ],
     })
 }

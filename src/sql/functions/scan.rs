@@ -41,7 +41,7 @@ fn open(call: Call, surroundings: Surroundings) -> Result<TileDbTable> {
             .map_err(|e| Error::internal("no runtime to open the array with").with_source(e))?;
         runtime.block_on(async {
             let place = surroundings.resolve(&call).await?;
-            TileDbTable::open_storage(place.storage, place.options).await
+            TileDbTable::open_columns(place.storage, place.options).await
         })
     };
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(work);

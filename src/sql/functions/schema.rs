@@ -19,6 +19,7 @@
 //! | `enumeration`, `ordered` | the name of the attribute's enumeration, and whether its order means something |
 //! | `data_order` | `increasing` or `decreasing` where values are promised to be so |
 //! | `label_dimension`, `label_uri`, `label_attribute` | of a label: what it labels, and the array and its attribute that hold it |
+//! | `problem` | why the column cannot be read; NULL if nothing but its cells could be a reason |
 
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
 use super::place::Place;
 use super::value;
-use crate::array::inspect::{Enumerations, Inspection};
-use crate::array::types::{ColumnType, TypeOptions, column_names};
+use crate::array::inspect::Inspection;
+use crate::array::types::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{
@@ -65,6 +66,7 @@ impl Describe for Fields {
             optional("label_dimension", TEXT),
             optional("label_uri", TEXT),
             optional("label_attribute", TEXT),
+            optional("problem", TEXT),
         ])
     }
 
@@ -95,6 +97,7 @@ struct Field {
     ordered: Option<bool>,
     order: DataOrder,
     label: Option<Label>,
+    problem: Option<String>,
 }
 
 struct Label {
@@ -156,6 +159,7 @@ fn of_dimension(
         ordered: None,
         order: DataOrder::Unordered,
         label: None,
+        problem: None,
     }
 }
 
@@ -166,14 +170,23 @@ fn of_attribute(
     types: &TypeOptions,
 ) -> Field {
     let enumeration = attribute.enumeration.as_ref();
-    let enumeration = enumeration.and_then(|name| enumerations.get(name));
-    let column = ColumnType::of_attribute(attribute, enumeration.map(Arc::as_ref), types).ok();
+    let enumeration = enumeration.and_then(|name| enumerations.get(name)?.as_ref().ok());
+    let (column, problem) = match attribute_type(attribute, enumerations, types) {
+        Ok(column) => (column, None),
+        Err(why) => {
+            let problem = why.to_string();
+            (
+                ColumnType::unreadable(attribute.datatype, why),
+                Some(problem),
+            )
+        }
+    };
     let filled = !attribute.nullable || attribute.fill_valid;
     Field {
         name: name.to_owned(),
         role: "attribute",
         datatype: attribute.datatype,
-        arrow_type: column.map(|c| c.data_type().to_string()),
+        arrow_type: Some(column.data_type().to_string()),
         cell_val_num: attribute.cell_val_num,
         nullable: attribute.nullable,
         domain: None,
@@ -185,6 +198,7 @@ fn of_attribute(
         ordered: enumeration.map(|e| e.ordered),
         order: attribute.order,
         label: None,
+        problem,
     }
 }
 
@@ -210,6 +224,7 @@ fn of_label(label: &DimensionLabel, dimensions: &[String]) -> Field {
             uri: label.uri.clone(),
             attribute: label.attribute.clone(),
         }),
+        problem: label.problem.clone(),
     }
 }
 
@@ -248,6 +263,7 @@ fn rows(fields: &[Field]) -> Result<Rows> {
             text(|f| f.label.as_ref()?.dimension.as_ref()),
             text(|f| f.label.as_ref().map(|l| &l.uri)),
             text(|f| f.label.as_ref().map(|l| &l.attribute)),
+            text(|f| f.problem.as_ref()),
         ],
     })
 }

@@ -11,6 +11,7 @@ mod project;
 mod reader;
 mod scan;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
@@ -129,6 +130,51 @@ impl Labels {
         (number < self.columns.len()).then_some(number)
     }
 
+    /// Fails if any of these columns of the table cannot be read, whatever its cells; says how to do without.
+    pub(crate) fn check_readable(
+        &self,
+        table: &ArrayTable,
+        columns: impl Iterator<Item = usize>,
+    ) -> Result<()> {
+        let labels = self.columns.iter().map(|label| &label.ty);
+        let types = table.types.iter().chain(labels).collect::<Vec<_>>();
+        let (mut names, mut why) = (BTreeSet::new(), None);
+        for column in columns {
+            let Some(Err(e)) = types.get(column).map(|ty| ty.check_readable()) else {
+                continue;
+            };
+            names.extend(self.schema.fields().get(column).map(|f| quoted(f.name())));
+            why.get_or_insert(e);
+        }
+        let Some(why) = why else {
+            return Ok(());
+        };
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "{names} cannot be read, the other columns can: name those, or SELECT * EXCEPT ({names})"
+        );
+        Err(Error::new(why.kind(), message)
+            .with("array", table.snapshot.storage.uri())
+            .with_source(why))
+    }
+
+    /// The error of a scan that cannot be planned, and how to do without the label or attribute that it is about.
+    pub(crate) fn how_to_leave_out(&self, error: Error) -> Error {
+        let about = |key: &str| error.context().find(|(k, _)| *k == key);
+        // An attribute may be one of the label's array.
+        let named = about("label").or_else(|| about("attribute"));
+        let column = named.and_then(|(_, name)| self.schema.column_with_name(name));
+        match column.map(|(_, field)| quoted(field.name())) {
+            Some(name) => error.with("left out by", format!("SELECT * EXCEPT ({name})")),
+            None => error,
+        }
+    }
+
+    /// The column of a label, by its number.
+    pub(crate) fn column(&self, number: usize) -> usize {
+        self.first.saturating_add(number)
+    }
+
     /// Opens the arrays of the labels for which `used` is true, as of the time of the labelled array.
     pub(crate) async fn open(
         &self,
@@ -159,6 +205,7 @@ impl LabelColumn {
         if !used {
             return Ok(None);
         }
+        self.ty.check_readable()?;
         let snapshot = &table.snapshot;
         let storage = storage_of(&snapshot.storage, &self.label, runtime)
             .map_err(|e| e.with("label", &self.label.name))?;
@@ -173,6 +220,11 @@ impl LabelColumn {
         .await?;
         Ok(Some(Arc::new(LabelScan::new(array, empty_cells))))
     }
+}
+
+/// A name as SQL takes any.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Where a label's array lies. The key of an encrypted array serves its labels, where they are encrypted.

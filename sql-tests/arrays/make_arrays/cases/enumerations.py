@@ -54,6 +54,14 @@ def enum_numbers(path):
     a.write({"d": np.arange(80), **codes, "n": [None if r % 8 == 5 else r * 6 // 80 for r in rows], "days": [None if r < 10 else r * 5 // 80 for r in rows], "plain": [r % 9 - 3 for r in rows]}, 1000)
 
 
+@case("enum_boolean_codes", "attributes of booleans that index enumerations of numbers and of text", "sparse", "enumeration", "nullable", rows=40)
+def enum_boolean_codes(path):
+    enums = [Enum("sizes", "INT64", [[40], [10]], n=1), Enum("sides", "STRING_UTF8", ["left", "right"]), Enum("only", "FLOAT32", [[0.5]], n=1)]
+    attrs = [Attr("n", "BOOL", enum="sizes"), Attr("t", "BOOL", nullable=True, enum="sides"), Attr("o", "BOOL", enum="only")]
+    a = Array(path).create(Spec(line(), attrs, sparse=True, capacity=8, enums=enums), 1000)
+    a.write({"d": np.arange(40), "n": [i // 20 for i in range(40)], "t": [None if i % 7 == 3 else i // 16 % 2 for i in range(40)], "o": [i // 30 for i in range(40)]}, 1000)
+
+
 @case("enum_numbers_extended", "an enumeration of numbers, extended, added and overwritten: fragments older than its values, and than its attribute", "sparse", "enumeration", "evolution", "overlap", windows=[(0, 1000), (0, 3000)])
 def enum_numbers_extended(path):
     spec = Spec(line(), [Attr("n", "UINT8", enum="sizes")], sparse=True, capacity=4, enums=[Enum("sizes", "INT64", [[40], [10]], n=1)])

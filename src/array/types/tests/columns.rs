@@ -208,7 +208,7 @@ fn the_arrow_schema_names_and_marks_its_fields() {
         ],
     );
     let colours = enumeration(Datatype::StringUtf8, b"ab", Some(vec![0, 1]));
-    let enumerations = HashMap::from([("e".to_owned(), Arc::new(colours))]);
+    let enumerations = HashMap::from([("e".to_owned(), Ok(Arc::new(colours)))]);
     let (arrow, types) = arrow_schema(&schema, &enumerations, &TypeOptions::default()).unwrap();
     let names: Vec<&str> = arrow.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names, ["d", "__dim_1", "shape", "attr_1", "attr", "colour"]);
@@ -260,6 +260,7 @@ fn label(name: &str, dimension: u32, datatype: Datatype, external: bool) -> Dime
         datatype,
         cell_val_num: ONE,
         external,
+        problem: None,
     }
 }
 
@@ -299,6 +300,15 @@ fn labels_are_columns_of_their_dimension() {
         assert_eq!(field.metadata()["tiledb.datatype"], datatype);
         assert_eq!(field.metadata()["tiledb.dimension"], dimension);
     }
-    let lost = label("lost", 2, Datatype::Int8, false);
-    assert!(label_field(&schema, &lost, &options).is_err());
+    let mut lost = label("lost", 2, Datatype::Int8, false);
+    lost.problem = Some("there is no such dimension".into());
+    let (field, ty) = label_field(&schema, &lost, &options).unwrap();
+    assert_eq!(field.data_type(), &DataType::BinaryView);
+    assert!(field.metadata()["tiledb.unreadable"].contains("no such dimension"));
+    assert!(
+        ty.check_readable()
+            .unwrap_err()
+            .to_string()
+            .contains("label lost")
+    );
 }

@@ -26,6 +26,7 @@ fn attribute(datatype: Datatype, cell_val_num: CellValNum) -> Attribute {
         fill_valid: false,
         order: DataOrder::Unordered,
         enumeration: None,
+        problem: None,
     }
 }
 
