@@ -44,7 +44,13 @@ pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
     let expected = expected(case, runner, parts);
     let arrays = case.tables.iter();
     let arrays = arrays.map(|table| Arc::clone(&table.table)).collect();
-    let found = in_shape(case, runner, parts, arrays, true, &[]);
+    let mut found = in_shape(case, runner, parts, arrays, true, &[]);
+    if expected.is_ok() && matches!(found, Err(Fault::Slow)) {
+        // A busy machine is slow once.
+        let arrays = case.tables.iter();
+        let arrays = arrays.map(|table| Arc::clone(&table.table)).collect();
+        found = in_shape(case, runner, parts, arrays, true, &[]);
+    }
     match compare(case, &expected, &found) {
         Verdict::Wrong(what) => match in_memory(case, runner, parts, &expected) {
             Some(same) => Verdict::Upstream(format!("{what}\n{same}")),
