@@ -140,7 +140,7 @@ impl Generator {
             }
             // DataFusion knows no ends of truths in a window.
             _ if kind == Kind::Bool => aggregate(Kind::Int, "count", vec![argument]),
-            _ => aggregate(kind, self.rng.pick(&["min", "max"]), vec![argument]),
+            _ => aggregate(kind, self.min_or_max(), vec![argument]),
         }
     }
 }
