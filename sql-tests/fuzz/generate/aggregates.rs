@@ -33,6 +33,7 @@ impl Generator {
                 let function = *self.rng.pick(&["bool_and", "bool_or"]);
                 aggregate(kind, function, vec![argument])
             }
+            Kind::Float if !argument.tame => self.first(kind, argument, scope),
             _ => aggregate(kind, self.min_or_max(), vec![argument]),
         };
         if let Node::Aggregate { args, .. } = &whole.node
