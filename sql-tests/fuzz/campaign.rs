@@ -114,7 +114,10 @@ impl Campaign {
             }
         });
         let counts = counts.into_inner().expect("no panic while it was held");
-        println!("{}", counts.summary(self.seed, started.elapsed()));
+        println!(
+            "{}",
+            counts.summary(self.seed, started.elapsed(), self.end.is_none())
+        );
         match counts.wrong.as_slice() {
             [] => Ok(()),
             wrong => Err(format!("wrong answers:\n\n{}", wrong.join("\n\n"))),
@@ -202,7 +205,7 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 }
 
 impl Counts {
-    fn summary(&self, seed: u64, took: Duration) -> String {
+    fn summary(&self, seed: u64, took: Duration, long: bool) -> String {
         let neither: u64 = self.neither.values().map(|(count, _)| count).sum();
         let mut lines = vec![
             format!(
@@ -223,6 +226,9 @@ impl Counts {
                 self.slowest.0
             ),
         ];
+        if !long {
+            return lines.join("\n");
+        }
         let features = self.features.iter();
         let features: Vec<String> = features.map(|(name, n)| format!("{name} {n}")).collect();
         lines.push(features.join(", "));

@@ -33,7 +33,8 @@ impl Generator {
                 let function = *self.rng.pick(&["bool_and", "bool_or"]);
                 aggregate(kind, function, vec![argument])
             }
-            _ => aggregate(kind, *self.rng.pick(&["min", "max"]), vec![argument]),
+            Kind::Float if !argument.tame => self.first(kind, argument, scope),
+            _ => aggregate(kind, self.min_or_max(), vec![argument]),
         };
         if let Node::Aggregate { args, .. } = &whole.node
             && !args.is_empty()
@@ -74,7 +75,7 @@ impl Generator {
                 let function = *self.rng.pick(&["bit_and", "bit_or", "bit_xor"]);
                 aggregate(Kind::Int, function, vec![argument])
             }
-            _ => aggregate(Kind::Int, *self.rng.pick(&["min", "max"]), vec![argument]),
+            _ => aggregate(Kind::Int, self.min_or_max(), vec![argument]),
         };
         if made.tame && self.chance(8) {
             made = Expr::op(Kind::Int, "({} + 1)", vec![made]);

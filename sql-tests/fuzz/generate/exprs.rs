@@ -141,7 +141,7 @@ impl Generator {
             1 => Expr::op(Kind::Float, "({} + 0.5)", vec![one]),
             2 => Expr::op(Kind::Float, "abs({})", vec![one]),
             3 => Expr::op(Kind::Float, "({} * 2)", vec![one]),
-            _ => Expr::op(Kind::Float, "(- {})", vec![one]),
+            _ => Expr::op(Kind::Float, "(0.0 - {})", vec![one]),
         }
     }
 

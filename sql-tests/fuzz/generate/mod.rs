@@ -95,6 +95,11 @@ impl Generator {
         format!("{prefix}{}", self.names)
     }
 
+    /// The name of the aggregate of one end or the other.
+    fn min_or_max(&mut self) -> &'static str {
+        if self.chance(50) { "min" } else { "max" }
+    }
+
     fn chance(&mut self, percent: usize) -> bool {
         self.rng.chance(percent)
     }

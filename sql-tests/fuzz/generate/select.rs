@@ -172,8 +172,8 @@ impl Generator {
         let mut rows = 1;
         if !wanted.kinds.is_empty() {
             for kind in &wanted.kinds {
-                let keys = group.iter().flat_map(|group| &group.keys);
-                let key = keys.filter(|key| key.kind == *kind).next_back().cloned();
+                let mut keys = group.iter().flat_map(|group| &group.keys);
+                let key = keys.rfind(|key| key.kind == *kind).cloned();
                 let expr = match key {
                     Some(key) if self.chance(60) => key,
                     _ => self.aggregate_of(*kind, scope),

@@ -3,6 +3,7 @@
 //! Queries of the outer row are those that DataFusion can turn into joins: of one table, tied to it by `=`.
 
 use super::super::ast::{Body, Distinct, Expr, Item, Kind, Node, Query, Select};
+use super::super::columns::Column;
 use super::scope::{Named, Scope};
 use super::{Generator, Wanted};
 
@@ -104,7 +105,8 @@ impl Generator {
 
     /// The least or greatest value of a kind, or how many there are.
     fn end_of(&mut self, kind: Kind, scope: &Scope) -> Option<Expr> {
-        let argument = scope.of_kind(&mut self.rng, kind)?.expr();
+        let closed = |column: &Column| column.kind == kind && (kind != Kind::Float || column.tame);
+        let argument = scope.pick(&mut self.rng, closed)?.expr();
         let function = match (kind, self.chance(25)) {
             (Kind::Int, true) => "count",
             _ => *self.rng.pick(&["min", "max"]),

@@ -1,6 +1,6 @@
 //! Literals: values that occur in a column, those just beside them, the limits of types, and now and then NULL.
 
-use super::super::ast::{Expr, Kind};
+use super::super::ast::{Expr, Kind, Node};
 use super::super::columns::{self, Column};
 use super::Generator;
 
@@ -83,14 +83,14 @@ impl Generator {
         let text = match kind {
             Kind::Bool => (*self.rng.pick(&["TRUE", "FALSE"])).to_owned(),
             Kind::Int if self.chance(25) => {
-                return Expr::new(
-                    kind,
-                    false,
-                    super::super::ast::Node::Literal((*self.rng.pick(&LIMITS)).to_owned()),
-                );
+                let text = (*self.rng.pick(&LIMITS)).to_owned();
+                return Expr::new(kind, false, Node::Literal(text));
             }
             Kind::Int => (self.rng.below(14) as i64 - 3).to_string(),
-            Kind::Float => (*self.rng.pick(&FLOATS)).to_owned(),
+            Kind::Float => {
+                let text = (*self.rng.pick(&FLOATS)).to_owned();
+                return Expr::new(kind, false, Node::Literal(text));
+            }
             Kind::Text => (*self.rng.pick(&TEXTS)).to_owned(),
             Kind::Date => format!("DATE '2024-01-{:02}'", 1 + self.rng.below(31)),
             Kind::Stamp => format!(

@@ -138,9 +138,11 @@ impl Generator {
                 sum.tame = false;
                 sum
             }
-            // DataFusion knows no ends of truths in a window.
-            _ if kind == Kind::Bool => aggregate(Kind::Int, "count", vec![argument]),
-            _ => aggregate(kind, *self.rng.pick(&["min", "max"]), vec![argument]),
+            // DataFusion knows no ends of truths in a window, and leaves those of some floats open.
+            _ if kind == Kind::Bool || (kind == Kind::Float && !argument.tame) => {
+                aggregate(Kind::Int, "count", vec![argument])
+            }
+            _ => aggregate(kind, self.min_or_max(), vec![argument]),
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn cut_expr(expr: &mut Expr, knife: &mut Knife) {
     match &mut expr.node {
         Node::Op { text, args } => {
             // A list of values.
-            while args.len() > 2 && text.contains("IN (") && knife.cuts() {
+            if args.len() > 2 && text.contains("IN (") && knife.cuts() {
                 args.pop();
                 *text = text.replacen(", {}", "", 1);
                 return;
