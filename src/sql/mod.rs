@@ -8,6 +8,7 @@ pub mod aggregate;
 mod below;
 mod budget;
 pub mod catalog;
+pub mod claims;
 mod elements;
 mod encryption;
 mod enumerated;

@@ -37,6 +37,7 @@ pub(super) use self::runs::Runs;
 use self::runs::Siblings;
 use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
+use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::leading::LeadingRanges;
 use super::runtime::PushedFilters;
@@ -290,50 +291,15 @@ impl TileDbSource {
         ))
     }
 
-    fn known(&self) -> Arc<Statistics> {
-        let made = self.statistics.get_or_init(|| {
-            let statistics = statistics(&self.plan, &self.schema);
-            let statistics = match self.fetch {
-                Some(fetch) => limited(statistics, fetch, self.partition_count()),
-                None => statistics,
-            };
-            Arc::new(match self.rest.is_some() || self.filters.removes_rows() {
-                true => statistics.to_inexact(),
-                false => statistics,
-            })
-        });
-        Arc::clone(made)
-    }
-}
-
-impl DataSource for TileDbSource {
-    fn open(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.open_with_args(OpenArgs::new(partition, context))
-    }
-
-    /// What lets a partition that is done take over units of others.
-    fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
-        let shared = config.execution.enable_file_stream_work_stealing
-            && self.partitions.len() > 1
-            && self.leading.is_none()
-            && self.row_order.is_none()
-            && !self.preserve_order;
-        let units = shared.then(|| Arc::new(UnitPool::default()));
-        Some(Arc::new(self.runs.begin(units)))
-    }
-
-    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+    /// The rows of one partition.
+    fn open_partition(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let siblings = args.sibling_state.as_ref();
         let siblings = siblings.and_then(|state| state.downcast_ref::<Siblings>());
         if self.filters.tighten() && !self.runs.is_first(siblings, &args) {
             let again = self.trusting(&HashSet::new());
             return again.map_or_else(
                 || internal_err!("a scan that runs again keeps no dynamic filter"),
-                |again| again.open_with_args(args),
+                |again| again.open_partition(args),
             );
         }
         if let Some(rest) = &self.rest {
@@ -371,6 +337,62 @@ impl DataSource for TileDbSource {
             Arc::clone(&self.schema),
             batches,
         )))
+    }
+
+    fn known(&self) -> Arc<Statistics> {
+        let made = self.statistics.get_or_init(|| {
+            let statistics = statistics(&self.plan, &self.schema);
+            let statistics = match self.fetch {
+                Some(fetch) => limited(statistics, fetch, self.partition_count()),
+                None => statistics,
+            };
+            Arc::new(match self.rest.is_some() || self.filters.removes_rows() {
+                true => statistics.to_inexact(),
+                false => statistics,
+            })
+        });
+        Arc::clone(made)
+    }
+}
+
+impl DataSource for TileDbSource {
+    fn open(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.open_with_args(OpenArgs::new(partition, context))
+    }
+
+    /// What lets a partition that is done take over units of others.
+    fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        let shared = config.execution.enable_file_stream_work_stealing
+            && self.partitions.len() > 1
+            && self.leading.is_none()
+            && self.row_order.is_none()
+            && !self.preserve_order;
+        let units = shared.then(|| Arc::new(UnitPool::default()));
+        Some(Arc::new(self.runs.begin(units)))
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let (partition, siblings) = (args.partition, args.sibling_state.clone());
+        let stream = self.open_partition(args)?;
+        Ok(checked(stream, || {
+            let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
+            let totals = siblings.map(|s| (self.known(), Arc::clone(&s.totals)));
+            let properties = self.eq_properties();
+            Claims {
+                fetch: self.fetch,
+                totals,
+                ..Claims::new(
+                    "TileDbScan",
+                    partition,
+                    &properties,
+                    self.output_partitioning(),
+                )
+            }
+        }))
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {

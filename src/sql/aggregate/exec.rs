@@ -19,6 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::answers::Answers;
 use super::rest::Rest;
+use crate::sql::claims::{Claims, checked};
 use crate::sql::to_datafusion;
 
 /// Adds the partial state of the tiles that metadata answer to those of the tiles that are read.
@@ -153,14 +154,14 @@ impl ExecutionPlan for TileDbAggregateExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let read = self.input.execute(partition, context)?;
-        if partition != 0 {
-            return Ok(read);
-        }
-        let states = self.answered().chain(read);
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            self.input.schema(),
-            states,
-        )))
+        let states = match partition {
+            0 => Box::pin(RecordBatchStreamAdapter::new(
+                self.input.schema(),
+                self.answered().chain(read),
+            )),
+            _ => read,
+        };
+        Ok(checked(states, || Claims::of_plan(self, partition)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

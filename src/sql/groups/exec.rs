@@ -20,6 +20,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::numbers::Span;
 use super::table::GroupTable;
+use crate::sql::claims::{Claims, checked};
 
 /// With so many groups, their states go on to be merged: more would not stay in the caches.
 const MOST_GROUPS: usize = 1 << 16;
@@ -138,10 +139,10 @@ impl ExecutionPlan for TileDbGroupsExec {
                 starts.map(move |from| Ok(states.slice(from, batch_size.min(rows - from))));
             stream::iter(slices)
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            schema,
-            batches.try_flatten(),
-        )))
+        let states = RecordBatchStreamAdapter::new(schema, batches.try_flatten());
+        Ok(checked(Box::pin(states), || {
+            Claims::of_plan(self, partition)
+        }))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -12,6 +12,7 @@ use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::TaskContext;
 
 use crate::read::units::UnitPool;
+use crate::sql::claims::Totals;
 
 /// What is known of the runs of a scan, however its plan is copied and reset.
 #[derive(Debug, Default)]
@@ -36,6 +37,8 @@ pub(super) struct Siblings {
     earlier: usize,
     /// The units they lend each other, if they do.
     pub units: Option<Arc<UnitPool>>,
+    /// What they gave together, where that is checked.
+    pub totals: Arc<Totals>,
 }
 
 impl Runs {
@@ -44,6 +47,7 @@ impl Runs {
         Siblings {
             earlier: self.plans.fetch_add(1, Ordering::Relaxed),
             units,
+            totals: Arc::default(),
         }
     }
 

@@ -1,0 +1,389 @@
+//! What the plan nodes of arrays promise, checked while they run.
+//!
+//! DataFusion believes what a node says of its rows: their schema and nullability, their order, into which range of keys a
+//! partition falls, how many there are, what the smallest and the largest value is. Whoever believes a false promise
+//! gives a wrong answer without a word. In debug builds, and wherever [`check_always`] was called, each stream of our
+//! nodes is looked at row by row, and a false promise is an error.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, make_comparator};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
+use datafusion::logical_expr::Accumulator;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::TryStreamExt;
+
+static ALWAYS: AtomicBool = AtomicBool::new(cfg!(debug_assertions));
+
+/// From now on promises are checked in this process, whatever build it is.
+pub fn check_always() {
+    ALWAYS.store(true, Relaxed);
+}
+
+/// What a node promises of the rows of one partition.
+#[derive(Debug)]
+pub(super) struct Claims {
+    /// Who promises it.
+    pub node: String,
+    pub partition: usize,
+    pub schema: SchemaRef,
+    pub orderings: Vec<LexOrdering>,
+    pub partitioning: Partitioning,
+    /// At most so many rows.
+    pub fetch: Option<usize>,
+    /// What all partitions are together, and how far they have come.
+    pub totals: Option<(Arc<Statistics>, Arc<Totals>)>,
+}
+
+impl Claims {
+    /// What a plan node promises, but for statistics.
+    pub(super) fn of_plan(plan: &dyn ExecutionPlan, partition: usize) -> Self {
+        let properties = plan.properties();
+        let partitioning = properties.output_partitioning().clone();
+        Self {
+            fetch: plan.fetch(),
+            ..Self::new(
+                plan.name(),
+                partition,
+                properties.equivalence_properties(),
+                partitioning,
+            )
+        }
+    }
+
+    /// What the properties of a node say.
+    pub(super) fn new(
+        node: &str,
+        partition: usize,
+        properties: &EquivalenceProperties,
+        partitioning: Partitioning,
+    ) -> Self {
+        Self {
+            node: node.to_owned(),
+            partition,
+            schema: Arc::clone(properties.schema()),
+            orderings: properties.oeq_class().iter().cloned().collect(),
+            partitioning,
+            fetch: None,
+            totals: None,
+        }
+    }
+
+    /// The stream, which ends in an error where a promise is broken.
+    pub(super) fn check(self, stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let schema = stream.schema();
+        let checked = Checked::new(self);
+        let batches =
+            futures::stream::try_unfold((stream, checked), async |(mut stream, mut checked)| {
+                match stream.try_next().await? {
+                    Some(batch) => {
+                        checked.see(&batch)?;
+                        Ok(Some((batch, (stream, checked))))
+                    }
+                    None => checked.end().map(|()| None),
+                }
+            });
+        Box::pin(RecordBatchStreamAdapter::new(schema, batches))
+    }
+}
+
+/// The stream as it is, or checked if promises are checked at all; then `claims` says what they are.
+pub(super) fn checked(
+    stream: SendableRecordBatchStream,
+    claims: impl FnOnce() -> Claims,
+) -> SendableRecordBatchStream {
+    match ALWAYS.load(Relaxed) {
+        true => claims().check(stream),
+        false => stream,
+    }
+}
+
+/// A stream as far as it has been looked at.
+struct Checked {
+    claims: Claims,
+    rows: usize,
+    /// The keys of the last row, by ordering.
+    last: Vec<Option<Vec<ArrayRef>>>,
+    columns: Vec<ColumnTotals>,
+}
+
+impl Checked {
+    fn new(claims: Claims) -> Self {
+        if let Some((_, totals)) = &claims.totals {
+            totals.begin(claims.partition);
+        }
+        Self {
+            rows: 0,
+            last: vec![None; claims.orderings.len()],
+            columns: claims
+                .schema
+                .fields()
+                .iter()
+                .map(|_| ColumnTotals::default())
+                .collect(),
+            claims,
+        }
+    }
+
+    fn see(&mut self, batch: &RecordBatch) -> Result<()> {
+        let node = self.claims.node.as_str();
+        if batch.schema() != self.claims.schema {
+            return internal_err!(
+                "{node} promised the schema {:?} and gave {:?}",
+                self.claims.schema,
+                batch.schema()
+            );
+        }
+        for (field, column) in self.claims.schema.fields().iter().zip(batch.columns()) {
+            if !field.is_nullable() && column.null_count() > 0 {
+                return internal_err!("{node} promised that {} is never NULL", field.name());
+            }
+        }
+        self.rows = self.rows.saturating_add(batch.num_rows());
+        if let Some(fetch) = self.claims.fetch.filter(|fetch| self.rows > *fetch) {
+            return internal_err!(
+                "{node} promised at most {fetch} rows and gave {}",
+                self.rows
+            );
+        }
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        for (ordering, last) in self.claims.orderings.iter().zip(&mut self.last) {
+            let keys = keys(ordering, batch)?;
+            if !follows(ordering, last.as_deref(), &keys)? {
+                return internal_err!("{node} promised the order {ordering} and broke it");
+            }
+            let end = batch.num_rows().saturating_sub(1);
+            *last = Some(keys.iter().map(|key| key.slice(end, 1)).collect());
+        }
+        self.in_range(batch)?;
+        if let Some((statistics, _)) = &self.claims.totals {
+            for (i, column) in self.columns.iter_mut().enumerate() {
+                let told = statistics.column_statistics.get(i);
+                let bounds = told.is_some_and(|c| is_exact(&c.min_value) || is_exact(&c.max_value));
+                column.see(batch.column(i), bounds)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the keys are in the partition's range: from the split point before it up to, without, the one behind it.
+    fn in_range(&self, batch: &RecordBatch) -> Result<()> {
+        let Partitioning::Range(ranges) = &self.claims.partitioning else {
+            return Ok(());
+        };
+        let (ordering, partition) = (ranges.ordering(), self.claims.partition);
+        let keys = keys(ordering, batch)?;
+        let against = |split: Option<usize>, wrong: fn(Ordering) -> bool| -> Result<()> {
+            let Some(point) = split.and_then(|split| ranges.split_points().get(split)) else {
+                return Ok(());
+            };
+            for row in 0..batch.num_rows() {
+                let place = compare_with(ordering, &keys, row, point.values())?;
+                if wrong(place) {
+                    return internal_err!(
+                        "{} promised partition {partition} in a range of keys that a row is outside of",
+                        self.claims.node
+                    );
+                }
+            }
+            Ok(())
+        };
+        against(partition.checked_sub(1), Ordering::is_lt)?;
+        against(Some(partition), Ordering::is_ge)
+    }
+
+    fn end(self) -> Result<()> {
+        let Some((statistics, totals)) = self.claims.totals else {
+            return Ok(());
+        };
+        let partitions = self.claims.partitioning.partition_count();
+        let part = PartTotals {
+            rows: self.rows,
+            columns: self.columns,
+        };
+        match totals.end(self.claims.partition, part, partitions) {
+            Some(parts) => agree(&self.claims.node, &statistics, parts),
+            None => Ok(()),
+        }
+    }
+}
+
+fn keys(ordering: &LexOrdering, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    let keys = ordering
+        .iter()
+        .map(|by| by.expr.evaluate(batch)?.into_array(batch.num_rows()));
+    keys.collect()
+}
+
+/// Whether rows are in order, among each other and behind the last one before.
+fn follows(ordering: &LexOrdering, last: Option<&[ArrayRef]>, keys: &[ArrayRef]) -> Result<bool> {
+    let rows = keys.first().map_or(0, |key| key.len());
+    let comparators = |left: &[ArrayRef]| {
+        let by_key = left.iter().zip(keys).zip(ordering);
+        let compare = by_key.map(|((l, r), by)| Ok(make_comparator(l, r, by.options)?));
+        compare.collect::<Result<Vec<_>>>()
+    };
+    let compare = comparators(keys)?;
+    let place = |compare: &[_], left, right| {
+        let mut places = compare
+            .iter()
+            .map(|c: &datafusion::arrow::array::DynComparator| c(left, right));
+        places
+            .find(|place| place.is_ne())
+            .unwrap_or(Ordering::Equal)
+    };
+    let among = (1..rows).all(|row| place(&compare, row - 1, row).is_le());
+    let behind = match last {
+        Some(last) => place(&comparators(last)?, 0, 0).is_le(),
+        None => true,
+    };
+    Ok(among && behind)
+}
+
+/// Where the keys of a row are to a split point.
+fn compare_with(
+    ordering: &LexOrdering,
+    keys: &[ArrayRef],
+    row: usize,
+    point: &[ScalarValue],
+) -> Result<Ordering> {
+    for ((key, value), by) in keys.iter().zip(point).zip(ordering) {
+        let value = value.to_array()?;
+        let place = make_comparator(key, &value, by.options)?(row, 0);
+        if place.is_ne() {
+            return Ok(place);
+        }
+    }
+    Ok(Ordering::Equal)
+}
+
+/// What the partitions of one plan gave, once they end.
+#[derive(Debug, Default)]
+pub(super) struct Totals(Mutex<Parts>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    begun: HashSet<usize>,
+    ended: HashMap<usize, PartTotals>,
+    /// A partition was opened twice: rows may be those of another run.
+    mixed: bool,
+}
+
+#[derive(Debug)]
+struct PartTotals {
+    rows: usize,
+    columns: Vec<ColumnTotals>,
+}
+
+#[derive(Debug, Default)]
+struct ColumnTotals {
+    nulls: usize,
+    bounds: Option<(MinAccumulator, MaxAccumulator)>,
+}
+
+impl ColumnTotals {
+    fn see(&mut self, column: &ArrayRef, bounds: bool) -> Result<()> {
+        self.nulls = self.nulls.saturating_add(column.null_count());
+        if !bounds {
+            return Ok(());
+        }
+        let (min, max) = match &mut self.bounds {
+            Some(bounds) => bounds,
+            None => {
+                let ty = column.data_type();
+                let new = (MinAccumulator::try_new(ty)?, MaxAccumulator::try_new(ty)?);
+                self.bounds.insert(new)
+            }
+        };
+        min.update_batch(&[Arc::clone(column)])?;
+        max.update_batch(&[Arc::clone(column)])
+    }
+}
+
+impl Totals {
+    fn begin(&self, partition: usize) {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.mixed |= !parts.begun.insert(partition);
+    }
+
+    /// The parts, if this was the last.
+    fn end(&self, partition: usize, part: PartTotals, of: usize) -> Option<Vec<PartTotals>> {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.ended.insert(partition, part);
+        let complete = parts.ended.len() == of && !parts.mixed;
+        complete.then(|| parts.ended.drain().map(|(_, part)| part).collect())
+    }
+}
+
+fn is_exact<T: std::fmt::Debug + Clone + PartialEq + Eq + PartialOrd>(
+    value: &Precision<T>,
+) -> bool {
+    matches!(value, Precision::Exact(_))
+}
+
+/// Whether statistics that are called exact are those of the rows.
+fn agree(node: &str, statistics: &Statistics, parts: Vec<PartTotals>) -> Result<()> {
+    let rows = parts.iter().map(|part| part.rows).sum::<usize>();
+    if let Precision::Exact(told) = statistics.num_rows
+        && told != rows
+    {
+        return internal_err!("{node} promised exactly {told} rows and gave {rows}");
+    }
+    let mut of_columns = parts
+        .into_iter()
+        .map(|part| part.columns.into_iter())
+        .collect::<Vec<_>>();
+    for (i, told) in statistics.column_statistics.iter().enumerate() {
+        let mut nulls = 0_usize;
+        let (mut min, mut max) = (None, None);
+        for column in of_columns.iter_mut().filter_map(Iterator::next) {
+            nulls = nulls.saturating_add(column.nulls);
+            if let Some((mut low, mut high)) = column.bounds {
+                min = lower(min, low.evaluate()?, Ordering::is_lt);
+                max = lower(max, high.evaluate()?, Ordering::is_gt);
+            }
+        }
+        if let Precision::Exact(told) = told.null_count
+            && told != nulls
+        {
+            return internal_err!("{node} promised {told} NULLs in column {i} and gave {nulls}");
+        }
+        for (told, found) in [(&told.min_value, min), (&told.max_value, max)] {
+            if let (Precision::Exact(told), Some(found)) = (told, found)
+                && *told != found
+            {
+                return internal_err!(
+                    "{node} promised the bound {told} of column {i} and gave {found}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One of two values; `before` says how the better one compares.
+fn lower(
+    known: Option<ScalarValue>,
+    value: ScalarValue,
+    before: fn(Ordering) -> bool,
+) -> Option<ScalarValue> {
+    match known {
+        Some(known) if value.is_null() => Some(known),
+        Some(known) if !known.is_null() => match value.partial_cmp(&known).is_some_and(before) {
+            true => Some(value),
+            false => Some(known),
+        },
+        _ => Some(value),
+    }
+}
