@@ -281,8 +281,10 @@ async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> 
     let load = async {
         let bytes = storage.read(&path).await?;
         let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
+        let mut schema = ArraySchema::decode(&tile.data)?;
+        schema.locate_problems(&path);
         let schema = SchemaFile {
-            schema: Arc::new(ArraySchema::decode(&tile.data)?),
+            schema: Arc::new(schema),
             encrypted: tile.encrypted,
         };
         Ok((schema, tile.data.len().saturating_mul(2)))

@@ -111,7 +111,7 @@ impl ColumnType {
         if let Some(values_by_code) = &self.enumeration {
             let codes = native_order(values, self.datatype.size());
             let codes = enumerated::Codes { codes, len, nulls };
-            return codes.to_array(&self.element_type, self.data_type(), values_by_code);
+            return codes.into_array(&self.element_type, self.data_type(), values_by_code);
         }
         match (&self.data_type(), self.element) {
             (DataType::FixedSizeBinary(size), _) => {

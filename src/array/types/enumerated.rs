@@ -78,7 +78,7 @@ pub(super) struct Codes {
 
 impl Codes {
     /// The codes, of type `key`, as a column of type `column` over `values`.
-    pub(super) fn to_array(
+    pub(super) fn into_array(
         self,
         key: &DataType,
         column: &DataType,

@@ -228,6 +228,15 @@ impl ArraySchema {
         Ok(schema)
     }
 
+    /// Adds to the problems of attributes and labels in which file they are.
+    pub(crate) fn locate_problems(&mut self, file: &str) {
+        let attributes = self.attributes.iter_mut().map(|a| &mut a.problem);
+        let labels = self.labels.iter_mut().map(|l| &mut l.problem);
+        for problem in attributes.chain(labels).flatten() {
+            problem.push_str(&format!(" (file {file})"));
+        }
+    }
+
     /// Whether the array is dense.
     pub fn is_dense(&self) -> bool {
         self.array_type == ArrayType::Dense
