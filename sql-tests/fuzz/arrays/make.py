@@ -161,7 +161,7 @@ def events():
 
 
 def reals():
-    """A dimension of floats: both zeros, the infinities and NaN, as far as libtiledb takes them."""
+    """A dimension of floats with both zeros, and an attribute with NaN and an infinity besides."""
     path, random = path_of("reals"), np.random.default_rng(7)
     limit = np.finfo("float64").max
     create(path, [tiledb.Dim("x", domain=(-limit, limit), tile=None, dtype="float64")],
