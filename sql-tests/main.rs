@@ -42,6 +42,7 @@ mod ordering;
 mod paths;
 mod pruning;
 mod requests;
+mod reruns;
 mod sessions;
 mod shell;
 mod shell_files;
@@ -103,6 +104,7 @@ fn main() {
     trials.extend(paths::trials());
     trials.extend(pruning::trials());
     trials.extend(requests::trials());
+    trials.extend(reruns::trials());
     trials.extend(shell::trials());
     trials.extend(shell_files::trials());
     trials.extend(support_table::trials());

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::datasource::DefaultTableSource;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -26,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::sql::provider::TileDbTable;
+use crate::array::types::DATATYPE_KEY;
 
 /// Spells out when `IN (SELECT …)` is NULL.
 #[derive(Debug)]
@@ -56,13 +55,14 @@ impl OptimizerRule for NullableIn {
     }
 }
 
-/// Whether a plan or one of its subqueries reads an array.
+/// Whether a plan or one of its subqueries reads an array, as its columns tell: a provider may be wrapped in another.
 fn reads_array(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|plan| {
         if let LogicalPlan::TableScan(scan) = plan {
-            let source = scan.source.downcast_ref::<DefaultTableSource>();
-            found |= source.is_some_and(|s| s.table_provider.is::<TileDbTable>());
+            let schema = scan.source.schema();
+            let mut fields = schema.fields().iter();
+            found |= fields.any(|field| field.metadata().contains_key(DATATYPE_KEY));
         }
         Ok(match found {
             true => TreeNodeRecursion::Stop,

@@ -1,0 +1,78 @@
+//! A plan that is reset and runs again gives the same answer: what operators found out in one run is nothing to the next.
+
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::error::Result;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use libtest_mimic::{Failed, Trial};
+
+use crate::sessions::{SHAPES, USUAL};
+use crate::{block_on, here, trial};
+
+/// Statements whose operators hand the scan filters while they run; in `seldom`, `c` = `d` modulo 1000.
+const STATEMENTS: [(&str, &str, &str); 4] = [
+    (
+        "a_bound",
+        "SELECT min(c) AS a, max(d) AS b FROM seldom WHERE d % 7 = 3",
+        "| 0 | 1999994 |",
+    ),
+    (
+        "a_top",
+        "SELECT c AS a, d AS b FROM seldom ORDER BY c DESC, d LIMIT 1",
+        "| 999 | 999 |",
+    ),
+    (
+        "a_join",
+        "SELECT count(*) AS a, max(d) AS b FROM seldom JOIN (VALUES (7), (9)) v(k) ON seldom.d = v.k * 1000",
+        "| 2 | 9000 |",
+    ),
+    (
+        "a_limit",
+        "SELECT count(*) AS a, 0 AS b FROM (SELECT d FROM seldom LIMIT 10)",
+        "| 10 | 0 |",
+    ),
+];
+
+pub fn trials() -> Vec<Trial> {
+    let statements = STATEMENTS.into_iter();
+    let trials = statements.map(|(name, sql, expected)| {
+        trial(format!("reruns::{name}"), move || {
+            block_on(run(sql, expected))
+        })
+    });
+    trials.collect()
+}
+
+async fn run(sql: &str, expected: &str) -> Result<(), Failed> {
+    // One session takes the rows one by one, which takes too long for two million.
+    for shape in [USUAL].into_iter().chain(SHAPES.into_iter().skip(1)) {
+        let ctx = shape.context()?;
+        let array = here().join("large/seldom");
+        let table = format!(
+            "CREATE EXTERNAL TABLE seldom STORED AS TILEDB LOCATION '{}'",
+            array.display()
+        );
+        ctx.sql(&table).await?;
+        let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+        let first = answer(&ctx, Arc::clone(&plan)).await?;
+        let again = reset_plan_states(plan)?;
+        let second = answer(&ctx, Arc::clone(&again)).await?;
+        let third = answer(&ctx, reset_plan_states(again)?).await?;
+        for (run, found) in [("first", first), ("second", second), ("third", third)] {
+            if !found.contains(expected) {
+                return Err(format!("{}, {run} run: {found}", shape.name).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rows, with single blanks.
+async fn answer(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<String> {
+    let batches = collect(plan, ctx.task_ctx()).await?;
+    let table = pretty_format_batches(&batches)?.to_string();
+    Ok(table.split_whitespace().collect::<Vec<_>>().join(" "))
+}
