@@ -80,6 +80,7 @@ fn trial(
 }
 
 fn main() {
+    datafusion_tiledb::sql::claims::check_always();
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     trials.extend(golden::trials());
