@@ -20,6 +20,9 @@ use super::session::Parts;
 /// Rows of a batch of tables in memory, for sessions of a shape: few, so that every partition has some, and many.
 const SCATTERED: [usize; 2] = [100, 100_000];
 
+/// How often such a session is asked, for some mistakes show now and then.
+const TRIES: usize = 6;
+
 /// What came of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -107,7 +110,8 @@ fn in_memory(
     parts: &Parts,
     expected: &Answers,
 ) -> Option<String> {
-    SCATTERED.into_iter().find_map(|batch| {
+    let tries = SCATTERED.into_iter().cycle();
+    tries.take(SCATTERED.len() * TRIES).find_map(|batch| {
         let tables = case.tables.iter();
         let tables = tables.map(|table| table.scattered(case.shape.partitions, batch));
         let answers = in_shape(case, runner, parts, tables.collect(), false, &[]);

@@ -18,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
 use super::guards::nullable_in::NullableIn;
-use super::guards::{run_time_filters, table_factors, uniqueness};
+use super::guards::{names, run_time_filters, table_factors, uniqueness};
 use super::{aggregate, enumerated, first_cells, groups, leading, ordered};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -51,7 +51,7 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-const RULES: [ArrayRule; 8] = [
+const RULES: [ArrayRule; 9] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -77,6 +77,12 @@ const RULES: [ArrayRule; 8] = [
         name: "tiledb_ordered_scans",
         place: PARTITIONS,
         rewrite: Rewrite::Node(ordered::in_sequence),
+    },
+    ArrayRule {
+        name: "tiledb_names_told_apart",
+        // Filters begin their way down then.
+        place: Place::Before("FilterPushdown"),
+        rewrite: Rewrite::Whole(names::told_apart),
     },
     ArrayRule {
         name: "tiledb_no_false_keys",
@@ -151,14 +157,13 @@ pub fn physical_optimizer_rules(rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// The logical optimizer rules of a session with the one that arrays bring along; `None` if it is there.
-fn optimizer_rules(rules: &[LogicalRule]) -> Option<Vec<LogicalRule>> {
-    if rules.iter().any(|rule| rule.name() == NullableIn::NAME) {
-        return None;
+/// The logical optimizer rules of a session with the one that arrays bring along, as [`physical_optimizer_rules`].
+pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
+    if rules.iter().all(|rule| rule.name() != NullableIn::NAME) {
+        // Ahead of all others, as long as `IN (SELECT …)` stands as it was written.
+        rules.insert(0, Arc::new(NullableIn));
     }
-    // Ahead of all others, as long as `IN (SELECT …)` stands as it was written.
-    let ours: LogicalRule = Arc::new(NullableIn);
-    Some([&[ours], rules].concat())
+    rules
 }
 
 /// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from
@@ -168,8 +173,10 @@ pub(super) fn install(ctx: &SessionContext) {
     let mut state = state.write();
     let known = state.physical_optimizers();
     let rules = physical_optimizer_rules(known.to_vec());
-    let logical = optimizer_rules(state.optimizers());
-    if rules.len() == known.len() && logical.is_none() {
+    let known_logical = state.optimizers();
+    let logical = optimizer_rules(known_logical.to_vec());
+    let new_logical = logical.len() > known_logical.len();
+    if rules.len() == known.len() && !new_logical {
         return;
     }
     let options = state.config().options();
@@ -177,7 +184,7 @@ pub(super) fn install(ctx: &SessionContext) {
     let mut changed = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
         .with_physical_optimizer_rules(rules);
-    if let Some(logical) = logical {
+    if new_logical {
         changed = changed.with_optimizer_rules(logical);
         table_factors::install(&mut changed);
     }

@@ -6,6 +6,8 @@
 //!
 //! - A filter from above a node that keeps only some rows (a limit inside a filter, a join or an exchange). Rows that the
 //!   filter would remove count for the limit. A scan that has a limit itself takes no filter to begin with.
+//! - A filter that passed a node with two columns of one name: DataFusion looks its columns up by name, and may find the
+//!   other one (see [`names`](super::names)).
 //! - The filter of an aggregate that follows only some of its minimums and maximums: those of expressions, and those that
 //!   have seen no value yet, need rows that the filter removes.
 //!
@@ -21,6 +23,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
+use super::names::confuses;
 use super::scan;
 use crate::sql::below::with_children;
 
@@ -48,14 +51,19 @@ fn without_untrusted(
         true => Trusted::new(),
         false => above.clone(),
     };
-    if follows_every_bound(plan.as_ref()) {
-        let produced = plan.dynamic_expressions_produced().into_iter();
+    let passed = trusted.clone();
+    let produced = plan.dynamic_expressions_produced();
+    if !produced.is_empty() && follows_every_bound(plan.as_ref()) {
+        let produced = produced.into_iter();
         trusted.extend(produced.filter_map(|filter| filter.expression_id()));
     }
     let mut changed = false;
     let mut children = Vec::new();
     for child in plan.children() {
-        let new = without_untrusted(child, &trusted)?;
+        let new = match confuses(plan.as_ref(), child) {
+            true => without_untrusted(child, &(&trusted - &passed))?,
+            false => without_untrusted(child, &trusted)?,
+        };
         changed |= new.is_some();
         children.push(new.unwrap_or_else(|| Arc::clone(child)));
     }
@@ -92,8 +100,11 @@ fn follows_every_bound(plan: &dyn ExecutionPlan) -> bool {
     if others.is_empty() {
         return true;
     }
-    let input = aggregate.input().schema();
-    let never_null = |column: &Column| !input.field(column.index()).is_nullable();
+    let input = aggregate.input_schema();
+    let never_null = |column: &Column| {
+        let field = input.fields().get(column.index());
+        field.is_some_and(|field| !field.is_nullable())
+    };
     let known_together = others.iter().all(|c| c == first) || columns.iter().all(never_null);
     known_together && aggregate.filter_expr().iter().all(Option::is_none)
 }
