@@ -36,6 +36,7 @@ pub fn trials() -> Vec<Trial> {
             "run_time_filters",
             filters_below_a_fetch,
         ),
+        still_wrong("filters_by_name", "names", || block_on(filters_by_name())),
         still_wrong("null_in_a_mark", "nullable_in", || {
             block_on(null_in_a_mark())
         }),
@@ -170,4 +171,22 @@ async fn time_in_from() -> Result<bool> {
         .sql("SELECT * FROM t FOR SYSTEM_TIME AS OF '2000-01-01'")
         .await;
     Ok(planned.is_err())
+}
+
+/// `docs/upstream/filters-by-name.md`
+async fn filters_by_name() -> Result<bool> {
+    let config = SessionConfig::new().with_target_partitions(1);
+    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let (ctx, folder) = (
+        SessionContext::new_with_config(config),
+        tempfile::tempdir()?,
+    );
+    let file = folder.path().join("t.parquet").display().to_string();
+    let rows = "SELECT * FROM (VALUES (1, NULL, 2), (2, 5, 1)) v(a, f, r)";
+    let copy = format!("COPY ({rows}) TO '{file}'");
+    ctx.sql(&copy).await?.collect().await?;
+    ctx.register_parquet("t", file, ParquetReadOptions::default())
+        .await?;
+    let sum = "SELECT sum(y.r) AS s FROM t x RIGHT JOIN t y ON x.a = y.r WHERE NOT (x.f <> x.f) GROUP BY y.f";
+    Ok(answer(&ctx, sum).await?.contains(" 2 "))
 }

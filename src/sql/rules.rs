@@ -51,7 +51,7 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-const RULES: [ArrayRule; 9] = [
+const RULES: [ArrayRule; 10] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -83,6 +83,11 @@ const RULES: [ArrayRule; 9] = [
         // Filters begin their way down then.
         place: Place::Before("FilterPushdown"),
         rewrite: Rewrite::Whole(names::told_apart),
+    },
+    ArrayRule {
+        name: "tiledb_names_let_through",
+        place: Place::After("FilterPushdown"),
+        rewrite: Rewrite::Whole(names::let_through),
     },
     ArrayRule {
         name: "tiledb_no_false_keys",

@@ -54,7 +54,7 @@ impl PushedFilters {
         if unknown || is_volatile(&filter) {
             return Ok(PushedDown::No);
         }
-        let dynamic = is_dynamic(&filter);
+        let dynamic = DynamicFilterTracking::classify(&filter).contains_dynamic_filter();
         let filter = reassign_expr_columns(filter, schema)?;
         if dynamic {
             if !self.dynamic.contains(&filter) {
@@ -136,11 +136,6 @@ impl PushedFilters {
             }),
         })))
     }
-}
-
-/// Whether a filter may change while the query runs.
-pub(super) fn is_dynamic(filter: &Expr) -> bool {
-    DynamicFilterTracking::classify(filter).contains_dynamic_filter()
 }
 
 /// The identities of what changes in a filter.

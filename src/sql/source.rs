@@ -40,7 +40,7 @@ use super::budget::PoolBudget;
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::leading::LeadingRanges;
-use super::runtime::{PushedFilters, is_dynamic};
+use super::runtime::PushedFilters;
 use super::statistics::{limited, statistics};
 use super::to_datafusion;
 use crate::read::ScanPlan;
@@ -67,8 +67,6 @@ pub struct TileDbSource {
     wanted_partitions: usize,
     /// The filters that came while the plan was optimized.
     filters: PushedFilters,
-    /// Whether filters from above may be about other columns than they say.
-    refuses_filters: bool,
     /// Which rows are wanted first.
     best_first: Option<Arc<UnitOrder>>,
     /// At most so many rows per partition.
@@ -113,7 +111,6 @@ impl TileDbSource {
             labels: None,
             label_filters: Vec::new(),
             filters: PushedFilters::default(),
-            refuses_filters: false,
             best_first: None,
             fetch,
             preserve_order: false,
@@ -264,14 +261,6 @@ impl TileDbSource {
             best_first: None,
             statistics: Arc::default(),
             runs: Arc::default(),
-            ..self.clone()
-        }
-    }
-
-    /// The scan that takes no further filters to evaluate; dynamic ones it still uses.
-    pub(super) fn refusing_filters(&self) -> Self {
-        Self {
-            refuses_filters: true,
             ..self.clone()
         }
     }
@@ -497,8 +486,7 @@ impl DataSource for TileDbSource {
         // What comes later belongs above a limit that is here already.
         let refused = self.labels.is_some() || self.fetch.is_some();
         for filter in filters {
-            let lost = self.refuses_filters && !is_dynamic(&filter);
-            answers.push(match refused || lost {
+            answers.push(match refused {
                 true => PushedDown::No,
                 false => pushed.accept(filter, &self.plan, self.predicate.as_ref())?,
             });
