@@ -129,7 +129,7 @@ impl Error {
         self
     }
 
-    /// The same error once more, for another who runs into it; what lies underneath becomes words.
+    /// A copy of this error for another caller that meets it; its source, which cannot be copied, becomes text.
     #[must_use]
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;

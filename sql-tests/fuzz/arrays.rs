@@ -213,13 +213,13 @@ impl Loaded {
         })
     }
 
-    /// The same rows in memory, all together.
+    /// The table's rows in memory, in one partition of one batch.
     pub fn memory(&self) -> Arc<dyn TableProvider> {
         let batches = vec![vec![self.rows.clone()]];
         Arc::new(MemTable::try_new(self.rows.schema(), batches).expect("rows of one schema"))
     }
 
-    /// The same rows in memory, in so many parts, in batches.
+    /// The table's rows in memory, in `parts` partitions, in batches of at most `batch` rows.
     pub fn scattered(&self, parts: usize, batch: usize) -> Arc<dyn TableProvider> {
         let mut batches = vec![Vec::new(); parts.max(1)];
         let mut from = 0;

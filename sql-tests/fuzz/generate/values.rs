@@ -55,7 +55,7 @@ impl Generator {
         let text = match kind {
             Kind::Int => match value.parse::<i128>() {
                 Ok(number) if self.chance(80) => (number + if up { 1 } else { -1 }).to_string(),
-                // The same number, of another type.
+                // A literal of another type, just beside the number or equal to it.
                 Ok(number) if up => format!("{number}.5"),
                 _ => format!("CAST({value} AS DOUBLE)"),
             },

@@ -39,7 +39,7 @@ pub struct TileBounds {
     axes: Vec<Axis>,
     /// `[lo, hi]` ranks around all cells, dimension after dimension, tile after tile.
     ranks: Vec<(u32, u32)>,
-    /// The same around all cells but NaN, where some may be; empty if nowhere.
+    /// `[lo, hi]` ranks around the cells that are not NaN, in the same order; empty if no cell can be NaN.
     but_nan: Vec<(u32, u32)>,
     /// In which dimensions cells may be NaN, in the same order; empty if nowhere.
     nan: Vec<bool>,
@@ -199,7 +199,7 @@ impl TileBounds {
         Self::of_floats(pairs, nan)
     }
 
-    /// The same, of floats, some of which may be NaN.
+    /// Boxes in one dimension of floats; `nan` tells for each tile whether it may hold NaN.
     pub(super) fn of_floats(pairs: Vec<(u64, u64)>, nan: Vec<bool>) -> Self {
         let tiles = pairs.len();
         let (values, ranks) = rank(pairs.into_iter().map(Some));

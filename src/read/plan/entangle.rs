@@ -30,7 +30,7 @@ const UNITS: u64 = 32;
 const HARD_TO_CUT_CELLS: u64 = 2 * 1024 * 1024;
 /// There are so many units even of tiles that are hard to cut, for as many workers.
 const FEWEST_UNITS: u64 = 12;
-/// Of the tiles whose NaN a tile may meet, so many are looked at; if there are more, it does meet one.
+/// A tile that may hold NaN is compared with at most so many others that may; with more of them, it counts as overlapping.
 const MOST_LOOKED_AT: usize = 256;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
