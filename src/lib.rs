@@ -73,9 +73,11 @@
 )]
 
 pub mod array;
+pub mod arrow;
 pub mod error;
 pub mod filter;
 pub mod format;
+pub mod geometry;
 pub mod read;
 pub mod sql;
 pub mod storage;

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 
-use super::domain::KeyBox;
 use super::snapshot::Snapshot;
 use super::table::ArrayTable;
-use super::tile_grid::TileGrid;
-use super::types::{ColumnType, TypeOptions};
 use super::window::OpenWindow;
+use crate::arrow::{ColumnType, TypeOptions};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, DimensionLabel};
+use crate::geometry::domain::KeyBox;
+use crate::geometry::tile_grid::TileGrid;
 use crate::storage::Storage;
 
 /// The open array of a label.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::snapshot::Snapshot;
-use super::types::{ColumnType, TypeOptions, arrow_schema};
+use crate::arrow::{ColumnType, TypeOptions, arrow_schema};
 use crate::error::Result;
 
 /// A snapshot and the columns it shows.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::array::key::{self, Native, with_native};
-use crate::array::subarray::{DimRanges, KeyRange};
-use crate::array::types::{CellData, Cells, TileBuffer};
+use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
+use crate::geometry::key::{self, Native, with_native};
+use crate::geometry::subarray::{DimRanges, KeyRange};
 use crate::read::marks;
 
 /// One dimension of the cells of a tile.

@@ -17,7 +17,7 @@ use super::moved::MovedTile;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::types::{Cells, ColumnType, Strings, check_problem};
+use crate::arrow::{Cells, ColumnType, Strings, check_problem};
 use crate::error::{Error, Result, ResultExt};
 use crate::read::scratch::Scratch;
 use crate::read::text::{Finds, Needles};

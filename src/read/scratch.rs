@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::memory::Unlimited;
 use super::tile_memory::TileMemory;
-use crate::array::types::TileBuffer;
+use crate::arrow::TileBuffer;
 use crate::error::Result;
 use crate::filter;
 

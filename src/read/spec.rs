@@ -8,9 +8,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::prune::TilePruner;
 use super::text::Conjunction;
-use crate::array::subarray::Subarray;
 use crate::array::table::ArrayTable;
 use crate::error::Result;
+use crate::geometry::subarray::Subarray;
 
 /// What a dense array shows for cells that were never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

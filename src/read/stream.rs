@@ -25,8 +25,8 @@ use super::spec::Predicate;
 use super::tile_memory::TileMemory;
 use super::units::UnitQueue;
 use super::{dense, sparse, threads};
-use crate::array::subarray::Subarray;
 use crate::error::{Error, ErrorKind, Result};
+use crate::geometry::subarray::Subarray;
 
 /// Units in flight for each partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
 /// it fetched.

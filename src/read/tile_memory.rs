@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::buffer::MutableBuffer;
 
 use super::memory::{Grant, MemoryBudget};
-use crate::array::types::{MemoryHome, TileBuffer, check_memory};
+use crate::arrow::{MemoryHome, TileBuffer, check_memory};
 use crate::error::Result;
 
 /// Less than this is quickly had and quickly cleared.

@@ -17,7 +17,7 @@ use datafusion::error::DataFusionError;
 
 use super::aggregate::AggregateFrom;
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
-use crate::array::types::{InvalidUtf8, TimeAs};
+use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::read::EmptyCells;

@@ -25,7 +25,7 @@ use datafusion::scalar::ScalarValue;
 pub use column::DimensionColumn;
 use set::Set;
 
-use crate::array::subarray::Subarray;
+use crate::geometry::subarray::Subarray;
 
 /// A predicate, divided.
 #[derive(Debug, Clone)]

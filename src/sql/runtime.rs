@@ -21,9 +21,9 @@ use super::predicate::ExprPredicate;
 use super::pruning::{ExprPruner, fold_constants, keep_cheap, relaxed};
 use super::ranges::{self, DimensionColumn};
 use super::to_datafusion;
-use crate::array::key;
-use crate::array::subarray::DimRanges;
-use crate::array::types::{CellData, Cells, TileBuffer};
+use crate::arrow::{CellData, Cells, TileBuffer};
+use crate::geometry::key;
+use crate::geometry::subarray::DimRanges;
 use crate::read::prune::{CoordinateTest, RuntimeCondition, RuntimeFilter, TilePruner};
 use crate::read::{Predicate, ScanPlan};
 

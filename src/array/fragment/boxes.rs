@@ -23,13 +23,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use super::{Fragment, FragmentField, TileIdx};
-use crate::array::key::{self, NanKeys};
-use crate::array::subarray::{DimRanges, Subarray};
 use crate::error::{ErrorKind, Result};
 use crate::filter::FloatScale;
 use crate::format::datatype::Datatype;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::CellValNum;
+use crate::geometry::key::{self, NanKeys};
+use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::storage::Storage;
 
 /// From here on floats are too close to the limits at which sums stop; no tile has so many cells that its sum gets there
@@ -471,8 +471,8 @@ fn mixes_signs(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::key::Native;
-    use crate::array::subarray::KeyRange;
+    use crate::geometry::key::Native;
+    use crate::geometry::subarray::KeyRange;
 
     const F64: Datatype = Datatype::Float64;
 

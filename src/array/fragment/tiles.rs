@@ -5,9 +5,9 @@
 //! for so many tiles.
 
 use super::{Fragment, TileIdx};
-use crate::array::domain::KeyBox;
-use crate::array::tile_grid::{TileBox, TileGrid};
 use crate::error::{Error, Result};
+use crate::geometry::domain::KeyBox;
+use crate::geometry::tile_grid::{TileBox, TileGrid};
 
 /// The least a tile takes in a data file: its count of chunks.
 const TILE_BYTES: u64 = 8;

@@ -11,13 +11,13 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::array::cell_order::GlobalOrder;
 use crate::array::fragment::FragmentField;
-use crate::array::key;
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::Filter;
 use crate::format::schema::{ArraySchema, Attribute, CellValNum, Dimension};
+use crate::geometry::cell_order::GlobalOrder;
+use crate::geometry::key;
 
 /// The largest tile of an attribute that is one chunk.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::bitsort::{Bitsort, CellOrder};
 use super::coords::CoordsTile;
 use crate::array::fragment::FragmentField;
-use crate::array::types::{CellData, Cells, ColumnType, Strings, validity_to_nulls};
+use crate::arrow::{CellData, Cells, ColumnType, Strings, validity_to_nulls};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{
     ChunkChoice, EncodedStrings, EncryptionKey, Pipeline, TileContext, Unwanted,

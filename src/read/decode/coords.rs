@@ -4,7 +4,7 @@
 //! Such a tile is split, all of the first dimension before all of the second, and each dimension has chunks of its own.
 //! The subtle thing: version 1 splits only tiles that a compressor is to gain from; the others hold cell after cell.
 
-use crate::array::types::TileBuffer;
+use crate::arrow::TileBuffer;
 use crate::error::Result;
 use crate::filter::{Pipeline, expect_unfiltered_bytes};
 use crate::format::filter_list::{Filter, FilterList};

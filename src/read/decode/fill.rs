@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 
-use crate::array::types::{CellData, Cells, ColumnType, TileBuffer, check_memory};
+use crate::arrow::{CellData, Cells, ColumnType, TileBuffer, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 

@@ -1,7 +1,7 @@
 //! One tile of one field: from filtered bytes to an Arrow array (specification: "Tile", "Filter Pipeline").
 //!
 //! No I/O happens here. Tiles are unfiltered straight into the buffer the array will own; what becomes of the
-//! bytes is [`ColumnType`](crate::array::types::ColumnType)'s business. A decoder is made once per field and
+//! bytes is [`ColumnType`](crate::arrow::ColumnType)'s business. A decoder is made once per field and
 //! fragment, because pipelines depend on the fragment's own schema and version.
 
 mod bitsort;

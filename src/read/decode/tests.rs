@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Int8Type};
 use bytes::Bytes;
 
 use super::*;
-use crate::array::types::{ColumnType, InvalidUtf8, TypeOptions};
+use crate::arrow::{ColumnType, InvalidUtf8, TypeOptions};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::filter_list::{Filter, FilterList};

@@ -6,7 +6,7 @@
 
 use arrow::buffer::NullBuffer;
 
-use crate::array::types::{CellData, Cells};
+use crate::arrow::{CellData, Cells};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use self::compare::{CellTest, TestedCells};
 use crate::array::deletes::PendingDelete;
 use crate::array::fragment::{Fragment, FragmentField};
-use crate::array::types::{Cells, check_memory};
+use crate::arrow::{Cells, check_memory};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::delete_condition::{Condition, Test};
 use crate::format::schema::ArraySchema;

@@ -1,7 +1,7 @@
 use arrow::buffer::NullBuffer;
 
 use super::*;
-use crate::array::types::{CellData, TileBuffer};
+use crate::arrow::{CellData, TileBuffer};
 use crate::format::datatype::Datatype;
 use crate::format::delete_condition::Comparison;
 use crate::format::schema::CellValNum;

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use crate::array::box_runs::BoxRuns;
-use crate::array::domain::KeyBox;
 use crate::array::fragment::TileIdx;
-use crate::array::subarray::Subarray;
 use crate::error::{Error, Result};
+use crate::geometry::box_runs::BoxRuns;
+use crate::geometry::domain::KeyBox;
+use crate::geometry::subarray::Subarray;
 use crate::read::plan::dense::{DensePlan, StoredAs};
 use crate::read::selection::Selection;
 

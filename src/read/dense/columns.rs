@@ -7,8 +7,8 @@ use arrow::buffer::BooleanBuffer;
 
 use super::clip::{Clip, Copy, Piece};
 use super::{ClipRequests, coordinates, dense_plan, fragment};
-use crate::array::box_runs::BoxRuns;
 use crate::error::{Error, Result};
+use crate::geometry::box_runs::BoxRuns;
 use crate::read::decode::Needed;
 use crate::read::fetch::Fetched;
 use crate::read::fields::{ColumnRequest, TileOf, fill_column};

@@ -11,10 +11,10 @@ use arrow::datatypes::ArrowNativeType;
 
 use super::clip::Clip;
 use super::dense_plan;
-use crate::array::box_runs::Coordinates;
-use crate::array::key::{Native, with_native};
-use crate::array::types::{CellData, Cells, TileBuffer};
+use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
+use crate::geometry::box_runs::Coordinates;
+use crate::geometry::key::{Native, with_native};
 use crate::read::memory::{Grant, MemoryBudget};
 use crate::read::scratch::Scratch;
 use crate::read::stream::ScanContext;

@@ -29,8 +29,8 @@ use super::rows::{Columns, apply_predicate, batch, keep_selected};
 use super::selection::Selection;
 use super::spec::EmptyCells;
 use super::stream::ScanContext;
-use crate::array::box_runs::Coordinates;
 use crate::error::{Error, Result};
+use crate::geometry::box_runs::Coordinates;
 use crate::read::scratch::Scratch;
 
 /// A clip after the first round.

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use crate::array::fragment::boxes::{TileBoxes, TileRange};
-use crate::array::subarray::{BytesRange, DimRanges, Subarray};
 use crate::format::schema::{ArraySchema, CellValNum};
+use crate::geometry::subarray::{BytesRange, DimRanges, Subarray};
 
 /// The sorted distinct bounds of one dimension.
 enum Axis {

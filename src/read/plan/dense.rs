@@ -11,13 +11,13 @@ use futures::future::try_join_all;
 
 use super::scattered::ScatteredTiles;
 use super::{PlanCounts, ScanPlan, Units, needed_columns};
-use crate::array::domain::KeyBox;
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
-use crate::array::subarray::{DimRanges, Subarray};
-use crate::array::tile_grid::{TileBox, TileGrid};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
+use crate::geometry::domain::KeyBox;
+use crate::geometry::subarray::{DimRanges, Subarray};
+use crate::geometry::tile_grid::{TileBox, TileGrid};
 use crate::read::fields::FragmentScan;
 use crate::read::prune::Knowledge;
 use crate::read::spec::{EmptyCells, ScanSpec};

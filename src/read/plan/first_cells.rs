@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::dense::selected_rows;
 use super::{ScanPlan, Units};
-use crate::array::subarray::{DimRanges, KeyRange};
+use crate::geometry::subarray::{DimRanges, KeyRange};
 
 /// One term of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

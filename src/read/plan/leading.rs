@@ -10,10 +10,10 @@ use arrow::array::ArrayRef;
 use super::dense::DensePlan;
 use super::sparse::SparseUnit;
 use super::{ScanPlan, Units, share};
-use crate::array::key;
-use crate::array::subarray::DimRanges;
 use crate::error::Result;
 use crate::format::schema::CellValNum;
+use crate::geometry::key;
+use crate::geometry::subarray::DimRanges;
 use crate::read::summary::stored_values;
 
 /// No cut is worth reading more than one cell in so many twice,

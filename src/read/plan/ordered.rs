@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use super::{ScanPlan, Units};
-use crate::array::cell_order::{Coordinate, GlobalOrder};
 use crate::array::fragment::boxes::TileRange;
-use crate::array::key;
-use crate::array::subarray::Subarray;
 use crate::error::Result;
 use crate::format::schema::{ArraySchema, CellValNum, Layout};
+use crate::geometry::cell_order::{Coordinate, GlobalOrder};
+use crate::geometry::key;
+use crate::geometry::subarray::Subarray;
 use crate::read::order::RowOrder;
 
 /// So many cells are sorted at once at most, unless they are those of one tile.

@@ -10,8 +10,8 @@ use super::dense::DensePlan;
 use super::sparse::SparseUnit;
 use super::{ScanPlan, Units};
 use crate::array::fragment::boxes::TileRange;
-use crate::array::key;
 use crate::format::schema::{CellValNum, Layout};
+use crate::geometry::key;
 
 impl ScanPlan {
     /// About how many rows in sequence have the same coordinates in these dimensions. An estimate from the extents of

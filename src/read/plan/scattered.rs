@@ -7,10 +7,10 @@
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
 
-use crate::array::domain::KeyBox;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::error::Result;
+use crate::geometry::domain::KeyBox;
 
 /// A tile of a sparse fragment.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use super::pruning::unplanned;
 use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use crate::array::fragment::Fragment;
 use crate::array::fragment::boxes::TileBoxes;
-use crate::array::hilbert::Hilbert;
 use crate::error::Result;
 use crate::format::schema::Layout;
+use crate::geometry::hilbert::Hilbert;
 use crate::read::summary::tells_dimension;
 
 /// A run goes on beyond [`UNIT_CELLS`] until a cut needs no witnesses, but no further than this.

@@ -15,14 +15,14 @@ use arrow::datatypes::DataType;
 use super::enumerated::ValueOrder;
 use super::known::{Known, KnownStatistics, StoredStatistics};
 use super::{ColumnStatistics, TilePruner, TileStatistics, Verdict, outer_zeros, text};
-use crate::array::domain::KeyBox;
 use crate::array::fragment::boxes::{TileBoxes, TileRange};
 use crate::array::fragment::{Fragment, TileIdx};
-use crate::array::key;
 use crate::array::table::ArrayTable;
-use crate::array::types::{CellData, Cells, ColumnType, TileBuffer};
+use crate::arrow::{CellData, Cells, ColumnType, TileBuffer};
 use crate::error::{Error, Result};
 use crate::format::schema::CellValNum;
+use crate::geometry::domain::KeyBox;
+use crate::geometry::key;
 
 /// Where the cells of a tile lie.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use crate::array::fragment::{Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::types::{ColumnType, Shape};
+use crate::arrow::{ColumnType, Shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::Attribute;

@@ -13,9 +13,9 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use super::{Extent, KnownStatistics, Subject};
-use crate::array::domain::KeyBox;
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
+use crate::geometry::domain::KeyBox;
 use crate::read::plan::dense::{DensePlan, StoredAs};
 use crate::read::plan::{ScanPlan, Units};
 

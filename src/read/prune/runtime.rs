@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::TilePruner;
-use crate::array::subarray::{DimRanges, Subarray};
 use crate::error::Result;
+use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::read::spec::Predicate;
 
 /// A condition that may tighten at any time. It never loosens.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Extent, RuntimeCondition, Subject, TilePruner, Verdict};
 use crate::array::fragment::boxes::TileBoxes;
-use crate::array::subarray::Subarray;
 use crate::error::{Error, Result};
+use crate::geometry::subarray::Subarray;
 use crate::read::plan::ScanPlan;
 use crate::read::plan::sparse::{Copies, SparseUnit, TileRef};
 use crate::read::plan::versions::witnesses_of_rest;

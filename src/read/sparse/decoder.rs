@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef};
 
 use super::fragment;
-use crate::array::types::{Cells, Strings};
+use crate::arrow::{Cells, Strings};
 use crate::error::Result;
 use crate::filter::{ChunkChoice, EncodedStrings};
 use crate::read::decode::{ColumnDecoder, Needed};

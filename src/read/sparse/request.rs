@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::fragment;
-use crate::array::subarray::DimRanges;
 use crate::array::window::Visibility;
 use crate::error::Result;
+use crate::geometry::subarray::DimRanges;
 use crate::read::fetch::{FetchList, TileTicket};
 use crate::read::fields::ColumnRequest;
 use crate::read::plan::sparse::{Copies, SparseUnit, TileRef};

@@ -10,12 +10,12 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::array::cell_order::GlobalOrder;
-use crate::array::key::{self, Native, with_native};
-use crate::array::subarray::DimRanges;
 use crate::filter::ChunkChoice;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{CellValNum, Dimension, Layout};
+use crate::geometry::cell_order::GlobalOrder;
+use crate::geometry::key::{self, Native, with_native};
+use crate::geometry::subarray::DimRanges;
 
 /// With fewer chunks there is nothing to be found by searching,
 const FEWEST_CHUNKS: usize = 4;
@@ -370,8 +370,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::array::subarray::KeyRange;
     use crate::format::filter_list::FilterList;
+    use crate::geometry::subarray::KeyRange;
 
     fn dimension(extent: Option<u16>) -> Dimension {
         Dimension {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 
 use super::tile::TileWork;
-use crate::array::types::Strings;
+use crate::arrow::Strings;
 use crate::error::Result;
 use crate::read::fields::ColumnRequest;
 use crate::read::rows::{Columns, evaluate, find};

@@ -7,14 +7,14 @@ use arrow::datatypes::{
 };
 
 use super::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics, keeps_validity};
-use crate::array::domain::KeyBox;
 use crate::array::fragment::FragmentField;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
-use crate::array::key::Native;
-use crate::array::types::{ColumnType, InvalidUtf8, Shape};
+use crate::arrow::{ColumnType, InvalidUtf8, Shape};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::fragment::rtree::Mbrs;
+use crate::geometry::domain::KeyBox;
+use crate::geometry::key::Native;
 use crate::read::decode::fill_array;
 use crate::read::fields::{ColumnSource, FragmentScan};
 use crate::read::plan::ScanPlan;

@@ -18,11 +18,11 @@ pub use self::trust::{Asked, Rounding, SumAs, tells_dimension};
 use self::trust::{Known, adds_up_exactly};
 use super::plan::ScanPlan;
 use super::plan::whole::WholeTile;
-use crate::array::domain::KeyBox;
 use crate::array::fragment::statistics::Sum;
-use crate::array::key;
-use crate::array::types::{CellData, Cells, ColumnType, TileBuffer};
+use crate::arrow::{CellData, Cells, ColumnType, TileBuffer};
 use crate::error::{Error, ErrorKind, Result};
+use crate::geometry::domain::KeyBox;
+use crate::geometry::key;
 
 /// Fragments whose statistics are loaded at the same time.
 const FRAGMENTS_AT_ONCE: usize = 16;

@@ -6,8 +6,8 @@
 //! run of such cells may hold copies of several.
 
 use super::asked::Asked;
-use crate::array::key::{Native, with_native};
 use crate::error::{Error, Result};
+use crate::geometry::key::{Native, with_native};
 use crate::read::coordinates::DimCells;
 use crate::read::marks;
 

@@ -13,8 +13,8 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use super::ContestedTile;
 use super::asked::Asked;
 use super::table::Hash;
-use crate::array::key::{Native, with_native};
 use crate::error::{Error, Result};
+use crate::geometry::key::{Native, with_native};
 use crate::read::coordinates::DimCells;
 
 /// Different strings of a dimension that are numbered, at most.

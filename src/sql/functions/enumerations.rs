@@ -20,7 +20,7 @@ use super::description::{Describe, Request, Rows, once};
 use super::place::Place;
 use super::value;
 use crate::array::inspect::Inspection;
-use crate::array::types::{Enumerations, column_names};
+use crate::arrow::{Enumerations, column_names};
 use crate::error::Result;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;

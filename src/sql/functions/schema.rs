@@ -31,7 +31,7 @@ use super::description::{Describe, Request, Rows, once};
 use super::place::Place;
 use super::value;
 use crate::array::inspect::Inspection;
-use crate::array::types::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
+use crate::arrow::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{

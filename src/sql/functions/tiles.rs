@@ -34,11 +34,11 @@ use super::value;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::array::inspect::Inspection;
-use crate::array::key;
-use crate::array::types::column_names;
+use crate::arrow::column_names;
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::fragment::rtree::Mbrs;
+use crate::geometry::key;
 use crate::storage::Storage;
 
 /// The function.

@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use crate::array::key;
 use crate::format::datatype::Datatype;
+use crate::geometry::key;
 
 /// One cell, of any number of elements.
 pub(super) fn cell(datatype: Datatype, bytes: &[u8]) -> String {

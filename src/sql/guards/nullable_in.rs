@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::array::types::DATATYPE_KEY;
+use crate::arrow::DATATYPE_KEY;
 
 /// Spells out when `IN (SELECT …)` is NULL.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use datafusion::physical_expr::expressions::Column;
 
 use super::index;
 use super::scan::LabelScan;
-use crate::array::subarray::{DimRanges, KeyRange};
 use crate::error::{Error, Result};
+use crate::geometry::subarray::{DimRanges, KeyRange};
 use crate::read::Predicate;
 use crate::read::memory::{Grant, MemoryBudget};
 use crate::sql::predicate::ExprPredicate;

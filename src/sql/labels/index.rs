@@ -7,9 +7,9 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{self as arrow, DataType, TimeUnit};
 
-use crate::array::key::Native;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
+use crate::geometry::key::Native;
 
 /// The key of every value of a column that shows a dimension stored as `datatype`.
 pub(super) fn keys(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u64>> {
@@ -111,10 +111,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::array::key;
-    use crate::array::types::{CellData, Cells, ColumnType, TileBuffer, TimeAs, TypeOptions};
+    use crate::arrow::{CellData, Cells, ColumnType, TileBuffer, TimeAs, TypeOptions};
     use crate::format::filter_list::FilterList;
     use crate::format::schema::{CellValNum, Dimension};
+    use crate::geometry::key;
 
     /// What a dimension's column shows, taken back, is what was stored.
     #[test]

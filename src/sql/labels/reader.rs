@@ -12,8 +12,8 @@ use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::error::ArrowError;
 
 use super::scan::LabelScan;
-use crate::array::subarray::{DimRanges, KeyRange};
 use crate::error::{Error, ErrorKind, Result};
+use crate::geometry::subarray::{DimRanges, KeyRange};
 use crate::read::memory::{Grant, MemoryBudget};
 
 /// Tiles are read together until a chunk has so many cells.

@@ -7,8 +7,8 @@ use datafusion::arrow::datatypes::DataType;
 use futures::TryStreamExt;
 
 use crate::array::label::LabelArray;
-use crate::array::subarray::{DimRanges, Subarray};
 use crate::error::{Error, Result};
+use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::read::fields::fill_column;
 use crate::read::memory::MemoryBudget;
 use crate::read::metrics::ScanMetrics;

@@ -15,7 +15,7 @@ use datafusion::scalar::ScalarValue;
 use super::set::Set;
 use super::view::{Value, View};
 use super::{Analysis, Truth};
-use crate::array::subarray::{BytesRange, DimRanges};
+use crate::geometry::subarray::{BytesRange, DimRanges};
 
 impl Analysis<'_> {
     /// The cells where `expr`, which is no AND, OR or NOT, is `truth`.

@@ -3,12 +3,12 @@
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
 use super::view::{Kind, Step};
-use crate::array::key;
-use crate::array::subarray::KeyRange;
-use crate::array::types::{ColumnType, InvalidUtf8, TypeOptions};
+use crate::arrow::{ColumnType, InvalidUtf8, TypeOptions};
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
+use crate::geometry::key;
+use crate::geometry::subarray::KeyRange;
 
 /// A dimension as a column of the table: where it is, how it is stored and how it is shown. Never NULL.
 #[derive(Debug, Clone, PartialEq)]

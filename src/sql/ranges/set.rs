@@ -1,6 +1,6 @@
 //! A set of cells as a subarray that holds at least them, and the algebra of such sets.
 
-use crate::array::subarray::{DimRanges, Subarray};
+use crate::geometry::subarray::{DimRanges, Subarray};
 
 /// Cells for which something is known to hold.
 #[derive(Debug, Clone)]

@@ -17,9 +17,9 @@ use datafusion::physical_expr::expressions::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::array::key::Native;
-use crate::array::subarray::KeyRange;
 use crate::format::datatype::Datatype;
+use crate::geometry::key::Native;
+use crate::geometry::subarray::KeyRange;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

@@ -14,9 +14,9 @@ use datafusion::physical_expr::expressions::{CastExpr, Column, TryCastExpr};
 use datafusion::scalar::ScalarValue;
 
 use super::column::{DimensionColumn, nanoseconds};
-use crate::array::key::{self, Native};
-use crate::array::subarray::{BytesRange, DimRanges, KeyRange, successor};
 use crate::format::datatype::Datatype;
+use crate::geometry::key::{self, Native};
+use crate::geometry::subarray::{BytesRange, DimRanges, KeyRange, successor};
 
 const SECONDS_PER_DAY: i128 = 86_400;
 

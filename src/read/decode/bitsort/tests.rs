@@ -1,7 +1,7 @@
 //! Tiles that libtiledb 2.14.0 wrote: seven cells of two `INT32` dimensions, an `INT16` attribute.
 
 use super::*;
-use crate::array::types::{CellData, Cells, ColumnType, TypeOptions};
+use crate::arrow::{CellData, Cells, ColumnType, TypeOptions};
 use crate::error::ErrorKind;
 use crate::format::fixtures::{survives_bit_flips, unhex};
 use crate::format::schema::{ArrayType, Layout};

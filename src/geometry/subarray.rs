@@ -10,8 +10,8 @@ mod lists;
 #[cfg(test)]
 mod tests;
 
-use super::domain::{Bounds, KeyBox};
-use super::key::NanKeys;
+use crate::geometry::domain::{Bounds, KeyBox};
+use crate::geometry::key::NanKeys;
 pub use lists::Spans;
 
 /// An inclusive range of keys.

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Dimension, Layout};
 
-use super::hilbert::Hilbert;
-use super::key::{self, Native};
+use crate::geometry::hilbert::Hilbert;
+use crate::geometry::key::{self, Native};
 
 /// One coordinate of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::DomainRange;
 
-use super::key;
+use crate::geometry::key;
 
 /// An inclusive box of keys. `lo <= hi` holds in every dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

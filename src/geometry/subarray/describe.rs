@@ -5,9 +5,9 @@
 use std::fmt::Write;
 
 use super::{BytesRange, DimRanges, KeyRange, Subarray, successor};
-use crate::array::key;
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
+use crate::geometry::key;
 
 /// Ranges shown of one dimension, and bytes shown of one string.
 const SHOWN_RANGES: usize = 8;

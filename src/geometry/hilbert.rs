@@ -8,9 +8,9 @@
 use crate::error::Result;
 use crate::format::schema::Dimension;
 
-use super::cell_order::Coordinate;
-use super::key::{self, Native, with_native};
 use crate::format::datatype::Datatype;
+use crate::geometry::cell_order::Coordinate;
+use crate::geometry::key::{self, Native, with_native};
 
 /// The curve through the buckets of `D` dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

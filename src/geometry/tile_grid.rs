@@ -7,8 +7,8 @@
 use crate::error::{Error, Result};
 use crate::format::schema::{ArraySchema, Layout};
 
-use super::domain::KeyBox;
-use super::key;
+use crate::geometry::domain::KeyBox;
+use crate::geometry::key;
 
 /// The space tiles of a dense array.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl TileGrid {
         KeyBox::new(lo, hi).unwrap_or_else(|| self.domain.clone())
     }
 
-    /// The first cell of a tile, as [`super::box_runs::BoxRuns`] takes it.
+    /// The first cell of a tile, as [`crate::geometry::box_runs::BoxRuns`] takes it.
     pub fn tile_lo(&self, tile: &[u64]) -> Vec<u64> {
         let start = |((lo, extent), index): ((&u64, &u64), &u64)| {
             lo.saturating_add(index.saturating_mul(*extent))
@@ -333,7 +333,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::array::key::Native;
+    use crate::geometry::key::Native;
 
     fn grid(lo: &[i64], hi: &[i64], extents: &[u64], order: Layout) -> TileGrid {
         let keys = |v: &[i64]| v.iter().map(|x| x.to_key()).collect();

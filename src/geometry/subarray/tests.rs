@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::array::key::{self, Native};
 use crate::format::datatype::Datatype;
+use crate::geometry::key::{self, Native};
 
 /// Small sets of keys, some at the top of the range.
 fn keys() -> impl Strategy<Value = DimRanges> {

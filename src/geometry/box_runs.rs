@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 
-use super::domain::KeyBox;
+use crate::geometry::domain::KeyBox;
 
 /// Values copied at once, if they come round more often than that.
 const COPIED_AT_ONCE: usize = 4096;
@@ -292,7 +292,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::array::key::Native;
+    use crate::geometry::key::Native;
 
     fn clip(lo: &[u64], hi: &[u64]) -> KeyBox {
         KeyBox::new(lo.to_vec(), hi.to_vec()).unwrap()

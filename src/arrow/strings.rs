@@ -201,7 +201,7 @@ mod tests {
     use arrow::array::AsArray;
 
     use super::*;
-    use crate::array::types::{InvalidUtf8, TypeOptions};
+    use crate::arrow::{InvalidUtf8, TypeOptions};
     use crate::format::datatype::Datatype;
     use crate::format::schema::CellValNum;
 
