@@ -24,8 +24,8 @@ use std::time::Instant;
 
 use common::{Bench, Volume};
 use datafusion_tiledb::format::datatype::Datatype;
-use datafusion_tiledb::read::coordinates::DimCells;
-use datafusion_tiledb::read::visibility::{ContestedTile, hide_older_copies};
+use datafusion_tiledb::tile::coordinates::DimCells;
+use datafusion_tiledb::tile::visibility::{ContestedTile, hide_older_copies};
 
 // Where speed means nothing, a few will do.
 const CELLS: u64 = if cfg!(debug_assertions) {

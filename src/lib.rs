@@ -78,9 +78,11 @@ pub mod error;
 pub mod filter;
 pub mod format;
 pub mod geometry;
-pub mod read;
+pub mod scan;
 pub mod sql;
+pub mod stats;
 pub mod storage;
+pub mod tile;
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
+use super::fragment::{Fragment, FragmentField};
 use super::snapshot::Snapshot;
-use crate::arrow::{ColumnType, TypeOptions, arrow_schema};
-use crate::error::Result;
+use crate::arrow::{ColumnType, TypeOptions, arrow_schema, check_problem, fill_array};
+use crate::error::{Error, Result};
 
 /// A snapshot and the columns it shows.
 #[derive(Debug, Clone)]
@@ -57,4 +59,44 @@ impl ArrayTable {
     pub fn dimension_count(&self) -> usize {
         self.snapshot.schema.dimensions.len()
     }
+}
+
+/// The field of the fragment's own schema that supplies a table column; `None`: every cell has the fill value.
+pub fn stored_field(
+    table: &ArrayTable,
+    fragment: &Fragment,
+    column: usize,
+) -> Result<Option<FragmentField>> {
+    let missing = || Error::internal(format!("the table has no column {column}"));
+    let Some(number) = column.checked_sub(table.dimension_count()) else {
+        return Ok(Some(FragmentField::Dimension(column)));
+    };
+    let wanted = table.snapshot.schema.attributes.get(number);
+    let wanted = wanted.ok_or_else(missing)?;
+    let ty = table.types.get(column).ok_or_else(missing)?;
+    ty.check_readable()?;
+    let mut own = fragment.schema.attributes.iter().enumerate();
+    let found = own.find(|(_, a)| a.name == wanted.name);
+    if let Some((_, attribute)) = found {
+        // Whether it is of another type is not known.
+        check_problem(attribute)?;
+    }
+    let readable = found.filter(|(_, a)| ty.reads(a.datatype, a.cell_val_num));
+    Ok(readable.map(|(number, _)| FragmentField::Attribute(number)))
+}
+
+/// A column of cells that were never written.
+pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<ArrayRef> {
+    let missing = || Error::internal(format!("column {column} has no fill value"));
+    let number = column
+        .checked_sub(table.dimension_count())
+        .ok_or_else(missing)?;
+    let attribute = table
+        .snapshot
+        .schema
+        .attributes
+        .get(number)
+        .ok_or_else(missing)?;
+    let ty = table.types.get(column).ok_or_else(missing)?;
+    fill_array(attribute, ty, cells)
 }

@@ -9,7 +9,9 @@ mod bits;
 mod cells;
 mod column_type;
 mod enumerated;
+mod fill;
 mod schema;
+mod stored;
 mod strings;
 mod text;
 mod tile_buffer;
@@ -21,11 +23,13 @@ mod tests;
 pub use bits::validity_to_nulls;
 pub use cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape, check_problem};
+pub use fill::fill_array;
 pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, Enumerations, LABEL_ROLE,
     LABELLED_KEY, ROLE_KEY, UNREADABLE_KEY, arrow_schema, attribute_type, column_names,
     label_field,
 };
+pub use stored::stored_values;
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 

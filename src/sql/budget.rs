@@ -6,7 +6,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 
 use crate::error::{Error, Result};
-use crate::read::memory::{Grant, MemoryBudget};
+use crate::tile::memory::{Grant, MemoryBudget};
 
 /// More than this is refused unasked: a pool without a limit adds without looking, and what overflows there cannot be
 /// given back.

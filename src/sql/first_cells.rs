@@ -13,7 +13,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 
 use super::below::{over_scan, with_child};
 use super::source::TileDbSource;
-use crate::read::plan::first_cells::DimensionOrder;
+use crate::scan::plan::first_cells::DimensionOrder;
 
 /// A column of a plan, and whether its largest values come first.
 type Wanted = (usize, bool);

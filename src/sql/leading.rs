@@ -22,8 +22,8 @@ use tokio::sync::OnceCell;
 
 use super::below::with_child;
 use super::source::TileDbSource;
-use crate::read::ScanPlan;
-use crate::read::plan::leading::LeadingCuts;
+use crate::scan::ScanPlan;
+use crate::scan::plan::leading::LeadingCuts;
 
 /// Below so many rows a group, groups are too many to be gathered in each partition first.
 const ROWS_PER_GROUP: u64 = 128;

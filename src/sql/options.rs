@@ -20,7 +20,7 @@ use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
-use crate::read::EmptyCells;
+use crate::scan::EmptyCells;
 
 /// The prefix of our options.
 pub(crate) const PREFIX: &str = "tiledb";

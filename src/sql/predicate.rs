@@ -13,9 +13,9 @@ use datafusion::physical_expr::utils::{
 use super::pruning::ExprPruner;
 use super::text_conditions;
 use crate::error::{Error, Result};
-use crate::read::Predicate;
-use crate::read::prune::TilePruner;
-use crate::read::text::{Conjunction, TextCondition};
+use crate::scan::Predicate;
+use crate::scan::spec::{Conjunction, TextCondition};
+use crate::stats::pruner::TilePruner;
 
 /// A physical expression over the columns it looks at.
 #[derive(Debug)]

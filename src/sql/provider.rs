@@ -30,9 +30,9 @@ use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
-use crate::read::memory::MemoryBudget;
-use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec};
 use crate::storage::Storage;
+use crate::tile::memory::MemoryBudget;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///

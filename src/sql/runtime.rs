@@ -24,8 +24,9 @@ use super::to_datafusion;
 use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::geometry::key;
 use crate::geometry::subarray::DimRanges;
-use crate::read::prune::{CoordinateTest, RuntimeCondition, RuntimeFilter, TilePruner};
-use crate::read::{Predicate, ScanPlan};
+use crate::scan::runtime::{CoordinateTest, RuntimeCondition, RuntimeFilter};
+use crate::scan::{Predicate, ScanPlan};
+use crate::stats::pruner::TilePruner;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

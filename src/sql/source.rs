@@ -43,13 +43,14 @@ use super::leading::LeadingRanges;
 use super::runtime::PushedFilters;
 use super::statistics::{limited, statistics};
 use super::to_datafusion;
-use crate::read::ScanPlan;
-use crate::read::memory::MemoryBudget;
-use crate::read::metrics::ScanMetrics;
-use crate::read::order::RowOrder;
-use crate::read::prune::UnitOrder;
-use crate::read::stream::{ScanContext, read_units};
-use crate::read::units::{UnitPool, UnitQueue};
+use crate::scan::ScanPlan;
+use crate::scan::context::ScanContext;
+use crate::scan::metrics::ScanMetrics;
+use crate::scan::order::RowOrder;
+use crate::scan::stream::read_units;
+use crate::scan::unit_order::UnitOrder;
+use crate::scan::units::{UnitPool, UnitQueue};
+use crate::tile::memory::MemoryBudget;
 
 /// A scan of an array.
 #[derive(Debug, Clone)]

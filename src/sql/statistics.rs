@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
-use crate::read::ScanPlan;
+use crate::scan::ScanPlan;
 
 /// A string or list is taken to have so many bytes.
 const VAR_BYTES: usize = 32;

@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use crate::read::text::Needles;
+use crate::tile::needles::Needles;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -173,7 +173,7 @@ mod tests {
     use datafusion::prelude::SessionContext;
 
     use super::*;
-    use crate::read::text::Finds;
+    use crate::tile::needles::Finds;
 
     fn of(sql: &str) -> Option<Text> {
         let fields = vec![

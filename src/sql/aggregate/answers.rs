@@ -15,8 +15,9 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
 
 use crate::array::fragment::statistics::Sum;
-use crate::read::ScanPlan;
-use crate::read::summary::{Asked, ColumnSummary, SumAs, Summary};
+use crate::scan::ScanPlan;
+use crate::scan::summary::{ColumnSummary, Summary};
+use crate::stats::trust::{Asked, SumAs};
 
 /// What each aggregate is made from.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@
 //! make that row and merge it, so NULL, overflow and the order of NaN are theirs.
 //!
 //! Which tiles are answered is known only when their statistics are loaded, which is when the query runs: planning
-//! reads nothing for it. See [`crate::read::summary`] for what is believed.
+//! reads nothing for it. See [`crate::scan::summary`] for what is believed.
 
 mod answers;
 mod exec;
@@ -28,7 +28,7 @@ pub use self::exec::TileDbAggregateExec;
 pub(super) use self::rest::Rest;
 use super::source::TileDbSource;
 use super::to_datafusion;
-use crate::read::summary::Rounding;
+use crate::stats::trust::Rounding;
 
 /// What aggregates may be answered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

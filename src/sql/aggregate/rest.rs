@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use crate::error::Result;
-use crate::read::ScanPlan;
-use crate::read::plan::whole::WholeTile;
-use crate::read::summary::{self, Asked, Rounding, Summary};
+use crate::scan::ScanPlan;
+use crate::scan::plan::whole::WholeTile;
+use crate::scan::summary::{self, Summary};
+use crate::stats::trust::{Asked, Rounding};
 
 /// A scan, and its tiles that metadata may answer.
 #[derive(Debug)]

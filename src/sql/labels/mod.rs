@@ -34,9 +34,9 @@ use crate::error::{Error, Result};
 use crate::format::schema::DimensionLabel;
 use crate::geometry::domain::Bounds;
 use crate::geometry::subarray::{DimRanges, Subarray};
-use crate::read::EmptyCells;
-use crate::read::memory::MemoryBudget;
+use crate::scan::EmptyCells;
 use crate::storage::Storage;
+use crate::tile::memory::MemoryBudget;
 
 /// The label columns of a table.
 #[derive(Debug, Clone)]

@@ -7,14 +7,15 @@ use datafusion::arrow::datatypes::DataType;
 use futures::TryStreamExt;
 
 use crate::array::label::LabelArray;
+use crate::array::table::fill_column;
 use crate::error::{Error, Result};
 use crate::geometry::subarray::{DimRanges, Subarray};
-use crate::read::fields::fill_column;
-use crate::read::memory::MemoryBudget;
-use crate::read::metrics::ScanMetrics;
-use crate::read::stream::{ScanContext, read_units};
-use crate::read::units::UnitQueue;
-use crate::read::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::scan::context::ScanContext;
+use crate::scan::metrics::ScanMetrics;
+use crate::scan::stream::read_units;
+use crate::scan::units::UnitQueue;
+use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::tile::memory::MemoryBudget;
 
 /// An open label.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicate
 
 use self::sets::ValueSet;
 use crate::array::table::ArrayTable;
-use crate::read::prune::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
+use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
 
 pub(crate) use self::rows::{fold_constants, keep_cheap, relaxed};
 

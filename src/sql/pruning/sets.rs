@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 
-use crate::read::prune::ColumnStatistics;
+use crate::stats::pruner::ColumnStatistics;
 
 /// More literals than this are not looked up in an enumeration.
 const MOST_LOOKED_UP: usize = 1000;

@@ -17,7 +17,7 @@ use datafusion::physical_expr::expressions::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::read::prune::outer_zeros;
+use crate::stats::outer_zeros;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

@@ -9,9 +9,9 @@ use datafusion::common::Result;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 
-use crate::read::memory::MemoryBudget;
 use crate::sql::labels::LabelProjection;
 use crate::sql::to_datafusion;
+use crate::tile::memory::MemoryBudget;
 
 /// The batches of a scan with the labels that are asked for.
 pub(super) fn with_labels(

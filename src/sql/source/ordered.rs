@@ -13,9 +13,9 @@ use datafusion::physical_plan::SortOrderPushdownResult;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use super::TileDbSource;
-use crate::read::order::{OrderTerm, RowOrder};
-use crate::read::prune::{UnitOrder, WantedFirst};
-use crate::read::stream::Pace;
+use crate::scan::context::Pace;
+use crate::scan::order::{OrderTerm, RowOrder};
+use crate::scan::unit_order::{UnitOrder, WantedFirst};
 
 impl TileDbSource {
     /// The scan in one partition, its rows in an order, if that takes little sorting; `rows` are wanted at most.

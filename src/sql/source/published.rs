@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 
 use super::TileDbSource;
-use crate::read::metrics::ScanMetrics;
+use crate::scan::metrics::ScanMetrics;
 
 /// The scan's counters as metrics of DataFusion, brought up to date with every batch.
 pub(super) struct Published {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::TaskContext;
 
-use crate::read::units::UnitPool;
+use crate::scan::units::UnitPool;
 use crate::sql::claims::Totals;
 
 /// What is known of the runs of a scan, however its plan is copied and reset.

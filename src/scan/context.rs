@@ -1,0 +1,179 @@
+//! What the units of one partition share.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::datatypes::SchemaRef;
+
+use super::coordinate_columns::CoordinateColumns;
+use super::metrics::ScanMetrics;
+use super::order::RowOrder;
+use super::plan::ScanPlan;
+use super::runtime::{RuntimeCondition, RuntimeFilter};
+use super::spec::Predicate;
+use super::threads;
+use super::unit_order::UnitOrder;
+use crate::error::Result;
+use crate::geometry::subarray::Subarray;
+use crate::stats::pruner::TilePruner;
+use crate::tile::fetch::{FetchList, Fetched};
+use crate::tile::memory::MemoryBudget;
+use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::TileMemory;
+
+thread_local! {
+    /// Decompression contexts are expensive to make; each decoding thread keeps its own.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// How far a partition reads ahead.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// It stands for so many partitions.
+    pub partitions: usize,
+    /// It may soon have enough: one unit first, then more and more.
+    pub gradual: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            partitions: 1,
+            gradual: false,
+        }
+    }
+}
+
+/// What all units of a partition share, but for what is asked of their rows: that may tighten from unit to unit.
+#[derive(Debug, Clone)]
+pub struct ScanContext {
+    /// The plan.
+    pub plan: Arc<ScanPlan>,
+    /// The ranges of coordinates to return: those of the plan, or some of them.
+    pub subarray: Arc<Subarray>,
+    /// The condition that rows must meet besides: that of the plan, or a stricter one.
+    pub predicate: Option<Arc<dyn Predicate>>,
+    /// What tightens them.
+    pub(super) runtime: Option<Arc<dyn RuntimeFilter>>,
+    /// The order in which units are read, if another than that of the plan is worth the while.
+    pub(super) order: Option<Arc<UnitOrder>>,
+    /// The order in which rows come, where one is promised; the units of the plan follow each other in it.
+    pub(super) row_order: Option<Arc<RowOrder>>,
+    /// How far to read ahead.
+    pub(super) pace: Pace,
+    /// The schema of the batches.
+    pub schema: SchemaRef,
+    /// Where memory comes from.
+    pub memory: Arc<TileMemory>,
+    /// Columns of coordinates that dense units share.
+    pub coordinates: Arc<CoordinateColumns>,
+    /// What is counted.
+    pub metrics: Arc<ScanMetrics>,
+}
+
+impl ScanContext {
+    /// The context of one partition.
+    pub fn new(
+        plan: Arc<ScanPlan>,
+        memory: Arc<dyn MemoryBudget>,
+        metrics: Arc<ScanMetrics>,
+    ) -> Self {
+        Self {
+            schema: plan.spec.output_schema(),
+            subarray: Arc::clone(&plan.spec.subarray),
+            predicate: plan.spec.predicate.clone(),
+            runtime: None,
+            order: None,
+            row_order: None,
+            pace: Pace::default(),
+            plan,
+            memory: TileMemory::new(memory),
+            coordinates: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// With a condition that may tighten while the scan runs.
+    #[must_use]
+    pub fn with_runtime_filter(mut self, filter: Option<Arc<dyn RuntimeFilter>>) -> Self {
+        self.runtime = filter;
+        self
+    }
+
+    /// With units in an order of their own.
+    #[must_use]
+    pub fn with_order(mut self, order: Option<Arc<UnitOrder>>) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// With rows in an order; the units of the plan follow each other in it.
+    #[must_use]
+    pub fn with_row_order(mut self, order: Option<Arc<RowOrder>>, pace: Pace) -> Self {
+        self.row_order = order;
+        self.pace = pace;
+        self
+    }
+
+    /// What is asked of rows at run time, as of now.
+    pub fn condition(&self) -> Result<Option<Arc<RuntimeCondition>>> {
+        match &self.runtime {
+            Some(filter) => filter.current(),
+            None => Ok(None),
+        }
+    }
+
+    /// What judges tiles for the plan's condition, if planning left it for later.
+    pub fn judges_late(&self) -> Option<Arc<dyn TilePruner>> {
+        let predicate = self.plan.spec.predicate.as_ref();
+        predicate.filter(|_| self.plan.unjudged)?.pruner()
+    }
+
+    /// The same with what a condition asks of rows, and these ranges.
+    #[must_use]
+    pub fn under(&self, condition: &RuntimeCondition, subarray: Arc<Subarray>) -> Arc<Self> {
+        Arc::new(Self {
+            subarray,
+            predicate: condition.predicate.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// The columns the condition looks at.
+    pub fn predicate_columns(&self) -> &[usize] {
+        self.predicate.as_ref().map_or(&[], |p| p.columns())
+    }
+
+    /// Runs `work` on a thread that decodes, with that thread's scratch buffers.
+    pub async fn decode<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self, &mut Scratch) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let context = Arc::clone(self);
+        let work = move || {
+            SCRATCH.with_borrow_mut(|scratch| {
+                scratch.memory = Arc::clone(&context.memory);
+                let started = Instant::now();
+                let done = work(&context, scratch);
+                let skipped = scratch.filters.take_skipped_chunks();
+                context.metrics.chunks_skipped.add(skipped);
+                context.metrics.decode_nanos.add_elapsed(started);
+                done
+            })
+        };
+        threads::decode(work).await?
+    }
+
+    /// Reads the bytes that were asked for, and counts them.
+    pub async fn fetch(&self, list: FetchList) -> Result<Fetched> {
+        let start = Instant::now();
+        self.metrics.requests.add(list.files());
+        self.metrics
+            .bytes_fetched
+            .add(usize::try_from(list.bytes())?);
+        let fetched = list.fetch(&self.plan.spec.table.snapshot.storage).await?;
+        self.metrics.fetch_nanos.add_elapsed(start);
+        Ok(fetched)
+    }
+}

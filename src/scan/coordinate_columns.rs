@@ -1,0 +1,67 @@
+//! Columns of coordinates that dense units share.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::ArrayRef;
+
+use crate::geometry::box_runs::Coordinates;
+use crate::tile::memory::Grant;
+
+/// The most that is kept.
+const MOST_KEPT_BYTES: usize = 24 << 20;
+
+/// Columns that later clips may share.
+#[derive(Debug, Default)]
+pub struct CoordinateColumns(Mutex<VecDeque<Kept>>);
+
+/// One of them.
+#[derive(Debug)]
+pub struct Kept {
+    /// The dimension.
+    pub dimension: usize,
+    /// Over which cells.
+    pub coordinates: Coordinates,
+    /// Its values.
+    pub column: ArrayRef,
+    /// What they take.
+    pub bytes: usize,
+    /// The memory that is accounted for.
+    pub grant: Grant,
+}
+
+impl CoordinateColumns {
+    /// Lets go of everything.
+    pub fn clear(&self) {
+        self.kept().clear();
+    }
+
+    /// The column of a dimension over the same cells, if it is there.
+    pub fn get(&self, dimension: usize, coordinates: &Coordinates) -> Option<ArrayRef> {
+        let mut kept = self.kept();
+        let found = kept
+            .iter()
+            .position(|k| k.dimension == dimension && k.coordinates == *coordinates)?;
+        let found = kept.remove(found)?;
+        let column = Arc::clone(&found.column);
+        // Last used, last to go.
+        kept.push_back(found);
+        Some(column)
+    }
+
+    /// Keeps a column, and lets go of the oldest.
+    pub fn keep(&self, new: Kept) {
+        let mut kept = self.kept();
+        kept.push_back(new);
+        let mut bytes = kept.iter().map(|k| k.bytes).sum::<usize>();
+        while bytes > MOST_KEPT_BYTES
+            && let Some(oldest) = kept.pop_front()
+        {
+            bytes = bytes.saturating_sub(oldest.bytes);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,196 @@
+//! The columns of a dense clip: attributes put together from the copies that supply them, dimensions computed.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayData, ArrayRef, MutableArrayData, make_array, new_null_array};
+use arrow::buffer::BooleanBuffer;
+
+use super::clip::{Clip, Copy, Piece};
+use super::{ClipRequests, coordinates, dense_plan, fragment};
+use crate::array::table::fill_column;
+use crate::error::{Error, Result};
+use crate::geometry::box_runs::BoxRuns;
+use crate::scan::context::ScanContext;
+use crate::scan::rows::Columns;
+use crate::scan::spec::EmptyCells;
+use crate::tile::decode::Needed;
+use crate::tile::fetch::Fetched;
+use crate::tile::fields::{ColumnRequest, TileOf};
+use crate::tile::scratch::Scratch;
+use crate::tile::selection::Selection;
+
+/// The columns of a clip, its selected rows in their order: attributes from the copies' tiles, dimensions computed.
+pub(super) fn decode(
+    context: &ScanContext,
+    clip: &Clip,
+    selection: &Selection,
+    requests: &ClipRequests,
+    fetched: &Fetched,
+    columns: &[usize],
+    scratch: &mut Scratch,
+) -> Result<Columns> {
+    if selection.is_empty() {
+        return Ok(Columns::new());
+    }
+    let table = &context.plan.spec.table;
+    let decodes = requests.iter().any(|r| !r.is_empty());
+    if decodes {
+        let cells = clip.copies.iter().map(|copy| copy.cells);
+        context.metrics.tiles_decoded.add(clip.copies.len());
+        context
+            .metrics
+            .cells_decoded
+            .add(cells.fold(0, usize::saturating_add));
+    }
+    let narrowed = clip.narrowed(selection);
+    let pieces = narrowed.as_deref().unwrap_or(&clip.pieces);
+    let mut decoded = Vec::with_capacity(columns.len());
+    let mut attribute = 0;
+    for column in columns {
+        if *column < table.dimension_count() {
+            let coordinates = coordinates::column(context, clip, *column, scratch)?;
+            decoded.push((*column, selection.apply(&coordinates)?));
+            continue;
+        }
+        let mut sources = Vec::with_capacity(clip.copies.len());
+        for (i, (copy, requests)) in clip.copies.iter().zip(requests).enumerate() {
+            let request = requests
+                .get(attribute)
+                .ok_or_else(|| Error::internal(format!("column {column} was not asked for")))?;
+            let wanted = |cells: Range<usize>| clip.wants(pieces, i, &cells);
+            sources.push(copied(
+                context, clip, copy, request, fetched, &wanted, scratch,
+            )?);
+        }
+        attribute += 1;
+        let mut array = gather(context, clip, pieces, *column, &sources)?;
+        if narrowed.is_none() {
+            array = selection.apply(&array)?;
+        }
+        context
+            .metrics
+            .bytes_decoded
+            .add(array.get_array_memory_size());
+        decoded.push((*column, array));
+    }
+    Ok(decoded)
+}
+
+/// The cells of a copy, those that are wanted.
+fn copied(
+    context: &ScanContext,
+    clip: &Clip,
+    copy: &Copy,
+    request: &ColumnRequest,
+    fetched: &Fetched,
+    wanted: &dyn Fn(Range<usize>) -> bool,
+    scratch: &mut Scratch,
+) -> Result<ArrayRef> {
+    let table = &context.plan.spec.table;
+    let of = TileOf {
+        table,
+        tile: copy.tile,
+        cells: copy.cells,
+    };
+    let scan = fragment(&context.plan, copy)?;
+    if !request.is_stored() {
+        return scan.decode(request, fetched, of, scratch);
+    }
+    // What cannot even be unfiltered is damage, and the number of its cells may be a lie.
+    let needed = || Needed::Where(wanted);
+    let mut unfilter = || scan.decode_cells(request, fetched, of, needed(), scratch);
+    let refused = match scan.to_array(request.column, unfilter()?, of) {
+        Ok(array) => return Ok(array),
+        Err(e) => e,
+    };
+    let Some(kept) = padding_excluded(context, clip, copy)? else {
+        return Err(refused);
+    };
+    scan.to_array_of_kept(request.column, unfilter()?, of, kept)
+}
+
+/// The cells of a dense tile inside its fragment's box, if others are outside: what is stored there is padding, whose
+/// bytes need not even be valid.
+fn padding_excluded(
+    context: &ScanContext,
+    clip: &Clip,
+    copy: &Copy,
+) -> Result<Option<BooleanBuffer>> {
+    if copy.written.is_none() {
+        return Ok(None);
+    }
+    let dense = dense_plan(&context.plan)?;
+    let grid = &dense.grid;
+    let tile = clip
+        .cells
+        .ranges()
+        .enumerate()
+        .map(|(d, (lo, _))| grid.tile_of(d, lo));
+    let tile = grid.tile_box(&tile.collect::<Vec<_>>());
+    let written = dense
+        .fragments
+        .get(copy.fragment)
+        .and_then(|f| f.domain.intersect(&tile));
+    let Some(written) = written.filter(|written| written.cells() != Some(grid.cells_per_tile()))
+    else {
+        return Ok(None);
+    };
+    let mut kept = vec![false; usize::try_from(grid.cells_per_tile())?];
+    for run in BoxRuns::new(grid.extents(), grid.cell_order(), tile.lo(), &written)? {
+        if let Some(cells) = kept.get_mut(run.start..run.start + run.len) {
+            cells.fill(true);
+        }
+    }
+    Ok(Some(BooleanBuffer::from(kept)))
+}
+
+/// Puts the pieces of a clip together; a clip that is a whole tile, or one run of it, is not copied.
+fn gather(
+    context: &ScanContext,
+    clip: &Clip,
+    pieces: &[Piece],
+    column: usize,
+    sources: &[ArrayRef],
+) -> Result<ArrayRef> {
+    if let ([source], [piece]) = (sources, pieces)
+        && !clip.is_empty_piece(piece)
+    {
+        return Ok(source.slice(piece.start, piece.len));
+    }
+    let longest_empty = pieces
+        .iter()
+        .filter(|p| clip.is_empty_piece(p))
+        .map(|p| p.len)
+        .max();
+    let mut data = sources
+        .iter()
+        .map(|s| s.to_data())
+        .collect::<Vec<ArrayData>>();
+    if let Some(len) = longest_empty {
+        data.push(empty_cells(context, column, len)?.to_data());
+    }
+    let with_nulls = data.iter().any(|d| d.null_count() > 0);
+    let rows = pieces.iter().map(|p| p.len).sum();
+    let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, rows);
+    for piece in pieces {
+        if clip.is_empty_piece(piece) {
+            merged.try_extend(sources.len(), 0, piece.len)
+        } else {
+            merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
+        }
+        .map_err(|e| {
+            Error::internal("the copies of a tile cannot be put together").with_source(e)
+        })?;
+    }
+    Ok(make_array(merged.freeze()))
+}
+
+/// `len` cells that were never written.
+fn empty_cells(context: &ScanContext, column: usize, len: usize) -> Result<ArrayRef> {
+    let spec = &context.plan.spec;
+    let ty = spec.table.types.get(column);
+    match (spec.empty_cells, ty) {
+        (EmptyCells::Null | EmptyCells::Skip, Some(ty)) => Ok(new_null_array(ty.data_type(), len)),
+        _ => fill_column(&spec.table, column, len),
+    }
+}

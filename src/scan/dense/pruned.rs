@@ -1,0 +1,115 @@
+//! Which clips the condition has no use for, and which it need not be evaluated on.
+//!
+//! Every cell of a clip comes from one of its copies, so a clip is judged by all of them together: nothing in it matches
+//! if nothing in any of its copies does. Older fragments below a copy that covers the clip have no say, whatever they hold.
+
+use super::clip::Clip;
+use super::dense_plan;
+use crate::error::{Error, Result};
+use crate::scan::context::ScanContext;
+use crate::scan::runtime::RuntimeCondition;
+use crate::stats::pruner::{TilePruner, Verdict};
+use crate::stats::{Extent, Subject};
+
+/// Lets go of clips without matches, and marks those where everything matches.
+pub(super) async fn prune(
+    context: &ScanContext,
+    condition: Option<&RuntimeCondition>,
+    mut clips: Vec<Clip>,
+) -> Result<Vec<Clip>> {
+    let plan = &context.plan;
+    let metrics = &context.metrics;
+    let given = plan.spec.predicate.is_none();
+    let mut proven = vec![given; clips.len()];
+    if let Some(pruner) = context.judges_late() {
+        let verdicts = judge(context, pruner.as_ref(), &clips).await?;
+        proven = verdicts.iter().map(|v| *v == Verdict::Everything).collect();
+        metrics
+            .tiles_proven
+            .add(proven.iter().filter(|p| **p).count());
+        let gone = keep(&mut clips, &mut proven, &verdicts);
+        metrics.tiles_pruned_statistics.add(gone);
+    }
+    if let Some(condition) = condition {
+        let verdicts = match &condition.pruner {
+            Some(pruner) => judge(context, pruner.as_ref(), &clips).await?,
+            None => vec![Verdict::Something; clips.len()],
+        };
+        for (proven, verdict) in proven.iter_mut().zip(&verdicts) {
+            *proven &= !condition.stricter || *verdict == Verdict::Everything;
+        }
+        let gone = keep(&mut clips, &mut proven, &verdicts);
+        metrics.tiles_pruned_runtime.add(gone);
+    }
+    for (clip, proven) in clips.iter_mut().zip(proven) {
+        clip.proven = proven;
+    }
+    Ok(clips)
+}
+
+/// Lets go of clips in which nothing matches, and says how many these were.
+fn keep(clips: &mut Vec<Clip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> usize {
+    let before = clips.len();
+    let kept = |verdicts: &mut std::slice::Iter<'_, Verdict>| {
+        verdicts.next().is_none_or(|v| *v != Verdict::Nothing)
+    };
+    let mut of_clips = verdicts.iter();
+    clips.retain(|_| kept(&mut of_clips));
+    let mut of_marks = verdicts.iter();
+    proven.retain(|_| kept(&mut of_marks));
+    before - clips.len()
+}
+
+async fn judge(
+    context: &ScanContext,
+    pruner: &dyn TilePruner,
+    clips: &[Clip],
+) -> Result<Vec<Verdict>> {
+    let plan = &context.plan;
+    let dense = dense_plan(plan)?;
+    let mut known = Vec::new();
+    let mut copies = Vec::new();
+    for (number, clip) in clips.iter().enumerate() {
+        let boxes = clip.copies.iter().map(|copy| copy.written.as_ref());
+        let boxes = boxes.collect::<Option<Vec<_>>>();
+        let empty = clip.pieces.iter().any(|p| clip.is_empty_piece(p)) || clip.copies.is_empty();
+        let by_attributes = plan.knowledge.judges_attributes(pruner) && !empty;
+        let Some(boxes) = boxes.filter(|_| by_attributes) else {
+            known.push(None);
+            copies.push((number, None, &clip.cells, clip.rows as u64));
+            continue;
+        };
+        for (copy, written) in clip.copies.iter().zip(boxes) {
+            let missing = || Error::internal("a tile names a fragment that was not planned");
+            let scan = plan.fragments.get(copy.fragment).ok_or_else(missing)?;
+            let own = dense.fragments.get(copy.fragment).ok_or_else(missing)?;
+            let statistics =
+                plan.knowledge
+                    .of_fragment(copy.fragment, &scan.fragment, pruner.columns());
+            known.push(Some(statistics.await?));
+            let tile = dense.grid.tile_box(&clip.tile(dense));
+            let cells = own.domain.intersect(&tile).and_then(|cells| cells.cells());
+            copies.push((number, Some(copy.tile), written, cells.unwrap_or(u64::MAX)));
+        }
+    }
+    let subjects = copies.iter().zip(&known);
+    let subjects = subjects.map(|((_, tile, cells, stored), known)| Subject {
+        tile: tile.unwrap_or_default(),
+        cells: *stored,
+        extent: Extent::Cells(cells),
+        known: known.as_deref(),
+    });
+    let verdicts = plan
+        .knowledge
+        .judge(pruner, &subjects.collect::<Vec<_>>())?;
+    let mut of_clips: Vec<Option<Verdict>> = vec![None; clips.len()];
+    for ((number, ..), verdict) in copies.iter().zip(verdicts) {
+        if let Some(of_clip) = of_clips.get_mut(*number) {
+            *of_clip = Some(of_clip.map_or(verdict, |v| v.over(verdict)));
+        }
+    }
+    let of_clips = of_clips
+        .into_iter()
+        .map(|v| v.unwrap_or(Verdict::Something));
+    Ok(of_clips.collect())
+}

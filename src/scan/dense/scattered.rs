@@ -1,0 +1,115 @@
+//! Cells of sparse fragments in a dense array: where they are is read before anything else.
+//!
+//! The coordinates of the tiles that may hold cells of a unit's clips are fetched together, each tile once; then every
+//! such clip is painted, and copies that turn out to supply nothing are not read any further.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clip::{Clip, Copy};
+use super::{dense_plan, fragment};
+use crate::array::fragment::TileIdx;
+use crate::error::{Error, Result};
+use crate::scan::context::ScanContext;
+use crate::tile::coordinates::DimCells;
+use crate::tile::decode::Needed;
+use crate::tile::fetch::{FetchList, Fetched};
+use crate::tile::fields::{ColumnRequest, TileOf};
+use crate::tile::memory::MemoryBudget;
+use crate::tile::scratch::Scratch;
+
+/// A tile of a fragment of the plan.
+type TileKey = (usize, TileIdx);
+
+/// Paints the clips that have copies in sparse fragments.
+pub(super) async fn place(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Result<Vec<Clip>> {
+    if !clips.iter().any(Clip::has_scattered_copies) {
+        return Ok(clips);
+    }
+    let table = &context.plan.spec.table;
+    let storage = &table.snapshot.storage;
+    let mut list = FetchList::default();
+    let mut requests: HashMap<TileKey, (usize, Vec<ColumnRequest>)> = HashMap::new();
+    let mut bytes = 0_usize;
+    for copy in clips.iter().flat_map(|clip| &clip.copies) {
+        let key = (copy.fragment, copy.tile);
+        if copy.written.is_some() || requests.contains_key(&key) {
+            continue;
+        }
+        let scan = fragment(&context.plan, copy)?;
+        let tiles = scan.tiles(storage).await?;
+        let dimensions = (0..table.dimension_count()).collect::<Vec<_>>();
+        let asked = scan.ask(tiles, &dimensions, copy.tile, &mut list)?;
+        for request in &asked {
+            // The stored values, and the keys made of them.
+            bytes = bytes
+                .saturating_add(scan.decoded_bytes(request, copy.cells)?)
+                .saturating_add(copy.cells.saturating_mul(8));
+        }
+        requests.insert(key, (copy.cells, asked));
+    }
+    let bytes = bytes.saturating_add(usize::try_from(list.bytes())?);
+    let _grant = context.memory.reserve(bytes)?;
+    let fetched = context.fetch(list).await?;
+    context
+        .decode(move |context, scratch| {
+            let tiles = requests
+                .into_iter()
+                .map(|(key, (cells, requests))| {
+                    let dims = coordinates(context, key, cells, &requests, &fetched, scratch)?;
+                    Ok((key, dims))
+                })
+                .collect::<Result<HashMap<_, _>>>()?;
+            paint(context, clips, &tiles)
+        })
+        .await
+}
+
+/// The keys of the coordinates of a tile's cells, dimension by dimension.
+fn coordinates(
+    context: &ScanContext,
+    (number, tile): TileKey,
+    cells: usize,
+    requests: &[ColumnRequest],
+    fetched: &Fetched,
+    scratch: &mut Scratch,
+) -> Result<Vec<Vec<u64>>> {
+    let table = &context.plan.spec.table;
+    let scan = context.plan.fragments.get(number);
+    let scan = scan.ok_or_else(|| Error::internal("a tile names a fragment not planned"))?;
+    let of = TileOf { table, tile, cells };
+    let dimensions = scan.fragment.schema.dimensions.iter();
+    dimensions
+        .zip(requests)
+        .map(|(dimension, request)| {
+            let cells = scan.decode_cells(request, fetched, of, Needed::All, scratch)?;
+            let keys = DimCells::new(dimension.datatype, &cells).map(|dim| dim.keys());
+            keys.map_err(|e| {
+                e.with("dimension", &dimension.name)
+                    .with("fragment", &scan.fragment.name.name)
+            })
+        })
+        .collect()
+}
+
+fn paint(
+    context: &ScanContext,
+    mut clips: Vec<Clip>,
+    tiles: &HashMap<TileKey, Vec<Vec<u64>>>,
+) -> Result<Vec<Clip>> {
+    let dense = dense_plan(&context.plan)?;
+    let strides = dense.grid.strides();
+    for clip in clips.iter_mut().filter(|clip| clip.has_scattered_copies()) {
+        clip.place(dense, |clip: &Clip, copy: &Copy| {
+            let dims = tiles
+                .get(&(copy.fragment, copy.tile))
+                .ok_or_else(|| Error::internal("the coordinates of a tile were not read"))?;
+            let cells = (0..copy.cells).filter_map(|number| {
+                let keys = dims.iter().map(|dim| dim.get(number).copied().unwrap_or(0));
+                Some((clip.cell_number(&strides, keys)?, number))
+            });
+            Ok(cells.collect())
+        })?;
+    }
+    Ok(clips)
+}

@@ -1,0 +1,441 @@
+//! Planning a dense scan: the space tiles that the subarray touches, as arithmetic rather than as a list.
+//!
+//! The rows of a dense array are the cells of its non-empty domain, the box around those of all fragments. Per
+//! dimension the subarray's ranges touch some intervals of tile indexes; the tiles of the scan are their cross
+//! product, numbered in tile order, and a unit is a run of these numbers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::scattered::ScatteredTiles;
+use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use crate::array::fragment::Fragment;
+use crate::array::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::format::schema::Layout;
+use crate::geometry::domain::KeyBox;
+use crate::geometry::subarray::{DimRanges, Subarray};
+use crate::geometry::tile_grid::{TileBox, TileGrid};
+use crate::scan::spec::{EmptyCells, ScanSpec};
+use crate::stats::Knowledge;
+use crate::tile::fields::FragmentScan;
+
+/// Small tiles are read together until a unit holds so many cells.
+const UNIT_CELLS: u64 = 128 * 1024;
+
+/// A fragment's box of cells, and how it stores them.
+#[derive(Debug, Clone)]
+pub struct DenseFragment {
+    /// The cells it wrote; of a sparse fragment, a box around them.
+    pub domain: KeyBox,
+    /// How it stores them.
+    pub stored_as: StoredAs,
+}
+
+/// How a fragment of a dense array stores its cells.
+#[derive(Debug, Clone)]
+pub enum StoredAs {
+    /// As space tiles: this box of them, which numbers them.
+    Tiles(TileBox),
+    /// As a sparse fragment: single cells with their coordinates.
+    Cells,
+}
+
+/// The units of a dense scan.
+#[derive(Debug, Clone)]
+pub struct DensePlan {
+    /// The grid of tiles.
+    pub grid: TileGrid,
+    /// The rows of the scan before ranges: the array's non-empty domain.
+    pub bounds: KeyBox,
+    /// As the plan's fragments.
+    pub fragments: Vec<DenseFragment>,
+    /// The tiles of the sparse ones among them.
+    pub scattered: Arc<ScatteredTiles>,
+    /// Per dimension the touched intervals of tile indexes, ascending.
+    intervals: Vec<TileIntervals>,
+    tiles: u64,
+    tiles_per_unit: u64,
+    /// Where only some of the tiles are left: their positions, ascending.
+    left: Option<Vec<u64>>,
+}
+
+/// Intervals of tile indexes of one dimension.
+#[derive(Debug, Clone)]
+struct TileIntervals {
+    ranges: Vec<Range<u64>>,
+    /// How many tiles lie before each range.
+    before: Vec<u64>,
+    count: u64,
+}
+
+impl TileIntervals {
+    fn new(grid: &TileGrid, dim: usize, bounds: (u64, u64), ranges: &DimRanges) -> Self {
+        let tile = |key| grid.tile_of(dim, key);
+        let mut intervals: Vec<Range<u64>> = Vec::new();
+        let mut push = |lo: u64, hi: u64| match intervals.last_mut() {
+            Some(last) if last.end >= tile(lo) => last.end = last.end.max(tile(hi) + 1),
+            _ => intervals.push(tile(lo)..tile(hi) + 1),
+        };
+        for range in ranges.clip_keys(bounds.0, bounds.1) {
+            push(range.lo, range.hi);
+        }
+        let mut count = 0_u64;
+        let mut before = Vec::with_capacity(intervals.len());
+        for interval in &intervals {
+            before.push(count);
+            count += interval.end - interval.start;
+        }
+        Self {
+            ranges: intervals,
+            before,
+            count,
+        }
+    }
+
+    /// The tile index at a position among all intervals.
+    fn at(&self, position: u64) -> Option<u64> {
+        let i = self
+            .before
+            .partition_point(|before| *before <= position)
+            .checked_sub(1)?;
+        Some(self.ranges.get(i)?.start + (position - self.before.get(i)?))
+    }
+}
+
+impl DensePlan {
+    /// How many units there are.
+    pub fn unit_count(&self) -> u64 {
+        self.tile_count().div_ceil(self.tiles_per_unit)
+    }
+
+    /// How many tiles the units hold.
+    pub fn tile_count(&self) -> u64 {
+        match &self.left {
+            Some(left) => left.len() as u64,
+            None => self.tiles,
+        }
+    }
+
+    /// The same plan without the tiles with these numbers, which ascend.
+    pub(super) fn without(&self, numbers: &[u64]) -> Self {
+        let mut numbers = numbers.iter().copied().peekable();
+        let left = (0..self.tile_count()).filter(|n| numbers.next_if_eq(n).is_none());
+        let left = left.filter_map(|number| self.position(number)).collect();
+        Self {
+            left: Some(left),
+            ..self.clone()
+        }
+    }
+
+    /// The same plan within other ranges, which are some of its own; `None` if only some of its tiles are left.
+    pub(super) fn within(&self, subarray: &Subarray) -> Option<Self> {
+        if self.left.is_some() {
+            return None;
+        }
+        let ranges = self.bounds.ranges().enumerate();
+        let intervals = ranges
+            .map(|(d, range)| TileIntervals::new(&self.grid, d, range, subarray.dim(d)))
+            .collect::<Vec<_>>();
+        let mut counts = intervals.iter().map(|interval| interval.count);
+        Some(Self {
+            tiles: counts.try_fold(1_u64, u64::checked_mul)?,
+            intervals,
+            ..self.clone()
+        })
+    }
+
+    /// The same plan in units whose ranges of the leading dimension do not overlap: whole *slabs*, all tiles between two
+    /// bounds of the grid. `None` if one would hold more than `most_cells` cells in several tiles.
+    pub(super) fn in_slabs(
+        &self,
+        subarray: &Subarray,
+        unit_cells: u64,
+        most_cells: u64,
+    ) -> Option<Self> {
+        let tiles = self.tiles_of_slab()?;
+        let across = self.bounds.ranges().enumerate().skip(1);
+        let across = across.map(|(d, (lo, hi))| {
+            let keys = subarray.dim(d).clip_keys(lo, hi);
+            let keys = keys.map(|r| (r.hi - r.lo).saturating_add(1));
+            keys.fold(0, u64::saturating_add)
+        });
+        let extent = *self.grid.extents().first()?;
+        let cells = across.fold(extent, u64::saturating_mul);
+        if tiles > 1 && cells > most_cells {
+            return None;
+        }
+        let slabs = (unit_cells / cells.max(1)).max(1);
+        Some(Self {
+            tiles_per_unit: tiles.saturating_mul(slabs).max(1),
+            ..self.clone()
+        })
+    }
+
+    /// How many tiles lie between two bounds of the grid along the leading dimension, if they are neighbours.
+    pub(super) fn tiles_of_slab(&self) -> Option<u64> {
+        let (leading, others) = self.intervals.split_first()?;
+        let mut others = others.iter().map(|interval| interval.count);
+        let tiles = others.try_fold(1, u64::checked_mul)?;
+        let neighbours = tiles == 1 || leading.count <= 1;
+        let row_major = self.grid.tile_order() != Layout::ColMajor;
+        (self.left.is_none() && (row_major || neighbours)).then_some(tiles)
+    }
+
+    /// The position in the cross product of the tile with a number.
+    fn position(&self, number: u64) -> Option<u64> {
+        match &self.left {
+            Some(left) => left.get(usize::try_from(number).ok()?).copied(),
+            None => (number < self.tiles).then_some(number),
+        }
+    }
+
+    /// Cells of the tiles of a unit.
+    pub fn unit_cells(&self) -> u64 {
+        self.grid
+            .cells_per_tile()
+            .saturating_mul(self.tiles_per_unit)
+    }
+
+    /// The tile indexes of the tiles of a unit, in tile order.
+    pub fn unit_tiles(&self, unit: u64) -> Vec<Vec<u64>> {
+        let first = unit.saturating_mul(self.tiles_per_unit);
+        let end = first
+            .saturating_add(self.tiles_per_unit)
+            .min(self.tile_count());
+        (first..end)
+            .filter_map(|number| self.tile_at(number))
+            .collect()
+    }
+
+    /// Between which keys of a dimension the cells of tiles lie.
+    pub fn span(&self, tiles: &[Vec<u64>], dim: usize) -> Option<(u64, u64)> {
+        let (lo, hi) = self.bounds.range(dim)?;
+        let spans = tiles.iter().map(|tile| self.grid.tile_box(tile).range(dim));
+        let around = |a: Option<(u64, u64)>, b: Option<(u64, u64)>| {
+            let ((a_lo, a_hi), (b_lo, b_hi)) = (a?, b?);
+            Some((a_lo.min(b_lo), a_hi.max(b_hi)))
+        };
+        let (first, last) = spans.reduce(around)??;
+        Some((first.max(lo), last.min(hi)))
+    }
+
+    /// The tile index of the tile with a number.
+    pub(super) fn tile_at(&self, number: u64) -> Option<Vec<u64>> {
+        let mut rest = self.position(number)?;
+        let mut tile = vec![0; self.intervals.len()];
+        let mut place = |(slot, axis): (&mut u64, &TileIntervals)| {
+            *slot = axis.at(rest % axis.count.max(1))?;
+            rest /= axis.count.max(1);
+            Some(())
+        };
+        match self.grid.tile_order() {
+            Layout::ColMajor => tile
+                .iter_mut()
+                .zip(&self.intervals)
+                .try_for_each(&mut place),
+            _ => tile
+                .iter_mut()
+                .zip(&self.intervals)
+                .rev()
+                .try_for_each(&mut place),
+        }?;
+        Some(tile)
+    }
+}
+
+/// Plans a scan of a dense array. The footers say all, but for the MBRs of sparse fragments.
+pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
+    let table = Arc::clone(&spec.table);
+    let snapshot = &table.snapshot;
+    let grid = TileGrid::new(&snapshot.schema)?;
+    let mut counts = PlanCounts {
+        fragments: snapshot.fragments.len() as u64,
+        ..Default::default()
+    };
+    let mut bounds: Option<KeyBox> = None;
+    let mut candidates = Vec::new();
+    for fragment in snapshot.fragments.iter() {
+        let Some(domain) = domain(fragment, &grid)? else {
+            continue;
+        };
+        bounds = match bounds {
+            Some(bounds) => bounds.union(&domain),
+            None => Some(domain.clone()),
+        };
+        candidates.push((Arc::clone(fragment), domain));
+    }
+    let Some(bounds) = bounds else {
+        return Ok(empty(spec, counts));
+    };
+    let intervals = bounds
+        .ranges()
+        .enumerate()
+        .map(|(d, range)| TileIntervals::new(&grid, d, range, spec.subarray.dim(d)))
+        .collect::<Vec<_>>();
+    let tiles = intervals
+        .iter()
+        .try_fold(1_u64, |tiles, i| tiles.checked_mul(i.count))
+        .ok_or_else(|| {
+            Error::unsupported(
+                "the scan touches more than 2^64 tiles: restrict the dimensions with a filter",
+            )
+        })?;
+    let all_tiles = grid.tiles_of_box(&bounds).count().unwrap_or(u64::MAX);
+    counts.tiles = all_tiles;
+    counts.tiles_pruned = all_tiles.saturating_sub(tiles);
+
+    let dimensions = table.dimension_count();
+    let needed = needed_columns(&spec, |_| false)
+        .into_iter()
+        .enumerate()
+        .map(|(column, needed)| needed && column >= dimensions)
+        .collect::<Vec<_>>();
+    let (mut fragments, mut boxes) = (Vec::new(), Vec::new());
+    for (fragment, domain) in candidates {
+        if !touches(&domain, &spec) {
+            counts.fragments_pruned += 1;
+            continue;
+        }
+        let is_dense = fragment.footer.dense;
+        let stored_as = if is_dense {
+            check_tile_cells(&fragment, &grid)?;
+            StoredAs::Tiles(grid.tiles_of_box(&domain))
+        } else {
+            StoredAs::Cells
+        };
+        boxes.push(DenseFragment { domain, stored_as });
+        let needed = match is_dense {
+            true => needed.clone(),
+            // Only their coordinates say where its cells are.
+            false => (0..needed.len())
+                .map(|c| c < dimensions || needed.get(c) == Some(&true))
+                .collect(),
+        };
+        fragments.push(FragmentScan::new(&table, fragment, &needed, false)?);
+    }
+    let scattered = scattered_tiles(&fragments, snapshot).await?;
+    let rows = selected_rows(&bounds, &spec);
+    let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
+    let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
+    Ok(ScanPlan {
+        knowledge: Arc::new(Knowledge::new(&table)),
+        unjudged: true,
+        boxes: Vec::new(),
+        spec,
+        fragments: Arc::new(fragments),
+        counts,
+        exact_rows: rows.filter(|_| exact),
+        max_rows: rows.unwrap_or(u64::MAX),
+        units: Units::Dense(Box::new(DensePlan {
+            grid,
+            bounds,
+            fragments: boxes,
+            scattered: Arc::new(scattered),
+            intervals,
+            tiles,
+            tiles_per_unit,
+            left: None,
+        })),
+    })
+}
+
+async fn scattered_tiles(
+    fragments: &[FragmentScan],
+    snapshot: &Snapshot,
+) -> Result<ScatteredTiles> {
+    let sparse = fragments
+        .iter()
+        .map(|scan| scan.fragment.as_ref())
+        .enumerate()
+        .filter(|(_, fragment)| !fragment.footer.dense)
+        .collect::<Vec<_>>();
+    let boxes = sparse.iter().map(|(_, f)| f.boxes(&snapshot.storage));
+    let boxes = try_join_all(boxes).await?;
+    let tiles = sparse.iter().zip(&boxes);
+    ScatteredTiles::new(tiles.map(|((number, fragment), boxes)| (*number, *fragment, boxes)))
+}
+
+/// An array without fragments has no rows.
+fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
+    ScanPlan {
+        knowledge: Arc::new(Knowledge::new(&spec.table)),
+        unjudged: false,
+        boxes: Vec::new(),
+        exact_rows: Some(0),
+        max_rows: 0,
+        spec,
+        fragments: Arc::default(),
+        units: Units::Sparse(Vec::new()),
+        counts,
+    }
+}
+
+/// The written box of a fragment, checked to lie inside the domain.
+fn domain(fragment: &Fragment, grid: &TileGrid) -> Result<Option<KeyBox>> {
+    let Some(ranges) = &fragment.footer.non_empty_domain else {
+        return Ok(None);
+    };
+    let at = |e: Error| e.with("fragment", &fragment.name.name);
+    let domain = KeyBox::from_ranges(&fragment.dimension_datatypes(), ranges).map_err(at)?;
+    // Old consolidations widened the box to whole tiles; what lies outside the domain is padding.
+    let domain = domain.intersect(grid.domain());
+    if let (Some(domain), true) = (&domain, fragment.footer.dense) {
+        check_tile_count(fragment, grid, domain).map_err(at)?;
+    }
+    Ok(domain)
+}
+
+/// Every tile takes at least a count of chunks in each file, so a box of more tiles than bytes is no box: it would be
+/// a table of cells that nobody wrote, far too many to read.
+fn check_tile_count(fragment: &Fragment, grid: &TileGrid, domain: &KeyBox) -> Result<()> {
+    const TILE_BYTES: u64 = 8;
+    let bytes = fragment.footer.file_sizes.iter().max().copied();
+    let room = bytes.unwrap_or(0) / TILE_BYTES;
+    match grid.tiles_of_box(domain).count() {
+        Some(tiles) if tiles <= room => Ok(()),
+        tiles => Err(Error::corrupt(format!(
+            "the non-empty domain spans {} tiles, but the largest data file has room for at most {room}",
+            tiles.map_or_else(|| "more than 2^64".to_owned(), |tiles| tiles.to_string())
+        ))),
+    }
+}
+
+/// The cells of a tile follow from the extents; the footer must agree.
+fn check_tile_cells(fragment: &Fragment, grid: &TileGrid) -> Result<()> {
+    if fragment.cells_per_tile() == grid.cells_per_tile() {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "the footer says {} cells per tile, the tile extents make {}",
+        fragment.cells_per_tile(),
+        grid.cells_per_tile()
+    ))
+    .with("fragment", &fragment.name.name))
+}
+
+fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
+    domain
+        .ranges()
+        .enumerate()
+        .all(|(d, (lo, hi))| spec.subarray.dim(d).intersects_keys(lo, hi))
+}
+
+/// Cells of `bounds` that the subarray selects, if a `u64` holds the number.
+pub(super) fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
+    bounds
+        .ranges()
+        .enumerate()
+        .try_fold(1_u64, |rows, (d, (lo, hi))| {
+            let selected = spec
+                .subarray
+                .dim(d)
+                .clip_keys(lo, hi)
+                .try_fold(0_u64, |sum, range| {
+                    sum.checked_add((range.hi - range.lo).checked_add(1)?)
+                })?;
+            rows.checked_mul(selected)
+        })
+}

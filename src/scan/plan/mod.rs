@@ -1,0 +1,227 @@
+//! The plan of a scan: which fragments, which tiles, in which units of work.
+//!
+//! A unit is read on its own, in any order, by anybody: a sparse unit is a few tiles (with a box to clip them to if
+//! they are resolved against each other), a dense unit is a run of space tiles in tile order. The plan holds units
+//! compactly, so a dense array of a billion tiles plans as fast as one of ten.
+
+pub mod boxes;
+pub mod dense;
+pub mod entangle;
+pub mod first_cells;
+pub mod leading;
+pub mod ordered;
+mod pruning;
+mod runs;
+pub mod scattered;
+pub mod sparse;
+pub mod versions;
+pub mod whole;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::dense::DensePlan;
+use self::sparse::{Copies, SparseUnit};
+use super::spec::ScanSpec;
+use crate::array::fragment::boxes::TileBoxes;
+use crate::error::Result;
+use crate::stats::Knowledge;
+use crate::tile::fields::FragmentScan;
+use crate::tile::visibility::BYTES_PER_CONTESTED_CELL;
+
+/// What a cell of a variable-sized column is taken to need.
+const STRING_BYTES: usize = 32;
+
+/// What planning considered and skipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanCounts {
+    /// Fragments the snapshot shows.
+    pub fragments: u64,
+    /// Fragments skipped because their non-empty domain lies outside the subarray.
+    pub fragments_pruned: u64,
+    /// Tiles of the fragments that were not skipped (dense: space tiles of the non-empty domain).
+    pub tiles: u64,
+    /// Tiles skipped because they lie outside the subarray.
+    pub tiles_pruned: u64,
+    /// Tiles whose cells must be compared with those of other tiles.
+    pub tiles_entangled: u64,
+    /// Tiles skipped because their statistics prove that no cell meets the condition.
+    pub tiles_pruned_statistics: u64,
+    /// Tiles whose statistics prove that every cell meets the condition.
+    pub tiles_proven: u64,
+    /// Deletes that concern the fragments that are read, and that these have not processed.
+    pub deletes: u64,
+}
+
+/// The kind of units.
+#[derive(Debug)]
+pub enum Units {
+    /// Units of a sparse array.
+    Sparse(Vec<Arc<SparseUnit>>),
+    /// Units of a dense array.
+    Dense(Box<DensePlan>),
+}
+
+/// A planned scan.
+#[derive(Debug)]
+pub struct ScanPlan {
+    /// What was asked for.
+    pub spec: ScanSpec,
+    /// The fragments that are read, oldest first; shared with what remains of the scan when part of it is answered.
+    pub fragments: Arc<Vec<FragmentScan>>,
+    /// The boxes of the sparse ones' tiles.
+    pub boxes: Vec<Arc<TileBoxes>>,
+    /// What is known of the tiles' values.
+    pub knowledge: Arc<Knowledge>,
+    /// Whether tiles are judged by their statistics only when they are about to be read.
+    pub unjudged: bool,
+    /// The units.
+    pub units: Units,
+    /// What was considered and skipped.
+    pub counts: PlanCounts,
+    /// The number of rows, where the metadata alone proves it.
+    pub exact_rows: Option<u64>,
+    /// At most so many rows come out.
+    pub max_rows: u64,
+}
+
+impl ScanPlan {
+    /// Plans a scan. Reads the R-trees of the fragments in question, nothing else.
+    pub async fn new(spec: ScanSpec) -> Result<Self> {
+        let uri = spec.table.snapshot.storage.uri().to_owned();
+        let planned = if spec.table.snapshot.schema.is_dense() {
+            dense::plan(spec).await
+        } else {
+            sparse::plan(spec).await
+        };
+        planned.map_err(|e| e.with("array", uri))
+    }
+
+    /// The same scan of the same rows in other units.
+    fn with_units(&self, units: Units) -> Self {
+        Self {
+            spec: self.spec.clone(),
+            fragments: Arc::clone(&self.fragments),
+            boxes: self.boxes.clone(),
+            knowledge: Arc::clone(&self.knowledge),
+            unjudged: self.unjudged,
+            units,
+            counts: self.counts,
+            exact_rows: self.exact_rows,
+            max_rows: self.max_rows,
+        }
+    }
+
+    /// How many units there are.
+    pub fn unit_count(&self) -> u64 {
+        match &self.units {
+            Units::Sparse(units) => units.len() as u64,
+            Units::Dense(dense) => dense.unit_count(),
+        }
+    }
+
+    /// About how many bytes a unit takes when it is decoded, and its cells are compared.
+    pub fn unit_bytes(&self, unit: u64) -> u64 {
+        let units = match &self.units {
+            Units::Sparse(units) => units,
+            Units::Dense(dense) => return dense.unit_cells().saturating_mul(self.row_bytes(false)),
+        };
+        let unit = usize::try_from(unit).ok().and_then(|unit| units.get(unit));
+        let Some(unit) = unit else { return 0 };
+        let cells = unit.all_tiles().map(|tile| tile.cells as u64);
+        let cells = cells.fold(0, u64::saturating_add);
+        let compared = match unit.copies {
+            Copies::Anywhere => unit.cells.saturating_mul(BYTES_PER_CONTESTED_CELL as u64),
+            Copies::None | Copies::Neighbours => 0,
+        };
+        let row_bytes = self.row_bytes(unit.copies != Copies::None);
+        cells.saturating_mul(row_bytes).saturating_add(compared)
+    }
+
+    /// About how many bytes a cell takes in the columns that are read.
+    fn row_bytes(&self, with_dimensions: bool) -> u64 {
+        let table = &self.spec.table;
+        let dimensions = 0..table.dimension_count();
+        let condition = self
+            .spec
+            .predicate
+            .as_ref()
+            .map_or(&[][..], |p| p.columns());
+        let read = |column: usize| {
+            let compared = with_dimensions && dimensions.contains(&column);
+            compared || self.spec.projection.contains(&column) || condition.contains(&column)
+        };
+        let columns = table.types.iter().enumerate();
+        let columns = columns.filter(|(column, _)| read(*column));
+        let bytes = columns.map(|(_, ty)| ty.cell_bytes().unwrap_or(STRING_BYTES) as u64);
+        bytes.sum()
+    }
+
+    /// Cuts the units into at most `wanted` runs of about the same number of cells; at least one, possibly empty.
+    pub fn partitions(&self, wanted: usize) -> Vec<Range<u64>> {
+        let count = self.unit_count();
+        let wanted = (wanted.max(1) as u64).min(count.max(1));
+        let costs: Option<Vec<u64>> = match &self.units {
+            Units::Sparse(units) => Some(units.iter().map(|u| u.cells).collect()),
+            Units::Dense(_) => None,
+        };
+        let Some(costs) = costs else {
+            return (0..wanted)
+                .map(|i| share(count, i, wanted)..share(count, i + 1, wanted))
+                .collect();
+        };
+        cut_by_cost(&costs, wanted)
+    }
+}
+
+/// `count * i / n` without overflow.
+fn share(count: u64, i: u64, n: u64) -> u64 {
+    let exact = u128::from(count) * u128::from(i) / u128::from(n.max(1));
+    u64::try_from(exact).unwrap_or(u64::MAX)
+}
+
+fn cut_by_cost(costs: &[u64], wanted: u64) -> Vec<Range<u64>> {
+    let total: u64 = costs.iter().fold(0, |sum, c| sum.saturating_add(*c));
+    let mut ranges = Vec::new();
+    let (mut start, mut spent) = (0_u64, 0_u64);
+    for (i, cost) in costs.iter().enumerate() {
+        spent = spent.saturating_add(*cost);
+        let cut = ranges.len() as u64 + 1;
+        if cut < wanted && spent >= share(total, cut, wanted) {
+            ranges.push(start..i as u64 + 1);
+            start = i as u64 + 1;
+        }
+    }
+    ranges.push(start..costs.len() as u64);
+    ranges
+}
+
+/// The columns whose tiles a scan may read: projected, looked at by the predicate, or `extra`.
+fn needed_columns(spec: &ScanSpec, extra: impl Fn(usize) -> bool) -> Vec<bool> {
+    (0..spec.table.types.len())
+        .map(|column| {
+            spec.projection.contains(&column)
+                || spec.predicate_columns().contains(&column)
+                || extra(column)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_cut_by_cost_and_none_is_lost() {
+        assert_eq!(
+            cut_by_cost(&[10, 1, 1, 1, 1, 1, 1, 1, 1, 1], 2),
+            [0..1, 1..10]
+        );
+        assert_eq!(cut_by_cost(&[1, 1, 1, 1], 4), [0..1, 1..2, 2..3, 3..4]);
+        assert_eq!(cut_by_cost(&[], 1).first(), Some(&(0..0)));
+        let cuts = cut_by_cost(&[5, 0, 0, 7, 9, 1], 3);
+        assert_eq!(cuts.first().map(|r| r.start), Some(0));
+        assert_eq!(cuts.last().map(|r| r.end), Some(6));
+        assert!(cuts.windows(2).all(|w| w[0].end == w[1].start));
+    }
+}

@@ -1,0 +1,372 @@
+//! Units that follow each other in the order of the leading dimension.
+//!
+//! A tile's box says between which coordinates of the leading dimension its cells lie, so tiles whose ranges do not
+//! overlap can be read one after the other; tiles whose ranges do are one *slab*, and read together. [`RowOrder`] puts the
+//! rows of a slab in order, so no slab may be large. Where rows are to ascend by more than the leading dimension, slabs
+//! must not even touch: both may have rows of the coordinate between them. Only tiles of one fragment may that lie in
+//! row-major order of all cells, for there the next tile goes on where the last one ends.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
+use super::{ScanPlan, Units};
+use crate::array::fragment::boxes::TileRange;
+use crate::error::Result;
+use crate::format::schema::{ArraySchema, CellValNum, Layout};
+use crate::geometry::cell_order::{Coordinate, GlobalOrder};
+use crate::geometry::key;
+use crate::geometry::subarray::Subarray;
+use crate::scan::order::RowOrder;
+
+/// So many cells are sorted at once at most, unless they are those of one tile.
+const MOST_SLAB_CELLS: u64 = 512 * 1024;
+
+impl ScanPlan {
+    /// The same scan in units that follow each other in an order: its rows are in order once those of each unit are, and
+    /// units are read from the last to the first where the order descends. A unit holds about `rows` cells, if that is less
+    /// than usual. `None` if too many rows would have to be put in order at once.
+    pub fn in_order(&self, order: &RowOrder, rows: Option<usize>) -> Option<Self> {
+        let ty = self.spec.table.types.first()?;
+        // Text with other characters in place of bytes that are none has an order of its own.
+        if ty.is_lossy() && !key::has_key(ty.datatype()) {
+            return None;
+        }
+        let all_rows = self.spec.predicate.is_none();
+        let unit_cells = rows
+            .filter(|_| all_rows)
+            .map_or(UNIT_CELLS, |rows| UNIT_CELLS.min(rows as u64).max(1));
+        // Whoever wants few rows is better served by the best tiles first than by a large slab.
+        let slab_cells = rows.map_or(MOST_SLAB_CELLS, |_| UNIT_CELLS);
+        let units = match &self.units {
+            Units::Sparse(units) => {
+                Units::Sparse(self.sparse_in_order(units, order, unit_cells, slab_cells)?)
+            }
+            Units::Dense(dense) => {
+                let slabs = dense.in_slabs(&self.spec.subarray, unit_cells, slab_cells);
+                Units::Dense(Box::new(slabs?))
+            }
+        };
+        Some(self.with_units(units))
+    }
+
+    /// Whether the rows of each unit of such a scan come in order as they are stored: ascending by the first so many
+    /// dimensions.
+    pub fn is_stored_in_order(&self, dimensions: usize) -> bool {
+        let schema = &self.spec.table.snapshot.schema;
+        match &self.units {
+            Units::Sparse(units) => {
+                let goes_on = goes_on(schema, &self.spec.subarray, dimensions);
+                self.boxes.iter().all(|boxes| boxes.are_in_order())
+                    && goes_on.unwrap_or(false)
+                    && units.iter().all(|unit| self.lies_in_order(schema, unit))
+            }
+            Units::Dense(dense) => {
+                let row_major = dense.grid.cell_order() == Layout::RowMajor;
+                let one_dimension = dense.grid.ndim() == 1;
+                dense.tiles_of_slab() == Some(1) && (row_major || one_dimension)
+            }
+        }
+    }
+
+    /// Whether the tiles of a unit follow each other in the order in which they are read.
+    fn lies_in_order(&self, schema: &ArraySchema, unit: &SparseUnit) -> bool {
+        let follows = |a: &TileRef, b: &TileRef| {
+            if a.fragment == b.fragment {
+                return a.tile < b.tile;
+            }
+            let ranges = self
+                .leading_range(schema, a)
+                .zip(self.leading_range(schema, b));
+            let apart = ranges.is_some_and(|((_, hi), (lo, _))| hi.compare(&lo).is_lt());
+            a.fragment < b.fragment && apart
+        };
+        let mut pairs = unit.tiles.iter().zip(unit.tiles.iter().skip(1));
+        unit.clip.is_none() && pairs.all(|(a, b)| follows(a, b))
+    }
+
+    fn sparse_in_order(
+        &self,
+        units: &[Arc<SparseUnit>],
+        order: &RowOrder,
+        unit_cells: u64,
+        slab_cells: u64,
+    ) -> Option<Vec<Arc<SparseUnit>>> {
+        let schema = &self.spec.table.snapshot.schema;
+        let mut pieces = Vec::new();
+        for unit in units {
+            // Tiles whose cells are compared stay together.
+            if unit.clip.is_some() || unit.copies != Copies::None {
+                pieces.push(self.piece_of_unit(schema, unit)?);
+                continue;
+            }
+            for tile in &unit.tiles {
+                pieces.push(self.piece_of_tile(schema, *tile)?);
+            }
+        }
+        let numbers = |piece: &Piece| match &piece.what {
+            What::Tile(tile) => (tile.fragment, tile.tile.get()),
+            What::Unit(_) => (usize::MAX, usize::MAX),
+        };
+        pieces.sort_unstable_by(|a, b| {
+            let ranges = a.lo.compare(&b.lo).then_with(|| a.hi.compare(&b.hi));
+            ranges.then_with(|| numbers(a).cmp(&numbers(b)))
+        });
+        let leading = schema.dimensions.first()?;
+        let whole = leading.cell_val_num != CellValNum::Var && !leading.datatype.is_float();
+        let touching = Touching {
+            // Zero and minus zero are one coordinate, but two values; and strings have ends that are none.
+            allowed: whole && order.terms().len() == 1,
+            // By the first so many dimensions, all the same way round.
+            in_fragment: self.boxes.iter().all(|boxes| boxes.are_in_order())
+                && ascends_by(order)
+                    .is_some_and(|n| goes_on(schema, &self.spec.subarray, n).unwrap_or(false)),
+        };
+        let slabs = slabs(&pieces, touching);
+        let mut ordered: Vec<SparseUnit> = Vec::new();
+        for slab in &slabs {
+            if slab.pieces.len() > 1 && slab.cells > slab_cells {
+                return None;
+            }
+            let pieces = pieces.get(slab.pieces.clone())?;
+            if let [
+                Piece {
+                    what: What::Unit(unit),
+                    ..
+                },
+            ] = pieces
+            {
+                ordered.push(SparseUnit::clone(unit));
+                continue;
+            }
+            let tiles = pieces.iter().map(|piece| match &piece.what {
+                What::Tile(tile) => Some(*tile),
+                What::Unit(_) => None,
+            });
+            let tiles = tiles.collect::<Option<Vec<_>>>()?;
+            match ordered.last_mut() {
+                Some(unit)
+                    if unit.clip.is_none()
+                        && unit.copies == Copies::None
+                        && unit.cells + slab.cells <= unit_cells =>
+                {
+                    unit.tiles.extend(tiles);
+                    unit.cells += slab.cells;
+                }
+                _ => ordered.push(SparseUnit {
+                    tiles,
+                    witnesses: Vec::new(),
+                    clip: None,
+                    copies: Copies::None,
+                    cells: slab.cells,
+                }),
+            }
+        }
+        Some(ordered.into_iter().map(Arc::new).collect())
+    }
+
+    fn piece_of_tile(&self, schema: &ArraySchema, tile: TileRef) -> Option<Piece<'_>> {
+        let (lo, hi) = self.leading_range(schema, &tile)?;
+        let subarray = &self.spec.subarray;
+        let (lo, hi) = clipped(subarray, lo, hi);
+        Some(Piece {
+            lo,
+            hi,
+            fragment: Some(tile.fragment),
+            cells: tile.cells as u64,
+            what: What::Tile(tile),
+        })
+    }
+
+    /// A unit that resolves its tiles against each other; not of strings, whose clips have no last value.
+    fn piece_of_unit(&self, schema: &ArraySchema, unit: &Arc<SparseUnit>) -> Option<Piece<'_>> {
+        let clip = unit.clip.as_ref().unwrap_or(&self.spec.subarray);
+        let ranges = unit
+            .tiles
+            .iter()
+            .map(|tile| match self.leading_range(schema, tile)? {
+                (Coordinate::Key(lo), Coordinate::Key(hi)) => Some((lo, hi)),
+                _ => None,
+            });
+        let around = |a: Option<(u64, u64)>, b: Option<(u64, u64)>| {
+            let ((a_lo, a_hi), (b_lo, b_hi)) = (a?, b?);
+            Some((a_lo.min(b_lo), a_hi.max(b_hi)))
+        };
+        let (lo, hi) = ranges.reduce(around)??;
+        let (lo, hi) = clipped(clip, Coordinate::Key(lo), Coordinate::Key(hi));
+        Some(Piece {
+            lo,
+            hi,
+            fragment: None,
+            cells: unit.cells,
+            what: What::Unit(Arc::clone(unit)),
+        })
+    }
+
+    fn leading_range(
+        &self,
+        schema: &ArraySchema,
+        tile: &TileRef,
+    ) -> Option<(Coordinate<'_>, Coordinate<'_>)> {
+        let leading = schema.dimensions.first()?;
+        let range = self.boxes.get(tile.fragment)?.range(tile.tile.get(), 0);
+        match range {
+            TileRange::Bytes { lo, hi } => Some((Coordinate::Bytes(lo), Coordinate::Bytes(hi))),
+            _ if leading.cell_val_num == CellValNum::Var => None,
+            // Where nothing is known, the cells lie anywhere.
+            range => {
+                let (lo, hi) = range.keys().unwrap_or((0, u64::MAX));
+                Some((Coordinate::Key(lo), Coordinate::Key(hi)))
+            }
+        }
+    }
+}
+
+/// As much of a range of keys as lies between the ends of a subarray.
+fn clipped<'a>(
+    subarray: &Subarray,
+    lo: Coordinate<'a>,
+    hi: Coordinate<'a>,
+) -> (Coordinate<'a>, Coordinate<'a>) {
+    let ranges = subarray.dim(0).key_ranges();
+    match (lo, hi, ranges) {
+        (Coordinate::Key(lo), Coordinate::Key(hi), [first, .., last] | [first @ last]) => {
+            let (lo, hi) = (lo.max(first.lo), hi.min(last.hi));
+            (Coordinate::Key(lo.min(hi)), Coordinate::Key(hi))
+        }
+        _ => (lo, hi),
+    }
+}
+
+/// How many of the first dimensions an order is by, if by nothing else and all the same way round.
+fn ascends_by(order: &RowOrder) -> Option<usize> {
+    let mut terms = order.terms().iter().enumerate();
+    let same = |descending| descending == order.descends();
+    terms
+        .all(|(i, term)| term.column == i && same(term.options.descending))
+        .then_some(order.terms().len())
+}
+
+/// Whether the cells of each fragment within a subarray ascend by the first so many dimensions, from tile to tile.
+fn goes_on(schema: &ArraySchema, subarray: &Subarray, dimensions: usize) -> Result<bool> {
+    let ordered = schema.dimensions.get(..dimensions).unwrap_or_default();
+    let plain = ordered.iter().all(|dimension| {
+        // Strings come in the order of signed bytes, and zeros of either sign in any.
+        dimension.cell_val_num == CellValNum::Fixed(1) && !dimension.datatype.is_float()
+    });
+    if ordered.is_empty() || !plain || schema.is_dense() {
+        return Ok(false);
+    }
+    let one_dimension = schema.dimensions.len() == 1;
+    match schema.cell_order {
+        Layout::RowMajor => {}
+        Layout::ColMajor if one_dimension => {}
+        _ => return Ok(false),
+    }
+    let order = GlobalOrder::new(schema)?;
+    for (d, dimension) in schema.dimensions.iter().enumerate().skip(1) {
+        let Some((lo, hi)) = dimension
+            .domain
+            .as_ref()
+            .filter(|_| dimension.extent.is_some())
+        else {
+            continue;
+        };
+        if dimension.cell_val_num == CellValNum::Var {
+            continue;
+        }
+        let (lo, hi) = (
+            key::key(dimension.datatype, lo)?,
+            key::key(dimension.datatype, hi)?,
+        );
+        let mut tiles = subarray.dim(d).clip_keys(lo, hi);
+        let first = tiles.next().map(|range| (range.lo, range.hi));
+        let last = tiles.next_back().map(|range| range.hi);
+        if let Some((lo, hi)) = first
+            && order.tile_index(d, lo) != order.tile_index(d, last.unwrap_or(hi))
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What is read as one, and between which coordinates of the leading dimension its cells lie.
+struct Piece<'a> {
+    lo: Coordinate<'a>,
+    hi: Coordinate<'a>,
+    /// Whose tile it is, if it is one.
+    fragment: Option<usize>,
+    cells: u64,
+    what: What,
+}
+
+enum What {
+    Tile(TileRef),
+    Unit(Arc<SparseUnit>),
+}
+
+/// Whether the ranges of slabs that follow each other may share a coordinate.
+#[derive(Debug, Clone, Copy)]
+struct Touching {
+    allowed: bool,
+    /// If all tiles of both are of one fragment.
+    in_fragment: bool,
+}
+
+/// Pieces that follow each other.
+#[derive(Debug)]
+struct Slab<'a> {
+    hi: Coordinate<'a>,
+    lo: Coordinate<'a>,
+    /// Whose tiles they all are.
+    fragment: Option<usize>,
+    cells: u64,
+    pieces: Range<usize>,
+}
+
+impl Slab<'_> {
+    /// Whether all rows of this slab come before those of one whose range begins no earlier.
+    fn precedes(&self, next: &Self, touching: Touching) -> bool {
+        let same = self.fragment.is_some() && self.fragment == next.fragment;
+        match self.hi.compare(&next.lo) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => touching.allowed || (touching.in_fragment && same),
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+
+    fn join(&mut self, next: Self) {
+        if self.hi.compare(&next.hi).is_lt() {
+            self.hi = next.hi;
+        }
+        if self.fragment != next.fragment {
+            self.fragment = None;
+        }
+        self.cells = self.cells.saturating_add(next.cells);
+        self.pieces.end = next.pieces.end;
+    }
+}
+
+/// Pieces, which ascend, as few together as can be.
+fn slabs<'a>(pieces: &[Piece<'a>], touching: Touching) -> Vec<Slab<'a>> {
+    let mut slabs: Vec<Slab<'a>> = Vec::new();
+    for (i, piece) in pieces.iter().enumerate() {
+        let mut slab = Slab {
+            lo: piece.lo,
+            hi: piece.hi,
+            fragment: piece.fragment,
+            cells: piece.cells,
+            pieces: i..i + 1,
+        };
+        while let Some(mut before) = slabs.pop_if(|before| !before.precedes(&slab, touching)) {
+            before.join(slab);
+            slab = before;
+        }
+        slabs.push(slab);
+    }
+    slabs
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Judging the tiles of a sparse plan before they become units.
+//!
+//! By its coordinates every tile may be judged, before tiles are compared with each other; by its attributes only one
+//! that stands alone. Statistics of many fragments are not waited for: then each tile is judged when it is to be read.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::PlanCounts;
+use super::sparse::{SparseUnit, TileRef};
+use crate::array::fragment::Fragment;
+use crate::array::fragment::boxes::TileBoxes;
+use crate::error::{Error, Result};
+use crate::scan::spec::ScanSpec;
+use crate::stats::pruner::{TilePruner, Verdict};
+use crate::stats::{Extent, Knowledge, KnownStatistics, Subject};
+
+/// Statistics of more fragments than this are read when their tiles are.
+const MOST_FRAGMENTS: usize = 256;
+/// Fragments whose statistics are read at the same time.
+const CONCURRENCY: usize = 16;
+
+/// What judges tiles while a scan is planned.
+pub(super) struct Pruning {
+    /// What is known of the tiles.
+    pub knowledge: Knowledge,
+    /// Whether judging by attributes is left for later.
+    pub unjudged: bool,
+    pruner: Option<Arc<dyn TilePruner>>,
+}
+
+/// A fragment and those of its tiles that are left.
+pub(super) type Left = (Arc<Fragment>, Arc<TileBoxes>, Vec<TileRef>);
+
+impl Pruning {
+    /// For the condition of a scan.
+    pub fn new(spec: &ScanSpec) -> Self {
+        Self {
+            knowledge: Knowledge::new(&spec.table),
+            unjudged: false,
+            pruner: spec.predicate.as_ref().and_then(|p| p.pruner()),
+        }
+    }
+
+    fn by_attributes(&self) -> Option<Arc<dyn TilePruner>> {
+        let judges = |p: &&Arc<dyn TilePruner>| self.knowledge.judges_attributes(p.as_ref());
+        self.pruner.as_ref().filter(judges).map(Arc::clone)
+    }
+
+    /// Whether tiles are judged by a dimension.
+    pub fn judges(&self, dimension: usize) -> bool {
+        let columns = self.pruner.as_ref().map(|p| p.columns());
+        columns.is_some_and(|columns| columns.contains(&dimension))
+    }
+
+    /// Lets go of tiles that their coordinates rule out.
+    pub fn by_coordinates(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
+        let judges = |p: &&Arc<dyn TilePruner>| self.knowledge.judges_dimensions(p.as_ref());
+        let Some(pruner) = self.pruner.as_ref().filter(judges) else {
+            return Ok(());
+        };
+        let subjects = left.iter().flat_map(|(_, boxes, tiles)| {
+            tiles.iter().map(|tile| Subject {
+                tile: tile.tile,
+                cells: tile.cells as u64,
+                extent: Extent::Box(boxes),
+                known: None,
+            })
+        });
+        let subjects = subjects.collect::<Vec<_>>();
+        let verdicts = self.knowledge.judge(pruner.as_ref(), &subjects)?;
+        let mut verdicts = verdicts.into_iter();
+        for (_, _, tiles) in left {
+            let before = tiles.len();
+            tiles.retain_mut(|tile| {
+                let verdict = verdicts.next().unwrap_or(Verdict::Something);
+                tile.proven = verdict == Verdict::Everything;
+                counts.tiles_proven += u64::from(tile.proven);
+                verdict != Verdict::Nothing
+            });
+            counts.tiles_pruned += (before - tiles.len()) as u64;
+        }
+        Ok(())
+    }
+
+    /// Lets go of tiles that stand alone and that their attributes rule out.
+    pub async fn alone(
+        &mut self,
+        fragments: &[Arc<Fragment>],
+        boxes: &[Arc<TileBoxes>],
+        tiles: &mut Vec<TileRef>,
+        counts: &mut PlanCounts,
+    ) -> Result<()> {
+        let Some(pruner) = self.by_attributes().filter(|_| !tiles.is_empty()) else {
+            return Ok(());
+        };
+        let mut numbers = tiles.iter().map(|t| t.fragment).collect::<Vec<_>>();
+        numbers.dedup();
+        if numbers.len() > MOST_FRAGMENTS {
+            self.unjudged = true;
+            return Ok(());
+        }
+        let knowledge = &self.knowledge;
+        let load = async |number: usize| -> Result<(usize, Arc<KnownStatistics>)> {
+            let fragment = fragments.get(number).ok_or_else(unplanned)?;
+            let known = knowledge.of_fragment(number, fragment, pruner.columns());
+            Ok((number, known.await?))
+        };
+        let known = stream::iter(numbers.into_iter().map(load)).buffered(CONCURRENCY);
+        let known = known.try_collect::<Vec<_>>().await?;
+        let mut known = known.iter().peekable();
+        let subjects = tiles.iter().map(|tile| {
+            while known.peek().is_some_and(|(n, _)| *n != tile.fragment) {
+                known.next();
+            }
+            Ok(Subject {
+                tile: tile.tile,
+                cells: tile.cells as u64,
+                extent: Extent::Box(boxes.get(tile.fragment).ok_or_else(unplanned)?),
+                known: known.peek().map(|(_, known)| known.as_ref()),
+            })
+        });
+        let subjects = subjects.collect::<Result<Vec<_>>>()?;
+        let verdicts = knowledge.judge(pruner.as_ref(), &subjects)?;
+        let (before, mut verdicts) = (tiles.len(), verdicts.into_iter());
+        tiles.retain_mut(|tile| {
+            let verdict = verdicts.next().unwrap_or(Verdict::Something);
+            let proven = verdict == Verdict::Everything;
+            counts.tiles_proven += u64::from(proven && !tile.proven);
+            tile.proven |= proven;
+            verdict != Verdict::Nothing
+        });
+        counts.tiles_pruned_statistics += (before - tiles.len()) as u64;
+        Ok(())
+    }
+
+    /// Whether every row of the units is known to meet the condition.
+    pub fn all_proven(&self, spec: &ScanSpec, units: &[SparseUnit]) -> bool {
+        let mut tiles = units.iter().flat_map(|u| &u.tiles);
+        spec.predicate.is_none() || tiles.all(|t| t.proven)
+    }
+}
+
+pub(super) fn unplanned() -> Error {
+    Error::internal("a tile names a fragment that was not planned")
+}

@@ -1,0 +1,470 @@
+//! Planning a sparse scan: tiles by their MBRs, alone or to be resolved against each other.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::boxes::TileBounds;
+use super::entangle::{EntangledUnit, Entanglement, Member};
+use super::pruning::Pruning;
+use super::versions::{Neighbourhood, copies_within};
+use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use crate::array::fragment::boxes::{TileBoxes, TileRange};
+use crate::array::fragment::{Fragment, TileIdx};
+use crate::array::window::Visibility;
+use crate::error::{Result, ResultExt};
+use crate::format::schema::{ArraySchema, Layout};
+use crate::geometry::key;
+use crate::geometry::subarray::Subarray;
+use crate::scan::spec::ScanSpec;
+use crate::storage::Storage;
+use crate::tile::deletes::{self, FragmentDeletes};
+use crate::tile::fields::FragmentScan;
+
+/// Cells of a unit of tiles that stand alone, where there are many.
+pub(super) const UNIT_CELLS: u64 = 128 * 1024;
+/// Of few cells, units are smaller, so that there are about so many to be decoded side by side. All of them are asked of
+/// the store at once by two partitions.
+const FEWEST_UNITS: u64 = 4;
+/// No unit is made smaller than this; it costs some tens of microseconds by itself, and requests.
+const SMALLEST_UNIT_CELLS: u64 = 32 * 1024;
+
+/// A tile of a fragment of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileRef {
+    /// Index into the plan's fragments.
+    pub fragment: usize,
+    /// The tile.
+    pub tile: TileIdx,
+    /// Cells in it.
+    pub cells: usize,
+    /// The box lies inside the subarray: no cell needs a test.
+    pub covered: bool,
+    /// The box proves that no delete hits a cell.
+    pub spared: bool,
+    /// The statistics prove that every cell meets the condition.
+    pub proven: bool,
+}
+
+/// Where copies of a cell may lie, of which the newest is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// There are none.
+    None,
+    /// Next to each other, in the order of the tiles.
+    Neighbours,
+    /// In any of the tiles.
+    Anywhere,
+}
+
+/// Tiles read together.
+#[derive(Debug, Clone)]
+pub struct SparseUnit {
+    /// The tiles whose cells become rows.
+    pub tiles: Vec<TileRef>,
+    /// Others, which may hold copies of these cells.
+    pub witnesses: Vec<TileRef>,
+    /// The part of the subarray whose cells are this unit's; `None`: all of it.
+    pub clip: Option<Arc<Subarray>>,
+    /// Where copies of the cells may lie among all of these tiles.
+    pub copies: Copies,
+    /// Cells to look through.
+    pub cells: u64,
+}
+
+impl SparseUnit {
+    /// The tiles and the witnesses.
+    pub fn all_tiles(&self) -> impl Iterator<Item = &TileRef> {
+        self.tiles.iter().chain(&self.witnesses)
+    }
+}
+
+/// Plans a scan of a sparse array.
+pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
+    let mut state = SparsePlan {
+        spec,
+        counts: PlanCounts::default(),
+    };
+    state.plan().await
+}
+
+/// Planning state.
+struct SparsePlan {
+    spec: ScanSpec,
+    counts: PlanCounts,
+}
+
+/// The tiles of one fragment that the subarray touches.
+struct Candidates {
+    boxes: Arc<TileBoxes>,
+    tiles: Vec<TileRef>,
+}
+
+impl SparsePlan {
+    async fn plan(&mut self) -> Result<ScanPlan> {
+        let table = Arc::clone(&self.spec.table);
+        let snapshot = &table.snapshot;
+        let schema = &snapshot.schema;
+        self.counts.fragments = snapshot.fragments.len() as u64;
+        let touched = snapshot
+            .fragments
+            .iter()
+            .filter(|f| f.footer.sparse_tile_count > 0 && touches(f, &self.spec.subarray))
+            .cloned()
+            .collect::<Vec<_>>();
+        self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
+        let storage = &snapshot.storage;
+        let mut pruning = Pruning::new(&self.spec);
+        let resolves = !schema.allows_duplicates
+            && (touched.len() > 1 || touched.iter().any(|f| f.footer.has_timestamps));
+        let known = KnownOf {
+            subarray: &self.spec.subarray,
+            judges: &|d| pruning.judges(d),
+            resolves,
+        };
+        let boxes = touched.iter().map(|f| known.boxes(f, storage));
+        let boxes = try_join_all(boxes).await?;
+        let mut left = Vec::with_capacity(touched.len());
+        for (fragment, boxes) in touched.into_iter().zip(boxes) {
+            let tiles = self.candidate_tiles(&fragment, &boxes)?;
+            left.push((fragment, Arc::new(boxes), tiles));
+        }
+        pruning.by_coordinates(&mut left, &mut self.counts)?;
+        left.retain(|(_, _, tiles)| !tiles.is_empty());
+        let mut fragments = Vec::with_capacity(left.len());
+        let mut candidates = Vec::with_capacity(left.len());
+        for (number, (fragment, boxes, mut tiles)) in left.into_iter().enumerate() {
+            tiles.iter_mut().for_each(|tile| tile.fragment = number);
+            candidates.push(Candidates { boxes, tiles });
+            fragments.push(fragment);
+        }
+        let deletes = self.deletes(&fragments, &mut candidates)?;
+        let units = self.units(&fragments, &candidates, &mut pruning).await?;
+        let compares = units.iter().any(|u| u.copies != Copies::None);
+        let tested = |column: usize| {
+            let is_dimension = column < schema.dimensions.len();
+            is_dimension && (compares || !self.spec.subarray.dim(column).is_all())
+        };
+        let needed = needed_columns(&self.spec, tested);
+        let partly_visible = |f: &Fragment| f.visibility == Visibility::ByCell;
+        let needs_timestamps = compares || fragments.iter().any(|f| partly_visible(f));
+        let proven = pruning.all_proven(&self.spec, &units);
+        let (exact_rows, max_rows) = self.row_bounds(&fragments, &candidates, &units, proven);
+        let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
+        let fragments = fragments
+            .into_iter()
+            .zip(deletes)
+            .zip(boxes)
+            .map(|((fragment, deletes), boxes)| {
+                FragmentScan::new(&table, fragment, &needed, needs_timestamps)?
+                    .with_boxes(boxes)
+                    .with_deletes(&table, deletes)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(ScanPlan {
+            spec: self.spec.clone(),
+            fragments: Arc::new(fragments),
+            boxes: candidates.into_iter().map(|c| c.boxes).collect(),
+            knowledge: Arc::new(pruning.knowledge),
+            unjudged: pruning.unjudged,
+            units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
+            counts: self.counts,
+            exact_rows,
+            max_rows,
+        })
+    }
+
+    /// The deletes of each fragment; marks the tiles that none of them can hit.
+    fn deletes(
+        &mut self,
+        fragments: &[Arc<Fragment>],
+        candidates: &mut [Candidates],
+    ) -> Result<Vec<FragmentDeletes>> {
+        let snapshot = &self.spec.table.snapshot;
+        let pending = fragments
+            .iter()
+            .map(|f| snapshot.deletes.of(f))
+            .collect::<Vec<_>>();
+        self.counts.deletes = deletes::distinct(pending.iter().flatten());
+        let mut all = Vec::with_capacity(fragments.len());
+        for ((fragment, pending), candidates) in fragments.iter().zip(&pending).zip(candidates) {
+            let deletes = FragmentDeletes::new(&snapshot.schema, fragment, pending)
+                .context("fragment", || &fragment.name.name)?;
+            let boxes = &candidates.boxes;
+            for tile in &mut candidates.tiles {
+                let range = |d| stored_range(&fragment.schema, boxes, tile.tile, d);
+                tile.spared = deletes.spare(range);
+            }
+            all.push(deletes);
+        }
+        Ok(all)
+    }
+
+    /// The tiles of a fragment whose boxes the subarray touches.
+    fn candidate_tiles(&mut self, fragment: &Fragment, boxes: &TileBoxes) -> Result<Vec<TileRef>> {
+        let mut tiles = Vec::new();
+        for tile in 0..boxes.len() {
+            let idx = TileIdx(tile as u64);
+            let (touched, covered) = boxes.touches_and_lies_in(tile, &self.spec.subarray);
+            if touched {
+                let cells = fragment.sparse_tile_cells(idx)?;
+                tiles.push(TileRef {
+                    fragment: 0,
+                    tile: idx,
+                    cells,
+                    covered,
+                    spared: true,
+                    proven: false,
+                });
+            }
+        }
+        self.counts.tiles += boxes.len() as u64;
+        self.counts.tiles_pruned += (boxes.len() - tiles.len()) as u64;
+        Ok(tiles)
+    }
+
+    /// Splits the tiles into those that stand alone and those resolved against each other.
+    async fn units(
+        &mut self,
+        fragments: &[Arc<Fragment>],
+        candidates: &[Candidates],
+        pruning: &mut Pruning,
+    ) -> Result<Vec<SparseUnit>> {
+        let table = Arc::clone(&self.spec.table);
+        let schema = &table.snapshot.schema;
+        let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
+        let boxes = boxes.collect::<Vec<_>>();
+        let copies = match schema.allows_duplicates {
+            true => Ok(vec![Copies::None; fragments.len()]),
+            false => {
+                let fragments = fragments.iter().zip(&boxes);
+                fragments
+                    .map(|(f, boxes)| copies_within(f, boxes))
+                    .collect()
+            }
+        };
+        let copies: Vec<Copies> = copies?;
+        let any_copies = copies.iter().any(|c| *c != Copies::None);
+        let may_share = !schema.allows_duplicates && (fragments.len() > 1 || any_copies);
+        let mut tiles = candidates
+            .iter()
+            .flat_map(|c| c.tiles.iter().copied())
+            .collect::<Vec<_>>();
+        if !may_share {
+            let counts = &mut self.counts;
+            pruning.alone(fragments, &boxes, &mut tiles, counts).await?;
+            return Ok(group_alone(&tiles, unit_cells(&tiles)));
+        }
+        let of_tiles = candidates
+            .iter()
+            .flat_map(Candidates::of_tiles)
+            .collect::<Vec<_>>();
+        let bounds = TileBounds::new(schema, &of_tiles);
+        let split = Entanglement::new(&tiles, &bounds, &copies).split();
+        let pick = |i: &usize| tiles.get(*i).copied();
+        let mut alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
+        self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
+        let counts = &mut self.counts;
+        pruning.alone(fragments, &boxes, &mut alone, counts).await?;
+        let unit_cells = unit_cells(&alone);
+        let mut units = Vec::new();
+        let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+        for of_fragment in alone.chunk_by(|a, b| a.fragment == b.fragment) {
+            let fragment = of_fragment.first().map(|tile| tile.fragment);
+            let copies = fragment.and_then(|fragment| copies.get(fragment));
+            units.extend(match copies {
+                Some(Copies::Neighbours) => neighbourhood.units(of_fragment),
+                _ => group_alone(of_fragment, unit_cells),
+            });
+        }
+        for EntangledUnit {
+            members,
+            clip,
+            copies,
+            cells,
+        } in split.units
+        {
+            let clip = bounds.subarray(&clip);
+            let clip = self.spec.subarray.intersect(&clip);
+            let those = |witness: bool| {
+                let members = members.iter().filter(move |m| m.witness == witness);
+                let tiles = members.filter_map(|Member { tile, inside, .. }| {
+                    let tile = pick(tile)?;
+                    Some(TileRef {
+                        covered: tile.covered && *inside,
+                        ..tile
+                    })
+                });
+                tiles.collect()
+            };
+            units.push(SparseUnit {
+                cells,
+                tiles: those(false),
+                witnesses: those(true),
+                clip: Some(Arc::new(clip)),
+                copies,
+            });
+        }
+        Ok(units)
+    }
+
+    /// The exact number of rows if the metadata proves it, and an upper bound.
+    fn row_bounds(
+        &self,
+        fragments: &[Arc<Fragment>],
+        candidates: &[Candidates],
+        units: &[SparseUnit],
+        proven: bool,
+    ) -> (Option<u64>, u64) {
+        let cells = |tiles: &mut dyn Iterator<Item = &TileRef>| {
+            tiles.fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64))
+        };
+        let no_copies = units.iter().all(|u| u.copies == Copies::None);
+        if self.counts.tiles_entangled == 0 {
+            let tiles = || units.iter().flat_map(|u| &u.tiles);
+            let max = cells(&mut tiles());
+            let exact = proven
+                && no_copies
+                && tiles().all(|t| t.covered && t.spared)
+                && fragments.iter().all(|f| f.visibility == Visibility::Whole);
+            return (exact.then_some(max), max);
+        }
+        let tiles = || candidates.iter().flat_map(|c| &c.tiles);
+        let max = cells(&mut tiles());
+        let exact = no_copies
+            && self.spec.predicate.is_none()
+            && tiles().all(|t| t.covered && t.spared)
+            && fragments.iter().all(|f| f.visibility == Visibility::Whole);
+        (exact.then_some(max), max)
+    }
+}
+
+impl Candidates {
+    fn of_tiles(&self) -> impl Iterator<Item = (&TileBoxes, usize)> {
+        self.tiles
+            .iter()
+            .map(|t| (self.boxes.as_ref(), t.tile.get()))
+    }
+}
+
+/// What must be known of the boxes of tiles.
+struct KnownOf<'a> {
+    /// Which tiles are read.
+    subarray: &'a Subarray,
+    /// Which dimensions tiles are judged by.
+    judges: &'a (dyn Fn(usize) -> bool + Sync),
+    /// Whether cells of several tiles may be copies.
+    resolves: bool,
+}
+
+impl KnownOf<'_> {
+    /// The boxes of a fragment's tiles. In floats NaN is looked for where it may decide, which is one request more for
+    /// each fragment, the first time.
+    async fn boxes(&self, fragment: &Fragment, storage: &Storage) -> Result<TileBoxes> {
+        let boxes = fragment.boxes(storage).await?;
+        let doubtful = boxes.in_doubt(self.subarray, 0..boxes.len());
+        // Whether cells come in some order is asked when nothing is read any more. NaN in one dimension spoils the order by
+        // others; in Hilbert order there is only that of tiles, by the leading dimension.
+        let hilbert = fragment.schema.cell_order == Layout::Hilbert;
+        let orders = |d: usize| boxes.len() > 1 && (d == 0 || !hilbert);
+        let decides =
+            |d: &usize| self.resolves || orders(*d) || doubtful.contains(d) || (self.judges)(*d);
+        let mut looked_at = boxes.floats();
+        looked_at.retain(decides);
+        boxes.look_for_nan(fragment, storage, &looked_at).await?;
+        Ok(boxes)
+    }
+}
+
+/// Whether the subarray touches the non-empty domain of a fragment.
+fn touches(fragment: &Fragment, subarray: &Subarray) -> bool {
+    let mut dimensions = subarray.dims().iter().enumerate();
+    let written = fragment.footer.non_empty_domain.is_some();
+    written
+        && dimensions
+            .all(|(d, ranges)| ranges.is_all() || fragment.non_empty_range(d).touches(ranges))
+}
+
+/// The ends of a tile's box in a dimension as values, if they are known.
+fn stored_range(
+    schema: &ArraySchema,
+    boxes: &TileBoxes,
+    tile: TileIdx,
+    d: usize,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    match boxes.range(tile.get(), d) {
+        TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
+        range => {
+            let (lo, hi) = range.keys()?;
+            let datatype = schema.dimensions.get(d)?.datatype;
+            Some((key::from_key(datatype, lo), key::from_key(datatype, hi)))
+        }
+    }
+}
+
+/// Tiles that stand alone are read together until a unit holds so many cells.
+pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
+    // How many cells a tile has is what a file says.
+    let cells = tiles.iter().map(|tile| tile.cells as u64);
+    let cells = cells.fold(0, u64::saturating_add);
+    (cells / FEWEST_UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS)
+}
+
+/// Units of neighbouring tiles of one fragment, joined until a unit holds `enough` cells.
+pub(super) fn group_alone(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
+    let mut units: Vec<SparseUnit> = Vec::new();
+    for tile in tiles {
+        let joins = units.last().is_some_and(|unit| {
+            unit.cells < enough
+                && unit
+                    .tiles
+                    .last()
+                    .is_some_and(|t| t.fragment == tile.fragment)
+        });
+        match units.last_mut() {
+            Some(unit) if joins => {
+                unit.tiles.push(*tile);
+                unit.cells = unit.cells.saturating_add(tile.cells as u64);
+            }
+            _ => units.push(SparseUnit {
+                tiles: vec![*tile],
+                witnesses: Vec::new(),
+                clip: None,
+                copies: Copies::None,
+                cells: tile.cells as u64,
+            }),
+        }
+    }
+    units
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units_of(cells: &[usize]) -> Vec<usize> {
+        let tile = |(i, cells): (usize, &usize)| TileRef {
+            fragment: 0,
+            tile: TileIdx(i as u64),
+            cells: *cells,
+            covered: false,
+            spared: true,
+            proven: false,
+        };
+        let tiles = cells.iter().enumerate().map(tile).collect::<Vec<_>>();
+        let units = group_alone(&tiles, unit_cells(&tiles));
+        units.iter().map(|unit| unit.tiles.len()).collect()
+    }
+
+    #[test]
+    fn few_cells_are_units_for_several_cores_and_many_are_large_ones() {
+        assert!(units_of(&[]).is_empty());
+        assert_eq!(units_of(&[1]), [1]);
+        assert_eq!(units_of(&[100_000; 2]), [1, 1]);
+        assert_eq!(units_of(&[1_000; 10]), [10]);
+        assert_eq!(units_of(&[10_000; 20]), [5, 5, 5, 5]);
+        assert_eq!(units_of(&[10_000; 140]), [14; 10]);
+        // What a forged file says of its tiles is no panic.
+        assert_eq!(units_of(&[1, usize::MAX, usize::MAX]), [2, 1]);
+    }
+}

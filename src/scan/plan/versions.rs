@@ -1,0 +1,216 @@
+//! Tiles of fragments that hold several copies of a cell, as consolidation leaves them, and that stand alone otherwise.
+//!
+//! All copies of a cell are neighbours there, for cells are in global order. So a tile shares cells only with the tiles
+//! right before and after it, and with more of them only across tiles that are all one place; where MBRs do not meet,
+//! with none. Such tiles are read in runs, each with the few tiles around it that may share a cell as *witnesses*: read
+//! by another unit, or by none because their statistics rule them out, which says nothing of their copies.
+
+use super::ScanPlan;
+use super::boxes::TileBounds;
+use super::pruning::unplanned;
+use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
+use crate::array::fragment::Fragment;
+use crate::array::fragment::boxes::TileBoxes;
+use crate::error::Result;
+use crate::format::schema::Layout;
+use crate::geometry::hilbert::Hilbert;
+use crate::stats::trust::tells_dimension;
+
+/// A run goes on beyond [`UNIT_CELLS`] until a cut needs no witnesses, but no further than this.
+const MOST_UNIT_CELLS: u64 = 2 * UNIT_CELLS;
+
+/// Where a fragment of an array without duplicates holds copies of its own cells.
+///
+/// libtiledb 2.14 and older wrote cells with the same Hilbert value in another order than that in which all releases merge
+/// them, so copies may have others between them where different cells can have the same value. What a filter did to
+/// coordinates may have changed their order, and NaN has no place in it.
+pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<Copies> {
+    let schema = &fragment.schema;
+    if !fragment.footer.has_timestamps {
+        return Ok(Copies::None);
+    }
+    let told = (0..schema.dimensions.len()).all(|d| tells_dimension(fragment, d));
+    let in_order = match schema.cell_order {
+        Layout::Hilbert => Hilbert::new(&schema.dimensions)?.tells_cells_apart(),
+        _ => true,
+    };
+    Ok(match told && in_order && boxes.are_in_order() {
+        true => Copies::Neighbours,
+        false => Copies::Anywhere,
+    })
+}
+
+/// Tiles in the order of their fragments, and their boxes.
+pub struct Neighbourhood<'a> {
+    tiles: &'a [TileRef],
+    bounds: &'a TileBounds,
+}
+
+impl<'a> Neighbourhood<'a> {
+    /// Of these tiles.
+    pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds) -> Self {
+        Self { tiles, bounds }
+    }
+
+    /// The tiles that may share a cell with one of those at `read`, but for these; both are positions in order.
+    pub fn witnesses(&self, read: &[usize]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let is_read = |tile: &usize| read.binary_search(tile).is_ok();
+        for tile in read {
+            let before = (0..*tile).rev().take_while(|tile| !is_read(tile));
+            self.walk(*tile, before, &mut found);
+            let after = (*tile + 1..self.tiles.len()).take_while(|tile| !is_read(tile));
+            self.walk(*tile, after, &mut found);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Goes from a tile to the next and the next, as far as they may share a cell with the first.
+    fn walk(&self, from: usize, to: impl Iterator<Item = usize>, found: &mut Vec<usize>) {
+        let mut last = from;
+        for next in to {
+            if !self.may_share(last.min(next), last.max(next)) {
+                break;
+            }
+            found.push(next);
+            if !self.bounds.is_one_place(next) {
+                break;
+            }
+            last = next;
+        }
+    }
+
+    /// Whether a tile and the one at the next position may hold copies of one cell.
+    fn may_share(&self, tile: usize, next: usize) -> bool {
+        let both = self.tiles.get(tile).zip(self.tiles.get(next));
+        let follows = |(a, b): (&TileRef, &TileRef)| {
+            a.fragment == b.fragment && a.tile.0.checked_add(1) == Some(b.tile.0)
+        };
+        both.is_some_and(follows) && self.bounds.meet(tile, next)
+    }
+
+    /// Units of those of the tiles that are read: tiles of one fragment, in order.
+    pub fn units(&self, read: &[TileRef]) -> Vec<SparseUnit> {
+        let mut units = Vec::new();
+        let mut run: Vec<(usize, TileRef)> = Vec::new();
+        let mut cells = 0;
+        for tile in read {
+            let Some(position) = self.position(tile) else {
+                continue;
+            };
+            let apart = |(last, _): &(usize, TileRef)| !self.may_share(*last, position);
+            if cells >= MOST_UNIT_CELLS || cells >= UNIT_CELLS && run.last().is_some_and(apart) {
+                units.push(self.unit(std::mem::take(&mut run), cells));
+                cells = 0;
+            }
+            run.push((position, *tile));
+            cells += tile.cells as u64;
+        }
+        if !run.is_empty() {
+            units.push(self.unit(run, cells));
+        }
+        units
+    }
+
+    fn unit(&self, run: Vec<(usize, TileRef)>, cells: u64) -> SparseUnit {
+        let (positions, tiles): (Vec<_>, Vec<_>) = run.into_iter().unzip();
+        let witnesses = self.witnesses(&positions).into_iter();
+        SparseUnit {
+            tiles,
+            witnesses: witnesses
+                .filter_map(|w| self.tiles.get(w).copied())
+                .collect(),
+            clip: None,
+            copies: Copies::Neighbours,
+            cells,
+        }
+    }
+
+    fn position(&self, tile: &TileRef) -> Option<usize> {
+        let place = |tile: &TileRef| (tile.fragment, tile.tile);
+        self.tiles.binary_search_by_key(&place(tile), place).ok()
+    }
+}
+
+/// The witnesses of a unit that is left with some of its tiles.
+pub fn witnesses_of_rest(
+    plan: &ScanPlan,
+    unit: &SparseUnit,
+    left: &[TileRef],
+) -> Result<Vec<TileRef>> {
+    let mut tiles = unit.all_tiles().copied().collect::<Vec<_>>();
+    tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
+    let boxes = tiles.iter().map(|tile| {
+        let of_fragment = plan.boxes.get(tile.fragment).ok_or_else(unplanned)?;
+        Ok((of_fragment.as_ref(), tile.tile.get()))
+    });
+    let boxes = boxes.collect::<Result<Vec<(&TileBoxes, usize)>>>()?;
+    let bounds = TileBounds::new(&plan.spec.table.snapshot.schema, &boxes);
+    let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+    let left = left.iter().filter_map(|tile| neighbourhood.position(tile));
+    let witnesses = neighbourhood.witnesses(&left.collect::<Vec<_>>());
+    let witnesses = witnesses.into_iter();
+    Ok(witnesses.filter_map(|w| tiles.get(w).copied()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::fragment::TileIdx;
+
+    fn tiles(cells: &[usize]) -> Vec<TileRef> {
+        let tile = |(i, cells): (usize, &usize)| TileRef {
+            fragment: 0,
+            tile: TileIdx(i as u64),
+            cells: *cells,
+            covered: false,
+            spared: true,
+            proven: false,
+        };
+        cells.iter().enumerate().map(tile).collect()
+    }
+
+    #[test]
+    fn witnesses_are_the_tiles_around_that_may_share_a_cell() {
+        let bounds = vec![(0, 5), (5, 5), (5, 5), (5, 9), (9, 12), (13, 20), (20, 20)];
+        let bounds = TileBounds::of_line(bounds);
+        let tiles = tiles(&[10; 7]);
+        let witnesses = |read: &[usize]| Neighbourhood::new(&tiles, &bounds).witnesses(read);
+        assert_eq!(witnesses(&[0]), [1, 2, 3]);
+        assert_eq!(witnesses(&[3]), [0, 1, 2, 4]);
+        assert_eq!(witnesses(&[1]), [0, 2, 3]);
+        assert_eq!(witnesses(&[4]), [3]);
+        assert_eq!(witnesses(&[6]), [5]);
+        assert_eq!(witnesses(&[0, 3]), [1, 2, 4]);
+        assert!(witnesses(&[0, 1, 2, 3, 4, 5, 6]).is_empty());
+        // A tile that is not asked for at all has no cell to share.
+        let gap = [0, 1, 3].map(|tile| tiles[tile]);
+        let bounds = TileBounds::of_line(vec![(0, 5), (5, 5), (5, 9)]);
+        assert_eq!(Neighbourhood::new(&gap, &bounds).witnesses(&[0]), [1]);
+    }
+
+    #[test]
+    fn runs_are_cut_where_nothing_is_shared_or_when_they_are_long() {
+        let most = UNIT_CELLS as usize;
+        let tiles = tiles(&[most, 1, 1, most, most, 1]);
+        let bounds = vec![(0, 5), (5, 7), (8, 9), (9, 12), (12, 30), (30, 40)];
+        let bounds = TileBounds::of_line(bounds);
+        let neighbourhood = Neighbourhood::new(&tiles, &bounds);
+        let units = |read: &[usize]| {
+            let read = read.iter().map(|tile| tiles[*tile]).collect::<Vec<_>>();
+            let numbers = |tiles: &[TileRef]| tiles.iter().map(|t| t.tile.0).collect::<Vec<_>>();
+            let units = neighbourhood.units(&read).into_iter();
+            let units = units.map(|u| (numbers(&u.tiles), numbers(&u.witnesses)));
+            units.collect::<Vec<_>>()
+        };
+        let all = [
+            (vec![0, 1], vec![]),
+            (vec![2, 3, 4], vec![5]),
+            (vec![5], vec![4]),
+        ];
+        assert_eq!(units(&[0, 1, 2, 3, 4, 5]), all);
+        assert_eq!(units(&[1, 3]), [(vec![1, 3], vec![0, 2, 4])]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Of the copies of a cell in the tiles of a unit, only the newest is left.
+
+use super::tile::TileWork;
+use crate::error::Result;
+use crate::format::schema::Layout;
+use crate::scan::context::ScanContext;
+use crate::scan::plan::sparse::Copies;
+use crate::tile::memory::MemoryBudget;
+use crate::tile::scratch::Scratch;
+use crate::tile::visibility::{BYTES_PER_CONTESTED_CELL, Runs, hide_older_copies};
+
+/// Clears the marks of older copies in the tiles, which come in the order of the plan; says how many, but for witnesses.
+pub(super) fn hide_older(
+    context: &ScanContext,
+    copies: Copies,
+    tiles: &mut [TileWork<'_>],
+    scratch: &mut Scratch,
+) -> Result<usize> {
+    let before = count_witnesses(tiles);
+    let hidden = match copies {
+        Copies::None => return Ok(0),
+        Copies::Neighbours => among_neighbours(tiles, scratch)?,
+        Copies::Anywhere => {
+            let cells = tiles.iter().map(TileWork::count).sum::<usize>();
+            let _grant = context
+                .memory
+                .reserve(cells.saturating_mul(BYTES_PER_CONTESTED_CELL))?;
+            let mut contested = Vec::with_capacity(tiles.len());
+            for tile in tiles.iter_mut() {
+                contested.push(tile.contested(scratch)?);
+            }
+            hide_older_copies(&mut contested)?
+        }
+    };
+    Ok(hidden - (before - count_witnesses(tiles)))
+}
+
+/// Cells of witnesses that are left.
+fn count_witnesses(tiles: &[TileWork<'_>]) -> usize {
+    let witnesses = tiles.iter().filter(|tile| tile.is_witness());
+    witnesses.map(TileWork::count).sum()
+}
+
+/// Compares cells with those before them. Coordinates are decoded only of tiles in which those known so far are equal
+/// somewhere, and times only of those with copies.
+fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result<usize> {
+    let Some(tile) = tiles.first() else {
+        return Ok(0);
+    };
+    // The dimension that changes most from cell to cell first.
+    let schema = &tile.table().snapshot.schema;
+    let mut dimensions = (0..schema.dimensions.len()).collect::<Vec<_>>();
+    if schema.cell_order != Layout::ColMajor {
+        dimensions.reverse();
+    }
+    let floats = |d: &&usize| {
+        schema
+            .dimensions
+            .get(**d)
+            .is_some_and(|d| d.datatype.is_float())
+    };
+    let floats = dimensions
+        .iter()
+        .filter(floats)
+        .copied()
+        .collect::<Vec<_>>();
+    // Before anything is made of the number of cells there must be cells.
+    if let Some(first) = dimensions.first() {
+        for tile in tiles.iter_mut() {
+            tile.decode_coordinates(*first, scratch)?;
+        }
+    }
+    let mut runs = Runs::new(tiles.iter().map(TileWork::asked));
+    for d in dimensions {
+        for tile in in_runs(&runs, tiles) {
+            tile.decode_coordinates(d, scratch)?;
+        }
+        let dims = of_runs(&runs, tiles, |tile| tile.coordinates(d))?;
+        runs.compare(&dims)?;
+        if runs.is_empty() {
+            return Ok(0);
+        }
+    }
+    for tile in in_runs(&runs, tiles) {
+        tile.decode_timestamps(scratch)?;
+    }
+    let older = runs.older(&of_runs(&runs, tiles, |tile| tile.timed(&floats))?);
+    for (tile, cell) in &older {
+        if let Some(tile) = tiles.get_mut(*tile) {
+            tile.hide(*cell);
+        }
+    }
+    Ok(older.len())
+}
+
+fn in_runs<'t, 'a>(
+    runs: &Runs,
+    tiles: &'t mut [TileWork<'a>],
+) -> impl Iterator<Item = &'t mut TileWork<'a>> {
+    let tiles = tiles.iter_mut().enumerate();
+    tiles.filter_map(|(number, tile)| runs.meet(number).then_some(tile))
+}
+
+/// Something of each tile that takes part in runs.
+fn of_runs<'t, 'a, T>(
+    runs: &Runs,
+    tiles: &'t [TileWork<'a>],
+    of: impl Fn(&'t TileWork<'a>) -> Result<T>,
+) -> Result<Vec<Option<T>>> {
+    let tiles = tiles.iter().enumerate();
+    let those = tiles.map(|(number, tile)| runs.meet(number).then(|| of(tile)).transpose());
+    those.collect()
+}

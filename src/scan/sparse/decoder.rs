@@ -1,0 +1,169 @@
+//! The fields of one tile, decoded.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef};
+
+use super::fragment;
+use crate::arrow::{Cells, Strings};
+use crate::error::Result;
+use crate::filter::{ChunkChoice, EncodedStrings};
+use crate::scan::context::ScanContext;
+use crate::scan::plan::sparse::TileRef;
+use crate::tile::bitmask;
+use crate::tile::decode::{ColumnDecoder, Needed};
+use crate::tile::fetch::{Fetched, TileTicket};
+use crate::tile::fields::{ColumnRequest, FragmentScan, TileOf};
+use crate::tile::needles::{Finds, Needles};
+use crate::tile::scratch::Scratch;
+
+/// What it takes to decode the fields of a tile.
+pub(super) struct TileDecoder<'a> {
+    pub context: &'a ScanContext,
+    pub scan: &'a FragmentScan,
+    pub of: TileOf<'a>,
+    fetched: &'a Fetched,
+    /// Whether the tile counts as decoded.
+    counted: bool,
+}
+
+impl<'a> TileDecoder<'a> {
+    pub fn new(context: &'a ScanContext, tile: &TileRef, fetched: &'a Fetched) -> Result<Self> {
+        Ok(Self {
+            context,
+            scan: fragment(&context.plan, tile)?,
+            of: TileOf {
+                table: &context.plan.spec.table,
+                tile: tile.tile,
+                cells: tile.cells,
+            },
+            fetched,
+            counted: false,
+        })
+    }
+
+    /// The stored cells of a field. Those that are not marked may be anything; no marks stand for all.
+    pub fn cells(
+        &mut self,
+        request: &ColumnRequest,
+        kept: &[bool],
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(bitmask::any);
+        let needed = match kept.is_empty() {
+            true => Needed::All,
+            false => Needed::Where(&any_kept),
+        };
+        self.decode(request, needed, scratch)
+    }
+
+    /// The stored cells of a field that can be searched; those of chunks that were not chosen may be anything.
+    pub fn search(
+        &mut self,
+        request: &ColumnRequest,
+        choice: &mut dyn ChunkChoice,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        self.decode(request, Needed::Chosen(choice), scratch)
+    }
+
+    fn decode(
+        &mut self,
+        request: &ColumnRequest,
+        needed: Needed<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        self.count_decoded();
+        let (fetched, of) = (self.fetched, self.of);
+        self.scan
+            .decode_cells(request, fetched, of, needed, scratch)
+    }
+
+    /// The strings of a field of text, and where needles begin in their bytes; `None` if they do nowhere.
+    pub fn strings(
+        &mut self,
+        request: &ColumnRequest,
+        needles: Option<&Needles>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        self.count_decoded();
+        let (fetched, of) = (self.fetched, self.of);
+        self.scan
+            .decode_strings(request, needles, fetched, of, scratch)
+    }
+
+    /// Of what [`Self::strings`] gave, each that is stored once; `None` if they are not all text.
+    pub fn each_string(&self, column: usize, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
+        let each = |decoder: &ColumnDecoder| decoder.each_string(strings);
+        self.scan.of_strings(column, self.of, each)
+    }
+
+    /// Of what [`Self::strings`] gave, those of some cells.
+    pub fn strings_of(&self, column: usize, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+        let some = |decoder: &ColumnDecoder| decoder.strings_of(strings, cells);
+        let array = self.scan.of_strings(column, self.of, some)?;
+        self.count_bytes(&array);
+        Ok(array)
+    }
+
+    /// All of what [`Self::strings`] gave.
+    pub fn all_strings(&self, column: usize, strings: Strings) -> Result<ArrayRef> {
+        let all = |decoder: &ColumnDecoder| decoder.all_strings(strings);
+        let array = self.scan.of_strings(column, self.of, all)?;
+        self.count_bytes(&array);
+        Ok(array)
+    }
+
+    /// What [`Self::cells`] gave, as Arrow.
+    pub fn to_array(&self, column: usize, cells: Cells) -> Result<ArrayRef> {
+        let array = self.scan.to_array(column, cells, self.of)?;
+        self.count_bytes(&array);
+        Ok(array)
+    }
+
+    /// A column; what is said of [`Self::cells`] holds here, too.
+    pub fn column(
+        &mut self,
+        request: &ColumnRequest,
+        kept: &[bool],
+        scratch: &mut Scratch,
+    ) -> Result<ArrayRef> {
+        if request.is_stored() {
+            let cells = self.cells(request, kept, scratch)?;
+            return self.to_array(request.column, cells);
+        }
+        self.count_decoded();
+        let (fetched, of) = (self.fetched, self.of);
+        let array = self.scan.decode(request, fetched, of, scratch)?;
+        self.count_bytes(&array);
+        Ok(array)
+    }
+
+    /// Times of cells, if the fragment has them.
+    pub fn times(
+        &mut self,
+        ticket: Option<TileTicket>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<u64>>> {
+        let Some(ticket) = ticket else {
+            return Ok(None);
+        };
+        self.count_decoded();
+        let (fetched, of) = (self.fetched, self.of);
+        let times = self.scan.decode_timestamps(ticket, fetched, of, scratch)?;
+        Ok(Some(times))
+    }
+
+    fn count_decoded(&mut self) {
+        if !self.counted {
+            self.counted = true;
+            self.context.metrics.tiles_decoded.add(1);
+            self.context.metrics.cells_decoded.add(self.of.cells);
+        }
+    }
+
+    fn count_bytes(&self, array: &ArrayRef) {
+        let bytes = array.get_array_memory_size();
+        self.context.metrics.bytes_decoded.add(bytes);
+    }
+}

@@ -1,0 +1,175 @@
+//! Reading one sparse unit.
+//!
+//! Two rounds of reading. The first brings what decides: coordinates that must be tested or compared, timestamps, the
+//! columns of the predicate (all columns if there is none, unless few cells can lie in the ranges), and those that
+//! deletes look at. The second brings the other columns, only for tiles with survivors.
+//!
+//! The order of deciding is law: time window, ranges, newest copy, deletes, predicate. Each step decodes what it needs
+//! of the tiles that still have cells, and nothing else; what becomes rows is copied out of a tile at once, so that a
+//! tile of which little is left takes little memory.
+
+mod copies;
+mod decoder;
+mod request;
+mod search;
+mod text;
+mod tile;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use self::copies::hide_older;
+use self::decoder::TileDecoder;
+use self::request::{FirstRound, UnitReader};
+use self::tile::TileWork;
+use super::plan::ScanPlan;
+use super::plan::sparse::{SparseUnit, TileRef};
+use super::rows::{Columns, batch};
+use crate::error::{Error, Result};
+use crate::scan::context::ScanContext;
+use crate::tile::fetch::{FetchList, Fetched};
+use crate::tile::fields::FragmentScan;
+use crate::tile::memory::{Grant, MemoryBudget};
+use crate::tile::scratch::Scratch;
+use crate::tile::selection::Selection;
+
+/// Reads a unit; the batches are in memory accounted for by the grant.
+pub async fn read_unit(
+    context: &Arc<ScanContext>,
+    unit: Arc<SparseUnit>,
+) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
+    let plan = &context.plan;
+    let reader = UnitReader {
+        context,
+        unit: &unit,
+    };
+    let few = reader.asks_for_few();
+    let first_columns = match context.predicate {
+        Some(_) => context.predicate_columns().to_vec(),
+        None if few => Vec::new(),
+        None => plan.spec.projection.clone(),
+    };
+    let later_columns = plan
+        .spec
+        .projection
+        .iter()
+        .copied()
+        .filter(|column| !first_columns.contains(column))
+        .collect::<Vec<_>>();
+
+    let mut list = FetchList::default();
+    let mut requests = Vec::with_capacity(unit.tiles.len() + unit.witnesses.len());
+    let mut bytes = 0_usize;
+    // The second round may not happen, but its memory must be there if it does.
+    let mut later_list = FetchList::default();
+    for tile in &unit.tiles {
+        let first_columns = match tile.proven {
+            true if !few => &plan.spec.projection,
+            _ => &first_columns,
+        };
+        let request = reader.first_round(tile, first_columns, &mut list).await?;
+        let later = reader.missing(&request, &later_columns);
+        let later = reader.ask(tile, &later, &mut later_list).await?;
+        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &later)?);
+        requests.push(request);
+    }
+    for tile in &unit.witnesses {
+        let request = reader.witness(tile, &mut list).await?;
+        bytes = bytes.saturating_add(reader.decoded_bytes(&request, &[])?);
+        requests.push(request);
+    }
+    let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
+    let bytes = bytes.saturating_add(usize::try_from(fetched_bytes)?);
+    let grant = context.memory.reserve(bytes)?;
+    let fetched = context.fetch(list).await?;
+
+    let decided = Arc::clone(&unit);
+    let states = context
+        .decode(move |context, scratch| decide(context, &decided, requests, &fetched, scratch))
+        .await?;
+    if later_columns.is_empty() || states.is_empty() {
+        let batches = context
+            .decode(move |context, _| emit(context, &states))
+            .await?;
+        return Ok((batches, Some(grant)));
+    }
+
+    let mut list = FetchList::default();
+    let mut requests = Vec::with_capacity(states.len());
+    for state in &states {
+        let decoded = |column: &usize| state.columns.iter().any(|(c, _)| c == column);
+        let wanted = later_columns.iter().copied().filter(|c| !decoded(c));
+        let wanted: Vec<usize> = wanted.collect();
+        requests.push(reader.ask(&state.tile, &wanted, &mut list).await?);
+    }
+    let fetched = context.fetch(list).await?;
+    let batches = context
+        .decode(move |context, scratch| {
+            let mut states = states;
+            for (state, requests) in states.iter_mut().zip(&requests) {
+                let mut decoder = TileDecoder::new(context, &state.tile, &fetched)?;
+                let kept = state.selection.marks();
+                let rows = state.selection.copier(requests.len());
+                for request in requests {
+                    let column = decoder.column(request, &kept, scratch)?;
+                    state.columns.push((request.column, rows.copy(&column)?));
+                }
+            }
+            emit(context, &states)
+        })
+        .await?;
+    Ok((batches, Some(grant)))
+}
+
+fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> {
+    plan.fragments
+        .get(tile.fragment)
+        .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
+}
+
+/// A tile of which cells are left after the first round.
+struct TileState {
+    tile: TileRef,
+    /// The cells that become rows; at least one.
+    selection: Selection,
+    /// Columns of these rows alone.
+    columns: Columns,
+}
+
+/// Decodes the first round and decides which cells become rows.
+fn decide(
+    context: &ScanContext,
+    unit: &SparseUnit,
+    requests: Vec<FirstRound>,
+    fetched: &Fetched,
+    scratch: &mut Scratch,
+) -> Result<Vec<TileState>> {
+    let mut tiles = Vec::with_capacity(requests.len());
+    for request in requests {
+        let decoder = TileDecoder::new(context, &request.tile, fetched)?;
+        let mut work = TileWork::new(decoder, request);
+        work.locate(unit, scratch)?;
+        if !work.is_empty() {
+            tiles.push(work);
+        }
+    }
+    tiles.sort_by_key(TileWork::place);
+    let hidden = hide_older(context, unit.copies, &mut tiles, scratch)?;
+    context.metrics.cells_hidden.add(hidden);
+    tiles.retain(|tile| !tile.is_witness());
+    tiles.iter_mut().for_each(TileWork::forget_coordinates);
+    let mut states = Vec::with_capacity(tiles.len());
+    for mut work in tiles {
+        work.drop_deleted(scratch)?;
+        states.extend(work.into_rows(scratch)?);
+    }
+    Ok(states)
+}
+
+/// The rows of each tile as a batch.
+fn emit(context: &ScanContext, states: &[TileState]) -> Result<Vec<RecordBatch>> {
+    let rows = |state: &TileState| Selection::all(state.selection.count());
+    let batches = states.iter().map(|s| batch(context, &rows(s), &s.columns));
+    batches.collect()
+}

@@ -1,0 +1,168 @@
+//! Conditions on text, asked of the strings of a tile before they are an array.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+
+use super::tile::TileWork;
+use crate::arrow::Strings;
+use crate::error::Result;
+use crate::scan::rows::{Columns, evaluate, find};
+use crate::scan::spec::Predicate;
+use crate::scan::spec::TextCondition;
+use crate::tile::fields::ColumnRequest;
+use crate::tile::needles::Finds;
+use crate::tile::scratch::Scratch;
+use crate::tile::selection::Selection;
+
+/// The strings of columns that conditions looked at.
+pub(super) type Texts = Vec<(usize, Arc<Strings>)>;
+
+impl TileWork<'_> {
+    /// Clears the marks of the cells that do not meet a condition on text. What it takes is left in `columns`, or in
+    /// `texts`.
+    pub fn ask_text(
+        &mut self,
+        test: &TextCondition,
+        columns: &mut Columns,
+        texts: &mut Texts,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let [column] = test.predicate.columns() else {
+            return self.test_column(test, columns);
+        };
+        let known = texts.iter().find(|(known, _)| known == column);
+        if let Some(strings) = known.map(|(_, strings)| Arc::clone(strings)) {
+            return self.test_strings(test, *column, &strings);
+        }
+        let Some(request) = self.take_request(*column) else {
+            return self.test_column(test, columns);
+        };
+        if !self.decoder.scan.is_text(&request) {
+            let array = self.decoder.column(&request, &self.mask, scratch)?;
+            columns.push((*column, array));
+            return self.test_column(test, columns);
+        }
+        let needles = test.needles.as_ref();
+        match self.decoder.strings(&request, needles, scratch)? {
+            None => {
+                self.decoder.context.metrics.tiles_pruned_text.add(1);
+                self.mask = vec![false; self.decoder.of.cells];
+                Ok(())
+            }
+            Some((strings, finds)) => {
+                self.keep_found(&strings, finds);
+                // A view of each cell takes less than copies of many, and no memory that was not asked for.
+                if strings.is_large_part(&self.mask) {
+                    let array = self.decoder.all_strings(*column, strings)?;
+                    columns.push((*column, array));
+                    return self.test_column(test, columns);
+                }
+                let strings = Arc::new(strings);
+                texts.push((*column, Arc::clone(&strings)));
+                self.test_strings(test, *column, &strings)
+            }
+        }
+    }
+
+    /// A column that is yet to be decoded.
+    fn take_request(&mut self, column: usize) -> Option<ColumnRequest> {
+        let requests = [&mut self.request.columns, &mut self.request.coordinates];
+        requests.into_iter().find_map(|requests| {
+            let place = requests.iter().position(|r| r.column == column);
+            place.map(|place| requests.remove(place))
+        })
+    }
+
+    /// Clears the marks of cells in which nothing was found.
+    fn keep_found(&mut self, strings: &Strings, finds: Finds) {
+        let Finds::At(places) = finds else { return };
+        let mut found = vec![false; self.decoder.of.cells];
+        for cell in places.into_iter().filter_map(|byte| strings.cell_at(byte)) {
+            if let Some(found) = found.get_mut(cell) {
+                *found = self.mask.get(cell).copied().unwrap_or(true);
+            }
+        }
+        self.mask = found;
+    }
+
+    /// Asks a condition of a column.
+    fn test_column(&mut self, test: &TextCondition, columns: &Columns) -> Result<()> {
+        let selection = self.meeting(Some(&*test.predicate), columns, &Texts::new())?;
+        self.mask = selection.marks();
+        Ok(())
+    }
+
+    /// Asks a condition of strings: of those that are stored once, or of those of the marked cells.
+    fn test_strings(
+        &mut self,
+        test: &TextCondition,
+        column: usize,
+        strings: &Strings,
+    ) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let ask = |array: ArrayRef| {
+            let count = array.len();
+            evaluate(&*test.predicate, &[array], count)
+        };
+        let stored_once = strings.encoded().filter(|e| e.strings() <= self.count());
+        if let Some(encoded) = stored_once
+            && let Some(each) = self.decoder.each_string(column, encoded)?
+        {
+            let answers = ask(each)?;
+            let answers = answers.iter().map(|answer| answer == Some(true));
+            let answers = answers.collect::<Vec<_>>();
+            let meets = |key: &u32| answers.get(*key as usize).copied().unwrap_or(false);
+            self.mask.resize(self.decoder.of.cells, true);
+            let cells = self.mask.iter_mut().zip(encoded.keys());
+            cells.for_each(|(mark, key)| *mark &= meets(key));
+            if let Some(nulls) = strings.nulls() {
+                let cells = self.mask.iter_mut().zip(nulls);
+                cells.for_each(|(mark, valid)| *mark &= valid);
+            }
+            return Ok(());
+        }
+        let selection = self.selection();
+        let answers = ask(self
+            .decoder
+            .strings_of(column, strings, &selection.places())?)?;
+        self.mask = selection.and_then(&answers)?.marks();
+        Ok(())
+    }
+
+    /// The cells that meet a condition besides.
+    pub fn meeting(
+        &self,
+        predicate: Option<&dyn Predicate>,
+        columns: &Columns,
+        texts: &Texts,
+    ) -> Result<Selection> {
+        let selection = self.selection();
+        let Some(predicate) = predicate else {
+            return Ok(selection);
+        };
+        let input = |column: &usize| {
+            let strings = texts.iter().find(|(known, _)| known == column);
+            match strings {
+                Some((_, strings)) => {
+                    self.decoder
+                        .strings_of(*column, strings, &selection.places())
+                }
+                None => selection.apply(find(columns, *column)?),
+            }
+        };
+        let inputs = predicate.columns().iter().map(input);
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        selection.and_then(&evaluate(predicate, &inputs, selection.count())?)
+    }
+
+    /// The cells that are left.
+    pub fn selection(&self) -> Selection {
+        match self.mask.is_empty() {
+            true => Selection::all(self.decoder.of.cells),
+            false => Selection::from_bools(&self.mask),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! One tile on its way from filtered bytes to rows.
+
+use super::TileState;
+use super::decoder::TileDecoder;
+use super::request::FirstRound;
+use super::search::{self, Search, search_by};
+use super::text::Texts;
+use crate::array::fragment::TileIdx;
+use crate::array::table::ArrayTable;
+use crate::array::window::Visibility;
+use crate::arrow::{Cells, ColumnType};
+use crate::error::{Error, Result};
+use crate::format::schema::Layout;
+use crate::geometry::cell_order::GlobalOrder;
+use crate::geometry::subarray::Subarray;
+use crate::scan::plan::sparse::{Copies, SparseUnit};
+use crate::scan::rows::Columns;
+use crate::scan::spec::Predicate;
+use crate::tile::bitmask;
+use crate::tile::coordinates::DimCells;
+use crate::tile::deletes::CellTimes;
+use crate::tile::fields::{ColumnRequest, FragmentScan};
+use crate::tile::scratch::Scratch;
+use crate::tile::visibility::{Asked, ContestedTile, TimedTile};
+
+/// A tile while it is decided which of its cells become rows.
+pub(super) struct TileWork<'a> {
+    pub(super) decoder: TileDecoder<'a>,
+    pub(super) request: FirstRound,
+    /// The stored cells of the fields that were looked at, by column; what is still to be decoded is in the request.
+    stored: Vec<(usize, Cells)>,
+    timestamps: Option<Vec<u64>>,
+    /// The cells that are left. No marks: all of them. Made when cells are there, for their number alone may be a lie.
+    pub(super) mask: Vec<bool>,
+}
+
+impl<'a> TileWork<'a> {
+    pub fn new(decoder: TileDecoder<'a>, request: FirstRound) -> Self {
+        Self {
+            decoder,
+            request,
+            stored: Vec::new(),
+            timestamps: None,
+            mask: Vec::new(),
+        }
+    }
+
+    /// The place of the tile in the plan.
+    pub fn place(&self) -> (usize, TileIdx) {
+        (self.request.tile.fragment, self.request.tile.tile)
+    }
+
+    /// Whether no cell is left.
+    pub fn is_empty(&self) -> bool {
+        !self.mask.is_empty() && !bitmask::any(&self.mask)
+    }
+
+    /// Whether cells are only compared.
+    pub fn is_witness(&self) -> bool {
+        self.request.witness
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'a ArrayTable {
+        self.decoder.of.table
+    }
+
+    /// How many cells are left.
+    pub fn count(&self) -> usize {
+        match self.mask.is_empty() {
+            true => self.decoder.of.cells,
+            false => self.mask.iter().map(|mark| usize::from(*mark)).sum(),
+        }
+    }
+
+    /// The cells that are left.
+    pub fn asked(&self) -> Asked {
+        match self.mask.is_empty() {
+            true => Asked::All(self.decoder.of.cells),
+            false => Asked::new(&self.mask),
+        }
+    }
+
+    /// Clears the mark of a cell.
+    pub fn hide(&mut self, cell: usize) {
+        self.mask.resize(self.decoder.of.cells, true);
+        if let Some(mark) = self.mask.get_mut(cell) {
+            *mark = false;
+        }
+    }
+
+    /// Marks the cells that lie in the window and in the ranges of the unit.
+    pub fn locate(&mut self, unit: &SparseUnit, scratch: &mut Scratch) -> Result<()> {
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
+        if scan.fragment.visibility == Visibility::ByCell {
+            self.decode_timestamps(scratch)?;
+            if let Some(timestamps) = &self.timestamps {
+                let window = of.table.snapshot.window;
+                let window = window.start.0..=window.end_or_now().0;
+                let inside = timestamps.iter().map(|time| window.contains(time));
+                self.mask = inside.collect();
+            }
+        }
+        let subarray = unit.clip.as_ref().unwrap_or(&self.decoder.context.subarray);
+        let coordinates = self.request.coordinates.iter().map(|r| r.column);
+        let coordinates = coordinates.collect::<Vec<_>>();
+        if !self.request.tile.covered {
+            self.search(subarray, scratch)?;
+        }
+        for d in coordinates {
+            if self.is_empty() {
+                break;
+            }
+            let ranges = subarray.dim(d);
+            let tested = !self.request.tile.covered && !ranges.is_all();
+            // Neighbours are compared only as far as it takes.
+            if tested || unit.copies == Copies::Anywhere {
+                self.decode_coordinates(d, scratch)?;
+            }
+            if tested {
+                let mut mask = std::mem::take(&mut self.mask);
+                mask.resize(of.cells, true);
+                self.coordinates(d)?.mark_inside(ranges, &mut mask);
+                self.mask = mask;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes a dimension as far as its order leaves open where the cells in the subarray are, and clears the marks of
+    /// those that are elsewhere.
+    fn search(&mut self, subarray: &Subarray, scratch: &mut Scratch) -> Result<()> {
+        let (of, plan) = (self.decoder.of, &self.decoder.context.plan);
+        let schema = &of.table.snapshot.schema;
+        if of.cells < search::FEWEST_CELLS || schema.cell_order == Layout::Hilbert {
+            return Ok(());
+        }
+        let order = GlobalOrder::new(schema)?;
+        let tile = self.request.tile;
+        let requests = &self.request.coordinates;
+        let request = |d: usize| requests.iter().position(|request| request.column == d);
+        let searched = |d: usize| {
+            let request = request(d).and_then(|place| requests.get(place));
+            let scan = self.decoder.scan;
+            !subarray.dim(d).is_all() && request.is_some_and(|r| scan.can_be_searched(r))
+        };
+        let boxes = plan.boxes.get(tile.fragment);
+        let Some(boxes) = boxes.filter(|boxes| boxes.are_in_order()) else {
+            return Ok(());
+        };
+        let ends = |d: usize| boxes.keys(tile.tile.get(), d);
+        let by = search_by(&schema.dimensions, &order, ends, searched);
+        let found = by.and_then(|by| Some((request(by.dimension)?, by)));
+        let Some((place, by)) = found else {
+            return Ok(());
+        };
+        let d = by.dimension;
+        let request = self.request.coordinates.remove(place);
+        let datatype = of.table.types.get(d).map(ColumnType::datatype);
+        let datatype = datatype.ok_or_else(|| Error::internal("a dimension has no type"))?;
+        let mut search = Search::new(&by, datatype, &order, subarray.dim(d));
+        let cells = self.decoder.search(&request, &mut search, scratch)?;
+        self.mask.resize(of.cells, true);
+        search.mark(&mut self.mask);
+        self.stored.push((d, cells));
+        Ok(())
+    }
+
+    /// Decodes the coordinates of a dimension, if they are not yet.
+    pub fn decode_coordinates(&mut self, d: usize, scratch: &mut Scratch) -> Result<()> {
+        let mut requests = self.request.coordinates.iter();
+        if let Some(place) = requests.position(|request| request.column == d) {
+            let request = self.request.coordinates.remove(place);
+            let cells = self.decoder.cells(&request, &self.mask, scratch)?;
+            self.stored.push((d, cells));
+        }
+        Ok(())
+    }
+
+    /// Decodes when the cells were written, if that is asked for and not known yet.
+    pub fn decode_timestamps(&mut self, scratch: &mut Scratch) -> Result<()> {
+        if self.timestamps.is_none() {
+            let ticket = self.request.timestamps;
+            self.timestamps = self.decoder.times(ticket, scratch)?;
+        }
+        Ok(())
+    }
+
+    /// The coordinates of a dimension, which are decoded.
+    pub fn coordinates(&self, d: usize) -> Result<DimCells<'_>> {
+        dim_cells(self.decoder.scan, &self.stored, d)
+    }
+
+    /// What decides between copies in the tile; coordinates and times are decoded.
+    pub fn timed(&self, floats: &[usize]) -> Result<TimedTile<'_>> {
+        let times = self.timestamps.as_deref();
+        let missing = || {
+            Error::internal("a fragment with copies of cells does not say when they were written")
+        };
+        Ok(TimedTile {
+            times: times.ok_or_else(missing)?,
+            floats: floats
+                .iter()
+                .map(|d| self.coordinates(*d))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// The tile as one whose cells other tiles may hide.
+    pub fn contested(&mut self, scratch: &mut Scratch) -> Result<ContestedTile<'_>> {
+        self.decode_timestamps(scratch)?;
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
+        self.mask.resize(of.cells, true);
+        let dimensions = 0..of.table.dimension_count();
+        let dims = dimensions.map(|d| dim_cells(scan, &self.stored, d));
+        Ok(ContestedTile {
+            age: self.request.tile.fragment,
+            fragment_time: scan.fragment.name.t1,
+            timestamps: self.timestamps.as_deref(),
+            dims: dims.collect::<Result<_>>()?,
+            mask: &mut self.mask,
+        })
+    }
+
+    /// Lets go of the coordinates that only had to be compared.
+    pub fn forget_coordinates(&mut self) {
+        let (wanted, by_deletes) = (&self.request.wanted, self.decoder.scan.delete_columns());
+        self.stored
+            .retain(|(column, _)| wanted.contains(column) || by_deletes.contains(column));
+    }
+
+    /// Clears the marks of deleted cells.
+    pub fn drop_deleted(&mut self, scratch: &mut Scratch) -> Result<()> {
+        if self.request.tile.spared || self.is_empty() {
+            return Ok(());
+        }
+        let (scan, of) = (self.decoder.scan, self.decoder.of);
+        for column in scan.delete_columns() {
+            self.decode_coordinates(*column, scratch)?;
+        }
+        if scan.deletes().needs_timestamps() {
+            self.decode_timestamps(scratch)?;
+        }
+        for request in std::mem::take(&mut self.request.by_deletes) {
+            let cells = self.decoder.cells(&request, &self.mask, scratch)?;
+            self.stored.push((request.column, cells));
+        }
+        let ticket = self.request.delete_times;
+        let delete_times = self.decoder.times(ticket, scratch)?;
+        let times = CellTimes {
+            written: self.timestamps.as_deref(),
+            deleted: delete_times.as_deref(),
+        };
+        let find = |column: &usize| {
+            let found = self.stored.iter().find(|(c, _)| c == column);
+            let found = found.map(|(_, cells)| cells);
+            found.ok_or_else(|| Error::internal("a field of a delete was not decoded"))
+        };
+        let fields = scan.delete_columns().iter().map(find);
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        let end = of.table.snapshot.window.end_or_now().0;
+        let survivors = scan.deletes().survivors(&fields, times, end, of.cells);
+        let survivors = survivors.map_err(|e| {
+            e.with("data tile", of.tile.0)
+                .with("fragment", &scan.fragment.name.name)
+        })?;
+        let deleted = keep_survivors(survivors, &mut self.mask);
+        self.decoder.context.metrics.cells_deleted.add(deleted);
+        Ok(())
+    }
+
+    /// Evaluates the predicate, and copies what is left of the columns of the first round; `None` if nothing is.
+    pub fn into_rows(mut self, scratch: &mut Scratch) -> Result<Option<TileState>> {
+        let context = self.decoder.context;
+        let tile = self.request.tile;
+        if self.selection().is_empty() {
+            return Ok(None);
+        }
+        let mut columns = Columns::new();
+        for (column, cells) in std::mem::take(&mut self.stored) {
+            if self.request.wanted.contains(&column) {
+                columns.push((column, self.decoder.to_array(column, cells)?));
+            }
+        }
+        let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
+        let (texts, rest) = match predicate.and_then(Predicate::conjunction) {
+            Some(conjunction) => (conjunction.texts.as_slice(), conjunction.rest.as_deref()),
+            None => (&[][..], predicate),
+        };
+        let mut strings = Texts::new();
+        for text in texts {
+            self.ask_text(text, &mut columns, &mut strings, scratch)?;
+            if self.is_empty() {
+                return Ok(None);
+            }
+        }
+        // Coordinates that nobody had to look at may be wanted.
+        let wanted = |request: &&ColumnRequest| self.request.wanted.contains(&request.column);
+        let coordinates = self.request.coordinates.iter().filter(wanted);
+        for request in coordinates.chain(&self.request.columns) {
+            let column = self.decoder.column(request, &self.mask, scratch)?;
+            columns.push((request.column, column));
+        }
+        let selection = self.meeting(rest, &columns, &strings)?;
+        if selection.is_empty() {
+            return Ok(None);
+        }
+        let projection = &context.plan.spec.projection;
+        columns.retain(|(column, _)| projection.contains(column));
+        let rows = selection.copier(columns.len());
+        for (_, column) in &mut columns {
+            *column = rows.copy(column)?;
+        }
+        strings.retain(|(column, _)| projection.contains(column));
+        if !strings.is_empty() {
+            let places = selection.places();
+            for (column, strings) in &strings {
+                let array = self.decoder.strings_of(*column, strings, &places)?;
+                columns.push((*column, array));
+            }
+        }
+        Ok(Some(TileState {
+            tile,
+            selection,
+            columns,
+        }))
+    }
+}
+
+/// A dimension among the stored cells of fields.
+fn dim_cells<'c>(
+    scan: &FragmentScan,
+    stored: &'c [(usize, Cells)],
+    d: usize,
+) -> Result<DimCells<'c>> {
+    let dimension = scan.fragment.schema.dimensions.get(d);
+    let cells = stored.iter().find(|(column, _)| *column == d);
+    let Some((dimension, (_, cells))) = dimension.zip(cells) else {
+        return Err(Error::internal(format!("dimension {d} was not decoded")));
+    };
+    DimCells::new(dimension.datatype, cells).map_err(|e| {
+        e.with("dimension", &dimension.name)
+            .with("fragment", &scan.fragment.name.name)
+    })
+}
+
+/// Clears the marks of deleted cells, and counts them. No marks stand for all.
+fn keep_survivors(survivors: Vec<bool>, mask: &mut Vec<bool>) -> usize {
+    if mask.is_empty() {
+        *mask = survivors;
+        return mask.iter().filter(|mark| !**mark).count();
+    }
+    let mut deleted = 0;
+    for (mark, survives) in mask.iter_mut().zip(survivors) {
+        deleted += usize::from(*mark & !survives);
+        *mark &= survives;
+    }
+    deleted
+}

@@ -1,0 +1,237 @@
+//! Running a scan: units are fetched ahead while others are decoded, within the memory granted.
+//!
+//! Unfiltering and converting a tile takes milliseconds, so it happens on [`threads`] of its own, never while a stream
+//! is polled. Dropping the stream drops the fetches; a decode under way finishes into nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::{self, FuturesOrdered, Stream};
+
+use super::context::ScanContext;
+use super::order::{InSequence, RowOrder};
+use super::plan::Units;
+use super::units::UnitQueue;
+use super::{dense, sparse};
+use crate::error::{Error, ErrorKind, Result};
+use crate::scan::narrow::narrow_unit;
+use crate::tile::memory::{Grant, MemoryBudget};
+use crate::tile::scratch::Scratch;
+
+/// Units in flight for each partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
+/// it fetched.
+const UNITS_IN_FLIGHT: usize = 3;
+
+/// No further unit is begun while those in flight, decoded, are about so many bytes.
+const BYTES_IN_FLIGHT: u64 = 96 << 20;
+
+/// The same while what a unit brings may make the next one useless.
+const UNITS_AHEAD_BY_PROMISE: usize = 2;
+
+impl ScanContext {
+    async fn read(self: &Arc<Self>, unit: u64) -> Result<UnitBatches> {
+        let (batches, grant) = match &self.plan.units {
+            Units::Sparse(units) => {
+                let index = usize::try_from(unit)?;
+                let unit = units
+                    .get(index)
+                    .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
+                match narrow_unit(Arc::clone(self), unit).await? {
+                    Some((context, unit)) => sparse::read_unit(&context, unit).await?,
+                    None => (Vec::new(), None),
+                }
+            }
+            Units::Dense(dense) => {
+                let condition = self.condition()?;
+                let tiles = dense.unit_tiles(unit);
+                let context = match &condition {
+                    Some(condition) => {
+                        let span = |d| dense.span(&tiles, d);
+                        let cells = dense.grid.cells_per_tile();
+                        self.under(condition, condition.subarray_of(cells, span)?)
+                    }
+                    None => Arc::clone(self),
+                };
+                dense::read_unit(&context, condition.as_deref(), tiles).await?
+            }
+        };
+        let (batches, mut grant) = match &self.row_order {
+            Some(order) => self.in_order(Arc::clone(order), batches, grant).await?,
+            None => (batches, grant),
+        };
+        // What it took to make the rows is free while they wait.
+        if let Some(grant) = &mut grant {
+            let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
+            grant.shrink_to(bytes.fold(0, usize::saturating_add));
+        }
+        Ok(UnitBatches {
+            batches: batches.into(),
+            grant,
+        })
+    }
+
+    /// The rows of a unit in order.
+    async fn in_order(
+        self: &Arc<Self>,
+        order: Arc<RowOrder>,
+        batches: Vec<RecordBatch>,
+        grant: Option<Grant>,
+    ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
+        let work = move |context: &Self, _: &mut Scratch| {
+            if order.is_kept_by(&batches)? {
+                return Ok((batches, grant));
+            }
+            let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
+            let sorted = context.memory.reserve(bytes.sum())?;
+            Ok((order.sort(&batches)?, Some(sorted)))
+        };
+        self.decode(work).await
+    }
+
+    /// The unit that is read at a place of the queue.
+    async fn unit_at(&self, place: u64) -> Result<u64> {
+        match (&self.order, &self.row_order) {
+            (_, Some(order)) if order.descends() => {
+                let last = self.plan.unit_count().saturating_sub(1);
+                Ok(last.saturating_sub(place))
+            }
+            (Some(order), None) => order.unit(&self.plan, place).await,
+            _ => Ok(place),
+        }
+    }
+}
+
+/// The rows of a unit, with the memory they occupy.
+struct UnitBatches {
+    batches: VecDeque<RecordBatch>,
+    grant: Option<Grant>,
+}
+
+struct Running {
+    context: Arc<ScanContext>,
+    /// Gives units, or, where there is an order of units, places in it.
+    units: UnitQueue,
+    in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
+    /// What the queue gave for those in flight, in their order.
+    reading: VecDeque<u64>,
+    /// About how many bytes each of those takes.
+    bytes: VecDeque<u64>,
+    /// The same of those that were in flight when memory was short.
+    again: VecDeque<u64>,
+    /// Units to keep in flight.
+    width: usize,
+    /// Whether there are to be more of them when the first rows are there.
+    ramps_up: bool,
+    /// As many as there may be in the end.
+    widest: usize,
+    /// Whether rows come in the order that is promised.
+    sequence: Option<InSequence>,
+    current: Option<UnitBatches>,
+}
+
+/// The batches of units, in the order in which the queue gives them.
+pub fn read_units(
+    context: ScanContext,
+    units: UnitQueue,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let context = Arc::new(context);
+    let widest = UNITS_IN_FLIGHT.saturating_mul(context.pace.partitions);
+    let running = Running {
+        // What the first unit brings decides which others are read.
+        ramps_up: context.order.is_some(),
+        width: match context.order {
+            Some(_) => 1,
+            None if context.pace.gradual => 1,
+            None => widest,
+        },
+        widest: if context.pace.gradual { widest } else { 1 },
+        sequence: context.row_order.as_deref().cloned().map(InSequence::new),
+        context,
+        units,
+        in_flight: FuturesOrdered::new(),
+        reading: VecDeque::new(),
+        bytes: VecDeque::new(),
+        again: VecDeque::new(),
+        current: None,
+    };
+    stream::try_unfold(running, |mut running| async move {
+        let uri = running
+            .context
+            .plan
+            .spec
+            .table
+            .snapshot
+            .storage
+            .uri()
+            .to_owned();
+        let batch = running.next().await.map_err(|e| e.with("array", uri))?;
+        Ok(batch.map(|batch| (batch, running)))
+    })
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(current) = &mut self.current {
+                if let Some(batch) = current.batches.pop_front() {
+                    if let Some(sequence) = &mut self.sequence {
+                        sequence.next(&batch)?;
+                    }
+                    self.context.metrics.rows_out.add(batch.num_rows());
+                    return Ok(Some(batch));
+                }
+                drop(current.grant.take());
+                self.current = None;
+            }
+            while self.has_room() {
+                let Some(place) = self.next_place() else {
+                    break;
+                };
+                let unit = self.context.unit_at(place).await?;
+                self.reading.push_back(place);
+                self.bytes.push_back(self.context.plan.unit_bytes(unit));
+                let context = Arc::clone(&self.context);
+                let read = async move { context.read(unit).await };
+                self.in_flight.push_back(Box::pin(read));
+            }
+            let Some(read) = self.in_flight.next().await else {
+                return Ok(None);
+            };
+            match read {
+                Ok(unit) => {
+                    self.reading.pop_front();
+                    self.bytes.pop_front();
+                    if self.ramps_up && !unit.batches.is_empty() {
+                        self.ramps_up = false;
+                        self.width = UNITS_AHEAD_BY_PROMISE;
+                    }
+                    self.width = self.width.max((self.width * 2).min(self.widest));
+                    self.current = Some(unit);
+                }
+                Err(e) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
+                    // Reading ahead asked for too much: begin again at this unit, one at a time.
+                    self.in_flight = FuturesOrdered::new();
+                    self.again = std::mem::take(&mut self.reading);
+                    self.bytes.clear();
+                    self.width = 1;
+                    self.widest = 1;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Whether another unit may be begun.
+    fn has_room(&self) -> bool {
+        let few = self.in_flight.len() < self.width;
+        let most = BYTES_IN_FLIGHT.saturating_mul(self.context.pace.partitions as u64);
+        few && self.bytes.iter().sum::<u64>() < most
+    }
+
+    fn next_place(&mut self) -> Option<u64> {
+        self.again.pop_front().or_else(|| self.units.take())
+    }
+}

@@ -1,0 +1,239 @@
+//! What metadata say of whole tiles: how many values, the smallest, the largest, the sum.
+//!
+//! Nothing is decoded. Fragment by fragment the statistics of the columns asked for are loaded, and those tiles are
+//! answered for which they prove everything that is asked ([`trust`]); the others must be read. Coordinates need no
+//! statistics: the MBRs bound those of sparse tiles, and those of dense ones are a matter of arithmetic.
+
+mod bounds;
+mod fields;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+
+pub use self::bounds::DimensionBounds;
+use self::fields::{Field, Fields};
+use super::plan::ScanPlan;
+use super::plan::whole::WholeTile;
+use crate::array::fragment::statistics::Sum;
+use crate::arrow::stored_values;
+use crate::error::{Error, ErrorKind, Result};
+use crate::geometry::domain::KeyBox;
+use crate::geometry::key;
+pub use crate::stats::trust::{Asked, Rounding, SumAs, tells_dimension};
+use crate::stats::trust::{Known, adds_up_exactly};
+
+/// Fragments whose statistics are loaded at the same time.
+const FRAGMENTS_AT_ONCE: usize = 16;
+
+/// What is known of some whole tiles of one fragment.
+#[derive(Debug)]
+pub struct Summary {
+    /// The places of the tiles, ascending.
+    pub places: Vec<u64>,
+    /// The rows of each.
+    pub rows: Vec<u64>,
+    /// What was asked for, in the order asked.
+    pub columns: Vec<ColumnSummary>,
+}
+
+/// What is known of one column of the tiles, a value for each.
+#[derive(Debug)]
+pub struct ColumnSummary {
+    /// Values that are not NULL.
+    pub counts: Vec<u64>,
+    /// The smallest values; NULL where there is no value.
+    pub mins: Option<ArrayRef>,
+    /// The largest values; NULL where there is no value.
+    pub maxes: Option<ArrayRef>,
+    /// The sums, if asked for; those of no values stand for nothing.
+    pub sums: Vec<Sum>,
+}
+
+/// Whether metadata can say of some of these tiles what is asked, before anything is loaded.
+pub fn may_know(
+    plan: &ScanPlan,
+    tiles: &[WholeTile],
+    asked: &[Asked],
+    rounding: Rounding,
+) -> Result<bool> {
+    for tiles in tiles.chunk_by(|a, b| a.fragment == b.fragment) {
+        if let Some(tile) = tiles.first()
+            && Fields::new(plan, tile.fragment, asked, rounding)?.is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What metadata prove of these tiles, as far as they do.
+pub async fn summarize(
+    plan: &ScanPlan,
+    tiles: &[WholeTile],
+    asked: &[Asked],
+    rounding: Rounding,
+) -> Result<Vec<Summary>> {
+    let mut by_fragment: Vec<Vec<&WholeTile>> = vec![Vec::new(); plan.fragments.len()];
+    for tile in tiles {
+        if let Some(own) = by_fragment.get_mut(tile.fragment) {
+            own.push(tile);
+        }
+    }
+    let mut fragments = Vec::new();
+    for (number, tiles) in by_fragment.into_iter().enumerate() {
+        if !tiles.is_empty() {
+            fragments.push(of_fragment(plan, number, tiles, asked, rounding).boxed());
+        }
+    }
+    let summaries = stream::iter(fragments).buffered(FRAGMENTS_AT_ONCE);
+    let mut summaries = summaries
+        .try_filter_map(|summary| async move { Ok(summary) })
+        .try_collect::<Vec<_>>()
+        .await?;
+    if rounding == Rounding::Exact {
+        keep_exact(&mut summaries, asked);
+    }
+    Ok(summaries
+        .into_iter()
+        .map(|(summary, _)| summary)
+        .filter(|summary| !summary.places.is_empty())
+        .collect())
+}
+
+/// A summary, and how large its sums can get, column by column.
+type Measured = (Summary, Vec<u128>);
+
+/// Leaves out the fragments with which sums of integers grow too large for floats to add them up exactly.
+fn keep_exact(summaries: &mut Vec<Measured>, asked: &[Asked]) {
+    let mut totals = vec![0_u128; asked.len()];
+    summaries.retain(|(_, magnitudes)| {
+        let grown = totals.iter().zip(magnitudes);
+        let grown = grown.map(|(total, more)| total.saturating_add(*more));
+        let grown = grown.collect::<Vec<_>>();
+        let fits = |(asked, total): (&Asked, &u128)| {
+            matches!(asked.sum, None | Some(SumAs::Integer)) || adds_up_exactly(*total)
+        };
+        let exact = asked.iter().zip(&grown).all(fits);
+        if exact {
+            totals = grown;
+        }
+        exact
+    });
+}
+
+async fn of_fragment(
+    plan: &ScanPlan,
+    number: usize,
+    tiles: Vec<&WholeTile>,
+    asked: &[Asked],
+    rounding: Rounding,
+) -> Result<Option<Measured>> {
+    let Some(fields) = Fields::new(plan, number, asked, rounding)? else {
+        return Ok(None);
+    };
+    let fields = match fields.load(&plan.spec.table.snapshot.storage).await {
+        Ok(fields) => fields,
+        // Statistics that are damaged tell nothing; the cells do.
+        Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut answered = Vec::with_capacity(tiles.len());
+    let mut known = vec![Vec::with_capacity(tiles.len()); asked.len()];
+    let mut magnitudes = vec![0_u128; asked.len()];
+    for tile in tiles {
+        let Some(row) = fields.judge(tile) else {
+            continue;
+        };
+        answered.push(tile);
+        for ((column, magnitude), tile) in known.iter_mut().zip(&mut magnitudes).zip(row) {
+            *magnitude = magnitude.saturating_add(tile.magnitude);
+            column.push(tile);
+        }
+    }
+    let mut columns = Vec::with_capacity(asked.len());
+    for ((asked, field), known) in asked.iter().zip(fields.fields()).zip(&known) {
+        let Some(column) = column(plan, asked, field, &answered, known)? else {
+            return Ok(None);
+        };
+        columns.push(column);
+    }
+    let summary = Summary {
+        places: answered.iter().map(|tile| tile.place).collect(),
+        rows: answered.iter().map(|tile| tile.cells).collect(),
+        columns,
+    };
+    Ok(Some((summary, magnitudes)))
+}
+
+/// `None` if what is stored is not what Arrow shows.
+fn column(
+    plan: &ScanPlan,
+    asked: &Asked,
+    field: &Field<'_>,
+    tiles: &[&WholeTile],
+    known: &[Known<'_>],
+) -> Result<Option<ColumnSummary>> {
+    let ty = plan.spec.table.types.get(asked.column);
+    let ty = ty.ok_or_else(|| Error::internal("what is asked for is no column"))?;
+    let nulls = BooleanBuffer::collect_bool(known.len(), |i| {
+        known.get(i).is_some_and(|known| known.count > 0)
+    });
+    let nulls = Some(NullBuffer::new(nulls)).filter(|nulls| nulls.null_count() > 0);
+    let (mut mins, mut maxes) = (None, None);
+    for (wanted, slot, of, corner) in [
+        (asked.min, &mut mins, min_of as Bound, KeyBox::lo as Corner),
+        (asked.max, &mut maxes, max_of, KeyBox::hi),
+    ] {
+        if !wanted {
+            continue;
+        }
+        let values = match field {
+            Field::Fill { cell, .. } => Some(repeat(cell, known.len())?),
+            Field::Grid {
+                dimension,
+                datatype,
+            } => {
+                let keys = tiles.iter().filter_map(|tile| {
+                    let cells = tile.dense.as_ref()?;
+                    corner(cells).get(*dimension).copied()
+                });
+                let coordinates = keys.map(|key| key::from_key(*datatype, key));
+                let coordinates = coordinates.collect::<Vec<_>>();
+                let stored = coordinates.iter().map(|c| Some(c.as_slice()));
+                stored_values(ty, stored, None)?
+            }
+            Field::Stored { .. } => stored_values(ty, known.iter().map(of), nulls.clone())?,
+        };
+        if values.as_ref().map(|values| values.len()) != Some(known.len()) {
+            return Ok(None);
+        }
+        *slot = values;
+    }
+    Ok(Some(ColumnSummary {
+        counts: known.iter().map(|known| known.count).collect(),
+        mins,
+        maxes,
+        sums: match asked.sum {
+            Some(_) => known.iter().map(|k| k.sum.unwrap_or(Sum::Int(0))).collect(),
+            None => Vec::new(),
+        },
+    }))
+}
+
+type Bound = for<'a> fn(&Known<'a>) -> Option<&'a [u8]>;
+type Corner = fn(&KeyBox) -> &[u64];
+
+fn min_of<'a>(known: &Known<'a>) -> Option<&'a [u8]> {
+    known.min
+}
+
+fn max_of<'a>(known: &Known<'a>) -> Option<&'a [u8]> {
+    known.max
+}
+
+fn repeat(value: &ArrayRef, n: usize) -> Result<ArrayRef> {
+    let indices = arrow::array::UInt32Array::from_value(0, n);
+    arrow::compute::take(value, &indices, None)
+        .map_err(|e| Error::internal("a fill value cannot be repeated").with_source(e))
+}

@@ -1,0 +1,239 @@
+//! The order of units when the best rows are wanted first.
+//!
+//! ORDER BY … LIMIT keeps the best rows so far, and what is worse than all of them need not be read. So the units that
+//! promise the best rows come first: those with the smallest smallest value, or the largest largest one. It is a hint, and
+//! no order is promised to anyone.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
+
+use crate::array::fragment::TileIdx;
+use crate::error::{Error, Result};
+use crate::geometry::domain::KeyBox;
+use crate::scan::plan::dense::{DensePlan, StoredAs};
+use crate::scan::plan::{ScanPlan, Units};
+use crate::stats::{Extent, KnownStatistics, Subject};
+
+/// More tiles than this are left in the order they are stored in.
+const MOST_TILES: usize = 1 << 18;
+/// Fragments whose statistics are read at the same time.
+const CONCURRENCY: usize = 16;
+
+/// Which rows are wanted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedFirst {
+    /// By the values of this table column.
+    pub column: usize,
+    /// The largest first.
+    pub descending: bool,
+}
+
+/// An order of units, found when it is first asked for.
+#[derive(Debug)]
+pub struct UnitOrder {
+    wanted: Vec<WantedFirst>,
+    /// The places that each partition begins with.
+    partitions: Vec<Range<u64>>,
+    /// The units by their places.
+    units: OnceCell<Vec<u64>>,
+}
+
+impl UnitOrder {
+    /// An order for partitions that begin with these runs of places: each gets its share of what promises most.
+    pub fn new(wanted: Vec<WantedFirst>, partitions: Vec<Range<u64>>) -> Self {
+        Self {
+            wanted,
+            partitions,
+            units: OnceCell::new(),
+        }
+    }
+
+    /// Which rows are wanted first.
+    pub fn wanted(&self) -> &[WantedFirst] {
+        &self.wanted
+    }
+
+    /// The unit at a place.
+    pub async fn unit(&self, plan: &ScanPlan, place: u64) -> Result<u64> {
+        let order = async || {
+            let ordered = order_units(plan, &self.wanted, 0..plan.unit_count()).await?;
+            Ok::<_, Error>(deal(&ordered, &self.partitions))
+        };
+        let units = self.units.get_or_try_init(order).await?;
+        let unit = units.get(usize::try_from(place)?).copied();
+        unit.ok_or_else(|| Error::internal(format!("there is no unit at place {place}")))
+    }
+}
+
+/// Deals units out to runs of places that follow each other.
+fn deal(ordered: &[u64], partitions: &[Range<u64>]) -> Vec<u64> {
+    let mut runs = partitions.iter().map(|_| Vec::new()).collect::<Vec<_>>();
+    let mut ordered = ordered.iter().copied();
+    let longest = partitions.iter().map(|p| p.end.saturating_sub(p.start));
+    for turn in 0..longest.max().unwrap_or(0) {
+        for (run, places) in runs.iter_mut().zip(partitions) {
+            if places.start + turn < places.end {
+                run.extend(ordered.next());
+            }
+        }
+    }
+    runs.into_iter().flatten().chain(ordered).collect()
+}
+
+/// A tile of a unit.
+struct Tile {
+    unit: usize,
+    fragment: Option<usize>,
+    tile: TileIdx,
+    cells: u64,
+    extent: Option<KeyBox>,
+}
+
+/// The units of a range, those that promise the best rows first.
+async fn order_units(
+    plan: &ScanPlan,
+    wanted: &[WantedFirst],
+    units: Range<u64>,
+) -> Result<Vec<u64>> {
+    let natural = || units.clone().collect::<Vec<_>>();
+    let Some(tiles) = tiles(plan, units.clone())? else {
+        return Ok(natural());
+    };
+    let columns = wanted.iter().map(|w| w.column).collect::<Vec<_>>();
+    let known = known(plan, &columns, &tiles).await?;
+    let subjects = tiles.iter().map(|tile| {
+        let known = tile.fragment.and_then(|number| known.get(&number));
+        let extent = match (&tile.extent, tile.fragment) {
+            (Some(cells), _) => Extent::Cells(cells),
+            (None, Some(number)) => Extent::Box(plan.boxes.get(number).ok_or_else(unplanned)?),
+            (None, None) => return Err(unplanned()),
+        };
+        Ok(Subject {
+            tile: tile.tile,
+            cells: tile.cells,
+            extent,
+            known: known.map(Arc::as_ref),
+        })
+    });
+    let subjects = subjects.collect::<Result<Vec<_>>>()?;
+    if subjects.is_empty() {
+        return Ok(natural());
+    }
+    let statistics = plan.knowledge.statistics(&columns, &subjects)?;
+    let keys = wanted.iter().zip(statistics.columns);
+    let keys = keys.map(|(wanted, column)| SortColumn {
+        values: match wanted.descending {
+            true => column.max,
+            false => column.min,
+        },
+        options: Some(SortOptions {
+            descending: wanted.descending,
+            // What is not known may be the best.
+            nulls_first: true,
+        }),
+    });
+    let Ok(sorted) = lexsort_to_indices(&keys.collect::<Vec<_>>(), None) else {
+        return Ok(natural());
+    };
+    let mut ordered = Vec::new();
+    let count = usize::try_from(units.end.saturating_sub(units.start))?;
+    let mut taken = vec![false; count];
+    let by_promise = sorted.values().iter();
+    let by_promise = by_promise.filter_map(|tile| tiles.get(*tile as usize).map(|t| t.unit));
+    // Units without tiles come last.
+    for unit in by_promise.chain(0..count) {
+        if let Some(taken) = taken.get_mut(unit).filter(|taken| !**taken) {
+            *taken = true;
+            ordered.push(units.start + unit as u64);
+        }
+    }
+    Ok(ordered)
+}
+
+/// The tiles of units, numbered from the first of these; `None`: too many.
+fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<Tile>>> {
+    let mut tiles = Vec::new();
+    for (number, unit) in units.enumerate() {
+        if tiles.len() > MOST_TILES {
+            return Ok(None);
+        }
+        match &plan.units {
+            Units::Sparse(all) => {
+                let unit = all.get(usize::try_from(unit)?);
+                let of_unit = unit.iter().flat_map(|unit| &unit.tiles);
+                tiles.extend(of_unit.map(|tile| Tile {
+                    unit: number,
+                    fragment: Some(tile.fragment),
+                    tile: tile.tile,
+                    cells: tile.cells as u64,
+                    extent: None,
+                }));
+            }
+            Units::Dense(dense) => {
+                let of_unit = dense.unit_tiles(unit);
+                tiles.extend(of_unit.iter().map(|tile| dense_tile(dense, number, tile)));
+            }
+        }
+    }
+    Ok(Some(tiles))
+}
+
+/// A space tile as the newest fragment has it.
+fn dense_tile(dense: &DensePlan, unit: usize, tile: &[u64]) -> Tile {
+    let whole = dense.grid.tile_box(tile);
+    let extent = whole.intersect(&dense.bounds).unwrap_or(whole);
+    let newest = dense.fragments.iter().enumerate().rev().find_map(|(i, f)| {
+        let written = f.domain.intersect(&extent)?;
+        match &f.stored_as {
+            StoredAs::Tiles(tiles) => Some((i, TileIdx(tiles.position(tile)?), written)),
+            StoredAs::Cells => None,
+        }
+    });
+    let cells = newest.as_ref().and_then(|(.., written)| written.cells());
+    Tile {
+        unit,
+        fragment: newest.as_ref().map(|(i, ..)| *i),
+        tile: newest.map(|(_, tile, _)| tile).unwrap_or_default(),
+        cells: cells.unwrap_or(u64::MAX),
+        extent: Some(extent),
+    }
+}
+
+async fn known(
+    plan: &ScanPlan,
+    columns: &[usize],
+    tiles: &[Tile],
+) -> Result<HashMap<usize, Arc<KnownStatistics>>> {
+    let mut numbers = tiles.iter().filter_map(|t| t.fragment).collect::<Vec<_>>();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let load = async |number: usize| -> Result<(usize, Arc<KnownStatistics>)> {
+        let scan = plan.fragments.get(number).ok_or_else(unplanned)?;
+        let known = plan.knowledge.of_fragment(number, &scan.fragment, columns);
+        Ok((number, known.await?))
+    };
+    let known = stream::iter(numbers.into_iter().map(load)).buffer_unordered(CONCURRENCY);
+    known.try_collect().await
+}
+
+fn unplanned() -> Error {
+    Error::internal("a tile names a fragment that was not planned")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_partition_begins_with_its_share_of_the_best() {
+        let ordered = [4, 2, 0, 1, 3];
+        assert_eq!(deal(&ordered, &[0..2, 2..5]), [4, 0, 2, 1, 3]);
+        assert_eq!(deal(&ordered, &[0..0, 0..4]), [4, 2, 0, 1, 3]);
+        assert_eq!(deal(&ordered, &[]), ordered);
+    }
+}

@@ -1,0 +1,265 @@
+//! The coordinates of a tile's cells while they are tested and compared: numbers or strings, where they were decoded.
+
+use std::sync::Arc;
+
+use crate::arrow::{CellData, Cells, TileBuffer};
+use crate::error::{Error, Result};
+use crate::filter::EncodedStrings;
+use crate::format::datatype::Datatype;
+use crate::geometry::key::{self, Native, with_native};
+use crate::geometry::subarray::{DimRanges, KeyRange};
+use crate::tile::bitmask;
+
+/// One dimension of the cells of a tile.
+#[derive(Debug)]
+pub enum DimCells<'a> {
+    /// Numbers of a type that has keys, as they are stored.
+    Numbers {
+        /// Their type.
+        datatype: Datatype,
+        /// As many values as there are cells.
+        bytes: &'a [u8],
+    },
+    /// Strings: as many starts as cells, then the end, all checked.
+    Bytes {
+        /// Where each starts; one more closes the last.
+        offsets: Vec<usize>,
+        /// The bytes.
+        data: &'a [u8],
+    },
+    /// Strings, equal ones stored once.
+    Encoded(&'a Arc<EncodedStrings>),
+}
+
+impl<'a> DimCells<'a> {
+    /// Looks at unfiltered cells as coordinates.
+    pub fn new(datatype: Datatype, cells: &'a Cells) -> Result<Self> {
+        match &cells.data {
+            CellData::Fixed(values) => {
+                let bytes = values.as_slice();
+                if !key::has_key(datatype) {
+                    return Err(Error::internal(format!("datatype {datatype} has no keys")));
+                }
+                if cells.len.checked_mul(datatype.size()) != Some(bytes.len()) {
+                    return Err(Error::corrupt(format!(
+                        "{} bytes of {datatype} values, expected those of {} cells",
+                        bytes.len(),
+                        cells.len
+                    )));
+                }
+                Ok(Self::Numbers { datatype, bytes })
+            }
+            CellData::Var { offsets, data } => Ok(Self::Bytes {
+                offsets: starts(offsets, cells.len, data.len())?,
+                data: data.as_slice(),
+            }),
+            CellData::Encoded(strings) => Ok(Self::Encoded(strings)),
+        }
+    }
+
+    /// The string of a cell; empty for a dimension of numbers.
+    pub fn bytes(&self, cell: usize) -> &'a [u8] {
+        match self {
+            Self::Numbers { .. } => &[],
+            Self::Bytes { offsets, data } => offsets
+                .get(cell)
+                .zip(offsets.get(cell + 1))
+                .and_then(|(start, end)| data.get(*start..*end))
+                .unwrap_or_default(),
+            Self::Encoded(strings) => strings.cell(cell),
+        }
+    }
+
+    /// The key of a cell, but that -0.0 and 0.0 differ: as in libtiledb they are two places, although no range tells
+    /// them apart. 0 for a dimension of strings.
+    pub fn place(&self, cell: usize) -> u64 {
+        let Self::Numbers { datatype, bytes } = self else {
+            return 0;
+        };
+        with_native!(*datatype, T => {
+            let value = bytes.as_chunks().0.get(cell);
+            value.map_or(0, |value| T::from_le_bytes(*value).to_place())
+        }, _ => 0)
+    }
+
+    /// Whether the global order does not tell a cell from one of other cells of the dimension; see [`Native::ties`].
+    pub fn ties(&self, cell: usize, other: &DimCells<'_>, other_cell: usize) -> bool {
+        match (self, other) {
+            (
+                Self::Numbers { datatype, bytes },
+                DimCells::Numbers {
+                    bytes: other_bytes, ..
+                },
+            ) => {
+                with_native!(*datatype, T => {
+                    let values = (bytes.as_chunks().0.get(cell), other_bytes.as_chunks().0.get(other_cell));
+                    match values {
+                        (Some(a), Some(b)) => T::from_le_bytes(*a).ties(T::from_le_bytes(*b)),
+                        _ => false,
+                    }
+                }, _ => false)
+            }
+            _ => self.bytes(cell) == other.bytes(other_cell),
+        }
+    }
+
+    /// The keys of all cells; none for a dimension of strings.
+    pub fn keys(&self) -> Vec<u64> {
+        let Self::Numbers { datatype, bytes } = self else {
+            return Vec::new();
+        };
+        let mut keys = Vec::with_capacity(bytes.len() / datatype.size().max(1));
+        with_native!(*datatype, T => {
+            keys.extend(bytes.as_chunks().0.iter().map(|v| T::from_le_bytes(*v).to_key()));
+        }, _ => ());
+        keys
+    }
+
+    /// Clears the mark of every cell outside `ranges`.
+    pub fn mark_inside(&self, ranges: &DimRanges, mask: &mut [bool]) {
+        if ranges.is_all() {
+            return;
+        }
+        match (self, ranges) {
+            (Self::Numbers { datatype, bytes }, DimRanges::Keys(_)) => {
+                let ranges = ranges.key_ranges();
+                with_native!(*datatype, T => {
+                    // Often the cells that are left lie in a few places.
+                    let runs = bytes.as_chunks().0.chunks(bitmask::AT_ONCE);
+                    let runs = mask.chunks_mut(bitmask::AT_ONCE).zip(runs);
+                    for (mask, values) in runs.filter(|(mask, _)| bitmask::any(mask)) {
+                        let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
+                        mark_keys(keys, ranges, mask);
+                    }
+                }, _ => mask.fill(false));
+            }
+            (Self::Bytes { .. }, DimRanges::Bytes(_)) => {
+                // Neighbours are often the same.
+                let mut last: Option<(&[u8], bool)> = None;
+                for (cell, mark) in mask.iter_mut().enumerate().filter(|(_, mark)| **mark) {
+                    let bytes = self.bytes(cell);
+                    *mark = match last {
+                        Some((known, inside)) if known == bytes => inside,
+                        _ => ranges.contains_bytes(bytes),
+                    };
+                    last = Some((bytes, *mark));
+                }
+            }
+            (Self::Encoded(strings), DimRanges::Bytes(_)) => {
+                let inside = (0..strings.strings())
+                    .map(|number| ranges.contains_bytes(strings.string(number)))
+                    .collect::<Vec<_>>();
+                for (mark, key) in mask.iter_mut().zip(strings.keys()) {
+                    *mark &= inside.get(*key as usize).copied().unwrap_or(false);
+                }
+            }
+            // Ranges of the other kind can hold no cell of this dimension.
+            _ => mask.fill(false),
+        }
+    }
+}
+
+fn mark_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [bool]) {
+    match ranges {
+        [] => mask.fill(false),
+        // Equality of all types is compared many at a time.
+        [point] if point.lo == point.hi => {
+            for (mark, key) in mask.iter_mut().zip(keys) {
+                *mark &= key == point.lo;
+            }
+        }
+        [one] => {
+            let width = one.hi - one.lo;
+            for (mark, key) in mask.iter_mut().zip(keys) {
+                *mark &= key.wrapping_sub(one.lo) <= width;
+            }
+        }
+        many => {
+            // The range or the gap in which the last key lay.
+            let (mut lo, mut hi, mut inside) = (1, 0, false);
+            for (mark, key) in mask.iter_mut().zip(keys) {
+                if !*mark {
+                    continue;
+                }
+                if key < lo || hi < key {
+                    let next = many.partition_point(|r| r.hi < key);
+                    let below = next.checked_sub(1).and_then(|i| many.get(i));
+                    let above = below.map_or(0, |below| below.hi.saturating_add(1));
+                    (lo, hi, inside) = match many.get(next) {
+                        Some(range) if range.lo <= key => (range.lo, range.hi, true),
+                        Some(range) => (above, range.lo.saturating_sub(1), false),
+                        None => (above, u64::MAX, false),
+                    };
+                }
+                *mark = inside;
+            }
+        }
+    }
+}
+
+/// Where each of `cells` cells starts, then the end of the last, all checked.
+pub(super) fn starts(offsets: &TileBuffer, cells: usize, data: usize) -> Result<Vec<usize>> {
+    let stored = offsets.typed_data::<u64>().iter().take(cells);
+    let mut checked = Vec::with_capacity(cells.saturating_add(1));
+    for start in stored {
+        checked.push(usize::try_from(*start)?);
+    }
+    // Tiles of old writers may count from the start of the file.
+    let first = checked.first().copied().unwrap_or(0);
+    checked
+        .iter_mut()
+        .for_each(|offset| *offset = offset.wrapping_sub(first));
+    checked.push(data);
+    if !checked.is_sorted() {
+        return Err(Error::corrupt(format!(
+            "the offsets of strings decrease or pass the tile's {data} bytes"
+        )));
+    }
+    Ok(checked)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn marks_say_what_ranges_contain(
+            values in prop::collection::vec(-20_i16..20, 0..40),
+            ranges in prop::collection::vec((-22_i16..22, 0_i16..4), 0..6),
+        ) {
+            let ranges = DimRanges::from_keys(
+                ranges
+                    .iter()
+                    .map(|(lo, len)| KeyRange { lo: lo.to_key(), hi: (lo + len).to_key() })
+                    .collect(),
+            );
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let cells = DimCells::Numbers { datatype: Datatype::Int16, bytes: &bytes };
+            let asked: Vec<bool> = values.iter().map(|v| v % 5 != 0).collect();
+            let mut mask = asked.clone();
+            cells.mark_inside(&ranges, &mut mask);
+            for ((value, asked), mark) in values.iter().zip(asked).zip(mask) {
+                prop_assert_eq!(mark, asked && ranges.contains_key(value.to_key()));
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_two_places_within_one_range() {
+        let bytes: Vec<u8> = [-0.0_f64, 0.0]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        let cells = DimCells::Numbers {
+            datatype: Datatype::Float64,
+            bytes: &bytes,
+        };
+        assert_ne!(cells.place(0), cells.place(1));
+        let mut mask = [true; 2];
+        cells.mark_inside(&DimRanges::from_points([0.0_f64.to_key()]), &mut mask);
+        assert_eq!(mask, [true; 2]);
+    }
+}

@@ -1,0 +1,508 @@
+//! The decoder of one column of one fragment.
+//!
+//! Subtle: strings filtered by run lengths or a dictionary bring their offsets along, so their offsets tile is an
+//! empty stub. Versions say when, but some writers go by another version than they should, and then the stub tells.
+//! And the fragment's own schema says whether there are validity tiles, which may differ from the column's nullability
+//! after the schema evolved.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::NullBuffer;
+use bytes::Bytes;
+
+use super::bitsort::{Bitsort, CellOrder};
+use super::coords::CoordsTile;
+use crate::array::fragment::FragmentField;
+use crate::arrow::{CellData, Cells, ColumnType, Strings, validity_to_nulls};
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::{
+    ChunkChoice, EncodedStrings, EncryptionKey, Pipeline, TileContext, Unwanted,
+    expect_unfiltered_bytes, is_empty_tile, restore_order,
+};
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::FilterList;
+use crate::format::schema::{ArraySchema, CellValNum};
+use crate::format::version::FormatVersion;
+use crate::tile::needles::{Finds, Needles};
+use crate::tile::scratch::Scratch;
+
+/// Bytes of an offset.
+const OFFSET_BYTES: usize = 8;
+
+/// Which cells of a tile are needed; the values of others may come out as anything.
+pub enum Needed<'a> {
+    /// All of them.
+    All,
+    /// Those of runs in which there is one for which this holds.
+    Where(&'a dyn Fn(Range<usize>) -> bool),
+    /// Those of chosen chunks, in a field that [can be searched](ColumnDecoder::can_be_searched).
+    Chosen(&'a mut dyn ChunkChoice),
+}
+
+/// The filtered bytes of one tile of one field.
+#[derive(Debug, Clone)]
+pub struct TileBytes {
+    /// The values; of a variable-sized field, the offsets tile.
+    pub values: Bytes,
+    /// The variable-sized data.
+    pub var: Option<Bytes>,
+    /// The validity tile of a nullable attribute.
+    pub validity: Option<Bytes>,
+}
+
+/// Decodes the tiles of one field of one fragment. Shared by all workers; each brings its own [`Scratch`].
+#[derive(Debug)]
+pub struct ColumnDecoder {
+    role: &'static str,
+    name: String,
+    ty: ColumnType,
+    /// Of the values, or of the variable-sized data.
+    values: Pipeline,
+    /// Of variable-sized data that bring their offsets along although their version should not.
+    values_with_offsets: Option<Pipeline>,
+    /// Where coordinates of all dimensions share a tile.
+    coords: Option<CoordsTile>,
+    /// Where a filter of an attribute moved the cells of this field.
+    bitsort: Option<Bitsort>,
+    /// Of variable-sized fields.
+    offsets: Option<Pipeline>,
+    /// Of fields that are nullable in the fragment's schema.
+    validity: Option<Pipeline>,
+}
+
+impl ColumnDecoder {
+    /// A decoder for a dimension of the fragment's schema.
+    pub fn for_dimension(
+        schema: &ArraySchema,
+        dimension: usize,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        let field = schema
+            .dimensions
+            .get(dimension)
+            .ok_or_else(|| Error::internal(format!("there is no dimension {dimension}")))?;
+        let coords = CoordsTile::new(
+            fragment_version,
+            &schema.coords_filters,
+            dimension,
+            schema.dimensions.len(),
+        );
+        let moved = FragmentField::Dimension(dimension);
+        let field = Stored {
+            role: "dimension",
+            name: &field.name,
+            datatype: field.datatype,
+            cell_val_num: field.cell_val_num,
+            filters: match coords {
+                Some(_) => &schema.coords_filters,
+                None => schema.dimension_filters(dimension, fragment_version),
+            },
+            nullable: false,
+            coords,
+            bitsort: Bitsort::moving(moved, schema)?,
+        };
+        let (role, name) = (field.role, field.name);
+        Self::new(schema, field, fragment_version, ty, key).context(role, || name.to_owned())
+    }
+
+    /// A decoder for an attribute of the fragment's schema, read as the column type of the array's schema.
+    pub fn for_attribute(
+        schema: &ArraySchema,
+        attribute: usize,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        let field = schema
+            .attributes
+            .get(attribute)
+            .ok_or_else(|| Error::internal(format!("there is no attribute {attribute}")))?;
+        let field = Stored {
+            role: "attribute",
+            name: &field.name,
+            datatype: field.datatype,
+            cell_val_num: field.cell_val_num,
+            filters: &field.filters,
+            nullable: field.nullable,
+            coords: None,
+            bitsort: Bitsort::moving(FragmentField::Attribute(attribute), schema)?,
+        };
+        let (role, name) = (field.role, field.name);
+        Self::new(schema, field, fragment_version, ty, key).context(role, || name.to_owned())
+    }
+
+    fn new(
+        schema: &ArraySchema,
+        field: Stored<'_>,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        if !ty.reads(field.datatype, field.cell_val_num) {
+            return Err(Error::unsupported(format!(
+                "the fragment stores {} ({:?} per cell) but the array's schema has {} ({:?}): a field cannot change its type",
+                field.datatype,
+                field.cell_val_num,
+                ty.datatype(),
+                ty.shape()
+            )));
+        }
+        let context = |datatype: Datatype, cell_bytes, var_data| TileContext {
+            datatype,
+            cell_bytes,
+            schema_version: schema.version,
+            fragment_version,
+            var_data,
+        };
+        let pipeline = |filters: &FilterList, datatype: Datatype, cell_bytes, var_data| {
+            Pipeline::new(filters, &context(datatype, cell_bytes, var_data), key)
+        };
+        let cell_bytes = ty.cell_bytes();
+        let element_bytes = field.datatype.size();
+        let tile_cell_bytes = match (cell_bytes, field.coords) {
+            (Some(size), Some(coords)) => coords.cell_bytes(size),
+            (size, _) => size.unwrap_or(element_bytes),
+        };
+        let values = pipeline(
+            field.filters,
+            field.datatype,
+            tile_cell_bytes,
+            cell_bytes.is_none(),
+        )?;
+        // Where the values bring the offsets along, it does not matter whether the filters of offsets can be read.
+        let none = FilterList::default();
+        let offsets_filters = if values.produces_offsets() {
+            &none
+        } else {
+            &schema.offsets_filters
+        };
+        Ok(Self {
+            role: field.role,
+            name: field.name.to_owned(),
+            ty: ty.clone(),
+            values,
+            values_with_offsets: Pipeline::with_offsets_in_data(
+                field.filters,
+                &context(field.datatype, element_bytes, cell_bytes.is_none()),
+                key,
+            )?,
+            coords: field.coords,
+            bitsort: field.bitsort,
+            offsets: cell_bytes
+                .is_none()
+                .then(|| {
+                    pipeline(offsets_filters, Datatype::UInt64, OFFSET_BYTES, false)
+                        .context("filters", || "offsets")
+                })
+                .transpose()?,
+            validity: field
+                .nullable
+                .then(|| pipeline(&schema.validity_filters, Datatype::UInt8, 1, false))
+                .transpose()?,
+        })
+    }
+
+    /// The type of the arrays.
+    pub fn column_type(&self) -> &ColumnType {
+        &self.ty
+    }
+
+    /// Decodes a tile of `cells` cells; `var_bytes` is the unfiltered size of its variable-sized data as the
+    /// fragment's metadata has it, 0 for fixed-size fields.
+    pub fn decode(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        scratch: &mut Scratch,
+    ) -> Result<ArrayRef> {
+        let cells = self.decode_cells(tile, cells, var_bytes, Needed::All, scratch)?;
+        self.to_array(cells)
+    }
+
+    /// Turns what [`Self::decode_cells`] gave into an array.
+    pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
+        self.ty
+            .to_array(cells)
+            .and_then(|array| self.without_unexpected_nulls(array))
+            .context(self.role, || self.name.clone())
+    }
+
+    /// Unfilters a tile, and no more: for [`ColumnType::to_array`] later, or for looking at stored values.
+    pub fn decode_cells(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        needed: Needed<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        self.unfilter(tile, cells, var_bytes, needed, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    /// Whether the chunks of a tile hold nothing but the field's values, in the order of the cells.
+    pub fn can_be_searched(&self) -> bool {
+        let fixed = self.ty.cell_bytes().is_some() && self.offsets.is_none();
+        fixed && self.coords.is_none() && self.bitsort.is_none() && self.validity.is_none()
+    }
+
+    /// Whether the field's strings are stored as they are shown, so that bytes can be looked for in them.
+    pub fn is_text(&self) -> bool {
+        self.offsets.is_some() && self.ty.is_stored_as_shown()
+    }
+
+    /// The strings of a tile, and where needles begin in its data; `None` if they do nowhere.
+    pub fn decode_strings(
+        &self,
+        tile: &TileBytes,
+        cells: usize,
+        var_bytes: usize,
+        needles: Option<&Needles>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        self.find_strings(tile, cells, var_bytes, needles, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    fn find_strings(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        var_bytes: usize,
+        needles: Option<&Needles>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        let offsets = self.offsets.as_ref();
+        let offsets = offsets.ok_or_else(|| Error::internal("these cells are no strings"))?;
+        let mut finds = Finds::Anywhere;
+        let look = |data: &[u8]| {
+            if let Some(needles) = needles {
+                finds = needles.find_in(data);
+            }
+            finds != Finds::At(Vec::new())
+        };
+        let Some(data) = self.variable(offsets, tile, len, var_bytes, look, scratch)? else {
+            return Ok(None);
+        };
+        let nulls = self.nulls(tile, len, scratch);
+        let nulls = nulls.context("tile", || "validity")?;
+        let strings = Strings::new(Cells { len, data, nulls })?;
+        if strings.nulls().is_some() && !self.ty.nullable() {
+            return Err(unexpected_nulls());
+        }
+        Ok(Some((strings, finds)))
+    }
+
+    /// An array of all strings of a tile.
+    pub fn all_strings(&self, strings: Strings) -> Result<ArrayRef> {
+        let array = self.ty.all_strings(strings);
+        array.context(self.role, || self.name.clone())
+    }
+
+    /// Each string that is stored once; `None` if they are not all text.
+    pub fn each_string(&self, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
+        let each = self.ty.each_string(strings);
+        each.context(self.role, || self.name.clone())
+    }
+
+    /// An array of the strings of some cells.
+    pub fn strings_of(&self, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
+        let array = self.ty.strings_of(strings, cells);
+        array.context(self.role, || self.name.clone())
+    }
+
+    /// How bitsort moved the cells of the field, if it did: then its tiles are decoded by their order.
+    pub fn bitsort(&self) -> Option<&Bitsort> {
+        self.bitsort.as_ref()
+    }
+
+    /// As [`Self::decode_cells`], for a field whose cells bitsort moved.
+    pub fn decode_moved(
+        &self,
+        tile: &TileBytes,
+        order: &CellOrder,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let size = self.ty.cell_bytes();
+        let size = size.ok_or_else(|| Error::internal("a cell's size is not known"))?;
+        self.restore(&tile.values, order, size, scratch)
+            .context(self.role, || self.name.clone())
+    }
+
+    fn restore(
+        &self,
+        stored: &[u8],
+        order: &CellOrder,
+        size: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let len = order.places().len();
+        let bytes = len.saturating_mul(size);
+        let mut values = scratch.buffer(bytes)?;
+        if self.bitsort.as_ref().is_some_and(Bitsort::is_bare) {
+            restore_order(size, order.places(), stored, values.as_slice_mut())?;
+        } else {
+            expect_unfiltered_bytes(stored, bytes)?;
+            let filters = &mut scratch.filters;
+            self.values
+                .decode_in_order(stored, order.places(), values.as_slice_mut(), filters)?;
+        }
+        order.check_twins(values.as_slice(), size)?;
+        Ok(Cells {
+            len,
+            data: CellData::Fixed(values),
+            nulls: None,
+        })
+    }
+
+    /// About how many bytes [`Self::decode`] will need, for asking before decoding.
+    pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
+        let extra = match (self.coords, self.ty.cell_bytes()) {
+            (Some(coords), Some(size)) => coords.extra_bytes(cells, size),
+            _ => 0,
+        };
+        let order = self.bitsort.as_ref();
+        let order = order.map_or(0, |bitsort| bitsort.order_bytes(cells));
+        self.ty
+            .decoded_bytes(cells, var_bytes)
+            .saturating_add(extra)
+            .saturating_add(order)
+    }
+
+    fn unfilter(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        var_bytes: usize,
+        needed: Needed<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let nulls = self
+            .nulls(tile, len, scratch)
+            .context("tile", || "validity")?;
+        let data = match (&self.offsets, self.ty.cell_bytes(), self.coords) {
+            (Some(offsets), ..) => {
+                let data = self.variable(offsets, tile, len, var_bytes, |_| true, scratch)?;
+                data.ok_or_else(|| Error::internal("nobody said to stop"))?
+            }
+            (None, Some(size), Some(coords)) => {
+                let stored = &tile.values;
+                CellData::Fixed(coords.decode(&self.values, stored, len, size, scratch)?)
+            }
+            (None, Some(size), None) => {
+                expect_unfiltered_bytes(&tile.values, len.saturating_mul(size))?;
+                let mut values = scratch.buffer(len.saturating_mul(size))?;
+                let (stored, out) = (&tile.values, values.as_slice_mut());
+                let filters = &mut scratch.filters;
+                let unwanted = match self.ty.takes_any_bytes() {
+                    true => Unwanted::Anything,
+                    false => Unwanted::Zeros,
+                };
+                match needed {
+                    Needed::All => self.values.decode(stored, out, filters)?,
+                    Needed::Where(needed) => {
+                        let needed = |bytes: Range<usize>| {
+                            needed(bytes.start / size.max(1)..bytes.end.div_ceil(size.max(1)))
+                        };
+                        self.values
+                            .decode_wanted(stored, out, needed, unwanted, filters)?;
+                    }
+                    Needed::Chosen(choice) => {
+                        self.values
+                            .decode_chosen(stored, out, choice, unwanted, filters)?;
+                    }
+                }
+                CellData::Fixed(values)
+            }
+            (None, None, _) => return Err(Error::internal("a cell's size is not known")),
+        };
+        Ok(Cells { len, data, nulls })
+    }
+
+    /// `look` is shown the data, if offsets are stored apart, and says whether to go on.
+    fn variable(
+        &self,
+        offsets_pipeline: &Pipeline,
+        tile: &TileBytes,
+        len: usize,
+        var_bytes: usize,
+        look: impl FnOnce(&[u8]) -> bool,
+        scratch: &mut Scratch,
+    ) -> Result<Option<CellData>> {
+        let var = tile.var.as_ref();
+        let var = var.ok_or_else(|| Error::internal("the variable-sized data was not fetched"))?;
+        let offsets_bytes = len.saturating_mul(OFFSET_BYTES);
+        let stub = len > 0 && is_empty_tile(&tile.values)?;
+        let values = match &self.values_with_offsets {
+            Some(with_offsets) if stub => with_offsets,
+            _ => &self.values,
+        };
+        if values.produces_offsets() {
+            let strings = values.decode_strings(var, len, var_bytes, &mut scratch.filters)?;
+            return Ok(Some(CellData::Encoded(Arc::new(strings))));
+        }
+        expect_unfiltered_bytes(&tile.values, offsets_bytes).context("tile", || "offsets")?;
+        expect_unfiltered_bytes(var, var_bytes)?;
+        let mut data = scratch.buffer(var_bytes)?;
+        values.decode(var, data.as_slice_mut(), &mut scratch.filters)?;
+        if !look(data.as_slice()) {
+            return Ok(None);
+        }
+        let mut offsets = scratch.buffer(offsets_bytes.saturating_add(OFFSET_BYTES))?;
+        let starts = offsets.as_slice_mut().get_mut(..offsets_bytes);
+        let starts = starts.unwrap_or_default();
+        offsets_pipeline
+            .decode(&tile.values, starts, &mut scratch.filters)
+            .context("tile", || "offsets")?;
+        if cfg!(target_endian = "big") {
+            let starts = offsets.typed_data_mut::<u64>().iter_mut();
+            starts.for_each(|start| *start = start.swap_bytes());
+        }
+        Ok(Some(CellData::Var { offsets, data }))
+    }
+
+    fn nulls(
+        &self,
+        tile: &TileBytes,
+        len: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Option<NullBuffer>> {
+        let Some(pipeline) = &self.validity else {
+            return Ok(None);
+        };
+        let stored = tile.validity.as_ref();
+        let stored = stored.ok_or_else(|| Error::internal("the validity tile was not fetched"))?;
+        expect_unfiltered_bytes(stored, len)?;
+        let mut validity = scratch.buffer(len)?;
+        pipeline.decode(stored, validity.as_slice_mut(), &mut scratch.filters)?;
+        Ok(validity_to_nulls(validity.as_slice()))
+    }
+
+    fn without_unexpected_nulls(&self, array: ArrayRef) -> Result<ArrayRef> {
+        if array.null_count() > 0 && !self.ty.nullable() {
+            return Err(unexpected_nulls());
+        }
+        Ok(array)
+    }
+}
+
+fn unexpected_nulls() -> Error {
+    Error::unsupported("the fragment holds NULLs but the array's schema no longer allows them")
+}
+
+/// A field as the fragment's schema has it.
+struct Stored<'a> {
+    role: &'static str,
+    name: &'a str,
+    datatype: Datatype,
+    cell_val_num: CellValNum,
+    filters: &'a FilterList,
+    nullable: bool,
+    coords: Option<CoordsTile>,
+    bitsort: Option<Bitsort>,
+}

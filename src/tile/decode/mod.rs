@@ -1,0 +1,17 @@
+//! One tile of one field: from filtered bytes to an Arrow array (specification: "Tile", "Filter Pipeline").
+//!
+//! No I/O happens here. Tiles are unfiltered straight into the buffer the array will own; what becomes of the
+//! bytes is [`ColumnType`](crate::arrow::ColumnType)'s business. A decoder is made once per field and
+//! fragment, because pipelines depend on the fragment's own schema and version.
+
+mod bitsort;
+mod column;
+mod coords;
+mod numbers;
+
+#[cfg(test)]
+mod tests;
+
+pub use bitsort::{Bitsort, CellOrder, Twins};
+pub use column::{ColumnDecoder, Needed, TileBytes};
+pub use numbers::{cell_numbers_pipeline, decode_u64};

@@ -1,0 +1,19 @@
+//! From fetched bytes to visible cells.
+//!
+//! A [`fields::FragmentScan`] asks for the tiles of a fragment's fields ([`fetch`]) and unfilters them ([`decode`]);
+//! [`visibility`] finds the newest version of each cell where fragments overlap, and [`deletes`] the cells that delete
+//! conditions remove. Nothing here knows of plans, partitions or streams.
+
+pub mod bitmask;
+pub mod coordinates;
+pub mod decode;
+pub mod deletes;
+pub mod fetch;
+pub mod fields;
+pub mod memory;
+mod moved;
+pub mod needles;
+pub mod scratch;
+pub mod selection;
+pub mod tile_memory;
+pub mod visibility;

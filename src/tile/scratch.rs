@@ -1,0 +1,34 @@
+//! What a thread decodes with: what filters need from tile to tile, and the memory of the scan it works for.
+
+use std::sync::Arc;
+
+use crate::arrow::TileBuffer;
+use crate::error::Result;
+use crate::filter;
+use crate::tile::memory::Unlimited;
+use crate::tile::tile_memory::TileMemory;
+
+/// Buffers and contexts of one decoding thread.
+#[derive(Debug)]
+pub struct Scratch {
+    /// For the filters.
+    pub filters: filter::Scratch,
+    /// For what comes out of them.
+    pub memory: Arc<TileMemory>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            filters: filter::Scratch::default(),
+            memory: TileMemory::new(Arc::new(Unlimited)),
+        }
+    }
+}
+
+impl Scratch {
+    /// A buffer of `bytes` bytes of unspecified content.
+    pub fn buffer(&self, bytes: usize) -> Result<TileBuffer> {
+        self.memory.buffer(bytes)
+    }
+}

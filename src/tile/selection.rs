@@ -1,0 +1,224 @@
+//! Which cells of a tile become rows.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{FilterBuilder, FilterPredicate};
+
+use crate::error::{Error, Result};
+use crate::tile::bitmask;
+
+/// Copying a run costs about as much as looking at so many cells.
+const CELLS_PER_RUN: usize = 32;
+
+/// A subset of the cells of a tile, in order.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    len: usize,
+    selected: usize,
+    /// `None`: all of them.
+    mask: Option<BooleanBuffer>,
+}
+
+impl Selection {
+    /// All of `len` cells.
+    pub fn all(len: usize) -> Self {
+        Self {
+            len,
+            selected: len,
+            mask: None,
+        }
+    }
+
+    /// The cells whose bit is set.
+    pub fn from_mask(mask: BooleanBuffer) -> Self {
+        let (len, selected) = (mask.len(), mask.count_set_bits());
+        let mask = (selected < len).then_some(mask);
+        Self {
+            len,
+            selected,
+            mask,
+        }
+    }
+
+    /// The cells marked `true`.
+    pub fn from_bools(bools: &[bool]) -> Self {
+        Self::from_mask(bitmask::pack(bools))
+    }
+
+    /// A mark for each cell; none if all are selected.
+    pub fn marks(&self) -> Vec<bool> {
+        self.mask.as_ref().map(bitmask::unpack).unwrap_or_default()
+    }
+
+    /// The numbers of the selected cells.
+    pub fn places(&self) -> Vec<u32> {
+        match &self.mask {
+            None => (0_u32..).take(self.len).collect(),
+            Some(mask) => {
+                let mut places = Vec::with_capacity(self.selected);
+                for (start, end) in mask.set_slices() {
+                    places.extend((start..end).filter_map(|cell| u32::try_from(cell).ok()));
+                }
+                places
+            }
+        }
+    }
+
+    /// Cells selected.
+    pub fn count(&self) -> usize {
+        self.selected
+    }
+
+    /// Whether no cell is selected.
+    pub fn is_empty(&self) -> bool {
+        self.selected == 0
+    }
+
+    /// Of the cells selected so far, those that `further` selects, which knows of no others.
+    pub fn and(&self, further: &Self) -> Result<Self> {
+        match &further.mask {
+            None => Ok(self.clone()),
+            Some(mask) => self.and_then(&BooleanArray::new(mask.clone(), None)),
+        }
+    }
+
+    /// Of the cells selected so far, those for which `keep` (one value each) is true and not NULL.
+    pub fn and_then(&self, keep: &BooleanArray) -> Result<Self> {
+        if keep.len() != self.selected {
+            return Err(Error::internal(format!(
+                "a predicate gave {} values for {} rows",
+                keep.len(),
+                self.selected
+            )));
+        }
+        let kept = match keep.nulls() {
+            Some(nulls) => keep.values() & nulls.inner(),
+            None => keep.values().clone(),
+        };
+        let Some(mask) = &self.mask else {
+            return Ok(Self::from_mask(kept));
+        };
+        let mut bits = BooleanBufferBuilder::new(self.len);
+        let mut taken = 0;
+        for (start, end) in mask.set_slices() {
+            bits.append_n(start - bits.len(), false);
+            bits.append_buffer(&kept.slice(taken, end - start));
+            taken += end - start;
+        }
+        bits.append_n(self.len - bits.len(), false);
+        Ok(Self::from_mask(bits.finish()))
+    }
+
+    /// The runs of selected cells, if they are few enough to be worth going through one by one.
+    pub fn few_runs(&self) -> Option<Vec<Range<usize>>> {
+        let mask = self.mask.as_ref()?;
+        let most = self.len / CELLS_PER_RUN;
+        let runs = mask
+            .set_slices()
+            .take(most + 1)
+            .map(|(start, end)| start..end);
+        let runs = runs.collect::<Vec<_>>();
+        (runs.len() <= most).then_some(runs)
+    }
+
+    /// The selected values of a column of the tile.
+    pub fn apply(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        self.copier(1).copy(column)
+    }
+
+    /// What copies the selected values of so many columns of the tile.
+    pub fn copier(&self, columns: usize) -> Copier {
+        let copier = |mask: &BooleanBuffer| {
+            let builder = FilterBuilder::new(&BooleanArray::new(mask.clone(), None));
+            // The places are found once for all columns.
+            let builder = if columns > 1 {
+                builder.optimize()
+            } else {
+                builder
+            };
+            builder.build()
+        };
+        Copier(self.mask.as_ref().map(copier))
+    }
+}
+
+/// Copies the selected values of columns.
+#[derive(Debug)]
+pub struct Copier(Option<FilterPredicate>);
+
+impl Copier {
+    /// The selected values of a column of the tile.
+    pub fn copy(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let Some(places) = &self.0 else {
+            return Ok(ArrayRef::clone(column));
+        };
+        places
+            .filter(column)
+            .map_err(|e| Error::internal("the selected cells cannot be copied").with_source(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_predicate_narrows_what_is_selected() {
+        let selection = Selection::from_bools(&[true, false, true, true]);
+        let keep = BooleanArray::from(vec![Some(false), Some(true), None]);
+        let narrowed = selection.and_then(&keep).unwrap();
+        assert_eq!(narrowed.count(), 1);
+        let column: ArrayRef =
+            std::sync::Arc::new(arrow::array::Int32Array::from(vec![1, 2, 3, 4]));
+        let values = narrowed.apply(&column).unwrap();
+        assert_eq!(
+            values.as_ref(),
+            &arrow::array::Int32Array::from(vec![3]) as &dyn Array
+        );
+    }
+
+    #[test]
+    fn narrowing_twice_is_narrowing_by_both() {
+        for seed in 0..50_usize {
+            let first: Vec<bool> = (0..200).map(|i| (i * 7 + seed) % 11 < 6).collect();
+            let selection = Selection::from_bools(&first);
+            let second: Vec<bool> = (0..selection.count())
+                .map(|i| (i + seed) % (seed % 7 + 1) == 0)
+                .collect();
+            let narrowed = selection.and(&Selection::from_bools(&second)).unwrap();
+            let mut answers = second.iter();
+            let expected: Vec<bool> = first
+                .iter()
+                .map(|first| *first && *answers.next().unwrap())
+                .collect();
+            assert_eq!(narrowed.count(), expected.iter().filter(|e| **e).count());
+            let cells: ArrayRef = std::sync::Arc::new(arrow::array::UInt32Array::from_iter(0..200));
+            let kept = narrowed.apply(&cells).unwrap();
+            let marked = (0_u32..200).zip(&expected).filter(|(_, e)| **e);
+            let marked: ArrayRef = std::sync::Arc::new(
+                marked
+                    .map(|(i, _)| Some(i))
+                    .collect::<arrow::array::UInt32Array>(),
+            );
+            assert_eq!(&kept, &marked);
+        }
+        let wrong = Selection::all(3).and(&Selection::from_bools(&[true, false]));
+        assert!(wrong.is_err());
+    }
+
+    #[test]
+    fn runs_are_listed_if_they_are_few() {
+        let mut bools = vec![false; 96];
+        bools[3..7].fill(true);
+        bools[95] = true;
+        let selection = Selection::from_bools(&bools);
+        assert_eq!(selection.few_runs(), Some(vec![3..7, 95..96]));
+        for cell in (10..90).step_by(2) {
+            bools[cell] = true;
+        }
+        assert_eq!(Selection::from_bools(&bools).few_runs(), None);
+        assert_eq!(Selection::all(5).few_runs(), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! The memory that the tiles of a scan are decoded into, used again and again.
+//!
+//! What the consumer of a scan has let go of serves the next tiles. Memory that waits is accounted for like any other,
+//! and it is the first to go: nothing is refused while some of it waits. A little is left for the scans that follow, as
+//! an allocator keeps some, because it is ready to be written to: new memory is cleared first, and for a scan of a few
+//! cells of large tiles that is most of the work.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::buffer::MutableBuffer;
+
+use crate::arrow::{MemoryHome, TileBuffer, check_memory};
+use crate::error::Result;
+use crate::tile::memory::{Grant, MemoryBudget};
+
+/// Less than this is quickly had and quickly cleared.
+const SMALLEST_KEPT_BYTES: usize = 16 << 10;
+/// The most that waits.
+const MOST_IDLE_BYTES: usize = 32 << 20;
+
+/// The most that waits for other scans.
+const MOST_SPARE_BYTES: usize = 16 << 20;
+
+static SPARE: Mutex<Spare> = Mutex::new(Spare(VecDeque::new()));
+
+/// What waits for other scans, longest waiting first.
+struct Spare(VecDeque<MutableBuffer>);
+
+impl Spare {
+    fn give(&mut self, memory: impl Iterator<Item = MutableBuffer>) {
+        self.0.extend(memory);
+        let mut waiting = self.0.iter().map(MutableBuffer::len).sum::<usize>();
+        while waiting > MOST_SPARE_BYTES
+            && let Some(oldest) = self.0.pop_front()
+        {
+            waiting = waiting.saturating_sub(oldest.len());
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Option<MutableBuffer> {
+        let best = best_fit(self.0.iter().map(MutableBuffer::len), bytes)?;
+        self.0.remove(best)
+    }
+}
+
+/// Memory that waits for the next tile.
+#[derive(Debug)]
+struct Idle {
+    memory: MutableBuffer,
+    _grant: Grant,
+}
+
+/// Memory for the tiles of the scan of one partition.
+#[derive(Debug)]
+pub struct TileMemory {
+    budget: Arc<dyn MemoryBudget>,
+    /// Longest waiting first.
+    idle: Mutex<VecDeque<Idle>>,
+}
+
+impl TileMemory {
+    /// Memory from `budget`.
+    pub fn new(budget: Arc<dyn MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self {
+            budget,
+            idle: Mutex::default(),
+        })
+    }
+
+    /// A buffer of `bytes` bytes of unspecified content, for which memory was reserved.
+    pub fn buffer(self: &Arc<Self>, bytes: usize) -> Result<TileBuffer> {
+        if bytes < SMALLEST_KEPT_BYTES {
+            return TileBuffer::zeroed(bytes);
+        }
+        let memory = match self.take(bytes) {
+            Some(memory) => memory,
+            None => {
+                let size = size_class(bytes);
+                check_memory(size)?;
+                MutableBuffer::from_len_zeroed(size)
+            }
+        };
+        TileBuffer::in_memory(memory, bytes, self).map_or_else(|| TileBuffer::zeroed(bytes), Ok)
+    }
+
+    /// Memory that was used before.
+    fn take(&self, bytes: usize) -> Option<MutableBuffer> {
+        let mut idle = self.idle();
+        let best = best_fit(idle.iter().map(|m| m.memory.len()), bytes);
+        if let Some(idle) = best.and_then(|best| idle.remove(best)) {
+            return Some(idle.memory);
+        }
+        drop(idle);
+        spare().take(bytes)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spare() -> MutexGuard<'static, Spare> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The place of the smallest memory that holds `bytes` and is not far too large.
+fn best_fit(sizes: impl Iterator<Item = usize>, bytes: usize) -> Option<usize> {
+    let sizes = sizes.enumerate().map(|(i, size)| (size, i));
+    let fitting = sizes.filter(|(size, _)| (bytes..=bytes.saturating_mul(2)).contains(size));
+    fitting.min().map(|(_, best)| best)
+}
+
+impl Drop for TileMemory {
+    fn drop(&mut self) {
+        let idle = std::mem::take(&mut *self.idle());
+        spare().give(idle.into_iter().map(|idle| idle.memory));
+    }
+}
+
+/// Sizes that many tiles share: eight to a doubling.
+fn size_class(bytes: usize) -> usize {
+    let step = bytes.checked_next_power_of_two().map_or(1, |p| p / 16);
+    bytes
+        .checked_next_multiple_of(step.max(1))
+        .unwrap_or(usize::MAX)
+}
+
+impl MemoryHome for TileMemory {
+    fn give(&self, memory: MutableBuffer) {
+        let bytes = memory.len();
+        let kept = SMALLEST_KEPT_BYTES..=MOST_IDLE_BYTES;
+        let Some(grant) = kept
+            .contains(&bytes)
+            .then(|| self.budget.reserve(bytes).ok())
+            .flatten()
+        else {
+            return;
+        };
+        let mut idle = self.idle();
+        idle.push_back(Idle {
+            memory,
+            _grant: grant,
+        });
+        let mut waiting = idle.iter().map(|m| m.memory.len()).sum::<usize>();
+        while waiting > MOST_IDLE_BYTES
+            && let Some(oldest) = idle.pop_front()
+        {
+            waiting = waiting.saturating_sub(oldest.memory.len());
+        }
+    }
+}
+
+impl MemoryBudget for TileMemory {
+    fn reserve(&self, bytes: usize) -> Result<Grant> {
+        self.budget.reserve(bytes).or_else(|refused| {
+            let idle = std::mem::take(&mut *self.idle());
+            if idle.is_empty() {
+                return Err(refused);
+            }
+            drop(idle);
+            self.budget.reserve(bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow::buffer::Buffer;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::tile::memory::Unlimited;
+
+    /// Grants up to a limit.
+    #[derive(Debug)]
+    struct Limited(Arc<AtomicUsize>);
+
+    impl MemoryBudget for Limited {
+        fn reserve(&self, bytes: usize) -> Result<Grant> {
+            let left = Arc::clone(&self.0);
+            let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(bytes)
+            });
+            taken.map_err(|_| Error::out_of_memory("too much"))?;
+            Ok(Grant::new(bytes, move |bytes| {
+                left.fetch_add(bytes, Ordering::Relaxed);
+            }))
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let memory = TileMemory::new(Arc::new(Unlimited));
+        let first = Buffer::from(memory.buffer(100_000).unwrap());
+        let place = first.as_ptr();
+        drop(first);
+        let smaller = memory.buffer(70_000).unwrap();
+        assert_eq!(
+            (smaller.as_slice().as_ptr(), smaller.len()),
+            (place, 70_000)
+        );
+        let second = Buffer::from(memory.buffer(100_000).unwrap());
+        assert_ne!(second.as_ptr(), place);
+        drop(Buffer::from(smaller));
+        // Far too large for this one.
+        assert_ne!(memory.buffer(20_000).unwrap().as_slice().as_ptr(), place);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_accounted_for_and_given_up_first() {
+        let limit = 100 << 20;
+        let left = Arc::new(AtomicUsize::new(limit));
+        let memory = TileMemory::new(Arc::new(Limited(Arc::clone(&left))));
+        let used: Vec<_> = (0..100)
+            .map(|_| Buffer::from(memory.buffer(1 << 20).unwrap()))
+            .collect();
+        drop(used);
+        assert_eq!(left.load(Ordering::Relaxed), limit - MOST_IDLE_BYTES);
+        let grant = memory.reserve(limit).unwrap();
+        assert!(memory.idle().is_empty());
+        drop(Buffer::from(memory.buffer(1 << 20).unwrap()));
+        assert!(memory.idle().is_empty(), "there is nothing left to wait in");
+        drop(grant);
+        assert!(memory.reserve(limit + 1).is_err());
+        assert_eq!(left.load(Ordering::Relaxed), limit);
+    }
+
+    #[test]
+    fn a_little_is_left_for_other_scans() {
+        let mut spare = Spare(VecDeque::new());
+        let memory = |bytes| MutableBuffer::from_len_zeroed(bytes);
+        spare.give([memory(30 << 10), memory(20 << 10)].into_iter());
+        assert!(spare.take(40 << 10).is_none());
+        assert!(spare.take(5 << 10).is_none(), "far too large");
+        assert_eq!(spare.take(15 << 10).unwrap().len(), 20 << 10);
+        spare.give((0..20).map(|_| memory(1 << 20)));
+        assert_eq!(spare.0.len(), MOST_SPARE_BYTES >> 20);
+        assert!(spare.take(30 << 10).is_none(), "it waited longest");
+        spare.give(std::iter::once(memory(MOST_SPARE_BYTES + 1)));
+        assert!(spare.0.is_empty());
+    }
+
+    #[test]
+    fn sizes_are_rounded_a_little() {
+        for bytes in [16 << 10, 777_600, 1_555_200, (1 << 20) + 1] {
+            let class = size_class(bytes);
+            assert!(
+                (bytes..=bytes + bytes / 8).contains(&class),
+                "{bytes} {class}"
+            );
+            assert!(class.is_multiple_of(64));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which copy of a cell is seen where several fragments hold it.
+//!
+//! The newest wins: the largest timestamp (the cell's own in fragments that record them, else the fragment's start),
+//! and on a tie the later fragment. Copies inside *one* fragment without timestamps are all kept, as libtiledb keeps
+//! them; inside one with timestamps only the first of the newest.
+//!
+//! Where copies can only be neighbours, each cell is compared with the one before (`neighbours`). Where they may lie
+//! anywhere, the coordinates of a cell become one number (`pack`). The cells are dealt into buckets by its hash, the
+//! newest fragment first, and each bucket goes through a small table of its own (`table`): of cells without
+//! timestamps the first to arrive is the newest, and whoever finds its place taken is hidden.
+
+mod asked;
+mod neighbours;
+mod pack;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+
+pub use self::asked::Asked;
+pub use self::neighbours::{Runs, TimedTile};
+use self::pack::Packed;
+use self::table::{Contest, Item};
+use crate::error::{Error, Result};
+use crate::tile::coordinates::DimCells;
+
+/// What it takes to compare a cell with those of other tiles: its number among the cells of its tile, its coordinates, its
+/// place in a bucket, and its time there.
+pub const BYTES_PER_CONTESTED_CELL: usize = 4 + 8 + 16 + 8;
+
+/// A tile whose cells are compared with those of others.
+#[derive(Debug)]
+pub struct ContestedTile<'a> {
+    /// Age of its fragment: a larger number is newer.
+    pub age: usize,
+    /// The start of its fragment.
+    pub fragment_time: u64,
+    /// The cells' own timestamps, if recorded.
+    pub timestamps: Option<&'a [u64]>,
+    /// The coordinates, one entry a dimension.
+    pub dims: Vec<DimCells<'a>>,
+    /// The cells in question; those hidden are cleared.
+    pub mask: &'a mut [bool],
+}
+
+impl ContestedTile<'_> {
+    fn time(&self, cell: usize) -> u64 {
+        let own = self.timestamps.and_then(|times| times.get(cell));
+        own.copied().unwrap_or(self.fragment_time)
+    }
+}
+
+/// Clears the marks of all cells of which another tile holds a newer copy; says how many.
+pub fn hide_older_copies(tiles: &mut [ContestedTile<'_>]) -> Result<usize> {
+    // The newest come first; where cells have times of their own, those that win a tie. The sort is stable: of copies as
+    // new as each other in one fragment, the first stays first.
+    let timed = tiles.iter().any(|tile| tile.timestamps.is_some());
+    tiles.sort_by_key(|tile| {
+        let time = if timed { 0 } else { tile.fragment_time };
+        Reverse((time, tile.age))
+    });
+    let cells = tiles.iter().map(|t| t.mask.len()).sum::<usize>();
+    if u32::try_from(cells).is_err() {
+        return Err(Error::unsupported("too many cells overlap at one place"));
+    }
+    let asked = tiles.iter().map(|t| Asked::new(t.mask)).collect::<Vec<_>>();
+    let fragments = Fragments::of(tiles);
+    let packed = Packed::new(tiles, &asked, 63 - fragments.bits)?;
+    let mut contest = Contest::new(&packed.keys, fragments.bits, timed);
+    let mut starts = Vec::with_capacity(tiles.len());
+    let (mut first, mut rest) = (0, packed.keys.as_slice());
+    for ((tile, asked), fragment) in tiles.iter().zip(&asked).zip(&fragments.of_tile) {
+        let (keys, others) = rest.split_at_checked(asked.len()).unwrap_or_default();
+        rest = others;
+        asked.for_each(keys, |cell, key| {
+            let time = if timed { tile.time(cell) } else { 0 };
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the number of all cells was checked"
+            )]
+            let cell = (first + cell) as u32;
+            let key = key << fragments.bits | fragment;
+            contest.enter(Item { key, cell }, time);
+        });
+        starts.push(first);
+        first += tile.mask.len();
+    }
+    let exact = packed.exact;
+    drop((packed, asked));
+    let mut hidden = vec![false; cells];
+    let same = |a, b| same_place(tiles, &starts, a, b);
+    let same = (!exact).then_some(same);
+    let count = contest.hide(&mut hidden, &fragments.timed, same);
+    let mut rest = hidden.as_slice();
+    for tile in tiles.iter_mut() {
+        let (own, others) = rest.split_at_checked(tile.mask.len()).unwrap_or_default();
+        rest = others;
+        for (mark, hidden) in tile.mask.iter_mut().zip(own) {
+            *mark &= !*hidden;
+        }
+    }
+    Ok(count)
+}
+
+/// Whether two cells, numbered through all tiles, have the same coordinates.
+fn same_place(tiles: &[ContestedTile<'_>], starts: &[usize], a: u32, b: u32) -> bool {
+    let find = |cell: u32| {
+        let number = starts.partition_point(|start| *start <= cell as usize);
+        let number = number.checked_sub(1)?;
+        let (tile, start) = tiles.get(number).zip(starts.get(number))?;
+        Some((&tile.dims, cell as usize - start))
+    };
+    let Some(((a, a_cell), (b, b_cell))) = find(a).zip(find(b)) else {
+        return false;
+    };
+    let mut dims = a.iter().zip(b);
+    dims.all(|(a, b)| a.place(a_cell) == b.place(b_cell) && a.bytes(a_cell) == b.bytes(b_cell))
+}
+
+/// The fragments of some tiles, numbered in their order.
+struct Fragments {
+    /// The number of each tile's fragment.
+    of_tile: Vec<u64>,
+    /// Whether a fragment records the times of its cells.
+    timed: Vec<bool>,
+    /// Bits of a number.
+    bits: u32,
+}
+
+impl Fragments {
+    /// Tiles of one fragment are neighbours.
+    fn of(tiles: &[ContestedTile<'_>]) -> Self {
+        let (mut of_tile, mut timed) = (Vec::with_capacity(tiles.len()), Vec::new());
+        let mut last = None;
+        for tile in tiles {
+            if last != Some(tile.age) {
+                last = Some(tile.age);
+                timed.push(false);
+            }
+            if let Some(timed) = timed.last_mut() {
+                *timed |= tile.timestamps.is_some();
+            }
+            of_tile.push(timed.len() as u64 - 1);
+        }
+        let bits = u64::BITS - (timed.len() as u64).leading_zeros();
+        Self {
+            of_tile,
+            timed,
+            bits,
+        }
+    }
+}

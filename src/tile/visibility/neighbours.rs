@@ -1,0 +1,183 @@
+//! Copies that are neighbours: those within one fragment, whose cells are in global order.
+//!
+//! Cells that the order does not tell apart are next to each other, also across the border of tiles; so comparing each
+//! cell with the one before, dimension after dimension, finds them all. Mostly there are none, and one dimension shows
+//! it. The subtle thing: zeros of either sign are two places for which the order has one, and NaN none of its own, so a
+//! run of such cells may hold copies of several.
+
+use super::asked::Asked;
+use crate::error::{Error, Result};
+use crate::geometry::key::{Native, with_native};
+use crate::tile::bitmask;
+use crate::tile::coordinates::DimCells;
+
+/// The cells in question of tiles that follow each other, and which of them may be copies of the one before.
+#[derive(Debug)]
+pub struct Runs {
+    tiles: Vec<TileRuns>,
+}
+
+#[derive(Debug)]
+struct TileRuns {
+    asked: Asked,
+    /// Whether nothing that was compared tells each cell in question from the one before; the first of them from the last
+    /// of the tile before.
+    tied: Vec<bool>,
+    any: bool,
+}
+
+/// What decides between the copies in a tile.
+#[derive(Debug)]
+pub struct TimedTile<'a> {
+    /// When each cell was written.
+    pub times: &'a [u64],
+    /// The dimensions whose order does not tell all places apart.
+    pub floats: Vec<DimCells<'a>>,
+}
+
+impl Runs {
+    /// Of tiles with a cell in question each; nothing is compared yet.
+    pub fn new(tiles: impl Iterator<Item = Asked>) -> Self {
+        let tile = |(number, asked): (usize, Asked)| {
+            let mut tied = vec![true; asked.len()];
+            if let Some(first) = tied.first_mut() {
+                *first = number > 0;
+            }
+            let any = bitmask::any(&tied);
+            TileRuns { asked, tied, any }
+        };
+        Self {
+            tiles: tiles.enumerate().map(tile).collect(),
+        }
+    }
+
+    /// Whether there are no copies.
+    pub fn is_empty(&self) -> bool {
+        !self.tiles.iter().any(|tile| tile.any)
+    }
+
+    /// Whether cells of a tile may be copies, of each other or of the next tile's.
+    pub fn meet(&self, tile: usize) -> bool {
+        let own = self.tiles.get(tile).is_some_and(|tile| tile.any);
+        own || self.tiles.get(tile + 1).is_some_and(TileRuns::continues)
+    }
+
+    /// Compares a dimension, which must be there of every tile that [`Self::meet`]s.
+    pub fn compare(&mut self, dims: &[Option<DimCells<'_>>]) -> Result<()> {
+        let missing = || Error::internal("coordinates to be compared were not decoded");
+        // The last cell in question of the tile before.
+        let mut before: Option<(&DimCells<'_>, usize)> = None;
+        for (tile, dim) in self.tiles.iter_mut().zip(dims) {
+            if tile.any {
+                let dim = dim.as_ref().ok_or_else(missing)?;
+                tile.compare(dim)?;
+                if tile.continues() {
+                    let (dim_before, last) = before.ok_or_else(missing)?;
+                    let first = tile.asked.ends().map_or(0, |(first, _)| first);
+                    if let Some(tied) = tile.tied.first_mut() {
+                        *tied = dim.ties(first, dim_before, last);
+                    }
+                }
+                tile.any = bitmask::any(&tile.tied);
+            }
+            before = dim.as_ref().zip(tile.asked.ends().map(|(_, last)| last));
+        }
+        Ok(())
+    }
+
+    /// The cells of which there are newer copies, as (tile, cell): of the newest the first is seen. All dimensions are
+    /// compared; `tiles` has what decides of every tile that [`Self::meet`]s.
+    pub fn older(&self, tiles: &[Option<TimedTile<'_>>]) -> Vec<(usize, usize)> {
+        let mut older = Vec::new();
+        // The newest copy at each place of the run; empty while the run is one cell.
+        let mut newest: Vec<Copy<'_, '_>> = Vec::new();
+        let mut last: Option<Copy<'_, '_>> = None;
+        for (number, (runs, tile)) in self.tiles.iter().zip(tiles).enumerate() {
+            let Some(tile) = tile else {
+                last = None;
+                continue;
+            };
+            runs.asked.for_each(&runs.tied, |cell, tied| {
+                let copy = Copy { number, tile, cell };
+                match (tied, last) {
+                    (true, Some(last)) => {
+                        if newest.is_empty() {
+                            newest.push(last);
+                        }
+                        match newest.iter_mut().find(|n| n.is_at_the_place_of(&copy)) {
+                            Some(known) if copy.time() > known.time() => {
+                                older.push((known.number, known.cell));
+                                *known = copy;
+                            }
+                            Some(_) => older.push((number, cell)),
+                            None => newest.push(copy),
+                        }
+                    }
+                    _ => newest.clear(),
+                }
+                last = Some(copy);
+            });
+        }
+        older
+    }
+}
+
+impl TileRuns {
+    /// Whether the first cell in question may be a copy of one in the tile before.
+    fn continues(&self) -> bool {
+        self.tied.first().is_some_and(|tied| *tied)
+    }
+
+    /// Compares the cells in question with each other.
+    fn compare(&mut self, dim: &DimCells<'_>) -> Result<()> {
+        let Some((_, tied)) = self.tied.split_first_mut() else {
+            return Ok(());
+        };
+        match (dim, &self.asked) {
+            (DimCells::Numbers { datatype, bytes }, Asked::All(_)) => {
+                with_native!(*datatype, T => {
+                    let values = bytes.as_chunks().0;
+                    let next = values.get(1..).unwrap_or_default();
+                    for ((tied, a), b) in tied.iter_mut().zip(values).zip(next) {
+                        *tied &= T::from_le_bytes(*a).ties(T::from_le_bytes(*b));
+                    }
+                }, _ => return Err(Error::internal("a dimension of this type has no order")));
+            }
+            (_, Asked::All(_)) => {
+                for (cell, tied) in tied.iter_mut().enumerate().filter(|(_, tied)| **tied) {
+                    *tied = dim.ties(cell + 1, dim, cell);
+                }
+            }
+            (_, Asked::Some(cells)) => {
+                let next = cells.get(1..).unwrap_or_default();
+                let pairs = tied.iter_mut().zip(cells).zip(next);
+                for ((tied, a), b) in pairs.filter(|((tied, _), _)| **tied) {
+                    *tied = dim.ties(*b as usize, dim, *a as usize);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A cell of a run.
+#[derive(Clone, Copy)]
+struct Copy<'t, 'a> {
+    number: usize,
+    tile: &'t TimedTile<'a>,
+    cell: usize,
+}
+
+impl Copy<'_, '_> {
+    fn time(&self) -> u64 {
+        self.tile.times.get(self.cell).copied().unwrap_or(0)
+    }
+
+    fn is_at_the_place_of(&self, other: &Self) -> bool {
+        let mut dims = self.tile.floats.iter().zip(&other.tile.floats);
+        dims.all(|(a, b)| a.place(self.cell) == b.place(other.cell))
+    }
+}
+
+#[cfg(test)]
+mod tests;
