@@ -3,13 +3,17 @@
 //! Subtle: date/time attributes and enumerated attributes are nullable whatever the schema says, because NaT
 //! and codes outside the enumeration are NULL; dimensions are never nullable, so there NaT stays a number.
 
+pub(super) mod cells;
+mod enumerated;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
+use super::text::Encoding;
 use super::time::{DateUnit, TimeConversion};
-use super::{InvalidUtf8, TimeAs, TypeOptions, enumerated};
+use super::{InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
@@ -24,14 +28,6 @@ pub enum Shape {
     Fixed(usize),
     /// Any number.
     Var,
-}
-
-/// How text is encoded on storage, little-endian where it matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
-    Utf8,
-    Utf16,
-    Utf32,
 }
 
 /// What happens to one stored element on its way to Arrow.

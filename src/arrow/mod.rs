@@ -6,9 +6,7 @@
 //! Values are converted in place, and untouched ones (numbers, most timestamps, string bytes) are never copied.
 
 mod bits;
-mod cells;
 mod column_type;
-mod enumerated;
 mod fill;
 mod schema;
 mod stored;
@@ -21,7 +19,7 @@ mod time;
 mod tests;
 
 pub use bits::validity_to_nulls;
-pub use cells::{CellData, Cells};
+pub use column_type::cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape, check_problem};
 pub use fill::fill_array;
 pub use schema::{

@@ -9,10 +9,11 @@ use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 
-use super::cells::{CellData, Cells, closed_offsets};
-use super::column_type::{ColumnType, Element, Encoding};
+use super::column_type::{ColumnType, Element};
 use super::text::arrow_error;
 use super::tile_buffer::TileBuffer;
+use crate::arrow::column_type::cells::{CellData, Cells, closed_offsets};
+use crate::arrow::text::Encoding;
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 

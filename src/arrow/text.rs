@@ -12,12 +12,19 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::ByteViewType;
 use arrow::error::ArrowError;
 
-use super::column_type::Encoding;
 use crate::error::{Error, Result};
 
 /// Arrow's other implementations read offsets into a view's buffer as `i32`.
 const LARGEST_BLOCK: usize = i32::MAX.unsigned_abs() as usize;
 const SHOWN_BYTES: usize = 24;
+
+/// How text is encoded on storage, little-endian where it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Utf8,
+    Utf16,
+    Utf32,
+}
 
 /// Hands out each character of a cell, or `None` for a unit that is no part of one.
 type Decoder = fn(&[u8], &mut dyn FnMut(Option<char>));

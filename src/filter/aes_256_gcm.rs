@@ -13,8 +13,8 @@ use aes_gcm::aead::generic_array::GenericArray;
 use super::compression::Target;
 use super::encryption_key::EncryptionKey;
 use super::parts;
-use super::scratch::Buffer;
 use crate::error::{Error, Result};
+use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
 
 const NONCE_BYTES: usize = 12;

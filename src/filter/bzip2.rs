@@ -5,8 +5,8 @@
 
 use bzip2::{Decompress, Status};
 
-use super::compression::{Step, Streaming, stream_into};
 use crate::error::{Error, Result};
+use crate::filter::streaming::{Step, Streaming, stream_into};
 
 /// The decoder of one stream.
 #[derive(Default)]

@@ -7,19 +7,16 @@
 //! An original size is a claim. Where the caller has already allocated the output the claim only has to agree;
 //! otherwise the output grows in steps with what really comes out.
 
-use super::scratch::{Buffer, Contexts};
+use super::scratch::Contexts;
+use super::streaming::grow;
 use super::word::{Width, with_word};
 use super::{bzip2, delta, double_delta, lz4, parts, rle};
 use crate::error::{Error, Result};
+use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
 
 /// Memory that is allocated on any claim.
 const TRUSTED_BYTES: usize = 64 << 10;
-/// The first step of a growing output.
-const FIRST_STEP_BYTES: usize = 64 << 10;
-/// The largest step of a growing output.
-const LARGEST_STEP_BYTES: usize = 16 << 20;
-
 /// What one compressor does to one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
@@ -65,19 +62,6 @@ impl Bounds {
             .saturating_add(4096)
             .saturating_mul(1_usize.checked_shl(shift.min(20)).unwrap_or(usize::MAX))
     }
-}
-
-/// Progress of a streaming decompressor.
-pub(super) struct Step {
-    pub(super) consumed: usize,
-    pub(super) produced: usize,
-    pub(super) finished: bool,
-}
-
-/// A decompressor that can be fed and drained piece by piece.
-pub(super) trait Streaming {
-    fn begin(&mut self) -> Result<()>;
-    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step>;
 }
 
 /// Where the data of a frame go.
@@ -217,71 +201,3 @@ impl Codec {
 
 use delta::decode_into as decode_delta;
 use double_delta::decode_into as decode_double_delta;
-
-/// Drains a stream to the end of `buffer`, taking memory only as bytes come out.
-fn grow(
-    stream: &mut impl Streaming,
-    mut input: &[u8],
-    original: usize,
-    buffer: &mut Buffer,
-    name: &'static str,
-) -> Result<()> {
-    stream.begin()?;
-    let mut left = original;
-    let mut room = FIRST_STEP_BYTES;
-    loop {
-        let start = buffer.len();
-        let step = stream.step(input, buffer.extend(left.min(room)))?;
-        buffer.truncate(start.saturating_add(step.produced));
-        left = left.saturating_sub(step.produced);
-        input = input.get(step.consumed..).unwrap_or_default();
-        if step.finished {
-            return check_finished(name, original, left);
-        }
-        if step.produced == 0 && step.consumed == 0 {
-            return Err(stalled(name, left));
-        }
-        room = room.saturating_mul(2).min(LARGEST_STEP_BYTES);
-    }
-}
-
-/// Drains a stream into exactly `out`.
-pub(super) fn stream_into(
-    stream: &mut impl Streaming,
-    mut input: &[u8],
-    out: &mut [u8],
-    name: &'static str,
-) -> Result<()> {
-    stream.begin()?;
-    let original = out.len();
-    let mut rest = out;
-    loop {
-        let step = stream.step(input, rest)?;
-        rest = rest.get_mut(step.produced..).unwrap_or_default();
-        input = input.get(step.consumed..).unwrap_or_default();
-        if step.finished {
-            return check_finished(name, original, rest.len());
-        }
-        if step.produced == 0 && step.consumed == 0 {
-            return Err(stalled(name, rest.len()));
-        }
-    }
-}
-
-fn check_finished(name: &str, original: usize, left: usize) -> Result<()> {
-    if left == 0 {
-        return Ok(());
-    }
-    Err(Error::corrupt(format!(
-        "{name}: the stream ends after {} bytes, expected {original}",
-        original.saturating_sub(left)
-    )))
-}
-
-fn stalled(name: &str, left: usize) -> Error {
-    Error::corrupt(if left == 0 {
-        format!("{name}: the stream holds more bytes than expected")
-    } else {
-        format!("{name}: the stream is truncated, {left} bytes are missing")
-    })
-}

@@ -5,8 +5,8 @@
 //! of entries: they go on until the dictionary's bytes are used up. Data: one id per cell. Ids and lengths are
 //! big-endian, of the stored widths.
 
-use super::strings::{Amount, EncodedStrings, big_endian, integer_width};
 use crate::error::{Error, Result};
+use crate::filter::encoded_strings::{Amount, EncodedStrings, big_endian, integer_width};
 use crate::format::cursor::Cursor;
 
 /// Restores the strings of one chunk.

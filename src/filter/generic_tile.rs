@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use super::encryption_key::EncryptionKey;
-use super::pipeline::{Pipeline, TileContext};
+use super::pipeline::Pipeline;
 use super::scratch::Scratch;
 use super::stage::NO_KEY;
 use crate::error::{Error, Result, ResultExt};
+use crate::filter::tile_context::TileContext;
 use crate::format::filter_list::Filter;
 use crate::format::generic_tile::GenericTileHeader;
 

@@ -5,8 +5,8 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::compression::{Step, Streaming, stream_into};
 use crate::error::{Error, Result};
+use crate::filter::streaming::{Step, Streaming, stream_into};
 
 /// A reusable decompression context.
 #[derive(Default)]

@@ -14,15 +14,17 @@ use super::chunk::{Chunk, ChunkChoice, Chunks};
 use super::compression::{self, Bounds, Target};
 use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
-use super::scratch::{Buffer, Scratch};
+use super::scratch::Scratch;
 use super::stage::Stage;
-use super::strings::{Amount, EncodedStrings, StringForm, decode_chunk};
+use super::strings::{StringForm, decode_chunk};
+use super::tile_context::TileContext;
 use super::word::Width;
 use crate::error::{Error, Result, ResultExt};
+use crate::filter::buffer::Buffer;
+use crate::filter::encoded_strings::{Amount, EncodedStrings};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList};
-use crate::format::version::FormatVersion;
 
 /// Schema version since which `STRING_ASCII` under run lengths has no offsets of its own.
 const ASCII_RLE_SINCE: u32 = 12;
@@ -30,22 +32,6 @@ const ASCII_RLE_SINCE: u32 = 12;
 const ASCII_DICTIONARY_SINCE: u32 = 13;
 /// Schema version since which the same holds for `STRING_UTF8`, under either.
 const UTF8_SINCE: u32 = 17;
-
-/// What a pipeline has to know about the tiles it is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TileContext {
-    /// The field's type; `UINT64` for offsets, `UINT8` for validity.
-    pub datatype: Datatype,
-    /// Bytes of a cell as run-length encoding sees it: values per cell times the type's size; for data of variable
-    /// size the type's size; 8 for offsets; 1 for validity.
-    pub cell_bytes: usize,
-    /// The version of the array schema the fragment was written with.
-    pub schema_version: FormatVersion,
-    /// The version of the fragment.
-    pub fragment_version: FormatVersion,
-    /// Whether this is the data tile of a field of variable size.
-    pub var_data: bool,
-}
 
 /// A filter pipeline compiled for one kind of tile.
 #[derive(Debug, Clone, PartialEq)]

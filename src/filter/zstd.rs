@@ -6,8 +6,8 @@
 
 use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
 
-use super::compression::{Step, Streaming};
 use crate::error::{Error, Result};
+use crate::filter::streaming::{Step, Streaming};
 
 /// A reusable decompression context.
 #[derive(Default)]

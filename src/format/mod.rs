@@ -5,7 +5,6 @@
 //! a schema, a fragment and a commit each carry their own version and are parsed by it.
 
 pub mod commit;
-pub mod current_domain;
 pub mod cursor;
 pub mod datatype;
 pub mod delete_condition;

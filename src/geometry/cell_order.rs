@@ -11,30 +11,9 @@ use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Dimension, Layout};
 
+use crate::geometry::coordinate::Coordinate;
 use crate::geometry::hilbert::Hilbert;
 use crate::geometry::key::{self, Native};
-
-/// One coordinate of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coordinate<'a> {
-    /// Of a fixed-size dimension.
-    Key(u64),
-    /// Of a string dimension.
-    Bytes(&'a [u8]),
-}
-
-impl Coordinate<'_> {
-    /// Compares coordinates of one dimension: keys by number, strings by unsigned bytes.
-    #[inline]
-    pub fn compare(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Key(a), Self::Key(b)) => a.cmp(b),
-            (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
-            (Self::Key(_), Self::Bytes(_)) => Ordering::Less,
-            (Self::Bytes(_), Self::Key(_)) => Ordering::Greater,
-        }
-    }
-}
 
 /// How a dimension's values fall into space tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]

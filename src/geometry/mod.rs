@@ -5,6 +5,7 @@
 
 pub mod box_runs;
 pub mod cell_order;
+pub mod coordinate;
 pub mod domain;
 pub mod hilbert;
 pub mod key;

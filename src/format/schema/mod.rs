@@ -5,6 +5,7 @@
 //! dropped shift the numbers of those after them.
 
 mod attribute;
+pub mod current_domain;
 mod dimension;
 mod label;
 #[cfg(test)]
@@ -17,13 +18,13 @@ pub use attribute::{Attribute, DataOrder};
 pub use dimension::Dimension;
 pub use label::DimensionLabel;
 
-use super::current_domain::CurrentDomain;
 use super::cursor::Cursor;
 use super::datatype::Datatype;
 use super::filter_list::FilterList;
 use super::names::check_component;
 use super::version::FormatVersion;
 use crate::error::{Error, Result};
+use crate::format::schema::current_domain::CurrentDomain;
 
 /// Whether every cell of the domain exists, or only those written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

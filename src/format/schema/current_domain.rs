@@ -3,10 +3,10 @@
 //! `u32 version = 0, u8 empty`, and unless empty `u8 type = 0` and one range per dimension. The subtle thing, at
 //! odds with the specification's text: the flag is **1 for empty** (no restriction), and the version is 0.
 
-use super::cursor::Cursor;
-use super::domain_range::DomainRange;
-use super::schema::Dimension;
 use crate::error::{Error, Result};
+use crate::format::cursor::Cursor;
+use crate::format::domain_range::DomainRange;
+use crate::format::schema::Dimension;
 
 /// The ranges that cells may use, inclusive, one per dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,11 +13,12 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, FieldRef};
 
-use super::column_type::{ColumnType, Element, arrow_len};
-use super::text::{ByteCells, arrow_error};
-use super::tile_buffer::TileBuffer;
-use super::time::{self, OutOfRange};
-use super::{bits, enumerated};
+use crate::arrow::bits;
+use crate::arrow::column_type::enumerated;
+use crate::arrow::column_type::{ColumnType, Element, arrow_len};
+use crate::arrow::text::{ByteCells, arrow_error};
+use crate::arrow::tile_buffer::TileBuffer;
+use crate::arrow::time::{self, OutOfRange};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 
@@ -83,7 +84,7 @@ impl ColumnType {
     }
 
     /// Makes a view of each string once; those of the cells are copies.
-    pub(super) fn encoded(
+    pub(in crate::arrow) fn encoded(
         &self,
         strings: &EncodedStrings,
         nulls: Option<NullBuffer>,
@@ -170,7 +171,7 @@ impl ColumnType {
         Ok(Arc::new(array.map_err(arrow_error)?))
     }
 
-    pub(super) fn byte_cells(
+    pub(in crate::arrow) fn byte_cells(
         &self,
         offsets: OffsetBuffer<i64>,
         data: TileBuffer,
@@ -277,7 +278,7 @@ fn native_order(mut values: TileBuffer, element_bytes: usize) -> TileBuffer {
 }
 
 /// Checks the starts of `len` cells and adds the end of the last.
-pub(super) fn closed_offsets(
+pub(in crate::arrow) fn closed_offsets(
     mut offsets: TileBuffer,
     len: usize,
     data_bytes: usize,

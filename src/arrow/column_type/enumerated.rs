@@ -17,16 +17,19 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-use super::TypeOptions;
-use super::cells::{CellData, Cells};
-use super::column_type::ColumnType;
-use super::text::arrow_error;
-use super::tile_buffer::TileBuffer;
+use crate::arrow::TypeOptions;
+use crate::arrow::column_type::ColumnType;
+use crate::arrow::column_type::cells::{CellData, Cells};
+use crate::arrow::text::arrow_error;
+use crate::arrow::tile_buffer::TileBuffer;
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
 
 /// The values of an enumeration as an Arrow array; text is `Utf8`, which dictionaries of DataFusion like best.
-pub(super) fn values_of(enumeration: &Enumeration, options: &TypeOptions) -> Result<ArrayRef> {
+pub(in crate::arrow) fn values_of(
+    enumeration: &Enumeration,
+    options: &TypeOptions,
+) -> Result<ArrayRef> {
     let ty = ColumnType::plain(
         enumeration.datatype,
         enumeration.cell_val_num,
@@ -62,7 +65,7 @@ pub(super) fn values_of(enumeration: &Enumeration, options: &TypeOptions) -> Res
 /// The type of a column of codes of type `key` over values of type `value`.
 ///
 /// Lists stay in the dictionary: few bytes on storage would become as many lists as there are cells.
-pub(super) fn column_type(key: &DataType, value: &DataType) -> DataType {
+pub(in crate::arrow) fn column_type(key: &DataType, value: &DataType) -> DataType {
     if value.is_primitive() || value == &DataType::Boolean {
         return value.clone();
     }
@@ -78,7 +81,7 @@ pub(super) struct Codes {
 
 impl Codes {
     /// The codes, of type `key`, as a column of type `column` over `values`.
-    pub(super) fn into_array(
+    pub(in crate::arrow) fn into_array(
         self,
         key: &DataType,
         column: &DataType,
