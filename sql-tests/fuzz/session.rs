@@ -14,7 +14,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::rng::Rng;
-use datafusion_tiledb::sql::rules;
+use datafusion_tiledb::sql::optimizer;
 
 const BATCHES: [usize; 8] = [1, 2, 7, 64, 1_000, 4_096, 8_192, 16_384];
 
@@ -249,7 +249,7 @@ impl Parts {
         datafusion_tiledb::register(&arrays).map_err(|e| DataFusionError::External(e.into()))?;
         // NULL among `IN (SELECT …)` below OR and NOT is a mistake of DataFusion that every other statement would meet.
         let plain = SessionContext::new().state();
-        let rules = rules::optimizer_rules(plain.optimizers().to_vec());
+        let rules = optimizer::optimizer_rules(plain.optimizers().to_vec());
         let plain = SessionStateBuilder::new_from_existing(plain).with_optimizer_rules(rules);
         Ok(Self {
             plain: plain.build(),

@@ -12,10 +12,8 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::options::TableOptions;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
-use crate::storage::Storage;
 
 /// The environment variable with the key for all encrypted arrays that are given none.
 pub const SESSION_KEY: &str = "TILEDB_ENCRYPTION_KEY";
@@ -41,16 +39,13 @@ pub(crate) fn key_of_option(name: &str, value: &str) -> Result<Arc<EncryptionKey
         .context("option", || format!("tiledb.{name}"))
 }
 
-/// The storage with the key that the options give, else with that of the environment.
-pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Storage> {
-    if options.encryption_key.is_some() {
-        return Ok(storage.with_encryption_key(options.encryption_key.clone()));
-    }
+/// The key that the environment gives for all encrypted arrays that are given none.
+pub(super) fn key_of_environment() -> Result<Option<Arc<EncryptionKey>>> {
     let Some(value) = std::env::var_os(SESSION_KEY).filter(|value| !value.is_empty()) else {
-        return Ok(storage);
+        return Ok(None);
     };
     let key = key_in_variable(SESSION_KEY, Some(value))?;
-    Ok(storage.with_encryption_key_on_demand(Some(Arc::new(key))))
+    Ok(Some(Arc::new(key)))
 }
 
 fn key_in_variable(name: &str, value: Option<OsString>) -> Result<EncryptionKey> {

@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::CreateExternalTable;
 
 use super::catalog::explain_group;
 use super::open::open_table;
 use super::options::TableOptions;
-use super::to_datafusion;
 use crate::error::{Error, ErrorKind};
 
 /// Makes tables of arrays.
@@ -28,7 +28,9 @@ impl TableProviderFactory for TileDbTableFactory {
         session: &dyn Session,
         statement: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
-        open(session, statement).await.map_err(to_datafusion)
+        open(session, statement)
+            .await
+            .map_err(DataFusionError::from)
     }
 }
 

@@ -2,60 +2,30 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use object_store::path::Path;
-use url::Url;
 
-use super::encryption::with_key;
+use super::encryption::key_of_environment;
+use super::location::locate;
 use super::options::TableOptions;
 use super::provider::TileDbTable;
-use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::TypeOptions;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::EncryptionKey;
 use crate::storage::{Location, MetadataCache, RequestLog, Storage};
-
-impl TableOptions {
-    pub(super) fn window(&self) -> Result<OpenWindow> {
-        let start = TimestampMs(self.timestamp_start.unwrap_or(0));
-        OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
-    }
-
-    /// How columns show what is stored.
-    pub(super) fn types(&self) -> TypeOptions {
-        TypeOptions {
-            invalid_utf8: self.invalid_utf8,
-            time_as: self.time_as,
-        }
-    }
-}
-
-/// Where `path` lies: on this machine, or in an object store that the runtime knows.
-pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
-    let Some((scheme, _)) = path.split_once("://") else {
-        return Location::local(path);
-    };
-    if scheme.eq_ignore_ascii_case("file") {
-        return Location::local(path);
-    }
-    let bad = |why: String| Error::invalid(format!("'{path}' cannot be used as a location: {why}"));
-    let url = Url::parse(path).map_err(|e| bad(e.to_string()))?;
-    let root = format!("{}://{}", url.scheme(), url.authority());
-    let store_url = ObjectStoreUrl::parse(&root).map_err(|e| bad(e.to_string()))?;
-    let store = runtime.object_store(&store_url).map_err(|e| {
-        Error::unsupported(format!(
-            "no object store is registered for '{root}': register one with the session's runtime first"
-        ))
-        .with_source(e)
-    })?;
-    let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
-    Ok(Location::new(store, path_in_store, path))
-}
 
 /// Reads what lies at `path`.
 pub(super) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
     with_key(Storage::new(locate(path, runtime)?), options)
+}
+
+/// The storage with the key that the options give, else with that of the environment.
+pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Storage> {
+    if options.encryption_key.is_some() {
+        return Ok(storage.with_encryption_key(options.encryption_key.clone()));
+    }
+    Ok(match key_of_environment()? {
+        Some(key) => storage.with_encryption_key_on_demand(Some(key)),
+        None => storage,
+    })
 }
 
 /// A group, and the arrays in it, to be read with `options`. Not all of them need be encrypted.
@@ -95,8 +65,20 @@ pub struct TileDbTableBuilder {
     cache: Option<Arc<MetadataCache>>,
 }
 
+impl TileDbTable {
+    /// Opens the array at a local path or `file://` URL, as it is now.
+    pub async fn open(uri: impl Into<String>) -> Result<Self> {
+        Self::builder(uri).open().await
+    }
+
+    /// Opens an array with options, for example as of a time.
+    pub fn builder(uri: impl Into<String>) -> TileDbTableBuilder {
+        TileDbTableBuilder::new(uri)
+    }
+}
+
 impl TileDbTableBuilder {
-    pub(super) fn new(uri: impl Into<String>) -> Self {
+    fn new(uri: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
             options: TableOptions::default(),

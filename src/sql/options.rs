@@ -15,9 +15,9 @@ use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
-use super::aggregate::AggregateFrom;
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
-use crate::arrow::{InvalidUtf8, TimeAs};
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::arrow::{InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
@@ -75,6 +75,18 @@ const CREATION: [&str; 6] = [
     "offsets_filters",
 ];
 
+/// What aggregates may be answered from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AggregateFrom {
+    /// Metadata where they prove the answer; floats are summed tile by tile.
+    #[default]
+    Metadata,
+    /// Metadata, but where the last digits or the sign of a zero could differ from those of a scan.
+    ExactMetadata,
+    /// Cells alone.
+    Cells,
+}
+
 /// The options of a table, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TableOptions {
@@ -92,6 +104,21 @@ pub struct TableOptions {
     pub aggregate_from: AggregateFrom,
     /// The key of an encrypted array.
     pub encryption_key: Option<Arc<EncryptionKey>>,
+}
+
+impl TableOptions {
+    pub(super) fn window(&self) -> Result<OpenWindow> {
+        let start = TimestampMs(self.timestamp_start.unwrap_or(0));
+        OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
+    }
+
+    /// How columns show what is stored.
+    pub(super) fn types(&self) -> TypeOptions {
+        TypeOptions {
+            invalid_utf8: self.invalid_utf8,
+            time_as: self.time_as,
+        }
+    }
 }
 
 impl TableOptions {

@@ -10,6 +10,7 @@ use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -17,20 +18,18 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::TileDbTableBuilder;
 use super::budget::PoolBudget;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
-use super::predicate::ExprPredicate;
-use super::pruning::ExprPruner;
-use super::ranges::{self, DimensionColumn};
 use super::source::TileDbSource;
-use super::to_datafusion;
 use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
 use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::sql::expressions::predicate::ExprPredicate;
+use crate::sql::expressions::pruning::ExprPruner;
+use crate::sql::expressions::ranges::{self, DimensionColumn};
 use crate::storage::Storage;
 use crate::tile::memory::MemoryBudget;
 
@@ -57,16 +56,6 @@ enum Last {
 }
 
 impl TileDbTable {
-    /// Opens the array at a local path or `file://` URL, as it is now.
-    pub async fn open(uri: impl Into<String>) -> crate::error::Result<Self> {
-        Self::builder(uri).open().await
-    }
-
-    /// Opens an array with options, for example as of a time.
-    pub fn builder(uri: impl Into<String>) -> TileDbTableBuilder {
-        TileDbTableBuilder::new(uri)
-    }
-
     pub(super) async fn open_storage(
         storage: Storage,
         options: TableOptions,
@@ -136,11 +125,13 @@ impl TileDbTable {
         let error = crate::Error::unsupported(format!(
             "{statement} on a TileDB array: this release only reads arrays"
         ));
-        Err(to_datafusion(error.with("array", self.storage.uri())))
+        Err(DataFusionError::from(
+            error.with("array", self.storage.uri()),
+        ))
     }
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
-        let (table, labels) = self.table().await.map_err(to_datafusion)?;
+        let (table, labels) = self.table().await.map_err(DataFusionError::from)?;
         let table = Arc::new(table);
         let projection = match args.projection() {
             Some(projection) => projection.to_vec(),
@@ -158,13 +149,13 @@ impl TileDbTable {
             .chain(labelled);
         labels
             .check_readable(&table, asked)
-            .map_err(to_datafusion)?;
+            .map_err(DataFusionError::from)?;
         let mut subarray = Subarray::all(table.dimension_count());
         let mut residual = None;
         if let Some(expr) = &filters.of_array {
             let schema = &table.snapshot.schema;
             let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options)
-                .map_err(to_datafusion)?;
+                .map_err(DataFusionError::from)?;
             let split = ranges::split(expr, &dimensions);
             subarray = split.subarray;
             residual = split.residual;
@@ -178,17 +169,17 @@ impl TileDbTable {
         let open = labels
             .open(&table, runtime, self.options.empty_cells, used)
             .await
-            .map_err(|e| to_datafusion(labels.how_to_leave_out(e)))?;
+            .map_err(|e| DataFusionError::from(labels.how_to_leave_out(e)))?;
         let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
         let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
         let mut label_filters = Vec::new();
         for (label, expr) in &filters.of_labels {
             let narrowed = open.narrow(*label, expr, &table.snapshot, &mut subarray, &memory);
-            label_filters.push(narrowed.await.map_err(to_datafusion)?);
+            label_filters.push(narrowed.await.map_err(DataFusionError::from)?);
         }
         let (projection, labelled) = open
             .project(&projection, &table, &subarray)
-            .map_err(to_datafusion)?;
+            .map_err(DataFusionError::from)?;
 
         let mut predicate = None;
         if let Some(expr) = &residual {
@@ -205,7 +196,8 @@ impl TileDbTable {
             empty_cells: self.options.empty_cells,
         };
         let planned = ScanPlan::new(spec).await;
-        let plan = Arc::new(planned.map_err(|e| to_datafusion(labels.how_to_leave_out(e)))?);
+        let plan =
+            Arc::new(planned.map_err(|e| DataFusionError::from(labels.how_to_leave_out(e)))?);
         let partitions = state.config().target_partitions();
         let source = TileDbSource::new(plan, residual, partitions, args.limit())
             .with_aggregate_from(self.options.aggregate_from);
@@ -228,7 +220,7 @@ impl TileDbTable {
                     let error = crate::Error::internal(format!(
                         "the filter {filter} was not offered by this table"
                     ));
-                    return Err(to_datafusion(error));
+                    return Err(DataFusionError::from(error));
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! The scan operator: a [`ScanPlan`] as a DataFusion data source.
 
 mod batches;
+pub(super) mod leading_ranges;
 mod lines;
 mod ordered;
 mod published;
+pub(super) mod rest;
 mod runs;
 
 use std::any::Any;
@@ -18,6 +20,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -35,14 +38,10 @@ use self::batches::{coalesce, with_labels};
 use self::published::Published;
 pub(super) use self::runs::Runs;
 use self::runs::Siblings;
-use super::aggregate::{AggregateFrom, Rest};
 use super::budget::PoolBudget;
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
-use super::leading::LeadingRanges;
-use super::runtime::PushedFilters;
 use super::statistics::{limited, statistics};
-use super::to_datafusion;
 use crate::scan::ScanPlan;
 use crate::scan::context::ScanContext;
 use crate::scan::metrics::ScanMetrics;
@@ -50,6 +49,10 @@ use crate::scan::order::RowOrder;
 use crate::scan::stream::read_units;
 use crate::scan::unit_order::UnitOrder;
 use crate::scan::units::{UnitPool, UnitQueue};
+use crate::sql::expressions::runtime::PushedFilters;
+use crate::sql::options::AggregateFrom;
+use crate::sql::source::leading_ranges::LeadingRanges;
+use crate::sql::source::rest::Rest;
 use crate::tile::memory::MemoryBudget;
 
 /// A scan of an array.
@@ -227,10 +230,10 @@ impl TileDbSource {
         let source = self.clone();
         let batches = async move {
             let plan = leading.part(&source.plan, args.partition).await;
-            let mut plan = plan.map_err(to_datafusion)?;
+            let mut plan = plan.map_err(DataFusionError::from)?;
             if let Some(order) = &source.row_order {
                 let ordered = plan.in_order(order, None).ok_or_else(|| {
-                    to_datafusion(crate::Error::internal(
+                    DataFusionError::from(crate::Error::internal(
                         "a range of a scan cannot be put in its order",
                     ))
                 })?;
@@ -280,7 +283,7 @@ impl TileDbSource {
     fn open_rest(&self, rest: Arc<Rest>, args: OpenArgs) -> SendableRecordBatchStream {
         let source = self.clone();
         let batches = async move {
-            let parted = rest.parted().await.map_err(to_datafusion)?;
+            let parted = rest.parted().await.map_err(DataFusionError::from)?;
             source
                 .with_plan(Arc::clone(&parted.left))
                 .open_with_args(args)

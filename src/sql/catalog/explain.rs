@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 
-use super::super::open::{group_storage, locate};
+use super::super::open::group_storage;
 use super::super::options::TableOptions;
 use super::group::Shared;
 use super::resolve::holds;
 use crate::array::group::Group;
 use crate::error::{Error, ErrorKind};
 use crate::format::group::ObjectKind;
+use crate::sql::location::locate;
 
 /// The error of opening an array at `path`; if a group is there, one that lists its members and says what to do.
 pub(crate) async fn explain_group(

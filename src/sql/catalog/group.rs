@@ -7,7 +7,6 @@ use datafusion::prelude::SessionContext;
 
 use super::super::open::group_storage;
 use super::super::options::TableOptions;
-use super::super::rules;
 use super::attached;
 use super::explore::Explored;
 use super::listing::GroupListing;
@@ -16,6 +15,7 @@ use super::provider::GroupSchema;
 use crate::array::group::Group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
+use crate::sql::optimizer;
 use crate::storage::{Location, MetadataCache, RequestLog, Storage};
 
 /// A TileDB group: a [catalog](datafusion::catalog::CatalogProvider) of the arrays in it and below it.
@@ -151,7 +151,7 @@ impl TileDbGroupBuilder {
         let attach_as = self.attach_as;
         attached::check_free(ctx, name, attach_as)?;
         let group = self.open_with(Stores::of_session(ctx)).await?;
-        rules::install(ctx);
+        optimizer::install(ctx);
         attached::attach(ctx, name, group, attach_as)
     }
 

@@ -11,8 +11,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use url::Url;
 
-use super::super::open::locate;
 use crate::error::Result;
+use crate::sql::location::locate;
 use crate::storage::Location;
 
 /// The schema that a session would look up a URL in, while the session lives.

@@ -16,7 +16,6 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::super::provider::TileDbTable;
-use super::super::to_datafusion;
 use super::ROOT_SCHEMA;
 use super::explore::join;
 use super::group::{Shared, TileDbGroup};
@@ -69,7 +68,7 @@ fn schema_name(path: &str) -> String {
 impl Shared {
     fn read_only<T>(&self, what: &str) -> Result<T> {
         let error = Error::unsupported(format!("{what}: this release only reads groups"));
-        Err(to_datafusion(error.with("group", self.root.uri())))
+        Err(DataFusionError::from(error.with("group", self.root.uri())))
     }
 
     async fn open_table(&self, path: &str, name: &str) -> crate::error::Result<TileDbTable> {
@@ -136,10 +135,10 @@ impl SchemaProvider for GroupSchema {
         match self.shared.open_table(&self.path, name).await {
             Ok(table) => Ok(Some(Arc::new(table))),
             Err(error) if self.is_listed.load(Ordering::Relaxed) => {
-                let error = Arc::new(to_datafusion(error));
+                let error = Arc::new(DataFusionError::from(error));
                 Ok(Some(Arc::new(Unreadable { error })))
             }
-            Err(error) => Err(to_datafusion(error)),
+            Err(error) => Err(DataFusionError::from(error)),
         }
     }
 

@@ -27,7 +27,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::arguments::Call;
 use super::place::{Place, Surroundings};
 use crate::sql::provider::evaluable;
-use crate::sql::to_datafusion;
 
 /// Rows of a description: one array a column of the function's schema. Those of unwanted columns are not looked at.
 pub(super) struct Rows {
@@ -90,7 +89,7 @@ impl<D> fmt::Debug for DescriptionFunction<D> {
 
 impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let call = Call::parse(D::NAME, args.exprs()).map_err(to_datafusion)?;
+        let call = Call::parse(D::NAME, args.exprs()).map_err(DataFusionError::from)?;
         Ok(Arc::new(DescriptionTable::<D> {
             call,
             schema: D::schema(),
@@ -165,7 +164,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
             None => None,
         };
         let partition = DescriptionStream::<D> {
-            place: place.map_err(to_datafusion)?,
+            place: place.map_err(DataFusionError::from)?,
             request: Arc::new(Request {
                 projection,
                 filter,
@@ -204,7 +203,7 @@ impl<D: Describe> PartitionStream for DescriptionStream<D> {
         let request = Arc::clone(&self.request);
         let schema = Arc::clone(&self.schema);
         let batches = D::rows(self.place.clone(), Arc::clone(&request))
-            .map_err(to_datafusion)
+            .map_err(DataFusionError::from)
             .and_then(move |rows| {
                 let batch = project(rows, &request, &schema);
                 let batches = batch.map(|batch| slices(batch, request.batch_size));

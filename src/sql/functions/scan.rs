@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::thread;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::error::DataFusionError;
 
 use super::arguments::Call;
 use super::place::Surroundings;
 use crate::error::{Error, Result};
 use crate::sql::provider::TileDbTable;
-use crate::sql::to_datafusion;
 
 /// The name in SQL.
 pub(super) const NAME: &str = "tiledb_scan";
@@ -28,7 +28,7 @@ impl TableFunctionImpl for ScanFunction {
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
         let table = Call::parse(NAME, args.exprs())
             .and_then(|call| open(call, Surroundings::of(args.session())));
-        Ok(Arc::new(table.map_err(to_datafusion)?))
+        Ok(Arc::new(table.map_err(DataFusionError::from)?))
     }
 }
 

@@ -14,7 +14,7 @@ use super::scan::LabelScan;
 use crate::error::{Error, Result};
 use crate::geometry::subarray::{DimRanges, KeyRange};
 use crate::scan::Predicate;
-use crate::sql::predicate::ExprPredicate;
+use crate::sql::expressions::predicate::ExprPredicate;
 use crate::tile::memory::{Grant, MemoryBudget};
 
 /// Memory for ranges is asked for in steps of so many.

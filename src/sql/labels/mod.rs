@@ -25,7 +25,6 @@ pub(crate) use self::project::LabelProjection;
 use self::project::Source;
 use self::reader::LabelReader;
 use self::scan::LabelScan;
-use super::open::locate;
 use crate::array::label::LabelArray;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
@@ -35,6 +34,7 @@ use crate::format::schema::DimensionLabel;
 use crate::geometry::domain::Bounds;
 use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::scan::EmptyCells;
+use crate::sql::location::locate;
 use crate::storage::Storage;
 use crate::tile::memory::MemoryBudget;
 

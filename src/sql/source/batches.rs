@@ -6,11 +6,11 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
+use datafusion::error::DataFusionError;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use crate::sql::labels::LabelProjection;
-use crate::sql::to_datafusion;
 use crate::tile::memory::MemoryBudget;
 
 /// The batches of a scan with the labels that are asked for.
@@ -20,13 +20,13 @@ pub(super) fn with_labels(
     memory: Arc<dyn MemoryBudget>,
 ) -> BoxStream<'static, Result<RecordBatch>> {
     let Some(labels) = labels else {
-        return batches.map_err(to_datafusion).boxed();
+        return batches.map_err(DataFusionError::from).boxed();
     };
     let labelled = batches.and_then(move |batch| {
         let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
         async move { labels.apply(batch, &memory).await }
     });
-    labelled.map_err(to_datafusion).boxed()
+    labelled.map_err(DataFusionError::from).boxed()
 }
 
 /// Joins small batches; large ones pass as they are. Ends after `fetch` rows.

@@ -3,7 +3,7 @@
 //! A join of two tables has two columns of one name as soon as both have it. DataFusion hands a filter down by the names of
 //! its columns (`FilterRemapper`, `ProjectionExec::collect_reverse_alias`), and takes the first or the last of several:
 //! `WHERE a.f IS NOT NULL` above an outer join became a filter on `b.f`. While DataFusion hands down the filters of
-//! WHERE, a [node](NoFiltersExec) stands where they could lose their way, and lets none pass; one [rule](crate::sql::rules)
+//! WHERE, a [node](NoFiltersExec) stands where they could lose their way, and lets none pass; one [rule](crate::sql::optimizer)
 //! puts it there, another takes it out. Filters that arrive at run time are taken back from scans instead, see
 //! [`run_time_filters`](super::run_time_filters). What the optimizer of logical plans hands to a table is told apart by
 //! table, and not concerned.
@@ -24,7 +24,7 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::scans_array;
-use crate::sql::below::with_children;
+use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

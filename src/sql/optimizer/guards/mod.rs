@@ -21,7 +21,7 @@ use std::sync::Arc;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::source::TileDbSource;
+use crate::sql::source::TileDbSource;
 
 /// The scan of an array that a node is.
 fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {

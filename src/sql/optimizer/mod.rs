@@ -1,10 +1,20 @@
 //! The optimizer rules that arrays bring along, and adding them to sessions.
 //!
 //! Most look at a physical plan from the top down and rewrite a node where an array can do better than a plain table:
-//! [aggregates](super::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
+//! [aggregates](crate::sql::optimizer::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
 //! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its
 //! order (`ordered`), [`groups`] that need no hash table. The others look at whole plans: the `guards` against what
 //! DataFusion's own rules get wrong.
+
+pub mod aggregate;
+mod below;
+mod elements;
+mod enumerated;
+mod first_cells;
+pub mod group_by;
+mod guards;
+mod ordered_scans;
+mod range_partitions;
 
 use std::sync::Arc;
 
@@ -17,9 +27,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use super::guards::nullable_in::NullableIn;
-use super::guards::{names, run_time_filters, table_factors, uniqueness};
-use super::{aggregate, enumerated, first_cells, groups, leading, ordered};
+use self::guards::nullable_in::NullableIn;
+use self::guards::{names, run_time_filters, table_factors, uniqueness};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -71,12 +80,12 @@ const RULES: [ArrayRule; 10] = [
     ArrayRule {
         name: "tiledb_leading_partitions",
         place: PARTITIONS,
-        rewrite: Rewrite::Node(leading::over_ranges),
+        rewrite: Rewrite::Node(range_partitions::over_ranges),
     },
     ArrayRule {
         name: "tiledb_ordered_scans",
         place: PARTITIONS,
-        rewrite: Rewrite::Node(ordered::in_sequence),
+        rewrite: Rewrite::Node(ordered_scans::in_sequence),
     },
     ArrayRule {
         name: "tiledb_names_told_apart",
@@ -104,7 +113,7 @@ const RULES: [ArrayRule; 10] = [
         name: "tiledb_groups",
         // Filters have found their way through the aggregate by then.
         place: Place::Before("SanityCheckPlan"),
-        rewrite: Rewrite::Node(groups::without_hashing),
+        rewrite: Rewrite::Node(group_by::without_hashing),
     },
 ];
 
@@ -174,6 +183,11 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
 /// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from
 /// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
 pub(super) fn install(ctx: &SessionContext) {
+    install_rules(ctx);
+    elements::install(ctx);
+}
+
+fn install_rules(ctx: &SessionContext) {
     let state = ctx.state_ref();
     let mut state = state.write();
     let known = state.physical_optimizers();

@@ -24,7 +24,7 @@ const DEEPEST: usize = 50;
 
 /// What is known of a condition on text.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(in crate::sql) struct Text {
     /// The only column it looks at.
     column: usize,
     /// What every string that meets it contains.
@@ -32,7 +32,7 @@ pub(super) struct Text {
 }
 
 /// `None` if a condition is not about the text of one column, or may fail.
-pub(super) fn of_condition(expr: &Expr, schema: &Schema) -> Option<Text> {
+pub(in crate::sql) fn of_condition(expr: &Expr, schema: &Schema) -> Option<Text> {
     Analysis { schema }.condition(expr, 0)
 }
 

@@ -2,86 +2,29 @@
 //!
 //! A scan's partitions are runs of units that help each other out, and say nothing of coordinates. Where rows that agree
 //! in the leading dimension must meet (GROUP BY over many groups, DISTINCT, a window's PARTITION BY), all rows would be
-//! dealt out anew by a hash. The [rule](super::rules) cuts the scan at coordinates instead: each partition is a scan
+//! dealt out anew by a hash. The [rule](crate::sql::optimizer) cuts the scan at coordinates instead: each partition is a scan
 //! of its own ranges, planned when it is opened, and DataFusion finds what must meet already together.
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, ScalarValue, SplitPoint};
+use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, RangePartitioning,
-};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use tokio::sync::OnceCell;
 
-use super::below::with_child;
-use super::source::TileDbSource;
-use crate::scan::ScanPlan;
-use crate::scan::plan::leading::LeadingCuts;
+use crate::sql::optimizer::below::with_child;
+use crate::sql::source::TileDbSource;
+use crate::sql::source::leading_ranges::LeadingRanges;
 
 /// Below so many rows a group, groups are too many to be gathered in each partition first.
 const ROWS_PER_GROUP: u64 = 128;
 /// Groups for each coordinate, where there are other columns to group by.
 const GROUPS_PER_COORDINATE: u64 = 16;
-
-/// A scan cut at coordinates of its leading dimension.
-#[derive(Debug)]
-pub(super) struct LeadingRanges {
-    cuts: LeadingCuts,
-    values: Vec<ScalarValue>,
-    /// The scan of each partition, once somebody opens it.
-    parts: Vec<OnceCell<Arc<ScanPlan>>>,
-}
-
-impl LeadingRanges {
-    /// Cuts into at most `parts`; `None` if the scan cannot be cut well.
-    fn new(plan: &ScanPlan, parts: usize) -> Option<Self> {
-        let cuts = plan.leading_cuts(parts)?;
-        let values = cuts.values(plan)?;
-        let values = (0..values.len()).map(|i| ScalarValue::try_from_array(&values, i));
-        Some(Self {
-            values: values.collect::<Result<_>>().ok()?,
-            parts: (0..=cuts.keys.len()).map(|_| OnceCell::new()).collect(),
-            cuts,
-        })
-    }
-
-    /// How many partitions there are.
-    pub(super) fn count(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// What a partition reads of the scan.
-    pub(super) async fn part(
-        &self,
-        plan: &ScanPlan,
-        partition: usize,
-    ) -> crate::Result<Arc<ScanPlan>> {
-        let cut = |number: Option<usize>| self.cuts.keys.get(number?).copied();
-        let (from, to) = (cut(partition.checked_sub(1)), cut(Some(partition)));
-        let planned = async || plan.leading_part(from, to).await.map(Arc::new);
-        let part = match self.parts.get(partition) {
-            Some(part) => part.get_or_try_init(planned).await?,
-            None => return Err(crate::Error::internal("there is no such partition")),
-        };
-        Ok(Arc::clone(part))
-    }
-
-    /// What is promised of the partitions, where the leading dimension is the output's column `column`.
-    pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
-        let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;
-        let points = self.values.iter();
-        let points = points.map(|value| SplitPoint::new(vec![value.clone()]));
-        let ranges = RangePartitioning::try_new(ordering, points.collect());
-        Some(Partitioning::Range(ranges.ok()?))
-    }
-}
 
 /// By what rows must meet.
 struct Meeting {

@@ -1,7 +1,7 @@
 //! GROUP BY an enumeration by its codes.
 //!
 //! DataFusion has no groups of dictionaries: it would write each value out as a row, and hash and compare rows. But an
-//! enumeration gives every value one code, so the [rule](super::rules) groups by codes, which are plain numbers, and
+//! enumeration gives every value one code, so the [rule](crate::sql::optimizer) groups by codes, which are plain numbers, and
 //! shows the values of those that are left. The codes are those of the array's enumeration, whatever dictionary a batch
 //! has on its way through joins and repartitioning. Columns of numbers are plain, and grouped like all numbers.
 
@@ -29,7 +29,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::source::TileDbSource;
+use crate::sql::source::TileDbSource;
 
 /// Enumerations with more values are not looked through for equal ones.
 const MOST_VALUES: usize = 1 << 16;

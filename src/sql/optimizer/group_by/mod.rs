@@ -3,7 +3,7 @@
 //!
 //! Rows of an array come sorted: in `SELECT lat, avg(t) FROM weather GROUP BY lat`, a dense array's rows agree in `lat` for
 //! as long as a tile is wide. A hash table would be asked for the group of every row; the [node](TileDbGroupsExec) that the
-//! [rule](super::rules) puts in its place asks once per run. And coordinates, where it is known between which they lie,
+//! [rule](crate::sql::optimizer) puts in its place asks once per run. And coordinates, where it is known between which they lie,
 //! and the codes of an enumeration have places in a table. The node stands for the first half of an aggregate: what it
 //! gives are DataFusion's partial states, made by DataFusion's accumulators, and its other half merges them.
 
@@ -32,8 +32,8 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
 
 pub use self::exec::TileDbGroupsExec;
 use self::numbers::Span;
-use super::enumerated::is_code;
-use super::source::TileDbSource;
+use crate::sql::optimizer::enumerated::is_code;
+use crate::sql::source::TileDbSource;
 
 /// Runs shorter than this are not worth looking for.
 const ROWS_PER_RUN: u64 = 4;

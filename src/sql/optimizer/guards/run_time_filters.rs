@@ -2,7 +2,7 @@
 //!
 //! DataFusion hands the filter of a top-k, a join or an aggregate down to every scan that accepts it, and does not always
 //! look at what lies between. The scan uses such a filter on rows, so a filter that says too much loses rows. The
-//! [rule](crate::sql::rules) runs when all filters are handed out and takes back those that may not be used:
+//! [rule](crate::sql::optimizer) runs when all filters are handed out and takes back those that may not be used:
 //!
 //! - A filter from above a node that keeps only some rows (a limit inside a filter, a join or an exchange). Rows that the
 //!   filter would remove count for the limit. A scan that has a limit itself takes no filter to begin with.
@@ -25,7 +25,7 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
 use super::names::confuses;
 use super::scan;
-use crate::sql::below::with_children;
+use crate::sql::optimizer::below::with_children;
 
 /// The identities of filters.
 type Trusted = HashSet<u64>;

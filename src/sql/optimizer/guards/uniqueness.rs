@@ -5,7 +5,7 @@
 //! (`EquivalenceProperties::projected_constraints`). So another column may pass for unique, and where rows come in the
 //! order of that column, what else ORDER BY asks for is dropped.
 //!
-//! Before DataFusion looks at orders, the [rule](crate::sql::rules) puts a [node](NoUniqueKeysExec) below each
+//! Before DataFusion looks at orders, the [rule](crate::sql::optimizer) puts a [node](NoUniqueKeysExec) below each
 //! projection that claims too much, if anything above asks for an order. The node passes rows on as they are and calls no
 //! columns unique. It stays in the plan: a sort looks once more, when it runs, for what its input promises.
 
@@ -33,7 +33,7 @@ use datafusion::physical_plan::{
 };
 
 use super::scans_array;
-use crate::sql::below::with_children;
+use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

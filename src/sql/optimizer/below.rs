@@ -9,7 +9,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::source::TileDbSource;
+use crate::sql::source::TileDbSource;
 
 /// A plan over another input.
 pub(super) fn with_child(

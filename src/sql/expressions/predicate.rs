@@ -10,11 +10,11 @@ use datafusion::physical_expr::utils::{
     collect_columns, conjunction_opt, reassign_expr_columns, split_conjunction,
 };
 
-use super::pruning::ExprPruner;
-use super::text_conditions;
 use crate::error::{Error, Result};
 use crate::scan::Predicate;
 use crate::scan::spec::{Conjunction, TextCondition};
+use crate::sql::expressions::pruning::ExprPruner;
+use crate::sql::expressions::text_conditions;
 use crate::stats::pruner::TilePruner;
 
 /// A physical expression over the columns it looks at.

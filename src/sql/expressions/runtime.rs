@@ -11,28 +11,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::array::Array;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::DataFusionError;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{conjunction_opt, reassign_expr_columns, split_conjunction};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, conjunction};
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_physical_expr};
 use datafusion::physical_plan::filter_pushdown::PushedDown;
 
-use super::predicate::ExprPredicate;
-use super::pruning::{ExprPruner, fold_constants, keep_cheap, relaxed};
-use super::ranges::{self, DimensionColumn};
-use super::to_datafusion;
 use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::geometry::key;
 use crate::geometry::subarray::DimRanges;
 use crate::scan::runtime::{CoordinateTest, RuntimeCondition, RuntimeFilter};
 use crate::scan::{Predicate, ScanPlan};
+use crate::sql::expressions::predicate::ExprPredicate;
+use crate::sql::expressions::pruning::{ExprPruner, fold_constants, keep_cheap, relaxed};
+use crate::sql::expressions::ranges::{self, DimensionColumn};
 use crate::stats::pruner::TilePruner;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// The filters pushed into a scan, over the table's columns.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PushedFilters {
+pub(in crate::sql) struct PushedFilters {
     /// Evaluated on every row.
     exact: Vec<Expr>,
     /// Whoever sent them evaluates them.
@@ -41,7 +41,7 @@ pub(super) struct PushedFilters {
 
 impl PushedFilters {
     /// Takes a filter over the scan's output, if it can be evaluated there.
-    pub(super) fn accept(
+    pub(in crate::sql) fn accept(
         &mut self,
         filter: Expr,
         plan: &ScanPlan,
@@ -72,7 +72,7 @@ impl PushedFilters {
     }
 
     /// Leaves out dynamic filters that `trusted` has not got all parts of; returns whether there were any.
-    pub(super) fn keep_trusted(&mut self, trusted: &HashSet<u64>) -> bool {
+    pub(in crate::sql) fn keep_trusted(&mut self, trusted: &HashSet<u64>) -> bool {
         let known = self.dynamic.len();
         self.dynamic
             .retain(|filter| dynamic_parts(filter).is_subset(trusted));
@@ -80,27 +80,27 @@ impl PushedFilters {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::sql) fn len(&self) -> usize {
         self.exact.len() + self.dynamic.len()
     }
 
     /// Whether the scan gives fewer rows for them, whatever else happens.
-    pub(super) fn removes_rows(&self) -> bool {
+    pub(in crate::sql) fn removes_rows(&self) -> bool {
         self.len() > 0
     }
 
     /// Whether some may tighten while the scan runs.
-    pub(super) fn tighten(&self) -> bool {
+    pub(in crate::sql) fn tighten(&self) -> bool {
         !self.dynamic.is_empty()
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Expr> {
+    pub(in crate::sql) fn all(&self) -> impl Iterator<Item = &Expr> {
         self.exact.iter().chain(&self.dynamic)
     }
 
     /// For EXPLAIN.
-    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+    pub(in crate::sql) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         if let Some(exact) = conjunction_opt(self.exact.iter().cloned()) {
             lines.push(("filter", exact.to_string()));
@@ -112,7 +112,7 @@ impl PushedFilters {
     }
 
     /// What they ask of units, for one partition of a scan whose own condition is `predicate`.
-    pub(super) fn at_run_time(
+    pub(in crate::sql) fn at_run_time(
         &self,
         plan: &Arc<ScanPlan>,
         predicate: Option<&Expr>,
@@ -123,7 +123,7 @@ impl PushedFilters {
         let table = &plan.spec.table;
         let dimensions =
             DimensionColumn::of_array(&table.snapshot.schema, &table.types, &table.options)
-                .map_err(to_datafusion)?;
+                .map_err(DataFusionError::from)?;
         let everything = conjunction(self.all().cloned());
         Ok(Some(Arc::new(LiveFilters {
             plan: Arc::clone(plan),

@@ -1,7 +1,7 @@
 //! ORDER BY dimensions … LIMIT of a dense array.
 //!
 //! A dense array has a row for each cell of a box, so it is known without reading which coordinates the first rows of an
-//! order by dimensions have. The [rule](super::rules) narrows the scan to these: of the first dimension as many
+//! order by dimensions have. The [rule](crate::sql::optimizer) narrows the scan to these: of the first dimension as many
 //! coordinates as it takes to make the rows; where one is enough, of the next one as many, and so on.
 
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::below::{over_scan, with_child};
-use super::source::TileDbSource;
 use crate::scan::plan::first_cells::DimensionOrder;
+use crate::sql::optimizer::below::{over_scan, with_child};
+use crate::sql::source::TileDbSource;
 
 /// A column of a plan, and whether its largest values come first.
 type Wanted = (usize, bool);

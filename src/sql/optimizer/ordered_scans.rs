@@ -1,7 +1,7 @@
 //! Scans in the order that the query needs.
 //!
 //! ORDER BY, and windows over all rows, need one sequence. Where the scan can give it ([`TileDbSource::in_one_sequence`]),
-//! the [rule](super::rules) asks for it before DataFusion adds and parallelizes sorts: those that find their input in
+//! the [rule](crate::sql::optimizer) asks for it before DataFusion adds and parallelizes sorts: those that find their input in
 //! order go. What remains of sorts within partitions asks later, by `try_pushdown_sort`.
 
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use super::below::{over_scan, with_child};
-use super::source::TileDbSource;
+use crate::sql::optimizer::below::{over_scan, with_child};
+use crate::sql::source::TileDbSource;
 
 /// One sequence of rows.
 struct Sequence {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -18,9 +19,8 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::answers::Answers;
-use super::rest::Rest;
 use crate::sql::claims::{Claims, checked};
-use crate::sql::to_datafusion;
+use crate::sql::source::rest::Rest;
 
 /// Adds the partial state of the tiles that metadata answer to those of the tiles that are read.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl TileDbAggregateExec {
         let time = MetricBuilder::new(&self.metrics).subset_time("metadata_time", 0);
         let state = async move {
             let timer = time.timer();
-            let parted = rest.parted().await.map_err(to_datafusion)?;
+            let parted = rest.parted().await.map_err(DataFusionError::from)?;
             for summary in &parted.answered {
                 let sum = summary
                     .rows

@@ -2,7 +2,7 @@
 //!
 //! `SELECT count(*), sum(a), min(b), max(b), avg(c) FROM array WHERE <box of dimensions>`: a tile inside the box whose cells
 //! are rows as they are, and nobody else's, needs no decoding where its statistics prove its share. The
-//! [rule](super::rules) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it adds one row
+//! [rule](crate::sql::optimizer) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it adds one row
 //! of partial state for the tiles that are answered, and the scan below reads the others. DataFusion's own accumulators
 //! make that row and merge it, so NULL, overflow and the order of NaN are theirs.
 //!
@@ -11,12 +11,12 @@
 
 mod answers;
 mod exec;
-mod rest;
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -25,22 +25,10 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use self::answers::Answers;
 pub use self::exec::TileDbAggregateExec;
-pub(super) use self::rest::Rest;
-use super::source::TileDbSource;
-use super::to_datafusion;
+use crate::sql::options::AggregateFrom;
+use crate::sql::source::TileDbSource;
+use crate::sql::source::rest::Rest;
 use crate::stats::trust::Rounding;
-
-/// What aggregates may be answered from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum AggregateFrom {
-    /// Metadata where they prove the answer; floats are summed tile by tile.
-    #[default]
-    Metadata,
-    /// Metadata, but where the last digits or the sign of a zero could differ from those of a scan.
-    ExactMetadata,
-    /// Cells alone.
-    Cells,
-}
 
 /// The node in place of a partial aggregate directly over a scan, if metadata may answer part of it.
 pub(super) fn from_metadata(
@@ -68,7 +56,7 @@ pub(super) fn from_metadata(
         return Ok(None);
     };
     let rest = Rest::new(Arc::clone(source.plan()), answers.asked(), rounding);
-    let Some(rest) = rest.map_err(to_datafusion)?.map(Arc::new) else {
+    let Some(rest) = rest.map_err(DataFusionError::from)?.map(Arc::new) else {
         return Ok(None);
     };
     let scan = DataSourceExec::from_data_source(source.clone().reading_rest(Arc::clone(&rest)));
