@@ -235,7 +235,7 @@ impl Knowledge {
             return Ok(bounds);
         }
         let ends = tiles.iter().map(|t| stored.min_max(t.tile, t.cells));
-        if stored.text {
+        if stored.is_text() {
             let ends = ends.collect::<Vec<_>>();
             let to = ty.data_type();
             let mins = ends.iter().map(|e| e.map(|(min, _)| text::lower(min)));

@@ -6,9 +6,10 @@
 //! it, and its trace is the sum; but sums stop at the limits of `f64`, after which a NaN leaves no trace. So a sum counts
 //! as a witness only far from the limits, together with bounds that are far from them.
 
-use crate::array::fragment::Fragment;
 use crate::array::fragment::boxes::LARGE_FLOAT;
-use crate::array::fragment::statistics::Sum;
+use crate::array::fragment::statistics::{FieldStatistics, Sum};
+use crate::array::fragment::{Fragment, TileIdx};
+use crate::arrow::ColumnType;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::Filter;
 use crate::format::schema::{Attribute, CellValNum};
@@ -65,6 +66,18 @@ pub struct TileStatistics<'a> {
     pub null_count: Option<u64>,
 }
 
+impl<'a> TileStatistics<'a> {
+    /// Those of a tile.
+    pub fn of(statistics: &'a FieldStatistics, tile: TileIdx) -> Self {
+        Self {
+            min: statistics.min(tile),
+            max: statistics.max(tile),
+            sum: statistics.sum(tile),
+            null_count: statistics.null_count(tile),
+        }
+    }
+}
+
 /// What is true of the cells of one tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known<'a> {
@@ -118,7 +131,7 @@ pub fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
 
 impl FieldTrust {
     /// Of dimension `index` of a sparse fragment, whose bounds are the MBRs.
-    pub fn of_dimension(fragment: &Fragment, index: usize, rounding: Rounding) -> Option<Self> {
+    pub fn of_dimension(fragment: &Fragment, index: usize, ty: &ColumnType) -> Option<Self> {
         let schema = &fragment.schema;
         let dimension = schema.dimensions.get(index)?;
         let kind = match dimension.cell_val_num {
@@ -127,27 +140,42 @@ impl FieldTrust {
             CellValNum::Fixed(_) => numbers(dimension.datatype),
         };
         Some(Self {
-            bounds: kind != Kind::Other,
+            bounds: kind != Kind::Other && !(kind == Kind::Text && ty.is_lossy()),
             kind,
             nullable: false,
             null_counts: true,
             nat_is_null: false,
             codes: None,
-            rounding,
+            rounding: Rounding::default(),
         })
     }
 
-    /// Of an attribute as the fragment's own schema has it.
-    pub fn of_attribute(attribute: &Attribute, dense: bool, rounding: Rounding) -> Self {
+    /// Of an attribute as the fragment's own schema has it, shown as a column of type `ty`.
+    pub fn of_attribute(fragment: &Fragment, attribute: &Attribute, ty: &ColumnType) -> Self {
+        let trust = Self::of_stored(attribute, fragment.footer.dense);
+        let null_counts = trust.null_counts && (!attribute.nullable || keeps_validity(fragment));
+        // What replaces bytes that are no text has another place in the order.
+        let text_changes = trust.kind == Kind::Text && ty.is_lossy();
+        Self {
+            null_counts,
+            bounds: trust.bounds && null_counts && !text_changes,
+            ..trust
+        }
+    }
+
+    fn of_stored(attribute: &Attribute, dense: bool) -> Self {
         let text = matches!(attribute.datatype, Datatype::Char | Datatype::StringAscii);
         let one = attribute.cell_val_num == CellValNum::Fixed(1);
         let kind = match (text, one) {
-            (true, _) => Kind::Text,
+            // Single characters are compared as signed numbers.
+            (true, true) => Kind::Other,
+            (true, false) => Kind::Text,
             (false, true) => numbers(attribute.datatype),
             (false, false) => Kind::Other,
         };
         // Written piece by piece, tiles have their validity read from the wrong place, or counted more than once.
         let confused = dense && attribute.nullable;
+        // Of types without bounds not even the NULLs are counted right.
         let null_counts = kind != Kind::Other && !confused;
         // Statistics are of what was written, and not of what such a filter left of it.
         let kind = if attribute.filters.is_lossy() {
@@ -163,8 +191,15 @@ impl FieldTrust {
             null_counts,
             nat_is_null: false,
             codes: None,
-            rounding,
+            rounding: Rounding::default(),
         }
+    }
+
+    /// With a say on what sums of floats may be made of.
+    #[must_use]
+    pub fn with_rounding(mut self, rounding: Rounding) -> Self {
+        self.rounding = rounding;
+        self
     }
 
     /// Where `i64::MIN` reads as NULL.
@@ -223,6 +258,43 @@ impl FieldTrust {
     /// Small integers cannot add up to the limits; but where digits count, their bounds say more than their type.
     fn bounds_sums(&self, datatype: Datatype) -> bool {
         datatype.size() == 8 || self.rounding == Rounding::Exact
+    }
+
+    /// Whether bounds are of strings, which hold up to their first NUL byte.
+    pub fn is_text(&self) -> bool {
+        self.kind == Kind::Text
+    }
+
+    /// Whether bounds can prove anything.
+    pub fn has_bounds(&self) -> bool {
+        self.bounds
+    }
+
+    /// How many cells of a tile are NULL on storage, if that is known.
+    pub fn null_count(&self, stored: &TileStatistics<'_>) -> Option<u64> {
+        match (self.nullable, self.null_counts) {
+            (false, _) => Some(0),
+            (true, true) => stored.null_count,
+            (true, false) => None,
+        }
+    }
+
+    /// The stored values between which those of a tile of `cells` cells lie, if its statistics prove that.
+    pub fn limits<'a>(
+        &self,
+        cells: u64,
+        stored: &TileStatistics<'a>,
+    ) -> Option<(&'a [u8], &'a [u8])> {
+        // A tile of NULLs has no values, whatever is stored in their place.
+        let values = cells.checked_sub(self.null_count(stored)?)?;
+        let (min, max) = (stored.min?, stored.max?);
+        let proven = match self.kind {
+            Kind::Float(datatype) => {
+                small_sum(stored.sum).is_some() && small_bounds(datatype, min, max).is_some()
+            }
+            _ => true,
+        };
+        (self.bounds && values > 0 && proven).then_some((min, max))
     }
 
     /// What is true of a tile of `cells` cells; `None` if its statistics do not prove it.
@@ -314,19 +386,9 @@ impl FieldTrust {
         if !self.needs_sum(asked) {
             return Some(());
         }
-        let Some(Sum::Float(sum)) = stored.sum else {
-            return None;
-        };
-        // Also false of NaN.
-        let small = |value: f64| value.abs() < LARGE_FLOAT;
-        if !small(sum) {
-            return None;
-        }
+        let sum = small_sum(stored.sum)?;
         if self.needs_bounds(asked) {
-            let (lo, hi) = (float(datatype, stored.min?)?, float(datatype, stored.max?)?);
-            if !small(lo) || !small(hi) || lo > hi {
-                return None;
-            }
+            let (lo, hi) = small_bounds(datatype, stored.min?, stored.max?)?;
             // Writers take zeros of either sign for one, and readers do not.
             if (asked.min && lo == 0.0) || (asked.max && hi == 0.0) {
                 return None;
@@ -335,6 +397,25 @@ impl FieldTrust {
         known.sum = asked.sum.map(|_| Sum::Float(sum));
         Some(())
     }
+}
+
+/// A sum of floats far from the limits at which sums stop: no value was NaN, unless some were near the limits themselves.
+fn small_sum(sum: Option<Sum>) -> Option<f64> {
+    match sum {
+        Some(Sum::Float(sum)) => Some(sum).filter(|sum| is_small(*sum)),
+        _ => None,
+    }
+}
+
+/// Bounds of floats from which no sum gets near the limits.
+fn small_bounds(datatype: Datatype, min: &[u8], max: &[u8]) -> Option<(f64, f64)> {
+    let (min, max) = (float(datatype, min)?, float(datatype, max)?);
+    (is_small(min) && is_small(max) && min <= max).then_some((min, max))
+}
+
+/// Also false of NaN.
+fn is_small(value: f64) -> bool {
+    value.abs() < LARGE_FLOAT
 }
 
 /// Whether sums of integers are the same in whatever order floats add them up.
@@ -402,7 +483,7 @@ mod tests {
 
     fn trust(datatype: Datatype) -> FieldTrust {
         let one = CellValNum::Fixed(1);
-        FieldTrust::of_attribute(&attribute(datatype, one, false), false, Rounding::ByTile)
+        FieldTrust::of_stored(&attribute(datatype, one, false), false)
     }
 
     const BOUNDS: Asked = Asked {
@@ -453,6 +534,37 @@ mod tests {
         assert!(!judge(-1e308, -1e308, f64::MAX - 1e308));
         assert!(!judge(f64::NAN, f64::NAN, 1.0));
         assert!(!judge(5.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn what_rules_tiles_out_is_proven_like_what_answers() {
+        let floats = trust(Datatype::Float64);
+        let limits = |min, max, sum| {
+            let (min, max, sum) = f64s(min, max, sum);
+            floats.limits(4, &stored(&min, &max, sum)).is_some()
+        };
+        assert!(limits(1.0, 5.0, 9.0) && limits(0.0, 0.0, 0.0));
+        assert!(!limits(2.0, 5.0, f64::NAN) && !limits(2.0, 5.0, f64::MAX));
+        // [1e308, 1e308, NaN] in one piece, [-1e308] in the next.
+        assert!(!limits(-1e308, -1e308, f64::MAX - 1e308));
+        let chars = attribute(Datatype::Char, CellValNum::Fixed(1), false);
+        let chars = FieldTrust::of_stored(&chars, false);
+        // As signed numbers 0xC3 comes before 'A'.
+        let none = stored(b"\xc3", b"A", Sum::UInt(0));
+        assert_eq!(
+            (chars.limits(2, &none), chars.judge(&BOUNDS, 2, none)),
+            (None, None)
+        );
+        let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
+        let nullable = FieldTrust::of_stored(&nullable, false);
+        let zero = 0_i32.to_le_bytes();
+        let nulls = |n| TileStatistics {
+            null_count: Some(n),
+            ..stored(&zero, &zero, Sum::Int(0))
+        };
+        assert!(nullable.limits(5, &nulls(4)).is_some());
+        assert!(nullable.limits(5, &nulls(5)).is_none());
+        assert!(nullable.limits(5, &TileStatistics::default()).is_none());
     }
 
     #[test]
@@ -519,7 +631,7 @@ mod tests {
     #[test]
     fn a_tile_of_nulls_has_no_bounds_whatever_is_stored() {
         let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
-        let trust = FieldTrust::of_attribute(&nullable, false, Rounding::ByTile);
+        let trust = FieldTrust::of_stored(&nullable, false);
         let zero = 0_i32.to_le_bytes();
         let nulls = |n| TileStatistics {
             null_count: Some(n),
@@ -536,7 +648,7 @@ mod tests {
     #[test]
     fn text_bounds_with_a_nul_byte_prove_nothing() {
         let var = attribute(Datatype::StringAscii, CellValNum::Var, false);
-        let trust = FieldTrust::of_attribute(&var, false, Rounding::ByTile);
+        let trust = FieldTrust::of_stored(&var, false);
         let none = Sum::UInt(0);
         assert!(trust.judge(&BOUNDS, 2, stored(b"", b"b", none)).is_some());
         assert_eq!(trust.judge(&BOUNDS, 2, stored(b"a\0", b"b", none)), None);
@@ -548,7 +660,7 @@ mod tests {
     fn nulls_of_dense_text_and_of_types_without_bounds_are_miscounted() {
         let judge = |datatype, cell_val_num, dense| {
             let nullable = attribute(datatype, cell_val_num, true);
-            let trust = FieldTrust::of_attribute(&nullable, dense, Rounding::ByTile);
+            let trust = FieldTrust::of_stored(&nullable, dense);
             let nulls = TileStatistics {
                 null_count: Some(1),
                 ..TileStatistics::default()
@@ -594,7 +706,7 @@ mod tests {
             offset: 0.0,
             byte_width: 4,
         }];
-        let trust = FieldTrust::of_attribute(&scaled, false, Rounding::ByTile);
+        let trust = FieldTrust::of_stored(&scaled, false);
         let (min, max, sum) = f64s(1.0, 5.0, 9.0);
         assert_eq!(trust.judge(&BOUNDS, 4, stored(&min, &max, sum)), None);
         assert_eq!(trust.judge(&FLOAT_SUM, 4, stored(&min, &max, sum)), None);

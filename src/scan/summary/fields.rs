@@ -9,7 +9,7 @@ use arrow::datatypes::{
 use crate::array::fragment::FragmentField;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use crate::arrow::fill_array;
-use crate::arrow::{ColumnType, InvalidUtf8, Shape};
+use crate::arrow::{ColumnType, Shape};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::fragment::rtree::Mbrs;
@@ -17,7 +17,7 @@ use crate::geometry::domain::KeyBox;
 use crate::geometry::key::Native;
 use crate::scan::plan::ScanPlan;
 use crate::scan::plan::whole::WholeTile;
-use crate::stats::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics, keeps_validity};
+use crate::stats::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics};
 use crate::storage::Storage;
 use crate::tile::fields::{ColumnSource, FragmentScan};
 
@@ -169,12 +169,8 @@ impl<'a> Fields<'a> {
                 ..
             } => {
                 let own = loaded.and_then(|i| self.statistics.get(i));
-                let mut stored = TileStatistics {
-                    min: own.and_then(|s| s.min(tile.tile)),
-                    max: own.and_then(|s| s.max(tile.tile)),
-                    sum: own.and_then(|s| s.sum(tile.tile)),
-                    null_count: own.and_then(|s| s.null_count(tile.tile)),
-                };
+                let stored = own.map(|own| TileStatistics::of(own, tile.tile));
+                let mut stored = stored.unwrap_or_default();
                 if let Some((mbrs, dimension)) = mbrs {
                     let (lo, hi) = mbrs.range(tile.tile.get(), *dimension);
                     (stored.min, stored.max) = (Some(lo), Some(hi));
@@ -195,11 +191,6 @@ fn field<'a>(
     let own = &scan.fragment.schema;
     let missing = || Error::internal("what is asked for is no column");
     let ty = table.types.get(asked.column).ok_or_else(missing)?;
-    let text_changes = table.options.invalid_utf8 == InvalidUtf8::Lossy;
-    let is_text = ty.datatype().is_string();
-    if text_changes && is_text && (asked.min || asked.max) {
-        return Ok(None);
-    }
     if asked.column < table.dimension_count() {
         let dimension = own.dimensions.get(asked.column).ok_or_else(missing)?;
         if scan.fragment.footer.dense {
@@ -209,7 +200,8 @@ fn field<'a>(
                 datatype,
             }));
         }
-        let trust = FieldTrust::of_dimension(&scan.fragment, asked.column, rounding);
+        let trust = FieldTrust::of_dimension(&scan.fragment, asked.column, ty);
+        let trust = trust.map(|trust| trust.with_rounding(rounding));
         let (Some(trust), Some(boxes)) = (trust, &scan.boxes) else {
             return Ok(None);
         };
@@ -227,7 +219,6 @@ fn field<'a>(
                 return Ok(None);
             };
             let attribute = own.attributes.get(*number).ok_or_else(missing)?;
-            let dense = scan.fragment.footer.dense;
             // Where a value is NULL, no code is known to stand for something.
             let codes = ty
                 .enumeration_values()
@@ -235,11 +226,12 @@ fn field<'a>(
                     0 => values.len(),
                     _ => 0,
                 });
-            let trust = FieldTrust::of_attribute(attribute, dense, rounding)
+            let trust = FieldTrust::of_attribute(&scan.fragment, attribute, ty)
+                .with_rounding(rounding)
                 .with_nat(ty.nat_is_null() && ty.shape() == Shape::One)
                 .with_codes(codes);
             // NULLs that the array no longer allows are for the scan to refuse.
-            let shown = !attribute.nullable || (ty.nullable() && keeps_validity(&scan.fragment));
+            let shown = !attribute.nullable || ty.nullable();
             let known = trust.may_know(asked) && shown;
             Ok(known.then_some(Field::Stored {
                 field: *field,
