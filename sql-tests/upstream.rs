@@ -1,4 +1,4 @@
-//! Defects of DataFusion that this crate guards against (`src/sql/guards/`, reported in `docs/upstream/`).
+//! Defects of DataFusion that this crate guards against (`src/sql/optimizer/guards/`, reported in `docs/upstream/`).
 //!
 //! Each test shows a defect without an array and without this crate's rules. It fails as soon as DataFusion gives the
 //! right answer: then the guard that it names, and the report, can go.
@@ -40,6 +40,12 @@ pub fn trials() -> Vec<Trial> {
         still_wrong("null_in_a_mark", "nullable_in", || {
             block_on(null_in_a_mark())
         }),
+        still_wrong("zeros_in_joins", "run_time_filters", || {
+            block_on(zeros_in_joins())
+        }),
+        still_wrong("limited_distinct", "limited_distinct", || {
+            block_on(limited_distinct())
+        }),
         still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
     ]
 }
@@ -53,7 +59,7 @@ fn still_wrong(
     trial(format!("upstream::{name}"), move || {
         if defect()? {
             let message = format!(
-                "DataFusion is right: src/sql/guards/{guard}.rs may not be needed any more"
+                "DataFusion is right: src/sql/optimizer/guards/{guard}.rs may not be needed any more"
             );
             return Err(message.into());
         }
@@ -189,4 +195,30 @@ async fn filters_by_name() -> Result<bool> {
         .await?;
     let sum = "SELECT sum(y.r) AS s FROM t x RIGHT JOIN t y ON x.a = y.r WHERE NOT (x.f <> x.f) GROUP BY y.f";
     Ok(answer(&ctx, sum).await?.contains(" 2 "))
+}
+
+/// `docs/upstream/zeros-in-joins.md`
+async fn zeros_in_joins() -> Result<bool> {
+    let config = SessionConfig::new().with_target_partitions(1);
+    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let (ctx, folder) = (
+        SessionContext::new_with_config(config),
+        tempfile::tempdir()?,
+    );
+    let file = folder.path().join("t.parquet").display().to_string();
+    let copy = format!("COPY (SELECT * FROM (VALUES (-0.0, 1), (2.0, 2)) v(x, n)) TO '{file}'");
+    ctx.sql(&copy).await?.collect().await?;
+    ctx.register_parquet("t", file, ParquetReadOptions::default())
+        .await?;
+    let join = "SELECT t.n FROM (VALUES (0.0), (1.0)) v(y) JOIN t ON v.y = t.x";
+    Ok(answer(&ctx, join).await?.contains(" 1 "))
+}
+
+/// `docs/upstream/limited-distinct.md`
+async fn limited_distinct() -> Result<bool> {
+    let ctx = session(1);
+    let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (1, 2), (1, 3), (2, 4), (3, 5)) v(k, v)";
+    ctx.sql(rows).await?.collect().await?;
+    let one = "SELECT DISTINCT k FROM (SELECT k, sum(v) OVER (PARTITION BY k ORDER BY v) AS s FROM m) WHERE s > 0 LIMIT 1";
+    Ok(answer(&ctx, one).await.is_ok())
 }

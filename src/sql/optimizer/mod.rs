@@ -28,7 +28,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
 use self::guards::nullable_in::NullableIn;
-use self::guards::{names, run_time_filters, table_factors, uniqueness};
+use self::guards::{limited_distinct, names, run_time_filters, table_factors, uniqueness};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -60,7 +60,7 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-const RULES: [ArrayRule; 10] = [
+const RULES: [ArrayRule; 11] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -110,6 +110,12 @@ const RULES: [ArrayRule; 10] = [
         rewrite: Rewrite::Whole(run_time_filters::only_trusted),
     },
     ArrayRule {
+        name: "tiledb_limited_distinct",
+        // No rule after these changes the order of rows.
+        place: Place::Before("SanityCheckPlan"),
+        rewrite: Rewrite::Node(limited_distinct::without_limit),
+    },
+    ArrayRule {
         name: "tiledb_groups",
         // Filters have found their way through the aggregate by then.
         place: Place::Before("SanityCheckPlan"),
@@ -148,7 +154,7 @@ impl PhysicalOptimizerRule for ArrayRule {
 /// # use datafusion::execution::SessionStateBuilder;
 /// # use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 /// # use datafusion::prelude::SessionContext;
-/// let rules = datafusion_tiledb::sql::rules::physical_optimizer_rules(PhysicalOptimizer::new().rules);
+/// let rules = datafusion_tiledb::sql::optimizer::physical_optimizer_rules(PhysicalOptimizer::new().rules);
 /// let state = SessionStateBuilder::new()
 ///     .with_default_features()
 ///     .with_physical_optimizer_rules(rules)

@@ -8,6 +8,7 @@
 //!   filter would remove count for the limit. A scan that has a limit itself takes no filter to begin with.
 //! - A filter that passed a node with two columns of one name: DataFusion looks its columns up by name, and may find the
 //!   other one (see [`names`](super::names)).
+//! - The filter of a join on floats: a join takes 0.0 and -0.0 for equal, and its filter does not.
 //! - The filter of an aggregate that follows only some of its minimums and maximums: those of expressions, and those that
 //!   have seen no value yet, need rows that the filter removes.
 //!
@@ -16,11 +17,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
 use super::names::confuses;
@@ -53,7 +56,7 @@ fn without_untrusted(
     };
     let passed = trusted.clone();
     let produced = plan.dynamic_expressions_produced();
-    if !produced.is_empty() && follows_every_bound(plan.as_ref()) {
+    if !produced.is_empty() && follows_every_bound(plan.as_ref()) && !joins_floats(plan.as_ref()) {
         let produced = produced.into_iter();
         trusted.extend(produced.filter_map(|filter| filter.expression_id()));
     }
@@ -79,6 +82,23 @@ fn keeps_some_rows(plan: &dyn ExecutionPlan) -> bool {
         || plan
             .downcast_ref::<AggregateExec>()
             .is_some_and(limited_groups)
+}
+
+/// Whether a node joins on floats, or on what may contain some.
+fn joins_floats(plan: &dyn ExecutionPlan) -> bool {
+    let Some(join) = plan.downcast_ref::<HashJoinExec>() else {
+        return false;
+    };
+    let schema = join.left().schema();
+    let mut keys = join.on().iter().map(|(left, _)| left.data_type(&schema));
+    keys.any(|key| key.map_or(true, |key| may_hold_floats(&key)))
+}
+
+fn may_hold_floats(datatype: &DataType) -> bool {
+    match datatype {
+        DataType::Dictionary(_, values) => may_hold_floats(values),
+        datatype => datatype.is_floating() || datatype.is_nested(),
+    }
 }
 
 /// Whether the filter of a node keeps the rows that each of its aggregates needs: every aggregate must be a bound of a
