@@ -17,7 +17,7 @@ const ARRAYS: usize = 4;
 /// Arrays kept open.
 const KEPT: usize = 300;
 /// Rows that make batches of few rows too slow.
-const MANY: usize = 20_000;
+const MANY: usize = 2_000;
 
 /// What is run and compared.
 #[derive(Debug, Clone)]
