@@ -114,5 +114,11 @@ fn main() {
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));
+    trials.push(trial("layers::finds_paths", || {
+        layers::finds_paths().map_err(Failed::from)
+    }));
+    trials.push(trial("layers::finds_circles", || {
+        layers::finds_circles().map_err(Failed::from)
+    }));
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -56,10 +56,14 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | [`sql`] | the DataFusion seam: provider, scan operator, filters to ranges, options |
-//! | [`read`] | plan, fetch, decode, visibility, predicate: from a snapshot to batches |
-//! | [`array`](mod@array) | a snapshot of an array at a time, its geometry, its Arrow types |
+//! | [`sql`] | the DataFusion seam: provider, scan operator, expressions, optimizer rules, catalog, functions |
+//! | [`scan`] | from a request to batches: the plan, its units of work, the streams that read them |
+//! | [`tile`] | from fetched bytes to visible cells: decoding, versions of cells, deletes |
+//! | [`stats`] | statistics of tiles and fragments, and when they can be trusted |
+//! | [`array`](mod@array) | what lies on storage, opened: commits, snapshots, fragments, deletes, groups |
+//! | [`arrow`](mod@arrow) | how TileDB's types and cells become Arrow's |
 //! | [`storage`] | the only door to the object store: listing, coalesced reads, cache |
+//! | [`geometry`] | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
 //! | [`filter`] | the filter pipeline, one file a filter |
 //! | [`format`](mod@format) | plain structs from bytes, for every supported format version |
 //! | [`error`] | the one public error |

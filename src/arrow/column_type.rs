@@ -4,6 +4,7 @@
 //! and codes outside the enumeration are NULL; dimensions are never nullable, so there NaT stays a number.
 
 pub(super) mod cells;
+mod codes;
 mod enumerated;
 
 use std::sync::Arc;
@@ -179,7 +180,7 @@ impl ColumnType {
         }
         let values = enumerated::values_of(enumeration, options)
             .context("enumeration", || &enumeration.name)?;
-        self.data_type = enumerated::column_type(&self.element_type, values.data_type());
+        self.data_type = codes::column_type(&self.element_type, values.data_type());
         self.enumeration = Some(values);
         self.nullable = true;
         Ok(self)

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::geometry::subarray::Subarray;
 use crate::scan::context::ScanContext;
 use crate::scan::plan::ScanPlan;
-use crate::scan::plan::sparse::{Copies, SparseUnit, TileRef};
+use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef};
 use crate::scan::plan::versions::witnesses_of_rest;
 use crate::scan::runtime::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};

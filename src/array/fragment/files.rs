@@ -1,106 +1,13 @@
-//! Which files hold the tiles of a field, and where in them each tile lies.
+//! Which files hold the tiles of a field.
 //!
 //! A field has a file of fixed values or offsets, one of var-sized data and one of validity, as its schema says; before
-//! version 5 all dimensions share a file. The subtle thing: only the starts of tiles are stored, so a tile ends where
-//! the next one starts, and the last one where the footer says the file does.
+//! version 5 all dimensions share a file.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use super::sections::{List, Section};
-use super::{Fragment, TileIdx};
+use super::layout::{FieldLayout, FileLayout};
+use super::lists::{List, Section};
+use super::{Fragment, FragmentField};
 use crate::error::{Error, Result};
 use crate::format::fragment::data_files::{FilePart, FileStem};
-
-/// The least a chunk takes; it stands for at most `u32::MAX` bytes.
-const CHUNK_HEADER_BYTES: u64 = 12;
-
-/// A field of a fragment's own schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FragmentField {
-    /// The dimension of this number.
-    Dimension(usize),
-    /// The attribute of this number.
-    Attribute(usize),
-    /// The timestamp of each cell, in fragments consolidated with timestamps.
-    Timestamps,
-    /// The time at which each cell was deleted, in fragments consolidated with deletes.
-    DeleteTimestamps,
-    /// Which of the processed conditions deleted each cell, in the same fragments.
-    DeleteConditionIndex,
-}
-
-/// Where the tiles of one file lie.
-#[derive(Debug, Clone)]
-pub struct TileFile {
-    /// The file, relative to the array.
-    pub path: String,
-    bytes: u64,
-    offsets: Arc<Vec<u64>>,
-}
-
-impl TileFile {
-    /// The bytes of one tile.
-    pub fn tile(&self, tile: TileIdx) -> Result<Range<u64>> {
-        let missing = || {
-            Error::corrupt(format!(
-                "tile {} is asked for but the metadata lists {} tiles",
-                tile.0,
-                self.offsets.len()
-            ))
-            .with("file", &self.path)
-        };
-        let start = *self.offsets.get(tile.get()).ok_or_else(missing)?;
-        let end = self
-            .offsets
-            .get(tile.get().saturating_add(1))
-            .copied()
-            .unwrap_or(self.bytes);
-        if start > end || end > self.bytes {
-            return Err(Error::corrupt(format!(
-                "tile {} spans bytes {start} to {end} but the file has {} bytes",
-                tile.0, self.bytes
-            ))
-            .with("file", &self.path));
-        }
-        Ok(start..end)
-    }
-}
-
-/// Where the tiles of one field lie.
-#[derive(Debug, Clone)]
-pub struct FieldTiles {
-    /// Fixed values, or the offsets of a var-sized field.
-    pub values: TileFile,
-    /// The data of a var-sized field, and the unfiltered size of each tile.
-    pub var: Option<(TileFile, Arc<Vec<u64>>)>,
-    /// The validity of a nullable attribute.
-    pub validity: Option<TileFile>,
-}
-
-impl FieldTiles {
-    /// Unfiltered bytes of the var tile, 0 for a fixed-size field.
-    pub fn var_bytes(&self, tile: TileIdx) -> Result<usize> {
-        let Some((file, sizes)) = &self.var else {
-            return Ok(0);
-        };
-        let size = sizes.get(tile.get()).copied().ok_or_else(|| {
-            Error::corrupt(format!("the size of var tile {} is not recorded", tile.0))
-                .with("file", &file.path)
-        })?;
-        let Range { start, end } = file.tile(tile)?;
-        let most = ((end - start) / CHUNK_HEADER_BYTES).saturating_mul(u64::from(u32::MAX));
-        if size > most {
-            return Err(Error::corrupt(format!(
-                "var tile {} is said to hold {size} bytes, more than its {} filtered bytes can stand for",
-                tile.0,
-                end - start
-            ))
-            .with("file", &file.path));
-        }
-        Ok(usize::try_from(size)?)
-    }
-}
 
 impl Fragment {
     /// The slot of a field that only some fragments have.
@@ -179,65 +86,4 @@ impl Fragment {
 
 fn no_field(role: &str, number: usize) -> Error {
     Error::internal(format!("the fragment's schema has no {role} {number}"))
-}
-
-/// A [`TileFile`] whose offsets are still to be read.
-struct FileLayout {
-    path: String,
-    bytes: u64,
-    offsets: Section,
-}
-
-impl FileLayout {
-    fn assemble(self, offsets: Arc<Vec<u64>>) -> TileFile {
-        TileFile {
-            path: self.path,
-            bytes: self.bytes,
-            offsets,
-        }
-    }
-}
-
-/// A [`FieldTiles`] whose lists are still to be read.
-pub(super) struct FieldLayout {
-    values: FileLayout,
-    var: Option<(FileLayout, Section)>,
-    validity: Option<FileLayout>,
-}
-
-impl FieldLayout {
-    /// In the order in which [`Self::assemble`] takes the lists.
-    pub(super) fn sections(&self) -> Vec<Section> {
-        let mut sections = vec![self.values.offsets];
-        if let Some((data, sizes)) = &self.var {
-            sections.extend([data.offsets, *sizes]);
-        }
-        sections.extend(self.validity.as_ref().map(|v| v.offsets));
-        sections
-    }
-
-    pub(super) fn assemble(
-        self,
-        lists: &mut impl Iterator<Item = Arc<Vec<u64>>>,
-    ) -> Result<FieldTiles> {
-        let mut next = || {
-            lists
-                .next()
-                .ok_or_else(|| Error::internal("a section was not loaded"))
-        };
-        let values = self.values.assemble(next()?);
-        let var = match self.var {
-            Some((data, _)) => Some((data.assemble(next()?), next()?)),
-            None => None,
-        };
-        let validity = match self.validity {
-            Some(file) => Some(file.assemble(next()?)),
-            None => None,
-        };
-        Ok(FieldTiles {
-            values,
-            var,
-            validity,
-        })
-    }
 }

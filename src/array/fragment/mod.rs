@@ -5,14 +5,17 @@
 //! many there are, [`statistics`] what is known of their values.
 
 pub mod boxes;
+mod field_tiles;
 mod files;
+mod layout;
+mod lists;
 mod sections;
 pub mod statistics;
 mod tiles;
 
 use std::sync::Arc;
 
-pub use files::{FieldTiles, FragmentField, TileFile};
+pub use field_tiles::{FieldTiles, FragmentField, TileFile};
 pub(super) use sections::load_monolithic;
 pub use tiles::DenseTiles;
 

@@ -7,76 +7,19 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::files::FieldLayout;
+use super::layout::FieldLayout;
+use super::lists::Section;
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::commit;
-use crate::format::fragment::footer::{Footer, SectionOffsets};
+use crate::format::fragment::footer::Footer;
 use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
 use crate::format::fragment::offsets::decode_u64s;
 use crate::format::fragment::processed_conditions::decode_processed_conditions;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::ArraySchema;
 use crate::storage::{CacheKey, FileInfo, Storage};
-
-/// A section of the metadata file that is a list of `u64`, one per tile.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Section {
-    pub list: List,
-    pub slot: usize,
-}
-
-/// What a list is about.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum List {
-    TileOffsets,
-    VarOffsets,
-    VarSizes,
-    ValidityOffsets,
-}
-
-impl Section {
-    fn what(self) -> &'static str {
-        match self.list {
-            List::TileOffsets => "tile offsets",
-            List::VarOffsets => "var tile offsets",
-            List::VarSizes => "var tile sizes",
-            List::ValidityOffsets => "validity tile offsets",
-        }
-    }
-
-    /// Where it starts, by the footer.
-    fn start(self, sections: &SectionOffsets) -> Result<u64> {
-        let starts = match self.list {
-            List::TileOffsets => &sections.tile_offsets,
-            List::VarOffsets => &sections.var_offsets,
-            List::VarSizes => &sections.var_sizes,
-            List::ValidityOffsets => &sections.validity_offsets,
-        };
-        starts.get(self.slot).copied().ok_or_else(|| {
-            Error::corrupt(format!(
-                "the footer has {} slots of {}, slot {} is asked for",
-                starts.len(),
-                self.what(),
-                self.slot
-            ))
-        })
-    }
-
-    /// The list itself, where all metadata are one tile.
-    fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
-        let lists = match self.list {
-            List::TileOffsets => Some(&metadata.tile_offsets),
-            List::VarOffsets => Some(&metadata.var_offsets),
-            List::VarSizes => Some(&metadata.var_sizes),
-            List::ValidityOffsets => None,
-        };
-        let list = lists.and_then(|lists| lists.get(self.slot));
-        list.map(Arc::clone)
-            .ok_or_else(|| Error::internal(format!("slot {} has no {}", self.slot, self.what())))
-    }
-}
 
 impl Fragment {
     pub(super) async fn section_range(

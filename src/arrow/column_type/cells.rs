@@ -14,7 +14,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, FieldRef};
 
 use crate::arrow::bits;
-use crate::arrow::column_type::enumerated;
+use crate::arrow::column_type::codes::Codes;
 use crate::arrow::column_type::{ColumnType, Element, arrow_len};
 use crate::arrow::text::{ByteCells, arrow_error};
 use crate::arrow::tile_buffer::TileBuffer;
@@ -111,7 +111,7 @@ impl ColumnType {
     fn fixed(&self, len: usize, values: TileBuffer, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         if let Some(values_by_code) = &self.enumeration {
             let codes = native_order(values, self.datatype.size());
-            let codes = enumerated::Codes { codes, len, nulls };
+            let codes = Codes { codes, len, nulls };
             return codes.into_array(&self.element_type, self.data_type(), values_by_code);
         }
         match (&self.data_type(), self.element) {

@@ -16,8 +16,8 @@ use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
 
 use super::boxes::{Clip, TileBounds};
-use super::sparse::{Copies, TileRef};
 use super::versions::Neighbourhood;
+use crate::scan::plan::sparse_units::{Copies, TileRef};
 
 /// Cells resolved together at most, unless space cannot be cut any finer.
 const UNIT_CELLS: u64 = 512 * 1024;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use super::dense::DensePlan;
-use super::sparse::SparseUnit;
 use super::{ScanPlan, Units, share};
 use crate::arrow::stored_values;
 use crate::error::Result;
 use crate::format::schema::CellValNum;
 use crate::geometry::key;
 use crate::geometry::subarray::DimRanges;
+use crate::scan::plan::sparse_units::SparseUnit;
 
 /// No cut is worth reading more than one cell in so many twice,
 const CELLS_PER_CELL_READ_TWICE: u64 = 8;
@@ -103,7 +103,7 @@ impl ScanPlan {
         let mut tiles = tiles.collect::<Vec<_>>();
         tiles.sort_unstable_by_key(|tile| (tile.fragment, tile.tile));
         tiles.dedup_by_key(|tile| (tile.fragment, tile.tile));
-        let span = |tile: &super::sparse::TileRef| {
+        let span = |tile: &crate::scan::plan::sparse_units::TileRef| {
             let (lo, hi) = self.boxes.get(tile.fragment)?.keys(tile.tile.get(), 0)?;
             Some(Span {
                 lo,

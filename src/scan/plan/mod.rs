@@ -14,6 +14,7 @@ mod pruning;
 mod runs;
 pub mod scattered;
 pub mod sparse;
+pub mod sparse_units;
 pub mod versions;
 pub mod whole;
 
@@ -21,10 +22,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::dense::DensePlan;
-use self::sparse::{Copies, SparseUnit};
 use super::spec::ScanSpec;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::error::Result;
+use crate::scan::plan::sparse_units::{Copies, SparseUnit};
 use crate::stats::Knowledge;
 use crate::tile::fields::FragmentScan;
 use crate::tile::visibility::BYTES_PER_CONTESTED_CELL;

@@ -9,7 +9,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use super::{ScanPlan, Units};
 use crate::array::fragment::boxes::TileRange;
 use crate::error::Result;
@@ -19,6 +18,7 @@ use crate::geometry::coordinate::Coordinate;
 use crate::geometry::key;
 use crate::geometry::subarray::Subarray;
 use crate::scan::order::RowOrder;
+use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 
 /// So many cells are sorted at once at most, unless they are those of one tile.
 const MOST_SLAB_CELLS: u64 = 512 * 1024;

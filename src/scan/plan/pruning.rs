@@ -8,10 +8,10 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::PlanCounts;
-use super::sparse::{SparseUnit, TileRef};
 use crate::array::fragment::Fragment;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::error::{Error, Result};
+use crate::scan::plan::sparse_units::{SparseUnit, TileRef};
 use crate::scan::spec::ScanSpec;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{Extent, Knowledge, KnownStatistics, Subject};

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::dense::DensePlan;
-use super::sparse::SparseUnit;
 use super::{ScanPlan, Units};
 use crate::array::fragment::boxes::TileRange;
 use crate::format::schema::{CellValNum, Layout};
 use crate::geometry::key;
+use crate::scan::plan::sparse_units::SparseUnit;
 
 impl ScanPlan {
     /// About how many rows in sequence have the same coordinates in these dimensions. An estimate from the extents of

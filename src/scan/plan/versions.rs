@@ -8,12 +8,12 @@
 use super::ScanPlan;
 use super::boxes::TileBounds;
 use super::pruning::unplanned;
-use super::sparse::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use crate::array::fragment::Fragment;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::error::Result;
 use crate::format::schema::Layout;
 use crate::geometry::hilbert::Hilbert;
+use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef, UNIT_CELLS};
 use crate::stats::trust::tells_dimension;
 
 /// A run goes on beyond [`UNIT_CELLS`] until a cut needs no witnesses, but no further than this.

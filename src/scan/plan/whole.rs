@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::dense::{DensePlan, StoredAs};
-use super::sparse::{Copies, SparseUnit, TileRef, group_alone, unit_cells};
 use super::{ScanPlan, Units};
 use crate::array::fragment::TileIdx;
 use crate::array::window::Visibility;
 use crate::geometry::domain::KeyBox;
+use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef, group_alone, unit_cells};
 
 /// Dense tiles looked at one by one; a scan of more is read as it is.
 const MOST_DENSE_TILES: u64 = 1 << 22;

@@ -4,7 +4,7 @@ use super::tile::TileWork;
 use crate::error::Result;
 use crate::format::schema::Layout;
 use crate::scan::context::ScanContext;
-use crate::scan::plan::sparse::Copies;
+use crate::scan::plan::sparse_units::Copies;
 use crate::tile::memory::MemoryBudget;
 use crate::tile::scratch::Scratch;
 use crate::tile::visibility::{BYTES_PER_CONTESTED_CELL, Runs, hide_older_copies};

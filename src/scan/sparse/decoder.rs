@@ -9,7 +9,7 @@ use crate::arrow::{Cells, Strings};
 use crate::error::Result;
 use crate::filter::{ChunkChoice, EncodedStrings};
 use crate::scan::context::ScanContext;
-use crate::scan::plan::sparse::TileRef;
+use crate::scan::plan::sparse_units::TileRef;
 use crate::tile::bitmask;
 use crate::tile::decode::{ColumnDecoder, Needed};
 use crate::tile::fetch::{Fetched, TileTicket};

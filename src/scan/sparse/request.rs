@@ -7,7 +7,7 @@ use crate::array::window::Visibility;
 use crate::error::Result;
 use crate::geometry::subarray::DimRanges;
 use crate::scan::context::ScanContext;
-use crate::scan::plan::sparse::{Copies, SparseUnit, TileRef};
+use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, TileTicket};
 use crate::tile::fields::ColumnRequest;
 

@@ -1,10 +1,11 @@
 //! One tile on its way from filtered bytes to rows.
 
+mod text;
+
 use super::TileState;
 use super::decoder::TileDecoder;
 use super::request::FirstRound;
 use super::search::{self, Search, search_by};
-use super::text::Texts;
 use crate::array::fragment::TileIdx;
 use crate::array::table::ArrayTable;
 use crate::array::window::Visibility;
@@ -13,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::subarray::Subarray;
-use crate::scan::plan::sparse::{Copies, SparseUnit};
+use crate::scan::plan::sparse_units::{Copies, SparseUnit};
 use crate::scan::rows::Columns;
+use crate::scan::sparse::tile::text::Texts;
 use crate::scan::spec::Predicate;
 use crate::tile::bitmask;
 use crate::tile::coordinates::DimCells;

@@ -9,7 +9,7 @@ use crate::format::datatype::Datatype;
 use crate::format::schema::CellValNum;
 use crate::geometry::key;
 use crate::scan::plan::dense::DensePlan;
-use crate::scan::plan::sparse::SparseUnit;
+use crate::scan::plan::sparse_units::SparseUnit;
 use crate::scan::plan::{ScanPlan, Units};
 use crate::stats::trust::tells_dimension;
 

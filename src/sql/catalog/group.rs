@@ -2,21 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::prelude::SessionContext;
-
-use super::super::open::group_storage;
 use super::super::options::TableOptions;
-use super::attached;
-use super::explore::Explored;
 use super::listing::GroupListing;
 use super::locate::Stores;
-use super::provider::GroupSchema;
-use crate::array::group::Group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
-use crate::sql::optimizer;
-use crate::storage::{Location, MetadataCache, RequestLog, Storage};
+use crate::storage::Storage;
 
 /// A TileDB group: a [catalog](datafusion::catalog::CatalogProvider) of the arrays in it and below it.
 ///
@@ -36,30 +27,6 @@ pub(super) struct Shared {
     pub(super) listing: GroupListing,
 }
 
-impl TileDbGroup {
-    /// Opens the group at a local path or `file://` URL, as it is now.
-    pub async fn open(uri: impl Into<String>) -> Result<Self> {
-        Self::builder(uri).open().await
-    }
-
-    /// Opens or attaches a group with options, for example as of a time.
-    pub fn builder(uri: impl Into<String>) -> TileDbGroupBuilder {
-        TileDbGroupBuilder {
-            uri: uri.into(),
-            options: TableOptions::default(),
-            location: None,
-            request_log: None,
-            cache: None,
-            attach_as: AttachAs::default(),
-        }
-    }
-
-    /// All arrays of the group as one schema, by their paths.
-    pub fn as_schema(&self) -> Arc<dyn datafusion::catalog::SchemaProvider> {
-        Arc::new(GroupSchema::of_all(Arc::clone(&self.0)))
-    }
-}
-
 impl Shared {
     pub(super) fn window(options: &TableOptions) -> Result<OpenWindow> {
         // Members that came before the start of the window are members all the same.
@@ -77,104 +44,4 @@ pub enum AttachAs {
     Catalog,
     /// A schema of the default catalog.
     Schema,
-}
-
-/// Opens a [`TileDbGroup`] with options; see [`TileDbGroup::builder`].
-#[derive(Debug, Clone)]
-pub struct TileDbGroupBuilder {
-    uri: String,
-    options: TableOptions,
-    location: Option<Location>,
-    request_log: Option<Arc<RequestLog>>,
-    cache: Option<Arc<MetadataCache>>,
-    attach_as: AttachAs,
-}
-
-impl TileDbGroupBuilder {
-    /// Sees the group and its members as of this moment (milliseconds since the epoch).
-    #[must_use]
-    pub fn timestamp_end(mut self, ms: u64) -> Self {
-        self.options.timestamp_end = Some(ms);
-        self
-    }
-
-    /// Takes all options at once; they apply to every member.
-    #[must_use]
-    pub fn options(mut self, options: TableOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Sets one option by its name, with or without the prefix `tiledb.`.
-    pub fn option(mut self, key: &str, value: &str) -> Result<Self> {
-        self.options.set(key, value)?;
-        Ok(self)
-    }
-
-    /// Reads from an object store of the caller's, for example one in memory.
-    #[must_use]
-    pub fn location(mut self, location: Location) -> Self {
-        self.location = Some(location);
-        self
-    }
-
-    /// Enters every storage request into a log.
-    #[must_use]
-    pub fn request_log(mut self, log: Arc<RequestLog>) -> Self {
-        self.request_log = Some(log);
-        self
-    }
-
-    /// Keeps parsed metadata in this cache instead of the one that the process shares.
-    #[must_use]
-    pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
-        self.cache = Some(cache);
-        self
-    }
-
-    /// Says what [`attach`](Self::attach) makes of the group.
-    #[must_use]
-    pub fn attach_as(mut self, what: AttachAs) -> Self {
-        self.attach_as = what;
-        self
-    }
-
-    /// Opens the group for a session of the caller's choice. Members in object stores are not found this way; those of
-    /// local files, and those below the group, are.
-    pub async fn open(self) -> Result<TileDbGroup> {
-        self.open_with(Stores::of_runtime(Arc::new(RuntimeEnv::default())))
-            .await
-    }
-
-    /// Opens the group and attaches it to a session under `name`, which must be free.
-    pub async fn attach(self, ctx: &SessionContext, name: &str) -> Result<()> {
-        let attach_as = self.attach_as;
-        attached::check_free(ctx, name, attach_as)?;
-        let group = self.open_with(Stores::of_session(ctx)).await?;
-        optimizer::install(ctx);
-        attached::attach(ctx, name, group, attach_as)
-    }
-
-    async fn open_with(self, stores: Stores) -> Result<TileDbGroup> {
-        let location = match self.location {
-            Some(location) => location,
-            None => stores.locate(&self.uri).await?,
-        };
-        let mut root = group_storage(location, &self.options)?;
-        if let Some(log) = self.request_log {
-            root = root.with_request_log(log);
-        }
-        if let Some(cache) = self.cache {
-            root = root.with_cache(cache);
-        }
-        let window = Shared::window(&self.options)?;
-        let group = Group::open(&root, window).await?;
-        let listing = Explored::of(group, &stores, window).await.into();
-        Ok(TileDbGroup(Arc::new(Shared {
-            root,
-            options: self.options,
-            stores,
-            listing,
-        })))
-    }
 }

@@ -22,6 +22,7 @@
 //! to its members alike; `timestamp_start` to the members alone.
 
 mod attached;
+mod builder;
 mod explain;
 pub(crate) mod explore;
 mod group;
@@ -35,8 +36,9 @@ mod tests;
 
 use datafusion::prelude::SessionContext;
 
+pub use self::builder::TileDbGroupBuilder;
 pub(crate) use self::explain::explain_group;
-pub use self::group::{AttachAs, TileDbGroup, TileDbGroupBuilder};
+pub use self::group::{AttachAs, TileDbGroup};
 pub use self::statement::{GroupStatement, StoreOptions, run_statement};
 use crate::error::Result;
 

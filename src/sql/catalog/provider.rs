@@ -23,6 +23,13 @@ use crate::error::{Error, ResultExt};
 
 const INFORMATION_SCHEMA: &str = "information_schema";
 
+impl TileDbGroup {
+    /// All arrays of the group as one schema, by their paths.
+    pub fn as_schema(&self) -> Arc<dyn SchemaProvider> {
+        Arc::new(GroupSchema::of_all(Arc::clone(&self.0)))
+    }
+}
+
 impl CatalogProvider for TileDbGroup {
     fn schema_names(&self) -> Vec<String> {
         self.0.listing.groups().map(schema_name).collect()

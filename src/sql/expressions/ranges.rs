@@ -9,6 +9,7 @@
 mod atoms;
 mod column;
 mod set;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod view;

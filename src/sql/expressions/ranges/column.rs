@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
-use super::view::{Kind, Step};
+use super::steps::{Kind, Step, nanoseconds};
 use crate::arrow::{ColumnType, InvalidUtf8, TypeOptions};
 use crate::error::Result;
 use crate::format::datatype::Datatype;
@@ -133,16 +133,6 @@ impl DimensionColumn {
         };
         let shown = nanoseconds(unit);
         (stored % shown == 0).then(|| (stored > shown).then(|| Step::Scale(stored / shown)))
-    }
-}
-
-/// Nanoseconds of a unit.
-pub(super) fn nanoseconds(unit: TimeUnit) -> i128 {
-    match unit {
-        TimeUnit::Second => 1_000_000_000,
-        TimeUnit::Millisecond => 1_000_000,
-        TimeUnit::Microsecond => 1_000,
-        TimeUnit::Nanosecond => 1,
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use super::tile::TileWork;
 use crate::arrow::Strings;
 use crate::error::Result;
 use crate::scan::rows::{Columns, evaluate, find};
+use crate::scan::sparse::tile::TileWork;
 use crate::scan::spec::Predicate;
 use crate::scan::spec::TextCondition;
 use crate::tile::fields::ColumnRequest;

@@ -1,0 +1,130 @@
+//! The layers of `src/` depend downward only, folders of one level do not see each other, and the modules of one folder
+//! form no circle.
+//!
+//! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
+//! below `sql`. It is checked on the text, without comments.
+
+mod circles;
+mod paths;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use self::circles::finds_circles;
+pub use self::paths::finds_paths;
+
+/// Each folder or file of `src/`, with its level: it may use what has a lower one.
+const LEVELS: [(&str, u8); 15] = [
+    ("error", 0),
+    ("format", 1),
+    ("filter", 2),
+    ("geometry", 2),
+    ("storage", 3),
+    ("arrow", 3),
+    ("array", 4),
+    ("stats", 5),
+    ("tile", 5),
+    ("scan", 6),
+    ("write", 6),
+    ("maintain", 7),
+    ("sql", 8),
+    ("server", 9),
+    ("bin", 9),
+];
+
+/// Crates that may only be used from a level up.
+const CRATES: [(&str, u8); 4] = [
+    ("object_store", 3),
+    ("tokio", 3),
+    ("arrow", 3),
+    ("datafusion", 8),
+];
+
+/// Scans `src/` and lists every edge that goes upward or sideways, and every circle among the modules of a folder.
+pub fn check() -> Result<(), String> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let modules = modules(&src).map_err(|e| format!("cannot read {}: {e}", src.display()))?;
+    let mut wrong = circles::circles(&modules);
+    for (module, text) in &modules {
+        let Some(layer) = module.first() else {
+            continue;
+        };
+        let Some(level) = level_of(&LEVELS, layer) else {
+            wrong.push(format!(
+                "src/{layer} has no level in sql-tests/layers/mod.rs"
+            ));
+            continue;
+        };
+        let name = module.join("/");
+        for used in paths::used(text, module) {
+            let folder = used.first().map_or("", String::as_str);
+            if folder != layer && level_of(&LEVELS, folder).is_some_and(|l| l >= level) {
+                wrong.push(format!("{name} uses crate::{folder}"));
+            }
+        }
+        for (used, lowest) in CRATES {
+            if level < lowest && names_crate(text, used) {
+                wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n")),
+    }
+}
+
+/// The modules of the library by their paths; the binary is a crate of its own.
+fn modules(src: &Path) -> std::io::Result<circles::Modules> {
+    let mut files = Vec::new();
+    rust_files(src, &mut files)?;
+    let mut modules = circles::Modules::new();
+    for file in files {
+        let inside = file.strip_prefix(src).unwrap_or(&file).with_extension("");
+        let names = inside
+            .iter()
+            .map(|name| name.to_string_lossy().into_owned());
+        let mut path = names.collect::<Vec<_>>();
+        path.pop_if(|name| matches!(name.as_str(), "mod" | "lib"));
+        if path.first().is_none_or(|folder| folder != "bin") {
+            modules.insert(path, fs::read_to_string(&file)?);
+        }
+    }
+    Ok(modules)
+}
+
+fn level_of(table: &[(&str, u8)], name: &str) -> Option<u8> {
+    table
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, level)| *level)
+}
+
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            rust_files(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the code names something in another crate.
+fn names_crate(text: &str, name: &str) -> bool {
+    let code = text
+        .lines()
+        .map(str::trim_start)
+        .filter(|l| !l.starts_with("//"));
+    let code = code.collect::<Vec<_>>().join("\n");
+    let path = format!("{name}::");
+    // `::arrow::` and `my_arrow::` are other things.
+    code.match_indices(&path).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != ':')
+    })
+}

@@ -1,0 +1,65 @@
+//! The sections of a fragment's metadata file that are lists of numbers, one for each tile.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::fragment::footer::SectionOffsets;
+use crate::format::fragment::monolithic::Monolithic;
+
+/// A section of the metadata file that is a list of `u64`, one per tile.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Section {
+    pub list: List,
+    pub slot: usize,
+}
+
+/// What a list is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum List {
+    TileOffsets,
+    VarOffsets,
+    VarSizes,
+    ValidityOffsets,
+}
+
+impl Section {
+    pub(super) fn what(self) -> &'static str {
+        match self.list {
+            List::TileOffsets => "tile offsets",
+            List::VarOffsets => "var tile offsets",
+            List::VarSizes => "var tile sizes",
+            List::ValidityOffsets => "validity tile offsets",
+        }
+    }
+
+    /// Where it starts, by the footer.
+    pub(super) fn start(self, sections: &SectionOffsets) -> Result<u64> {
+        let starts = match self.list {
+            List::TileOffsets => &sections.tile_offsets,
+            List::VarOffsets => &sections.var_offsets,
+            List::VarSizes => &sections.var_sizes,
+            List::ValidityOffsets => &sections.validity_offsets,
+        };
+        starts.get(self.slot).copied().ok_or_else(|| {
+            Error::corrupt(format!(
+                "the footer has {} slots of {}, slot {} is asked for",
+                starts.len(),
+                self.what(),
+                self.slot
+            ))
+        })
+    }
+
+    /// The list itself, where all metadata are one tile.
+    pub(super) fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
+        let lists = match self.list {
+            List::TileOffsets => Some(&metadata.tile_offsets),
+            List::VarOffsets => Some(&metadata.var_offsets),
+            List::VarSizes => Some(&metadata.var_sizes),
+            List::ValidityOffsets => None,
+        };
+        let list = lists.and_then(|lists| lists.get(self.slot));
+        list.map(Arc::clone)
+            .ok_or_else(|| Error::internal(format!("slot {} has no {}", self.slot, self.what())))
+    }
+}
