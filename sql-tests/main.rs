@@ -44,6 +44,7 @@ mod pruning;
 mod requests;
 mod reruns;
 mod sessions;
+mod settings;
 mod shell;
 mod shell_files;
 mod slt;
@@ -106,6 +107,7 @@ fn main() {
     trials.extend(pruning::trials());
     trials.extend(requests::trials());
     trials.extend(reruns::trials());
+    trials.extend(settings::trials());
     trials.extend(shell::trials());
     trials.extend(shell_files::trials());
     trials.extend(support_table::trials());

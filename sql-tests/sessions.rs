@@ -13,6 +13,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateExternalTable, Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::sql::settings::TileDbSettings;
 
 /// How a session differs from the usual one.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,8 @@ pub struct Shape {
     pool_bytes: usize,
     work_stealing: bool,
     dynamic_filters: bool,
+    /// Whether arrays are read in special ways where there are some.
+    special_ways: bool,
     /// Whether tables made by `CREATE EXTERNAL TABLE` are offered filters and limits.
     pushdown: bool,
 }
@@ -36,13 +39,19 @@ pub const USUAL: Shape = Shape {
     pool_bytes: usize::MAX,
     work_stealing: true,
     dynamic_filters: true,
+    special_ways: true,
     pushdown: true,
 };
 
 const SMALL_POOL: usize = 256 << 20;
 
 /// Others.
-pub const SHAPES: [Shape; 4] = [
+pub const SHAPES: [Shape; 5] = [
+    Shape {
+        name: "no special ways",
+        special_ways: false,
+        ..USUAL
+    },
     Shape {
         name: "row by row on one core with 256 MB",
         partitions: 1,
@@ -76,7 +85,8 @@ pub const SHAPES: [Shape; 4] = [
 impl Shape {
     /// A session of this shape, with arrays in it.
     pub fn context(&self) -> Result<SessionContext> {
-        let config = SessionConfig::new()
+        let mut config = SessionConfig::new()
+            .with_option_extension(TileDbSettings::default())
             .with_information_schema(true)
             .with_target_partitions(self.partitions)
             .with_batch_size(self.batch_size)
@@ -90,6 +100,11 @@ impl Shape {
             )
             .set_str("datafusion.explain.physical_plan_only", "true")
             .set_str("datafusion.explain.format", "indent");
+        if !self.special_ways {
+            for name in TileDbSettings::NAMES {
+                config = config.set_bool(&format!("tiledb.{name}"), false);
+            }
+        }
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(GreedyMemoryPool::new(self.pool_bytes)))
             .build_arc()?;

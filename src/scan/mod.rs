@@ -25,4 +25,4 @@ pub mod unit_order;
 pub mod units;
 
 pub use plan::ScanPlan;
-pub use spec::{EmptyCells, Predicate, ScanSpec};
+pub use spec::{EmptyCells, Predicate, ScanSpec, ScanWays};

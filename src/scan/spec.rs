@@ -61,6 +61,24 @@ pub struct Conjunction {
     pub rest: Option<Arc<dyn Predicate>>,
 }
 
+/// Which special ways a scan may take to its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanWays {
+    /// Conditions on text are asked of stored bytes.
+    pub text_search: bool,
+    /// Sparse tiles are searched by the order of their cells.
+    pub cell_search: bool,
+}
+
+impl Default for ScanWays {
+    fn default() -> Self {
+        Self {
+            text_search: true,
+            cell_search: true,
+        }
+    }
+}
+
 /// A read of an array: which columns of which cells.
 #[derive(Debug, Clone)]
 pub struct ScanSpec {
@@ -74,6 +92,8 @@ pub struct ScanSpec {
     pub predicate: Option<Arc<dyn Predicate>>,
     /// How cells that were never written look.
     pub empty_cells: EmptyCells,
+    /// Which special ways may be taken.
+    pub ways: ScanWays,
 }
 
 impl ScanSpec {

@@ -18,6 +18,7 @@ mod open;
 pub mod optimizer;
 pub mod options;
 pub mod provider;
+pub mod settings;
 pub mod source;
 mod statistics;
 mod url_table;
@@ -47,7 +48,8 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
         .insert("TILEDB".to_owned(), Arc::new(factory::TileDbTableFactory));
     ctx.register_table_options_extension(options::TileDbTableOptions::default());
     functions::register(ctx);
-    optimizer::install(ctx);
+    optimizer::install(ctx)
+        .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
     url_table::install(ctx, |path, options, runtime| {
         async move {
             match open::open_columns(&path, &options, &runtime).await {

@@ -21,12 +21,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::budget::PoolBudget;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
+use super::settings::TileDbSettings;
 use super::source::TileDbSource;
 use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
-use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 use crate::sql::expressions::predicate::ExprPredicate;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::ranges::{self, DimensionColumn};
@@ -188,19 +189,25 @@ impl TileDbTable {
             let evaluated = ExprPredicate::new(expr, schema)?.with_pruner(pruner);
             predicate = Some(Arc::new(evaluated) as Arc<dyn Predicate>);
         }
+        let settings = TileDbSettings::of(state.config_options());
         let spec = ScanSpec {
             table: Arc::clone(&table),
             projection,
             subarray: Arc::new(subarray),
             predicate,
             empty_cells: self.options.empty_cells,
+            ways: ScanWays {
+                text_search: settings.enable_text_search,
+                cell_search: settings.enable_cell_search,
+            },
         };
         let planned = ScanPlan::new(spec).await;
         let plan =
             Arc::new(planned.map_err(|e| DataFusionError::from(labels.how_to_leave_out(e)))?);
         let partitions = state.config().target_partitions();
         let source = TileDbSource::new(plan, residual, partitions, args.limit())
-            .with_aggregate_from(self.options.aggregate_from);
+            .with_aggregate_from(self.options.aggregate_from)
+            .with_settings(settings);
         Ok(source.with_labels(labelled, label_filters))
     }
 

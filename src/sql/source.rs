@@ -41,6 +41,7 @@ use self::runs::Siblings;
 use super::budget::PoolBudget;
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
+use super::settings::TileDbSettings;
 use super::statistics::{limited, statistics};
 use crate::scan::ScanPlan;
 use crate::scan::context::ScanContext;
@@ -85,6 +86,8 @@ pub struct TileDbSource {
     statistics: Arc<OnceLock<Arc<Statistics>>>,
     /// What aggregates over the scan may be answered from.
     aggregate_from: AggregateFrom,
+    /// Which special ways the session takes.
+    settings: TileDbSettings,
     /// Where metadata answer part of an aggregate over the scan: what else there is to read.
     rest: Option<Arc<Rest>>,
     /// The runs of the plan so far.
@@ -108,6 +111,7 @@ impl TileDbSource {
             runs: Arc::default(),
             statistics: Arc::default(),
             aggregate_from: AggregateFrom::default(),
+            settings: TileDbSettings::default(),
             rest: None,
             schema,
             plan,
@@ -145,6 +149,12 @@ impl TileDbSource {
             aggregate_from,
             ..self
         }
+    }
+
+    /// With the settings of a session.
+    #[must_use]
+    pub fn with_settings(self, settings: TileDbSettings) -> Self {
+        Self { settings, ..self }
     }
 
     pub(super) fn aggregate_from(&self) -> AggregateFrom {

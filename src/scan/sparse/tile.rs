@@ -134,7 +134,8 @@ impl<'a> TileWork<'a> {
     fn search(&mut self, subarray: &Subarray, scratch: &mut Scratch) -> Result<()> {
         let (of, plan) = (self.decoder.of, &self.decoder.context.plan);
         let schema = &of.table.snapshot.schema;
-        if of.cells < search::FEWEST_CELLS || schema.cell_order == Layout::Hilbert {
+        let few = of.cells < search::FEWEST_CELLS;
+        if few || !plan.spec.ways.cell_search || schema.cell_order == Layout::Hilbert {
             return Ok(());
         }
         let order = GlobalOrder::new(schema)?;
@@ -285,7 +286,9 @@ impl<'a> TileWork<'a> {
             }
         }
         let predicate = context.predicate.as_deref().filter(|_| !tile.proven);
-        let (texts, rest) = match predicate.and_then(Predicate::conjunction) {
+        let conjunction = predicate.and_then(Predicate::conjunction);
+        let searched = conjunction.filter(|_| context.plan.spec.ways.text_search);
+        let (texts, rest) = match searched {
             Some(conjunction) => (conjunction.texts.as_slice(), conjunction.rest.as_deref()),
             None => (&[][..], predicate),
         };

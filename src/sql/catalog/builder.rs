@@ -12,7 +12,7 @@ use super::explore::Explored;
 use super::group::{AttachAs, Shared, TileDbGroup};
 use super::locate::Stores;
 use crate::array::group::Group;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sql::optimizer;
 use crate::storage::{Location, MetadataCache, RequestLog};
 
@@ -107,7 +107,8 @@ impl TileDbGroupBuilder {
         let attach_as = self.attach_as;
         attached::check_free(ctx, name, attach_as)?;
         let group = self.open_with(Stores::of_session(ctx)).await?;
-        optimizer::install(ctx);
+        optimizer::install(ctx)
+            .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
         attached::attach(ctx, name, group, attach_as)
     }
 

@@ -14,7 +14,7 @@ use crate::scan::context::ScanContext;
 use crate::scan::metrics::ScanMetrics;
 use crate::scan::stream::read_units;
 use crate::scan::units::UnitQueue;
-use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec};
+use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 use crate::tile::memory::MemoryBudget;
 
 /// An open label.
@@ -53,6 +53,7 @@ impl LabelScan {
             subarray: Arc::new(subarray),
             predicate,
             empty_cells: self.empty_cells,
+            ways: ScanWays::default(),
         };
         let plan = Arc::new(ScanPlan::new(spec).await?);
         let units = UnitQueue::alone(0..plan.unit_count());

@@ -22,6 +22,9 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionContext;
 
+use super::arrays::reads_array;
+use crate::sql::settings::TileDbSettings;
+
 /// How DataFusion's function is called, and how it is also called.
 const ARRAY_ELEMENT: (&str, &str) = ("array_element", "list_element");
 
@@ -99,7 +102,10 @@ impl AnalyzerRule for ElementsInPlace {
         Self::NAME
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !TileDbSettings::of(config).enable_elements_in_place || !reads_array(&plan)? {
+            return Ok(plan);
+        }
         let in_plan = |plan: LogicalPlan| {
             let names = NamePreserver::new(&plan);
             let inputs = plan.inputs().into_iter();

@@ -7,6 +7,7 @@
 //! DataFusion's own rules get wrong.
 
 pub mod aggregate;
+mod arrays;
 mod below;
 mod elements;
 mod enumerated;
@@ -18,9 +19,9 @@ mod range_partitions;
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, plan_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -29,6 +30,7 @@ use datafusion::prelude::SessionContext;
 
 use self::guards::nullable_in::NullableIn;
 use self::guards::{limited_distinct, names, run_time_filters, table_factors, uniqueness};
+use super::settings::TileDbSettings;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -40,6 +42,8 @@ struct ArrayRule {
     name: &'static str,
     /// Where it stands among the rules of DataFusion.
     place: Place,
+    /// Whether the session wants it; guards are always wanted.
+    wanted: fn(&TileDbSettings) -> bool,
     rewrite: Rewrite,
 }
 
@@ -60,71 +64,88 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
+/// Of the guards against defects of DataFusion.
+const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
+
 const RULES: [ArrayRule; 11] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
         place: Place::After("aggregate_statistics"),
+        wanted: |settings| settings.enable_metadata_aggregates,
         rewrite: Rewrite::Node(aggregate::from_metadata),
     },
     ArrayRule {
         name: "tiledb_enumerated_groups",
         place: PARTITIONS,
+        wanted: |settings| settings.enable_enumerated_groups,
         rewrite: Rewrite::Node(enumerated::by_codes),
     },
     ArrayRule {
         name: "tiledb_first_cells",
         place: PARTITIONS,
+        wanted: |settings| settings.enable_first_cells,
         rewrite: Rewrite::Node(first_cells::narrowed),
     },
     ArrayRule {
         name: "tiledb_leading_partitions",
         place: PARTITIONS,
+        wanted: |settings| settings.enable_range_partitions,
         rewrite: Rewrite::Node(range_partitions::over_ranges),
     },
     ArrayRule {
         name: "tiledb_ordered_scans",
         place: PARTITIONS,
+        wanted: |settings| settings.enable_ordered_scans,
         rewrite: Rewrite::Node(ordered_scans::in_sequence),
     },
     ArrayRule {
         name: "tiledb_names_told_apart",
         // Filters begin their way down then.
         place: Place::Before("FilterPushdown"),
+        wanted: ALWAYS,
         rewrite: Rewrite::Whole(names::told_apart),
     },
     ArrayRule {
         name: "tiledb_names_let_through",
         place: Place::After("FilterPushdown"),
+        wanted: ALWAYS,
         rewrite: Rewrite::Whole(names::let_through),
     },
     ArrayRule {
         name: "tiledb_no_false_keys",
         place: PARTITIONS,
+        wanted: ALWAYS,
         rewrite: Rewrite::Whole(uniqueness::without_false_keys),
     },
     ArrayRule {
         name: "tiledb_trusted_filters",
         // All filters have been handed out by then.
         place: Place::After("FilterPushdown(Post)"),
+        wanted: ALWAYS,
         rewrite: Rewrite::Whole(run_time_filters::only_trusted),
     },
     ArrayRule {
         name: "tiledb_limited_distinct",
         // No rule after these changes the order of rows.
         place: Place::Before("SanityCheckPlan"),
+        wanted: ALWAYS,
         rewrite: Rewrite::Node(limited_distinct::without_limit),
     },
     ArrayRule {
         name: "tiledb_groups",
         // Filters have found their way through the aggregate by then.
         place: Place::Before("SanityCheckPlan"),
+        wanted: |settings| settings.enable_run_groups,
         rewrite: Rewrite::Node(group_by::without_hashing),
     },
 ];
 
 impl PhysicalOptimizerRule for ArrayRule {
-    fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        if !(self.wanted)(&TileDbSettings::of(config)) {
+            return Ok(plan);
+        }
         let rewrite = match self.rewrite {
             Rewrite::Node(rewrite) => rewrite,
             Rewrite::Whole(rewrite) => return rewrite(&plan),
@@ -154,27 +175,32 @@ impl PhysicalOptimizerRule for ArrayRule {
 /// # use datafusion::execution::SessionStateBuilder;
 /// # use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 /// # use datafusion::prelude::SessionContext;
-/// let rules = datafusion_tiledb::sql::optimizer::physical_optimizer_rules(PhysicalOptimizer::new().rules);
+/// let rules = datafusion_tiledb::sql::optimizer::physical_optimizer_rules(PhysicalOptimizer::new().rules)?;
 /// let state = SessionStateBuilder::new()
 ///     .with_default_features()
 ///     .with_physical_optimizer_rules(rules)
 ///     .build();
 /// let ctx = SessionContext::new_with_state(state);
+/// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
-pub fn physical_optimizer_rules(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut rules = rules;
+///
+/// It fails if a rule of DataFusion is missing next to which one of ours must stand.
+pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
     for ours in RULES {
         if rules.iter().any(|rule| rule.name() == ours.name) {
             continue;
         }
-        let find = |name| rules.iter().position(|rule| rule.name() == name);
-        let at = match ours.place {
-            Place::After(name) => find(name).map(|at| at + 1),
-            Place::Before(name) => find(name),
+        let (Place::After(anchor) | Place::Before(anchor)) = ours.place;
+        let Some(at) = rules.iter().position(|rule| rule.name() == anchor) else {
+            return plan_err!(
+                "the optimizer rule {anchor} of DataFusion is not among those of the session, and {} must stand next to it",
+                ours.name
+            );
         };
-        rules.insert(at.unwrap_or(0), Arc::new(ours));
+        let behind = matches!(ours.place, Place::After(_));
+        rules.insert(at + usize::from(behind), Arc::new(ours));
     }
-    rules
+    Ok(rules)
 }
 
 /// The logical optimizer rules of a session with the one that arrays bring along, as [`physical_optimizer_rules`].
@@ -188,21 +214,26 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
 
 /// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from
 /// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
-pub(super) fn install(ctx: &SessionContext) {
-    install_rules(ctx);
+pub(super) fn install(ctx: &SessionContext) -> Result<()> {
+    install_rules(ctx)?;
     elements::install(ctx);
+    Ok(())
 }
 
-fn install_rules(ctx: &SessionContext) {
+fn install_rules(ctx: &SessionContext) -> Result<()> {
     let state = ctx.state_ref();
     let mut state = state.write();
+    let extensions = &mut state.config_mut().options_mut().extensions;
+    if extensions.get::<TileDbSettings>().is_none() {
+        extensions.insert(TileDbSettings::default());
+    }
     let known = state.physical_optimizers();
-    let rules = physical_optimizer_rules(known.to_vec());
+    let rules = physical_optimizer_rules(known.to_vec())?;
     let known_logical = state.optimizers();
     let logical = optimizer_rules(known_logical.to_vec());
     let new_logical = logical.len() > known_logical.len();
     if rules.len() == known.len() && !new_logical {
-        return;
+        return Ok(());
     }
     let options = state.config().options();
     let creates_catalog = options.catalog.create_default_catalog_and_schema;
@@ -218,4 +249,5 @@ fn install_rules(ctx: &SessionContext) {
     let options = changed.config_mut().options_mut();
     options.catalog.create_default_catalog_and_schema = creates_catalog;
     *state = changed;
+    Ok(())
 }

@@ -116,12 +116,14 @@ impl TileDbSource {
     ) -> SortOrderPushdownResult<Arc<dyn DataSource>> {
         // Several partitions would have to be merged, which costs more memory than to sort what TopK leaves of them.
         let apart = self.leading.is_some() || self.partitions.len() == 1;
+        let apart = apart && self.settings.enable_ordered_scans;
         if let Some(ordered) = self.in_order(order, None).filter(|_| apart) {
             let inner = Arc::new(ordered);
             return SortOrderPushdownResult::Exact { inner };
         }
         let wanted_first = self.wanted_first(order);
-        if wanted_first.is_empty() || self.leading.is_some() || self.row_order.is_some() {
+        let unordered = wanted_first.is_empty() || !self.settings.enable_best_tiles_first;
+        if unordered || self.leading.is_some() || self.row_order.is_some() {
             return SortOrderPushdownResult::Unsupported;
         }
         let order = UnitOrder::new(wanted_first, self.partitions.clone());

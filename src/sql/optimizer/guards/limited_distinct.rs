@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-use super::scans_array;
+use crate::sql::optimizer::arrays::scans_array;
 
 /// The aggregate without its limit, if it would fail with it.
 pub(in crate::sql) fn without_limit(

@@ -17,21 +17,3 @@ pub(super) mod nullable_in;
 pub(super) mod run_time_filters;
 pub(super) mod table_factors;
 pub(super) mod uniqueness;
-
-use std::sync::Arc;
-
-use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_plan::ExecutionPlan;
-
-use crate::sql::source::TileDbSource;
-
-/// The scan of an array that a node is.
-fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
-    let scan = plan.downcast_ref::<DataSourceExec>()?;
-    scan.data_source().downcast_ref::<TileDbSource>()
-}
-
-/// Whether a node or one below it scans an array.
-fn scans_array(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    scan(plan).is_some() || plan.children().into_iter().any(scans_array)
-}

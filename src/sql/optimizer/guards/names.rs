@@ -23,7 +23,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use super::scans_array;
+use crate::sql::optimizer::arrays::scans_array;
 use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
 use datafusion::logical_expr::utils::merge_schema;
@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::arrow::DATATYPE_KEY;
+use crate::sql::optimizer::arrays::reads_array;
 
 /// Spells out when `IN (SELECT …)` is NULL.
 #[derive(Debug)]
@@ -53,23 +53,6 @@ impl OptimizerRule for NullableIn {
             plan => Ok(Transformed::no(plan)),
         })
     }
-}
-
-/// Whether a plan or one of its subqueries reads an array, as its columns tell: a provider may be wrapped in another.
-fn reads_array(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|plan| {
-        if let LogicalPlan::TableScan(scan) = plan {
-            let schema = scan.source.schema();
-            let mut fields = schema.fields().iter();
-            found |= fields.any(|field| field.metadata().contains_key(DATATYPE_KEY));
-        }
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
 }
 
 fn in_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {

@@ -27,7 +27,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
 use super::names::confuses;
-use super::scan;
+use crate::sql::optimizer::arrays::scan;
 use crate::sql::optimizer::below::with_children;
 
 /// The identities of filters.

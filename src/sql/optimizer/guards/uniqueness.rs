@@ -32,7 +32,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 
-use super::scans_array;
+use crate::sql::optimizer::arrays::scans_array;
 use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -1,0 +1,152 @@
+//! Which of its special ways a session takes to an answer.
+//!
+//! Each way gives the answer that plain reading gives, faster, for some kind of query. A setting switches it off, to find
+//! out what it is worth or to get around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL` lists them.
+
+use std::any::Any;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+
+const PREFIX: &str = "tiledb";
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// The settings of a session under `tiledb.`; all of them are on unless they are switched off.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct TileDbSettings {
+            $($(#[doc = $doc])* pub $name: bool,)*
+        }
+
+        impl Default for TileDbSettings {
+            fn default() -> Self {
+                Self { $($name: true,)* }
+            }
+        }
+
+        impl TileDbSettings {
+            /// The names of all settings, without `tiledb.`.
+            pub const NAMES: &[&str] = &[$(stringify!($name),)*];
+
+            fn switch(&mut self, name: &str) -> Option<&mut bool> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl ExtensionOptions for TileDbSettings {
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+
+            fn as_any_mut(&mut self) -> &mut dyn Any {
+                self
+            }
+
+            fn cloned(&self) -> Box<dyn ExtensionOptions> {
+                Box::new(self.clone())
+            }
+
+            fn set(&mut self, key: &str, value: &str) -> Result<()> {
+                let Some(switch) = self.switch(key) else {
+                    let known = Self::NAMES.join(", ");
+                    return Err(DataFusionError::Configuration(format!(
+                        "there is no setting '{PREFIX}.{key}' of a session; there are {known}"
+                    )));
+                };
+                *switch = value.to_ascii_lowercase().parse().map_err(|_| {
+                    DataFusionError::Configuration(format!(
+                        "'{PREFIX}.{key}' is true or false, found '{value}'"
+                    ))
+                })?;
+                Ok(())
+            }
+
+            fn entries(&self) -> Vec<ConfigEntry> {
+                vec![$(ConfigEntry {
+                    key: format!("{PREFIX}.{}", stringify!($name)),
+                    value: Some(self.$name.to_string()),
+                    description: concat!($($doc,)*).trim_ascii(),
+                },)*]
+            }
+        }
+    };
+}
+
+settings! {
+    /// COUNT, SUM, MIN, MAX and AVG of whole tiles come from their statistics.
+    enable_metadata_aggregates,
+    /// GROUP BY an enumeration goes by its codes.
+    enable_enumerated_groups,
+    /// ORDER BY dimensions with a LIMIT reads only the cells of a dense array that come first.
+    enable_first_cells,
+    /// Partitions are ranges of the leading dimension where rows that agree in it must meet.
+    enable_range_partitions,
+    /// ORDER BY the leading dimension reads tiles in its order instead of sorting all rows.
+    enable_ordered_scans,
+    /// ORDER BY with a LIMIT begins with the tiles that promise the first rows.
+    enable_best_tiles_first,
+    /// GROUP BY dimensions and enumerations looks up runs of rows, and small numbers without hashing.
+    enable_run_groups,
+    /// An element of an attribute with several values for each cell is found in place.
+    enable_elements_in_place,
+    /// Conditions on text are asked of the stored bytes of tiles.
+    enable_text_search,
+    /// Sparse tiles are searched by the order of their cells.
+    enable_cell_search,
+}
+
+impl ConfigExtension for TileDbSettings {
+    const PREFIX: &'static str = PREFIX;
+}
+
+impl TileDbSettings {
+    /// The settings of a session; the usual ones where nobody has brought them in.
+    pub fn of(options: &ConfigOptions) -> Self {
+        options.extensions.get().cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_is_on_until_it_is_switched_off() {
+        let mut settings = TileDbSettings::default();
+        assert!(
+            settings
+                .entries()
+                .iter()
+                .all(|e| e.value.as_deref() == Some("true"))
+        );
+        for name in TileDbSettings::NAMES {
+            settings.set(name, "FALSE").unwrap();
+        }
+        assert!(
+            settings
+                .entries()
+                .iter()
+                .all(|e| e.value.as_deref() == Some("false"))
+        );
+        assert!(
+            settings
+                .entries()
+                .iter()
+                .all(|e| e.description.ends_with('.'))
+        );
+        let unknown = settings
+            .set("enable_magic", "true")
+            .unwrap_err()
+            .to_string();
+        assert!(unknown.contains("'tiledb.enable_magic'"), "{unknown}");
+        let wrong = settings
+            .set("enable_first_cells", "1")
+            .unwrap_err()
+            .to_string();
+        assert!(wrong.contains("true or false, found '1'"), "{wrong}");
+    }
+}
