@@ -16,8 +16,6 @@ pub const ROUND: u64 = 40;
 const ARRAYS: usize = 4;
 /// Arrays kept open.
 const KEPT: usize = 300;
-/// Rows that make batches of few rows too slow.
-const MANY: usize = 2_000;
 
 /// What is run and compared.
 #[derive(Debug, Clone)]
@@ -75,8 +73,8 @@ impl Round {
         for _ in 0..rng.between(1, 3) {
             tables.push(Arc::clone(rng.pick(&self.arrays)));
         }
-        let many = tables.iter().any(|table| table.rows.num_rows() > MANY);
-        let shape = Shape::random(&mut rng, many);
+        let rows = tables.iter().map(|table| table.rows.num_rows());
+        let shape = Shape::random(&mut rng, rows.max().unwrap_or(0));
         let statement = Generator::new(rng, relations(&tables)).statement();
         Case {
             tables,

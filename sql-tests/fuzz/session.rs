@@ -8,19 +8,33 @@ use std::sync::Arc;
 use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{FairSpillPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::rng::Rng;
 use datafusion_tiledb::sql::optimizer;
+use datafusion_tiledb::sql::settings::TileDbSettings;
 
 const BATCHES: [usize; 8] = [1, 2, 7, 64, 1_000, 4_096, 8_192, 16_384];
 
-/// Settings of DataFusion with the values they take besides the usual one, and how often they do, in a hundred.
+/// No session takes more, whatever its shape.
+const MOST_BYTES: usize = 4 << 30;
+
+/// Settings with the values they take besides the usual one, and how often they do, in a hundred.
 /// `enable_piecewise_merge_join` is left out: it is off unless asked for, and an outer join with an empty table loses rows.
-const SETTINGS: [(&str, &[&str], usize); 29] = [
+const SETTINGS: [(&str, &[&str], usize); 39] = [
+    ("tiledb.enable_metadata_aggregates", &["false"], 8),
+    ("tiledb.enable_enumerated_groups", &["false"], 8),
+    ("tiledb.enable_first_cells", &["false"], 8),
+    ("tiledb.enable_range_partitions", &["false"], 8),
+    ("tiledb.enable_ordered_scans", &["false"], 8),
+    ("tiledb.enable_best_tiles_first", &["false"], 8),
+    ("tiledb.enable_run_groups", &["false"], 8),
+    ("tiledb.enable_elements_in_place", &["false"], 8),
+    ("tiledb.enable_text_search", &["false"], 8),
+    ("tiledb.enable_cell_search", &["false"], 8),
     ("datafusion.optimizer.prefer_hash_join", &["false"], 20),
     (
         "datafusion.optimizer.repartition_aggregations",
@@ -157,9 +171,13 @@ pub const USUAL: Shape = Shape {
 };
 
 impl Shape {
-    /// Any shape. With many rows a batch is not tiny.
-    pub fn random(rng: &mut Rng, many_rows: bool) -> Self {
-        let from = if many_rows { 4 } else { 0 };
+    /// Any shape for tables of so many rows. Of many rows a batch is not tiny: joins of them take gigabytes.
+    pub fn random(rng: &mut Rng, rows: usize) -> Self {
+        let from = match rows {
+            0..=200 => 0,
+            201..=2_000 => 3,
+            _ => 4,
+        };
         let mut settings = Vec::new();
         for (key, values, percent) in SETTINGS {
             if rng.chance(percent) {
@@ -202,6 +220,7 @@ impl Shape {
     /// A session of this shape. `arrays` brings in what this project adds to DataFusion.
     pub fn context(&self, parts: &Parts, arrays: bool) -> Result<SessionContext> {
         let mut config = SessionConfig::new()
+            .with_option_extension(TileDbSettings::default())
             .with_target_partitions(self.partitions)
             .with_batch_size(self.batch_size);
         for (key, value) in &self.settings {
@@ -292,7 +311,7 @@ impl Parts {
         let runtime = RuntimeEnvBuilder::new();
         let runtime = match pool_bytes {
             Some(bytes) => runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes))),
-            None => runtime.with_memory_pool(Arc::new(UnboundedMemoryPool::default())),
+            None => runtime.with_memory_pool(Arc::new(GreedyMemoryPool::new(MOST_BYTES))),
         };
         // The tables of one session are not those of another.
         let state = SessionStateBuilder::new_from_existing(state.clone())

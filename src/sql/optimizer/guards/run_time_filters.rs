@@ -20,14 +20,15 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
 use super::names::confuses;
-use crate::sql::optimizer::arrays::scan;
+use crate::sql::optimizer::arrays::{scan, scans_array};
 use crate::sql::optimizer::below::with_children;
 
 /// The identities of filters.
@@ -50,6 +51,10 @@ fn without_untrusted(
         let source = source.trusting(above);
         return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
     }
+    if let Some(input) = below_untrusted(plan, above) {
+        let changed = without_untrusted(input, above)?;
+        return Ok(Some(changed.unwrap_or_else(|| Arc::clone(input))));
+    }
     let mut trusted = match keeps_some_rows(plan.as_ref()) {
         true => Trusted::new(),
         false => above.clone(),
@@ -71,6 +76,22 @@ fn without_untrusted(
         children.push(new.unwrap_or_else(|| Arc::clone(child)));
     }
     changed.then(|| with_children(plan, children)).transpose()
+}
+
+/// The input of a node that does nothing but evaluate a filter that may not be used: DataFusion puts one below a sort whose
+/// input does not take the filter. Such nodes stay in plans without an array.
+fn below_untrusted<'a>(
+    plan: &'a Arc<dyn ExecutionPlan>,
+    above: &Trusted,
+) -> Option<&'a Arc<dyn ExecutionPlan>> {
+    let filter = plan.downcast_ref::<FilterExec>()?;
+    let predicate = filter.predicate();
+    let dynamic = predicate.is::<DynamicFilterPhysicalExpr>();
+    let known = predicate
+        .expression_id()
+        .is_some_and(|id| above.contains(&id));
+    let plain = filter.projection().is_none() && filter.fetch().is_none();
+    (dynamic && !known && plain && scans_array(plan)).then(|| filter.input())
 }
 
 /// Whether which rows a node gives depends on which others there are.
