@@ -7,14 +7,23 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
+use datafusion::common::resources_err;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_plan::{collect, execution_plan::reset_plan_states};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
+use futures::StreamExt;
 use tokio::runtime::Runtime;
 
 /// After so long a statement is given up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const STACK_BYTES: usize = 32 << 20;
+/// Answers of more rows are given up, and so is whatever runs when the process takes more memory: joins without a condition
+/// and windows over them ask no pool.
+const MOST_ROWS: usize = 2_000_000;
+const MOST_RESIDENT_BYTES: u64 = 10 << 30;
+const WATCHED_EVERY: Duration = Duration::from_millis(50);
 
 /// The rows a statement gives.
 #[derive(Debug, Clone)]
@@ -136,8 +145,18 @@ impl Runner {
         let runtime = self.runtime.as_ref().expect("there always is one");
         let task = runtime.spawn(async move { run(&ctx, tables, statements, twice).await });
         let abort = task.abort_handle();
-        let outcome = runtime.block_on(async { tokio::time::timeout(PATIENCE, task).await });
+        let outcome = runtime.block_on(async {
+            tokio::select! {
+                outcome = tokio::time::timeout(PATIENCE, task) => Some(outcome),
+                () = memory_is_short() => None,
+            }
+        });
         let panics = self.take_panics();
+        let Some(outcome) = outcome else {
+            abort.abort();
+            self.renew();
+            return Err(Fault::Memory("the process takes too much".to_owned()));
+        };
         match outcome {
             Err(_) => {
                 abort.abort();
@@ -165,6 +184,34 @@ impl Drop for Runner {
     }
 }
 
+/// Waits until the process takes more memory than it may, where the system tells.
+async fn memory_is_short() {
+    const PAGE_BYTES: u64 = 4096;
+    loop {
+        tokio::time::sleep(WATCHED_EVERY).await;
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+        if resident.is_some_and(|pages: u64| pages * PAGE_BYTES > MOST_RESIDENT_BYTES) {
+            return;
+        }
+    }
+}
+
+/// All rows of a plan, unless they are too many.
+async fn rows(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Vec<RecordBatch>> {
+    let mut stream = execute_stream(plan, context)?;
+    let (mut batches, mut rows) = (Vec::new(), 0);
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        rows += batch.num_rows();
+        if rows > MOST_ROWS {
+            return resources_err!("more than {MOST_ROWS} rows");
+        }
+        batches.push(batch);
+    }
+    Ok(batches)
+}
+
 async fn run(
     ctx: &SessionContext,
     tables: Vec<Arc<dyn TableProvider>>,
@@ -183,7 +230,7 @@ async fn run(
     let mut answers = Vec::new();
     for _ in 0..=usize::from(twice) {
         let schema = plan.schema();
-        let batches = collect(Arc::clone(&plan), Arc::clone(&context)).await?;
+        let batches = rows(Arc::clone(&plan), Arc::clone(&context)).await?;
         answers.push(Answer { schema, batches });
         if twice {
             plan = reset_plan_states(plan)?;
