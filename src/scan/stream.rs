@@ -1,6 +1,6 @@
 //! Running a scan: units are fetched ahead while others are decoded, within the memory granted.
 //!
-//! Unfiltering and converting a tile takes milliseconds, so it happens on [`threads`] of its own, never while a stream
+//! Unfiltering and converting a tile takes milliseconds, so it happens on [threads](super::threads) of its own, never while a stream
 //! is polled. Dropping the stream drops the fetches; a decode under way finishes into nothing.
 
 use std::collections::VecDeque;

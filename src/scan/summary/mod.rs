@@ -1,7 +1,7 @@
 //! What metadata say of whole tiles: how many values, the smallest, the largest, the sum.
 //!
 //! Nothing is decoded. Fragment by fragment the statistics of the columns asked for are loaded, and those tiles are
-//! answered for which they prove everything that is asked ([`trust`]); the others must be read. Coordinates need no
+//! answered for which they prove everything that is asked ([`crate::stats::trust`]); the others must be read. Coordinates need no
 //! statistics: the MBRs bound those of sparse tiles, and those of dense ones are a matter of arithmetic.
 
 mod bounds;

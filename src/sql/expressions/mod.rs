@@ -1,7 +1,7 @@
 //! What becomes of DataFusion's expressions: ranges of coordinates, verdicts on tiles, conditions on rows.
 
-pub mod predicate;
-pub mod pruning;
+pub(crate) mod predicate;
+pub(crate) mod pruning;
 pub mod ranges;
-pub mod runtime;
-pub mod text_conditions;
+pub(crate) mod runtime;
+pub(crate) mod text_conditions;

@@ -1,10 +1,10 @@
 //! The optimizer rules that arrays bring along, and adding them to sessions.
 //!
 //! Most look at a physical plan from the top down and rewrite a node where an array can do better than a plain table:
-//! [aggregates](crate::sql::optimizer::aggregate) from metadata, groups by the codes of an enumeration (`enumerated`), the first cells
-//! of an order by dimensions (`first_cells`), partitions by ranges of the leading dimension (`leading`), rows in its
-//! order (`ordered`), [`groups`] that need no hash table. The others look at whole plans: the `guards` against what
-//! DataFusion's own rules get wrong.
+//! [`aggregate`]s from metadata, groups by the codes of an enumeration (`enumerated`), the first cells of an order by
+//! dimensions (`first_cells`), partitions by ranges of the leading dimension (`range_partitions`), rows in its order
+//! (`ordered_scans`), groups that need no hash table ([`group_by`]). [Settings](super::settings) switch each of them off.
+//! The others, the `guards` against what DataFusion's own rules get wrong, are always on.
 
 pub mod aggregate;
 mod arrays;
