@@ -215,12 +215,8 @@ impl View {
 
     /// The smallest key whose value is at least `value`; 0 if that is every key.
     fn first_key(&self, value: i128) -> Option<u64> {
-        let (min, max) = match self.datatype {
-            // No dimension holds NaN.
-            Datatype::Float32 => (f32::NEG_INFINITY.to_key(), f32::INFINITY.to_key()),
-            Datatype::Float64 => (f64::NEG_INFINITY.to_key(), f64::INFINITY.to_key()),
-            other => (key::min_key(other), key::max_key(other)),
-        };
+        // Of floats these are keys of NaN, which lie beyond the infinities.
+        let (min, max) = (key::min_key(self.datatype), key::max_key(self.datatype));
         let lowest = self.apply(min);
         if lowest >= value {
             return Some(0);
