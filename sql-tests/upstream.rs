@@ -43,6 +43,9 @@ pub fn trials() -> Vec<Trial> {
         still_wrong("zeros_in_joins", "run_time_filters", || {
             block_on(zeros_in_joins())
         }),
+        still_wrong("unlike_join_keys", "run_time_filters", || {
+            block_on(unlike_join_keys())
+        }),
         still_wrong("limited_distinct", "limited_distinct", || {
             block_on(limited_distinct())
         }),
@@ -221,4 +224,22 @@ async fn limited_distinct() -> Result<bool> {
     ctx.sql(rows).await?.collect().await?;
     let one = "SELECT DISTINCT k FROM (SELECT k, sum(v) OVER (PARTITION BY k ORDER BY v) AS s FROM m) WHERE s > 0 LIMIT 1";
     Ok(answer(&ctx, one).await.is_ok())
+}
+
+/// `docs/upstream/unlike-join-keys.md`
+async fn unlike_join_keys() -> Result<bool> {
+    let config = SessionConfig::new().with_target_partitions(1);
+    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let (ctx, folder) = (
+        SessionContext::new_with_config(config),
+        tempfile::tempdir()?,
+    );
+    let file = folder.path().join("t.parquet").display().to_string();
+    let rows = "SELECT arrow_cast(column1, 'Int32') AS d, arrow_cast(column1, 'Int16') AS n FROM (VALUES (1), (2)) v";
+    let copy = format!("COPY ({rows}) TO '{file}'");
+    ctx.sql(&copy).await?.collect().await?;
+    ctx.register_parquet("t", file, ParquetReadOptions::default())
+        .await?;
+    let join = "SELECT count(*) FROM (SELECT d AS o FROM t UNION ALL SELECT 7::BIGINT) u WHERE EXISTS (SELECT 1 FROM t e WHERE e.n = u.o)";
+    Ok(answer(&ctx, join).await.is_ok())
 }

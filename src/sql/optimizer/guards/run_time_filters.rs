@@ -9,6 +9,7 @@
 //! - A filter that passed a node with two columns of one name: DataFusion looks its columns up by name, and may find the
 //!   other one (see [`names`](super::names)).
 //! - The filter of a join on floats: a join takes 0.0 and -0.0 for equal, and its filter does not.
+//! - The filter of a join on keys of two types, which a UNION below it may bring about: the join fails when it makes one.
 //! - The filter of an aggregate that follows only some of its minimums and maximums: those of expressions, and those that
 //!   have seen no value yet, need rows that the filter removes.
 //!
@@ -61,7 +62,7 @@ fn without_untrusted(
     };
     let passed = trusted.clone();
     let produced = plan.dynamic_expressions_produced();
-    if !produced.is_empty() && follows_every_bound(plan.as_ref()) && !joins_floats(plan.as_ref()) {
+    if !produced.is_empty() && follows_every_bound(plan.as_ref()) && !joins_unlike(plan.as_ref()) {
         let produced = produced.into_iter();
         trusted.extend(produced.filter_map(|filter| filter.expression_id()));
     }
@@ -105,14 +106,19 @@ fn keeps_some_rows(plan: &dyn ExecutionPlan) -> bool {
             .is_some_and(limited_groups)
 }
 
-/// Whether a node joins on floats, or on what may contain some.
-fn joins_floats(plan: &dyn ExecutionPlan) -> bool {
+/// Whether a node joins on floats, on what may contain some, or on keys of two types.
+fn joins_unlike(plan: &dyn ExecutionPlan) -> bool {
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else {
         return false;
     };
-    let schema = join.left().schema();
-    let mut keys = join.on().iter().map(|(left, _)| left.data_type(&schema));
-    keys.any(|key| key.map_or(true, |key| may_hold_floats(&key)))
+    let (left_schema, right_schema) = (join.left().schema(), join.right().schema());
+    let mut keys = join.on().iter();
+    keys.any(
+        |(left, right)| match (left.data_type(&left_schema), right.data_type(&right_schema)) {
+            (Ok(left), Ok(right)) => left != right || may_hold_floats(&left),
+            _ => true,
+        },
+    )
 }
 
 fn may_hold_floats(datatype: &DataType) -> bool {
