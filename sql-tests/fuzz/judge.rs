@@ -20,6 +20,9 @@ use super::session::Parts;
 /// Rows of a batch of tables in memory, for sessions of a shape: few, so that every partition has some, and many.
 const SCATTERED: [usize; 2] = [100, 100_000];
 
+/// What is said of arrays that give no answer where the reference does.
+pub const SLOW: &str = "no answer in time";
+
 /// How often such a session is asked, for some mistakes show now and then.
 const TRIES: usize = 6;
 
@@ -144,7 +147,7 @@ fn compare(case: &Case, expected: &Answers, found: &Answers) -> Verdict {
             return Verdict::Value(e.clone());
         }
         (Err(e), Ok(_)) => return Verdict::Upstream(format!("the reference fails: {e:?}")),
-        (Ok(_), Err(Fault::Slow)) => return Verdict::Wrong("no answer in time".to_owned()),
+        (Ok(_), Err(Fault::Slow)) => return Verdict::Wrong(SLOW.to_owned()),
         (Ok(_), Err(e)) => return Verdict::Wrong(format!("an error: {e:?}")),
         (Ok(expected), Ok(found)) => (expected, found),
     };
