@@ -29,7 +29,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
 use self::guards::nullable_in::NullableIn;
-use self::guards::{limited_distinct, names, run_time_filters, table_factors, uniqueness};
+use self::guards::{
+    limited_distinct, names, partition_limits, run_time_filters, table_factors, uniqueness,
+};
 use super::settings::TileDbSettings;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -67,7 +69,7 @@ const PARTITIONS: Place = Place::Before("EnsureRequirements");
 /// Of the guards against defects of DataFusion.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 
-const RULES: [ArrayRule; 11] = [
+const RULES: [ArrayRule; 12] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -131,6 +133,12 @@ const RULES: [ArrayRule; 11] = [
         place: Place::Before("SanityCheckPlan"),
         wanted: ALWAYS,
         rewrite: Rewrite::Node(limited_distinct::without_limit),
+    },
+    ArrayRule {
+        name: "tiledb_partition_limits",
+        place: Place::Before("SanityCheckPlan"),
+        wanted: ALWAYS,
+        rewrite: Rewrite::Node(partition_limits::of_each_partition),
     },
     ArrayRule {
         name: "tiledb_groups",

@@ -7,6 +7,7 @@
 //! - [`run_time_filters`]: filters that arrive while a query runs, from where they may not.
 //! - [`names`]: filters that go by the names of columns, where two have one.
 //! - [`limited_distinct`]: a DISTINCT with a limit, which fails once its rows come in an order.
+//! - [`partition_limits`]: a limit over all partitions where each should have one.
 //! - [`uniqueness`]: a key that moves to another column, and a sort that is dropped for it.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which forgets about NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are dropped without a word.
@@ -14,6 +15,7 @@
 pub(super) mod limited_distinct;
 pub(super) mod names;
 pub(super) mod nullable_in;
+pub(super) mod partition_limits;
 pub(super) mod run_time_filters;
 pub(super) mod table_factors;
 pub(super) mod uniqueness;
