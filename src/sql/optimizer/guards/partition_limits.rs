@@ -2,32 +2,51 @@
 //!
 //! Where a scan can give the order of a top-k of each partition (`PushdownSort`), DataFusion puts a limit in the place of the
 //! sort, and always one that needs a single partition, whatever the sort was for: the query ends with the error "does not
-//! satisfy distribution requirements". The merge above has the limit of the whole, so the [rule](crate::sql::optimizer) makes
-//! the one below a limit of each partition, as the sort was.
+//! satisfy distribution requirements". The [rule](crate::sql::optimizer) makes it a limit of each partition, as the sort was,
+//! where a merge above has the limit of the whole. Without such a merge the error stays: there would be too many rows.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::sql::optimizer::arrays::scans_array;
+use crate::sql::optimizer::below::with_child;
 
-/// A limit of each partition in the place of one over all that has several partitions below it.
-pub(in crate::sql) fn of_each_partition(
-    plan: &Arc<dyn ExecutionPlan>,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// A merge over a limit of each partition, in the place of one over a limit of several partitions.
+pub(in crate::sql) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
+    let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() else {
+        return Ok(None);
+    };
+    let Some(rows) = merge.fetch().filter(|_| scans_array(plan)) else {
+        return Ok(None);
+    };
+    match limited(merge.input(), rows)? {
+        Some(input) => with_child(plan, input).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The plan with its limit, below nothing but projections, as one of each partition; `rows` of all partitions are wanted.
+fn limited(plan: &Plan, rows: usize) -> Result<Option<Plan>> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return match limited(projection.input(), rows)? {
+            Some(input) => with_child(plan, input).map(Some),
+            None => Ok(None),
+        };
+    }
     let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() else {
         return Ok(None);
     };
     let input = limit.input();
     let several = input.output_partitioning().partition_count() > 1;
-    let Some(fetch) = limit.fetch().filter(|_| limit.skip() == 0) else {
-        return Ok(None);
-    };
-    if !several || !scans_array(plan) {
-        return Ok(None);
-    }
-    let limit = LocalLimitExec::new(Arc::clone(input), fetch);
-    Ok(Some(Arc::new(limit)))
+    let enough = limit.fetch().filter(|fetch| *fetch >= rows);
+    Ok(enough
+        .filter(|_| several && limit.skip() == 0)
+        .map(|fetch| Arc::new(LocalLimitExec::new(Arc::clone(input), fetch)) as _))
 }
