@@ -130,7 +130,7 @@ impl ScanContext {
         predicate.filter(|_| self.plan.unjudged)?.pruner()
     }
 
-    /// The same with what a condition asks of rows, and these ranges.
+    /// The context with the condition on rows that came at run time, and with these ranges of coordinates.
     #[must_use]
     pub fn under(&self, condition: &RuntimeCondition, subarray: Arc<Subarray>) -> Arc<Self> {
         Arc::new(Self {

@@ -32,7 +32,7 @@ impl Section {
         }
     }
 
-    /// Where it starts, by the footer.
+    /// Where the section starts in the metadata file, as the footer says.
     pub(super) fn start(self, sections: &SectionOffsets) -> Result<u64> {
         let starts = match self.list {
             List::TileOffsets => &sections.tile_offsets,
@@ -50,7 +50,7 @@ impl Section {
         })
     }
 
-    /// The list itself, where all metadata are one tile.
+    /// The list of the section, where all metadata are one tile.
     pub(super) fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
         let lists = match self.list {
             List::TileOffsets => Some(&metadata.tile_offsets),

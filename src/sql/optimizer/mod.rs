@@ -66,7 +66,7 @@ enum Place {
 /// Deals rows out anew where they do not meet.
 const PARTITIONS: Place = Place::Before("EnsureRequirements");
 
-/// Of the guards against defects of DataFusion.
+/// Guards against defects of DataFusion are wanted whatever the settings say.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 
 const RULES: [ArrayRule; 12] = [
