@@ -49,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
         still_wrong("limited_distinct", "limited_distinct", || {
             block_on(limited_distinct())
         }),
+        still_wrong("lost_order", "lost_orders", || block_on(lost_order())),
         still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
     ]
 }
@@ -224,6 +225,20 @@ async fn limited_distinct() -> Result<bool> {
     ctx.sql(rows).await?.collect().await?;
     let one = "SELECT DISTINCT k FROM (SELECT k, sum(v) OVER (PARTITION BY k ORDER BY v) AS s FROM m) WHERE s > 0 LIMIT 1";
     Ok(answer(&ctx, one).await.is_ok())
+}
+
+/// `docs/upstream/lost-orders.md`
+async fn lost_order() -> Result<bool> {
+    let columns = [("x", integers(0..100)), ("v", integers(0..100))];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, c)| (n, c, false)))?;
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?;
+    let table = table.with_sort_order(vec![vec![col("x").sort(true, false)]]);
+    let ctx = session(2);
+    ctx.register_table("t", Arc::new(table))?;
+    ctx.register_batch("u", batch.slice(0, 3))?;
+    let numbers = "WITH g AS (SELECT x, sum(v) AS s FROM t GROUP BY x) \
+                   SELECT row_number() OVER (ORDER BY x, s) FROM g WHERE x IN (SELECT u.x FROM u)";
+    Ok(answer(&ctx, numbers).await.is_ok())
 }
 
 /// `docs/upstream/unlike-join-keys.md`

@@ -30,7 +30,8 @@ use datafusion::prelude::SessionContext;
 
 use self::guards::nullable_in::NullableIn;
 use self::guards::{
-    limited_distinct, names, partition_limits, run_time_filters, table_factors, uniqueness,
+    limited_distinct, lost_orders, names, partition_limits, run_time_filters, table_factors,
+    uniqueness,
 };
 use super::settings::TileDbSettings;
 
@@ -69,7 +70,7 @@ const PARTITIONS: Place = Place::Before("EnsureRequirements");
 /// Guards against defects of DataFusion are wanted whatever the settings say.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 
-const RULES: [ArrayRule; 12] = [
+const RULES: [ArrayRule; 13] = [
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -139,6 +140,12 @@ const RULES: [ArrayRule; 12] = [
         place: Place::Before("SanityCheckPlan"),
         wanted: ALWAYS,
         rewrite: Rewrite::Node(partition_limits::of_each_partition),
+    },
+    ArrayRule {
+        name: "tiledb_lost_orders",
+        place: Place::Before("SanityCheckPlan"),
+        wanted: ALWAYS,
+        rewrite: Rewrite::Node(lost_orders::sorted_again),
     },
     ArrayRule {
         name: "tiledb_groups",

@@ -8,11 +8,13 @@
 //! - [`names`]: filters that go by the names of columns, where two have one.
 //! - [`limited_distinct`]: a DISTINCT with a limit, which fails once its rows come in an order.
 //! - [`partition_limits`]: a limit over all partitions where each should have one.
+//! - [`lost_orders`]: a sort that moves to where it seems needless, and is missed above.
 //! - [`uniqueness`]: a key that moves to another column, and a sort that is dropped for it.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which forgets about NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are dropped without a word.
 
 pub(super) mod limited_distinct;
+pub(super) mod lost_orders;
 pub(super) mod names;
 pub(super) mod nullable_in;
 pub(super) mod partition_limits;
