@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
-use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
@@ -219,14 +219,19 @@ impl Loaded {
         Arc::new(MemTable::try_new(self.rows.schema(), batches).expect("rows of one schema"))
     }
 
-    /// The table's rows in memory, in `parts` partitions, in batches of at most `batch` rows.
-    pub fn scattered(&self, parts: usize, batch: usize) -> Arc<dyn TableProvider> {
+    /// The table's rows in memory, in `parts` partitions, in batches of at most `batch` rows, maybe the last row first.
+    pub fn scattered(&self, parts: usize, batch: usize, backwards: bool) -> Arc<dyn TableProvider> {
+        let mut rows = self.rows.clone();
+        if backwards {
+            let order = UInt64Array::from_iter_values((0..rows.num_rows() as u64).rev());
+            rows = take_record_batch(&rows, &order).expect("rows of the batch");
+        }
         let mut batches = vec![Vec::new(); parts.max(1)];
         let mut from = 0;
-        while from < self.rows.num_rows() {
-            let len = batch.max(1).min(self.rows.num_rows() - from);
+        while from < rows.num_rows() {
+            let len = batch.max(1).min(rows.num_rows() - from);
             let part = from / batch.max(1) % parts.max(1);
-            batches[part].push(self.rows.slice(from, len));
+            batches[part].push(rows.slice(from, len));
             from += len;
         }
         Arc::new(MemTable::try_new(self.rows.schema(), batches).expect("rows of one schema"))

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 
 use super::case::Case;
-use super::compare::difference;
+use super::compare::{REORDERED, difference};
 use super::determined::is_ordered;
+use super::known::names_zero;
 use super::parquet;
 use super::print;
 use super::run::{Answer, Fault, Runner};
@@ -64,6 +65,9 @@ pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
         found = in_shape(case, runner, parts, arrays, true, &[]);
     }
     match compare(case, &expected, &found) {
+        Verdict::Wrong(what) if what.starts_with(REORDERED) && names_zero(&case.statement) => {
+            Verdict::Upstream(what)
+        }
         Verdict::Wrong(what) => match in_memory(case, runner, parts, &expected) {
             Some(same) => Verdict::Upstream(format!("{what}\n{same}")),
             None => Verdict::Wrong(what),
@@ -126,9 +130,11 @@ fn in_memory(
     expected: &Answers,
 ) -> Option<String> {
     let tries = SCATTERED.into_iter().cycle();
-    tries.take(SCATTERED.len() * TRIES).find_map(|batch| {
+    let mut tries = tries.take(SCATTERED.len() * TRIES).enumerate();
+    tries.find_map(|(number, batch)| {
         let tables = case.tables.iter();
-        let tables = tables.map(|table| table.scattered(case.shape.partitions, batch));
+        let (partitions, backwards) = (case.shape.partitions, number % 4 >= 2);
+        let tables = tables.map(|table| table.scattered(partitions, batch, backwards));
         let answers = in_shape(case, runner, parts, tables.collect(), false, &[]);
         match compare(case, expected, &answers) {
             Verdict::Wrong(what) => Some(format!("rows in memory differ too: {what}")),

@@ -18,6 +18,7 @@ mod faulty;
 mod features;
 mod generate;
 mod judge;
+mod known;
 mod parquet;
 mod print;
 mod report;

@@ -1,6 +1,7 @@
 //! Conditions on a row.
 
 use super::super::ast::{Expr, Kind, Node};
+use super::super::known::float;
 use super::Generator;
 use super::scope::Scope;
 
@@ -79,7 +80,8 @@ impl Generator {
                 let one = self.expr(kind, scope, depth);
                 Expr::test(comparison, vec![one, value])
             }
-            7 => Expr::test(comparison, vec![value, column]),
+            // In the ON of an outer join, DataFusion takes `9 = k` and `k = 9` for two conditions that exclude each other.
+            7 if depth > 0 => Expr::test(comparison, vec![value, column]),
             8 if kind == Kind::Int => self.mixed(column, value),
             _ => Expr::test(comparison, vec![column, value]),
         }
@@ -126,11 +128,8 @@ impl Generator {
 /// on whether it makes comparisons of the list.
 fn leave_zero(value: &mut Expr) {
     if let Node::Literal(text) = &mut value.node {
-        let digits = text
-            .trim_start_matches("CAST(")
-            .trim_end_matches(" AS DOUBLE)");
-        let number = digits.trim_matches('\'').parse::<f64>();
-        if number.map_or(true, |number| number == 0.0) && !text.contains("NULL") {
+        let zero = float(text).is_none_or(|number| number == 0.0);
+        if zero && !text.contains("NULL") {
             *text = "0.5".to_owned();
         }
     }

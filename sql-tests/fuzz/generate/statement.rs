@@ -6,6 +6,7 @@ use super::super::ast::{
 };
 use super::super::columns::Column;
 use super::super::determined::is_determined;
+use super::super::known::skips_inside;
 use super::subqueries::aggregate;
 use super::{Generator, Made, Relation, Wanted};
 
@@ -21,7 +22,7 @@ impl Generator {
         loop {
             let statement = self.any_statement();
             self.relations.truncate(relations);
-            if is_determined(&statement, &self.keys) {
+            if is_determined(&statement, &self.keys) && !skips_inside(&statement) {
                 return statement;
             }
         }

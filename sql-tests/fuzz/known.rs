@@ -1,0 +1,41 @@
+//! What plain DataFusion is known to get wrong in ways that have nothing to do with arrays (`docs/upstream/`).
+//!
+//! The session that tells what is expected would be wrong as well, or right by chance. Where a statement need not be made,
+//! it is not; where it must be, a difference that looks like the defect is not told.
+
+use super::ast::{Expr, Node, Query, Statement};
+
+/// Whether a statement skips rows of a query inside it: a sort for what stands around it moves below the OFFSET.
+pub fn skips_inside(statement: &Statement) -> bool {
+    let mut skipping = 0;
+    let mut count = |query: &Query| skipping += usize::from(query.offset > 0);
+    for (_, view) in &statement.views {
+        view.visit(&mut count, &mut |_| {});
+    }
+    statement.query.visit(&mut count, &mut |_| {});
+    skipping > usize::from(statement.query.offset > 0)
+}
+
+/// Whether a statement names a zero that is a float. What equals it is taken for one value throughout, and is not sorted by
+/// any more, though 0.0 and -0.0 are told apart by sorts.
+pub fn names_zero(statement: &Statement) -> bool {
+    let mut found = false;
+    let mut look = |expr: &Expr| {
+        if let Node::Literal(text) = &expr.node {
+            found |= float(text).is_some_and(|value| value == 0.0);
+        }
+    };
+    for (_, view) in &statement.views {
+        view.visit(&mut |_| {}, &mut look);
+    }
+    statement.query.visit(&mut |_| {}, &mut look);
+    found
+}
+
+/// The float that a literal is.
+pub fn float(text: &str) -> Option<f64> {
+    let digits = text
+        .trim_start_matches("CAST(")
+        .trim_end_matches(" AS DOUBLE)");
+    digits.trim_matches('\'').parse().ok()
+}
