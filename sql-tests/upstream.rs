@@ -3,9 +3,11 @@
 //! Each test shows a defect without an array and without this crate's rules. It fails as soon as DataFusion gives the
 //! right answer: then the guard that it names, and the report, can go.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampSecondArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -48,6 +50,17 @@ pub fn trials() -> Vec<Trial> {
         }),
         still_wrong("limited_distinct", "limited_distinct", || {
             block_on(limited_distinct())
+        }),
+        still_wrong("grouping_sets", "grouping_sets", || {
+            block_on(grouping_sets())
+        }),
+        still_wrong("casts", "casts", || block_on(casts())),
+        still_wrong("sort_below_offset", "offsets", || {
+            block_on(sort_below_offset())
+        }),
+        still_wrong("union_fields", "unions", || block_on(union_fields())),
+        still_wrong("filters_of_semi_joins", "names", || {
+            block_on(filters_of_semi_joins())
         }),
         still_wrong("lost_order", "lost_orders", || block_on(lost_order())),
         still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
@@ -225,6 +238,72 @@ async fn limited_distinct() -> Result<bool> {
     ctx.sql(rows).await?.collect().await?;
     let one = "SELECT DISTINCT k FROM (SELECT k, sum(v) OVER (PARTITION BY k ORDER BY v) AS s FROM m) WHERE s > 0 LIMIT 1";
     Ok(answer(&ctx, one).await.is_ok())
+}
+
+/// `docs/upstream/grouping-sets.md`
+async fn grouping_sets() -> Result<bool> {
+    let ctx = session(1);
+    let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (1), (1)) v(k)";
+    ctx.sql(rows).await?.collect().await?;
+    let sums = "SELECT k, count(*) AS n FROM (SELECT k FROM m ORDER BY k LIMIT 2) GROUP BY ROLLUP (k) ORDER BY k";
+    let found = answer(&ctx, sums).await?;
+    Ok(found.find("| 1 ") < found.find("|   |"))
+}
+
+/// `docs/upstream/statistics-of-casts.md`
+async fn casts() -> Result<bool> {
+    let (ctx, folder) = (session(1), tempfile::tempdir()?);
+    let file = folder.path().join("t.parquet").display().to_string();
+    let copy = format!("COPY (SELECT * FROM (VALUES (2), (11)) v(x)) TO '{file}'");
+    ctx.sql(&copy).await?.collect().await?;
+    ctx.register_parquet("t", file, ParquetReadOptions::default())
+        .await?;
+    let least = "SELECT min(s) AS least FROM (SELECT CAST(x AS VARCHAR) AS s FROM t)";
+    Ok(answer(&ctx, least).await?.contains(" 11 "))
+}
+
+/// `docs/upstream/sort-below-offset.md`
+async fn sort_below_offset() -> Result<bool> {
+    let ctx = session(1);
+    let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (1, 7), (2, 5), (3, 5)) t(k, v)";
+    ctx.sql(rows).await?.collect().await?;
+    let one = "SELECT count(*) OVER (PARTITION BY k ORDER BY v) AS n FROM (SELECT k, v FROM m ORDER BY k LIMIT 1 OFFSET 1)";
+    Ok(answer(&ctx, one).await?.contains(" 1 "))
+}
+
+/// `docs/upstream/union-fields.md`
+async fn union_fields() -> Result<bool> {
+    let ctx = session(1);
+    for (table, nullable, kind) in [("a", false, "one"), ("b", true, "another")] {
+        let field = Field::new("x", DataType::Int64, nullable);
+        let kind = HashMap::from([("kind".to_owned(), kind.to_owned())]);
+        let schema = Arc::new(Schema::new(vec![field.with_metadata(kind)]));
+        let batch = RecordBatch::try_new(schema, vec![integers([1])])?;
+        ctx.register_batch(table, batch)?;
+    }
+    let union = "SELECT x FROM a UNION SELECT x FROM b";
+    Ok(answer(&ctx, union).await.is_ok())
+}
+
+/// `docs/upstream/filters-by-name.md`
+async fn filters_of_semi_joins() -> Result<bool> {
+    let config = SessionConfig::new().with_target_partitions(1);
+    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let (ctx, folder) = (
+        SessionContext::new_with_config(config),
+        tempfile::tempdir()?,
+    );
+    let file = folder.path().join("t.parquet").display().to_string();
+    let rows = "SELECT value AS a, value + 1 AS k, value % 2 AS c FROM generate_series(1, 200)";
+    ctx.sql(&format!("COPY ({rows}) TO '{file}'"))
+        .await?
+        .collect()
+        .await?;
+    ctx.register_parquet("t", file, ParquetReadOptions::default())
+        .await?;
+    let join = "SELECT x.k FROM (VALUES (2), (3)) v(b) JOIN (SELECT * FROM t y WHERE EXISTS \
+                (SELECT 1 FROM t z WHERE z.k = y.a AND z.a <> y.c)) x ON v.b = x.a";
+    Ok(answer(&ctx, join).await?.contains(" 3 "))
 }
 
 /// `docs/upstream/lost-orders.md`

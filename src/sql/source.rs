@@ -84,6 +84,9 @@ pub struct TileDbSource {
     leading: Option<Arc<LeadingRanges>>,
     /// Made when somebody asks.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
+    /// Whether they tell the bounds of columns. Not before the guards stand that keep DataFusion from believing them of
+    /// other columns.
+    tells_bounds: bool,
     /// What aggregates over the scan may be answered from.
     aggregate_from: AggregateFrom,
     /// Which special ways the session takes.
@@ -110,6 +113,7 @@ impl TileDbSource {
             metrics: ExecutionPlanMetricsSet::new(),
             runs: Arc::default(),
             statistics: Arc::default(),
+            tells_bounds: false,
             aggregate_from: AggregateFrom::default(),
             settings: TileDbSettings::default(),
             rest: None,
@@ -279,6 +283,15 @@ impl TileDbSource {
         }
     }
 
+    /// The scan with bounds of columns among its statistics; `None` if it has them already.
+    pub(super) fn telling_bounds(&self) -> Option<Self> {
+        (!self.tells_bounds).then(|| Self {
+            tells_bounds: true,
+            statistics: Arc::default(),
+            ..self.clone()
+        })
+    }
+
     /// The scan without the dynamic filters that `trusted` has not got; `None` if it has no others.
     pub(super) fn trusting(&self, trusted: &HashSet<u64>) -> Option<Self> {
         let mut filters = self.filters.clone();
@@ -355,7 +368,7 @@ impl TileDbSource {
 
     fn known(&self) -> Arc<Statistics> {
         let made = self.statistics.get_or_init(|| {
-            let statistics = statistics(&self.plan, &self.schema);
+            let statistics = statistics(&self.plan, &self.schema, self.tells_bounds);
             let statistics = match self.fetch {
                 Some(fetch) => limited(statistics, fetch, self.partition_count()),
                 None => statistics,

@@ -13,8 +13,9 @@ use crate::scan::ScanPlan;
 /// A string or list is taken to have so many bytes.
 const VAR_BYTES: usize = 32;
 
-/// What the plan alone proves of its rows. `schema` is that of the scan; columns it adds to those of the plan are unknown.
-pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
+/// What the plan alone proves of its rows, and of the `bounds` of its columns if they are wanted. `schema` is that of the
+/// scan; columns it adds to those of the plan are unknown.
+pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef, bounds: bool) -> Statistics {
     let mut statistics = Statistics::new_unknown(schema);
     statistics.num_rows = row_count(plan);
     let mut row_bytes = 0_usize;
@@ -28,7 +29,7 @@ pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
             column.null_count = Precision::Exact(0);
         }
         row_bytes = row_bytes.saturating_add(bytes_of(field.data_type()));
-        let own = plan.spec.projection.get(i);
+        let own = plan.spec.projection.get(i).filter(|_| bounds);
         let own = own.filter(|c| plan.spec.table.schema.fields().get(**c) == Some(field));
         if let Some(dimension) = own.filter(|c| **c < plan.spec.table.dimension_count()) {
             bound(plan, *dimension, column);

@@ -20,7 +20,6 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -28,6 +27,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::sql::source::TileDbSource;
 
@@ -50,12 +50,19 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         _ => return Ok(None),
     };
     let limited = first.limit_options().is_some() || last.limit_options().is_some();
-    if limited || !first.group_expr().is_single() {
+    let mut groups = first.group_expr().expr().to_vec();
+    // Above codes nobody knows that two columns are equal, and orders may rely on it.
+    let known = first.input().equivalence_properties().eq_group();
+    let equal = |(i, (one, _)): (usize, &(Arc<dyn PhysicalExpr>, String))| {
+        let mut others = groups.iter().take(i);
+        others.any(|(other, _)| known.exprs_equal(one, other))
+    };
+    let twice = groups.iter().enumerate().any(equal);
+    if limited || twice || !first.group_expr().is_single() {
         return Ok(None);
     }
-    let mut groups = first.group_expr().expr().to_vec();
     let mut enumerations = vec![None; groups.len()];
-    for ((expr, _), enumeration) in groups.iter_mut().zip(&mut enumerations) {
+    for ((expr, name), enumeration) in groups.iter_mut().zip(&mut enumerations) {
         let column = expr.downcast_ref::<Column>();
         let values = column.and_then(|column| enumeration_of(first.input(), column.index()));
         if let Some(values) = values.filter(all_differ) {
@@ -63,6 +70,8 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
                 of: Arc::clone(expr),
                 values: Arc::clone(&values),
             });
+            // `TopKAggregation` goes by names, and would take the order of codes for that of values.
+            *name = format!("codes of {name}");
             *enumeration = Some(values);
         }
     }
@@ -87,7 +96,8 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
     }
     let schema = last.schema();
     let columns = schema.fields().iter().enumerate().map(|(i, field)| {
-        let column = Arc::new(Column::new(field.name(), i)) as Arc<dyn PhysicalExpr>;
+        let name = grouped.schema().field(i).name().clone();
+        let column = Arc::new(Column::new(&name, i)) as Arc<dyn PhysicalExpr>;
         let column = match enumerations.get(i).cloned().flatten() {
             Some(values) => Arc::new(Values {
                 of: column,
@@ -98,7 +108,8 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
         };
         (column, field.name().clone())
     });
-    let shown = ProjectionExec::try_new(columns.collect::<Vec<_>>(), grouped)?;
+    let columns = columns.collect::<Vec<_>>();
+    let shown = ProjectionExec::try_new(columns, grouped)?;
     Ok(Some(Arc::new(shown)))
 }
 

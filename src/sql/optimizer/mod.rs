@@ -29,9 +29,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
 use self::guards::nullable_in::NullableIn;
+use self::guards::unions::UnionFields;
 use self::guards::{
-    limited_distinct, lost_orders, names, partition_limits, run_time_filters, table_factors,
-    uniqueness,
+    casts, grouping_sets, limited_distinct, lost_orders, names, offsets, partition_limits,
+    run_time_filters, table_factors, uniqueness,
 };
 use super::settings::TileDbSettings;
 
@@ -70,7 +71,13 @@ const PARTITIONS: Place = Place::Before("EnsureRequirements");
 /// Guards against defects of DataFusion are wanted whatever the settings say.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 
-const RULES: [ArrayRule; 13] = [
+const RULES: [ArrayRule; 16] = [
+    ArrayRule {
+        name: "tiledb_statistics_of_casts",
+        place: Place::Before("aggregate_statistics"),
+        wanted: ALWAYS,
+        rewrite: Rewrite::Whole(casts::with_bounds_below),
+    },
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
@@ -120,6 +127,18 @@ const RULES: [ArrayRule; 13] = [
         place: PARTITIONS,
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(uniqueness::without_false_keys),
+    },
+    ArrayRule {
+        name: "tiledb_offsets",
+        place: PARTITIONS,
+        wanted: ALWAYS,
+        rewrite: Rewrite::Whole(offsets::above_skipped),
+    },
+    ArrayRule {
+        name: "tiledb_grouping_sets",
+        place: PARTITIONS,
+        wanted: ALWAYS,
+        rewrite: Rewrite::Whole(grouping_sets::without_claims),
     },
     ArrayRule {
         name: "tiledb_trusted_filters",
@@ -218,11 +237,13 @@ pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// The logical optimizer rules of a session with the one that arrays bring along, as [`physical_optimizer_rules`].
+/// The logical optimizer rules of a session with those that arrays bring along, as [`physical_optimizer_rules`].
 pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
     if rules.iter().all(|rule| rule.name() != NullableIn::NAME) {
         // Ahead of all others, as long as `IN (SELECT …)` stands as it was written.
         rules.insert(0, Arc::new(NullableIn));
+        // Behind all others, which may put other inputs below a UNION.
+        rules.push(Arc::new(UnionFields));
     }
     rules
 }

@@ -2,27 +2,26 @@
 //!
 //! A join of two tables has two columns of one name as soon as both have it. DataFusion hands a filter down by the names of
 //! its columns (`FilterRemapper`, `ProjectionExec::collect_reverse_alias`), and takes the first or the last of several:
-//! `WHERE a.f IS NOT NULL` above an outer join became a filter on `b.f`. While DataFusion hands down the filters of
-//! WHERE, a [node](NoFiltersExec) stands where they could lose their way, and lets none pass; one [rule](crate::sql::optimizer)
+//! `WHERE a.f IS NOT NULL` above an outer join became a filter on `b.f`. A semi join also hands filters on its keys to the
+//! side that it does not show, and looks there for a column with the name of the other side's key. While DataFusion hands down the filters of
+//! WHERE, a [node](HidingExec) stands where they could lose their way, and lets none pass; one [rule](crate::sql::optimizer)
 //! puts it there, another takes it out. Filters that arrive at run time are taken back from scans instead, see
 //! [`run_time_filters`](super::run_time_filters). What the optimizer of logical plans hands to a table is told apart by
 //! table, and not concerned.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinType, Result};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
+use super::hiding::{Hidden, HidingExec};
 use crate::sql::optimizer::arrays::scans_array;
 use crate::sql::optimizer::below::with_children;
 
@@ -39,19 +38,46 @@ pub(in crate::sql) fn told_apart(plan: &Plan) -> Result<Plan> {
 /// The plan without what [`told_apart`] added.
 pub(in crate::sql) fn let_through(plan: &Plan) -> Result<Plan> {
     let without = |plan: Plan| {
-        Ok(match plan.downcast_ref::<NoFiltersExec>() {
-            Some(node) => Transformed::yes(Arc::clone(&node.input)),
-            None => Transformed::no(plan),
+        Ok(match plan.downcast_ref::<HidingExec>() {
+            Some(node) if *node.hidden() == Hidden::Filters => {
+                Transformed::yes(Arc::clone(node.input()))
+            }
+            _ => Transformed::no(plan),
         })
     };
     Arc::clone(plan).transform_up(without).data()
 }
 
-/// Whether a filter on its way from above a node to one of its inputs may end up on another column.
-pub(super) fn confuses(plan: &dyn ExecutionPlan, input: &Plan) -> bool {
-    // A hash join goes by the places of columns in its output.
-    let by_place = plan.is::<HashJoinExec>();
+/// Whether a filter on its way from above a node to its input `number` may end up on another column.
+pub(super) fn confuses(plan: &dyn ExecutionPlan, number: usize, input: &Plan) -> bool {
+    let by_place = match plan.downcast_ref::<HashJoinExec>() {
+        Some(join) if looks_up_keys(join, number) => return true,
+        // A hash join goes by the places of columns in its output otherwise.
+        join => join.is_some(),
+    };
     repeats_name(&input.schema()) || (!by_place && repeats_name(&plan.schema()))
+}
+
+/// Whether a join hands filters on its keys to an input whose columns it does not show, and finds another column there
+/// under the name of a key. A semi join does so, unless its keys have the same names and types in both inputs.
+fn looks_up_keys(join: &HashJoinExec, number: usize) -> bool {
+    let unshown = match join.join_type() {
+        JoinType::LeftSemi => 1,
+        JoinType::RightSemi => 0,
+        _ => return false,
+    };
+    let alike = |(left, right): &(PhysicalExprRef, PhysicalExprRef)| {
+        let columns = left
+            .downcast_ref::<Column>()
+            .zip(right.downcast_ref::<Column>());
+        let types = (
+            left.data_type(&join.left().schema()),
+            right.data_type(&join.right().schema()),
+        );
+        columns.is_some_and(|(left, right)| left.name() == right.name())
+            && matches!(types, (Ok(left), Ok(right)) if left == right)
+    };
+    number == unshown && !join.on().iter().all(alike)
 }
 
 fn repeats_name(schema: &Schema) -> bool {
@@ -68,94 +94,16 @@ fn below_filters(plan: &Plan, filtered: bool) -> Result<Option<Plan>> {
     let filtered = filtered || plan.is::<FilterExec>();
     let mut changed = false;
     let mut children = Vec::new();
-    for child in plan.children() {
+    for (number, child) in plan.children().into_iter().enumerate() {
         let new = below_filters(child, filtered)?;
         changed |= new.is_some();
         let child = new.unwrap_or_else(|| Arc::clone(child));
-        let barred = filtered && confuses(plan.as_ref(), &child) && scans_array(&child);
+        let barred = filtered && confuses(plan.as_ref(), number, &child) && scans_array(&child);
         changed |= barred;
         children.push(match barred {
-            true => Arc::new(NoFiltersExec { input: child }),
+            true => Arc::new(HidingExec::new(child, Hidden::Filters)),
             false => child,
         });
     }
     changed.then(|| with_children(plan, children)).transpose()
-}
-
-/// Passes rows on as they are, and no filter.
-#[derive(Debug)]
-struct NoFiltersExec {
-    input: Plan,
-}
-
-impl DisplayAs for NoFiltersExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for NoFiltersExec {
-    fn name(&self) -> &'static str {
-        "NoFiltersExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input_stats: &[Arc<Statistics>],
-        _args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        match input_stats {
-            [input] => Ok(Arc::clone(input)),
-            _ => internal_err!("NoFiltersExec has one input"),
-        }
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Plan>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Plan> {
-        match children.as_slice() {
-            [input] => Ok(Arc::new(Self {
-                input: Arc::clone(input),
-            })),
-            _ => internal_err!("NoFiltersExec has one input, not {}", children.len()),
-        }
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
-    }
 }

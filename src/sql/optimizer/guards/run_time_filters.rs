@@ -68,8 +68,8 @@ fn without_untrusted(
     }
     let mut changed = false;
     let mut children = Vec::new();
-    for child in plan.children() {
-        let new = match confuses(plan.as_ref(), child) {
+    for (number, child) in plan.children().into_iter().enumerate() {
+        let new = match confuses(plan.as_ref(), number, child) {
             true => without_untrusted(child, &(&trusted - &passed))?,
             false => without_untrusted(child, &trusted)?,
         };

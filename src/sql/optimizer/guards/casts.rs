@@ -1,0 +1,132 @@
+//! The least and the greatest value of a cast.
+//!
+//! Above a projection that casts a column, DataFusion casts the least and the greatest value of the column, and takes them
+//! for those of the cast (`project_column_statistics_through_expr`). That is so as long as the cast keeps the order of
+//! values. As text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and conditions fail because
+//! a least value is greater than the greatest, as soon as a plan is made. So scans tell no bounds of columns at first.
+//! Before any rule uses statistics, the [rule](crate::sql::optimizer) puts a [node](HidingExec) above such projections that
+//! hides those of the cast, and makes scans tell their bounds.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::CastExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::hiding::{Hidden, HidingExec};
+use crate::sql::optimizer::arrays::{scan, scans_array};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The plan whose scans of arrays tell the bounds of columns, and in which no cast above has statistics that may be wrong.
+pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
+    let hide = |plan: Plan| {
+        if let Some(source) = scan(&plan) {
+            return Ok(match source.telling_bounds() {
+                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source) as _),
+                None => Transformed::no(plan),
+            });
+        }
+        let columns = reordered(&plan);
+        Ok(match !columns.is_empty() && scans_array(&plan) {
+            true => {
+                let hidden = Hidden::Statistics(columns.into());
+                Transformed::yes(Arc::new(HidingExec::new(plan, hidden)) as _)
+            }
+            false => Transformed::no(plan),
+        })
+    };
+    Arc::clone(plan).transform_up(hide).data()
+}
+
+/// The columns of a projection that are casts of columns to a type with another order.
+fn reordered(plan: &Plan) -> Vec<usize> {
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+        return Vec::new();
+    };
+    let input = projection.input().schema();
+    let exprs = projection.expr().iter().enumerate();
+    exprs
+        .filter(|(_, shown)| reorders(&shown.expr, &input))
+        .map(|(column, _)| column)
+        .collect()
+}
+
+fn reorders(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> bool {
+    let Some(cast) = expr.downcast_ref::<CastExpr>() else {
+        return false;
+    };
+    let from = cast.expr().data_type(input);
+    !from.is_ok_and(|from| keeps_order(&from, cast.cast_type())) || reorders(cast.expr(), input)
+}
+
+/// Whether a cast gives values in the order of the values that it takes.
+fn keeps_order(from: &DataType, to: &DataType) -> bool {
+    use DataType::{
+        Binary, BinaryView, Boolean, Date32, Date64, Dictionary, Duration, LargeBinary, LargeUtf8,
+        Time32, Time64, Timestamp, Utf8, Utf8View,
+    };
+    let bytes = |t: &DataType| {
+        matches!(
+            t,
+            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView
+        )
+    };
+    let moment = |t: &DataType| matches!(t, Date32 | Date64 | Timestamp(_, None));
+    match (from, to) {
+        (Dictionary(_, from), to) => keeps_order(from, to),
+        (from, Dictionary(_, to)) => keeps_order(from, to),
+        (from, to) if from == to => true,
+        (from, to) if bytes(from) && bytes(to) => true,
+        (Boolean, to) => to.is_numeric(),
+        (from, to) if from.is_numeric() && to.is_numeric() => true,
+        (from, to) if moment(from) && moment(to) => true,
+        (Time32(_) | Time64(_), Time32(_) | Time64(_)) => true,
+        (Duration(_), Duration(_)) => true,
+        (from, to) if from.is_integer() => moment(to) || matches!(to, Duration(_)),
+        (from, to) if to.is_integer() => moment(from) || matches!(from, Duration(_)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::TimeUnit;
+
+    use super::*;
+
+    #[test]
+    fn casts_to_text_times_and_truth_change_the_order() {
+        use DataType::{Boolean, Date32, Float64, Int16, Int64, Time64, Timestamp, Utf8, Utf8View};
+        let seconds = Timestamp(TimeUnit::Second, None);
+        let zoned = Timestamp(TimeUnit::Second, Some("Europe/Oslo".into()));
+        let codes = DataType::Dictionary(Box::new(Int16), Box::new(Utf8));
+        for (from, to) in [
+            (Int16, Int64),
+            (Int64, Float64),
+            (Boolean, Int64),
+            (Utf8, Utf8View),
+            (codes.clone(), Utf8),
+            (seconds.clone(), Date32),
+            (Int64, seconds.clone()),
+        ] {
+            assert!(keeps_order(&from, &to), "{from} to {to}");
+        }
+        for (from, to) in [
+            (Int64, Utf8),
+            (Utf8, Int64),
+            (codes, Int64),
+            (Int64, Boolean),
+            (Date32, Utf8),
+            (seconds.clone(), Time64(TimeUnit::Nanosecond)),
+            (seconds, zoned),
+        ] {
+            assert!(!keeps_order(&from, &to), "{from} to {to}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A node that keeps something about its rows from the nodes above.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, Constraints, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// What a [`HidingExec`] keeps from the other side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Hidden {
+    /// The node has no statistics of these columns.
+    Statistics(Arc<[usize]>),
+    /// Orders that the nodes above ask for do not reach the input.
+    AskedOrders,
+    /// Filters of the nodes above do not reach the input.
+    Filters,
+    /// The input calls columns unique, the node does not.
+    UniqueKeys,
+    /// The input claims orders, equal columns, constants and unique columns, the node none of them.
+    Equivalences,
+}
+
+impl Hidden {
+    fn of(&self, properties: &Arc<PlanProperties>) -> Arc<PlanProperties> {
+        let claims = match self {
+            Hidden::Filters | Hidden::Statistics(_) | Hidden::AskedOrders => {
+                return Arc::clone(properties);
+            }
+            Hidden::UniqueKeys => {
+                let claims = properties.equivalence_properties().clone();
+                claims.with_constraints(Constraints::default())
+            }
+            Hidden::Equivalences => {
+                let claims = properties.equivalence_properties();
+                EquivalenceProperties::new(Arc::clone(claims.schema()))
+            }
+        };
+        Arc::new(PlanProperties::new(
+            claims,
+            properties.output_partitioning().clone(),
+            properties.emission_type,
+            properties.boundedness,
+        ))
+    }
+}
+
+/// Passes rows on as they are, and keeps something from the other side.
+#[derive(Debug)]
+pub(super) struct HidingExec {
+    input: Plan,
+    hidden: Hidden,
+    properties: Arc<PlanProperties>,
+}
+
+impl HidingExec {
+    pub(super) fn new(input: Plan, hidden: Hidden) -> Self {
+        Self {
+            properties: hidden.of(input.properties()),
+            input,
+            hidden,
+        }
+    }
+
+    pub(super) fn input(&self) -> &Plan {
+        &self.input
+    }
+
+    pub(super) fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+}
+
+impl DisplayAs for HidingExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        match format {
+            DisplayFormatType::TreeRender => Ok(()),
+            _ => write!(f, "{}: {:?}", self.name(), self.hidden),
+        }
+    }
+}
+
+impl ExecutionPlan for HidingExec {
+    fn name(&self) -> &'static str {
+        "HidingExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        // A sort that is asked for does not pass a node that says so.
+        vec![!matches!(
+            self.hidden,
+            Hidden::Equivalences | Hidden::AskedOrders
+        )]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match (input_stats, &self.hidden) {
+            ([input], Hidden::Statistics(columns)) => {
+                let mut known = Statistics::clone(input);
+                for column in columns.iter() {
+                    if let Some(column) = known.column_statistics.get_mut(*column) {
+                        *column = ColumnStatistics::new_unknown();
+                    }
+                }
+                Ok(Arc::new(known))
+            }
+            ([input], _) => Ok(Arc::clone(input)),
+            _ => internal_err!("HidingExec has one input, not {}", input_stats.len()),
+        }
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _phase: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        match self.hidden {
+            Hidden::Filters => Ok(FilterDescription::all_unsupported(
+                &parent_filters,
+                &self.children(),
+            )),
+            _ => FilterDescription::from_children(parent_filters, &self.children()),
+        }
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Plan>> {
+        Ok(FilterPushdownPropagation::if_all(child_pushdown_result))
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Plan>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Plan> {
+        match children.as_slice() {
+            [input] => Ok(Arc::new(Self::new(Arc::clone(input), self.hidden.clone()))),
+            _ => internal_err!("HidingExec has one input, not {}", children.len()),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}
