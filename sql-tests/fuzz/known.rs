@@ -3,7 +3,7 @@
 //! The session that tells what is expected would be wrong as well, or right by chance. Where a statement need not be made,
 //! it is not; where it must be, a difference that looks like the defect is not told.
 
-use super::ast::{Expr, Node, Query, Statement};
+use super::ast::{Body, Expr, GroupForm, Node, Query, Statement};
 
 /// Whether a statement skips rows of a query inside it: a sort for what stands around it moves below the OFFSET.
 pub fn skips_inside(statement: &Statement) -> bool {
@@ -29,6 +29,23 @@ pub fn names_zero(statement: &Statement) -> bool {
         view.visit(&mut |_| {}, &mut look);
     }
     statement.query.visit(&mut |_| {}, &mut look);
+    found
+}
+
+/// Whether a statement groups by sets. What is one value throughout their rows is taken for one in their groups too, and
+/// not sorted by.
+pub fn groups_by_sets(statement: &Statement) -> bool {
+    let mut found = false;
+    let mut look = |query: &Query| {
+        if let Body::Select(select) = &query.body {
+            let group = select.group.as_ref();
+            found |= group.is_some_and(|group| group.form != GroupForm::Plain);
+        }
+    };
+    for (_, view) in &statement.views {
+        view.visit(&mut look, &mut |_| {});
+    }
+    statement.query.visit(&mut look, &mut |_| {});
     found
 }
 

@@ -4,44 +4,58 @@
 //! for those of the cast (`project_column_statistics_through_expr`). That is so as long as the cast keeps the order of
 //! values. As text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and conditions fail because
 //! a least value is greater than the greatest, as soon as a plan is made. So scans tell no bounds of columns at first.
-//! Before any rule uses statistics, the [rule](crate::sql::optimizer) puts a [node](HidingExec) above such projections that
-//! hides those of the cast, and makes scans tell their bounds.
+//! Before any rule uses statistics, the [rule](crate::sql::optimizer) makes scans tell their bounds, and puts a
+//! [node](HidingExec) above such projections that hides those of the cast from aggregates and conditions.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::hiding::{Hidden, HidingExec};
 use crate::sql::optimizer::arrays::{scan, scans_array};
+use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan whose scans of arrays tell the bounds of columns, and in which no cast above has statistics that may be wrong.
+/// The plan whose scans of arrays tell the bounds of columns, and in which no cast has statistics that mislead a node above.
 pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
-    let hide = |plan: Plan| {
-        if let Some(source) = scan(&plan) {
-            return Ok(match source.telling_bounds() {
-                Some(source) => Transformed::yes(DataSourceExec::from_data_source(source) as _),
-                None => Transformed::no(plan),
-            });
-        }
-        let columns = reordered(&plan);
-        Ok(match !columns.is_empty() && scans_array(&plan) {
-            true => {
-                let hidden = Hidden::Statistics(columns.into());
-                Transformed::yes(Arc::new(HidingExec::new(plan, hidden)) as _)
-            }
-            false => Transformed::no(plan),
-        })
-    };
-    Arc::clone(plan).transform_up(hide).data()
+    match scans_array(plan) {
+        true => Ok(below_believers(plan, false)?.unwrap_or_else(|| Arc::clone(plan))),
+        false => Ok(Arc::clone(plan)),
+    }
+}
+
+/// A node over such inputs; `None` if it stays as it is. `believed` tells whether anything above relies on bounds of columns.
+fn below_believers(plan: &Plan, believed: bool) -> Result<Option<Plan>> {
+    if let Some(source) = scan(plan) {
+        let source = source.telling_bounds();
+        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
+    }
+    let believed_below = believed || plan.is::<AggregateExec>() || plan.is::<FilterExec>();
+    let mut changed = false;
+    let mut children = Vec::new();
+    for child in plan.children() {
+        let new = below_believers(child, believed_below)?;
+        changed |= new.is_some();
+        children.push(new.unwrap_or_else(|| Arc::clone(child)));
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let plan = with_children(plan, children)?;
+    let columns = reordered(&plan);
+    Ok(Some(match believed && !columns.is_empty() {
+        true => Arc::new(HidingExec::new(plan, Hidden::Statistics(columns.into()))),
+        false => plan,
+    }))
 }
 
 /// The columns of a projection that are casts of columns to a type with another order.

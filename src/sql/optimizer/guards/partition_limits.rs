@@ -13,6 +13,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::hiding::HidingExec;
 use crate::sql::optimizer::arrays::scans_array;
 use crate::sql::optimizer::below::with_child;
 
@@ -32,10 +33,12 @@ pub(in crate::sql) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
     }
 }
 
-/// The plan with its limit, below nothing but projections, as one of each partition; `rows` of all partitions are wanted.
+/// The plan with its limit, below nothing but nodes that keep all rows, as one of each partition; `rows` of all partitions are
+/// wanted.
 fn limited(plan: &Plan, rows: usize) -> Result<Option<Plan>> {
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        return match limited(projection.input(), rows)? {
+    let keeps_rows = plan.is::<ProjectionExec>() || plan.is::<HidingExec>();
+    if let ([input], true) = (&plan.children()[..], keeps_rows) {
+        return match limited(input, rows)? {
             Some(input) => with_child(plan, input).map(Some),
             None => Ok(None),
         };
