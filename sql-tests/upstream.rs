@@ -59,6 +59,9 @@ pub fn trials() -> Vec<Trial> {
             block_on(sort_below_offset())
         }),
         still_wrong("union_fields", "unions", || block_on(union_fields())),
+        still_wrong("coded_lengths", "coded_numbers", || {
+            block_on(coded_lengths())
+        }),
         still_wrong("filters_of_semi_joins", "names", || {
             block_on(filters_of_semi_joins())
         }),
@@ -283,6 +286,17 @@ async fn union_fields() -> Result<bool> {
     }
     let union = "SELECT x FROM a UNION SELECT x FROM b";
     Ok(answer(&ctx, union).await.is_ok())
+}
+
+/// `docs/upstream/coded-lengths.md`
+async fn coded_lengths() -> Result<bool> {
+    let ctx = session(1);
+    let rows = "CREATE TABLE m AS SELECT arrow_cast(column1, 'Dictionary(Int8, Utf8)') AS s, column2 AS n FROM (VALUES ('a', 1), ('bb', 2)) v";
+    ctx.sql(rows).await?.collect().await?;
+    let join = "SELECT count(*) AS n FROM m a JOIN m b ON length(a.s) = length(b.s)";
+    Ok(answer(&ctx, join)
+        .await
+        .is_ok_and(|found| found.contains(" 2 ")))
 }
 
 /// `docs/upstream/filters-by-name.md`

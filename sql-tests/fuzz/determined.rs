@@ -150,6 +150,8 @@ fn windows_determined(select: &Select, order: &[SortKey], keys: &Keys) -> bool {
             }
         });
     }
+    // Two windows may put rows that agree in what they name in different orders, and so pair their values differently.
+    let mut tied = 0;
     windows.into_iter().all(|window| {
         let Node::Window {
             function,
@@ -170,9 +172,13 @@ fn windows_determined(select: &Select, order: &[SortKey], keys: &Keys) -> bool {
                 _ => None,
             })
             .collect();
-        by.is_superset(&named)
-            || key_of(&select.from, keys)
-                .is_some_and(|(alias, key)| key.iter().all(|name| by.contains(&(alias, name))))
+        if key_of(&select.from, keys)
+            .is_some_and(|(alias, key)| key.iter().all(|name| by.contains(&(alias, name))))
+        {
+            return true;
+        }
+        tied += 1;
+        tied == 1 && by.is_superset(&named)
     })
 }
 

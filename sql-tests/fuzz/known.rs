@@ -4,6 +4,7 @@
 //! it is not; where it must be, a difference that looks like the defect is not told.
 
 use super::ast::{Body, Expr, GroupForm, Node, Query, Statement};
+use super::print;
 
 /// Whether a statement skips rows of a query inside it: a sort for what stands around it moves below the OFFSET.
 pub fn skips_inside(statement: &Statement) -> bool {
@@ -47,6 +48,22 @@ pub fn groups_by_sets(statement: &Statement) -> bool {
     }
     statement.query.visit(&mut look, &mut |_| {});
     found
+}
+
+/// Whether a statement has an outer join. A column that has one value on the side that may be missing is taken for one that
+/// has no other, and not sorted by, though it is NULL where there is no match.
+pub fn joins_outside(statement: &Statement) -> bool {
+    let (before, last) = print::statement(statement);
+    let outer = ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN"];
+    before
+        .iter()
+        .chain([&last])
+        .any(|sql| outer.iter().any(|join| sql.contains(join)))
+}
+
+/// Whether an error says what DataFusion cannot do, whatever the tables.
+pub fn is_known_error(error: &str) -> bool {
+    error.contains("null_aware anti join only supports single column join key")
 }
 
 /// The float that a literal is.

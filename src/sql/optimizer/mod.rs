@@ -23,11 +23,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::registry::FunctionRegistry;
 use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
+use self::guards::coded_numbers::PlainNumbers;
 use self::guards::nullable_in::NullableIn;
 use self::guards::unions::UnionFields;
 use self::guards::{
@@ -252,8 +254,19 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
 /// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
 pub(super) fn install(ctx: &SessionContext) -> Result<()> {
     install_rules(ctx)?;
+    install_rewrite(ctx)?;
     elements::install(ctx);
     Ok(())
+}
+
+fn install_rewrite(ctx: &SessionContext) -> Result<()> {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let mut known = state.analyzer().function_rewrites().iter();
+    match known.any(|rewrite| rewrite.name() == PlainNumbers::NAME) {
+        true => Ok(()),
+        false => state.register_function_rewrite(Arc::new(PlainNumbers)),
+    }
 }
 
 fn install_rules(ctx: &SessionContext) -> Result<()> {

@@ -7,6 +7,7 @@
 //! - [`run_time_filters`]: filters that arrive while a query runs, from where they may not.
 //! - [`names`]: filters that go by the names of columns, where two have one.
 //! - [`casts`]: the least and the greatest value of a column, taken for those of its cast to another type.
+//! - [`coded_numbers`]: `length` of an enumeration, which gives a dictionary of numbers.
 //! - [`grouping_sets`]: orders and constants of rows, which ROLLUP and CUBE do not keep.
 //! - [`limited_distinct`]: a DISTINCT with a limit, which fails once its rows come in an order.
 //! - [`offsets`]: a sort that moves below OFFSET, so that other rows are skipped.
@@ -18,6 +19,7 @@
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are dropped without a word.
 
 pub(super) mod casts;
+pub(super) mod coded_numbers;
 pub(super) mod grouping_sets;
 mod hiding;
 pub(super) mod limited_distinct;

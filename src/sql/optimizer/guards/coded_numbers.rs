@@ -1,0 +1,55 @@
+//! Functions of enumerations whose numbers would be coded.
+//!
+//! DataFusion's `length` and the like turn a dictionary of text into a dictionary of numbers. What such numbers are compared
+//! with becomes a dictionary as well, with codes that do not suffice for more than 256 values, and a join has no hash table
+//! for them ("Unsupported type for ArrayMap"). The rewrite here makes plain numbers of them before types are settled.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+
+use crate::arrow::DATATYPE_KEY;
+
+/// Puts plain values in the place of dictionaries of numbers.
+#[derive(Debug)]
+pub(in crate::sql) struct PlainNumbers;
+
+impl PlainNumbers {
+    pub(in crate::sql) const NAME: &'static str = "tiledb_plain_numbers";
+}
+
+impl FunctionRewrite for PlainNumbers {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _config: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        if !matches!(expr, Expr::ScalarFunction(_)) || !is_of_array(&expr, schema) {
+            return Ok(Transformed::no(expr));
+        }
+        // Types are not settled yet, and what has none is told by those who settle them.
+        Ok(match expr.get_type(schema) {
+            Ok(DataType::Dictionary(_, values)) if values.is_primitive() => {
+                Transformed::yes(cast(expr, *values))
+            }
+            _ => Transformed::no(expr),
+        })
+    }
+}
+
+/// Whether an expression is made of columns of an array.
+fn is_of_array(expr: &Expr, schema: &DFSchema) -> bool {
+    let mut columns = expr.column_refs().into_iter();
+    columns.any(|column| {
+        let field = schema.field_from_column(column);
+        field.is_ok_and(|field| field.metadata().contains_key(DATATYPE_KEY))
+    })
+}
