@@ -18,8 +18,12 @@ pub enum ErrorKind {
     NotFound,
     /// Something is there, but it is not a TileDB array.
     NotAnArray,
+    /// A TileDB group is there, where an array was asked for.
+    IsAGroup,
     /// Something is there, but it is not a TileDB group.
     NotAGroup,
+    /// A TileDB array is there, where a group was asked for.
+    IsAnArray,
     /// Bytes on storage contradict the format or each other.
     Corrupt,
     /// The array uses a version or feature that this release does not handle.
@@ -29,6 +33,8 @@ pub enum ErrorKind {
     /// The array is encrypted and no key was given, the key does not fit, or one was given for an array that is not
     /// encrypted.
     Encryption,
+    /// The storage does not let this user at the file: credentials are missing, wrong or not enough.
+    PermissionDenied,
     /// The storage failed.
     Storage,
     /// The memory granted to the query does not suffice.
@@ -41,13 +47,13 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotFound => "not found",
-            Self::NotAnArray => "not a TileDB array",
-            Self::NotAGroup => "not a TileDB group",
+            Self::NotAnArray | Self::IsAGroup => "not a TileDB array",
+            Self::NotAGroup | Self::IsAnArray => "not a TileDB group",
             Self::Corrupt => "corrupt data",
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",
             Self::Encryption => "encryption",
-            Self::Storage => "storage error",
+            Self::PermissionDenied | Self::Storage => "storage error",
             Self::OutOfMemory => "out of memory",
             Self::Internal => "internal error",
         })

@@ -16,7 +16,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::fragment::METADATA_FILE;
 use super::window::{OpenWindow, TimestampMs, Visibility};
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::fragment::data_files::coords_file;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
@@ -523,7 +523,10 @@ fn not_an_array(root: &Listing) -> Error {
     let has_file = |name: &str| root.files.iter().any(|f| f.name == name);
     let has_folder = |name: &str| root.folders.iter().any(|f| f == name);
     if has_folder("__group") || has_file("__tiledb_group.tdb") {
-        Error::not_an_array("this is a TileDB group, not an array: name one of its members")
+        Error::new(
+            ErrorKind::IsAGroup,
+            "this is a TileDB group, not an array: name one of its members",
+        )
     } else if root.files.is_empty() && root.folders.is_empty() {
         Error::not_found(
             "no array is here: there is nothing, an empty folder, or a file where an array is a folder; check the path",

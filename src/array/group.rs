@@ -202,7 +202,7 @@ fn check_is_group(root: &Listing) -> Result<()> {
     let has_folder = |name: &str| root.folders.iter().any(|f| f == name);
     if has_folder("__schema") || has_file("__array_schema.tdb") {
         Err(Error::new(
-            ErrorKind::NotAGroup,
+            ErrorKind::IsAnArray,
             "this is a TileDB array, not a group",
         ))
     } else if has_folder(GROUP_FOLDER) || has_file(GROUP_FILE) {
@@ -365,9 +365,13 @@ mod tests {
         };
         assert_eq!(kind(&[("__tiledb_group.tdb", Vec::new())]).await, None);
         assert_eq!(kind(&[]).await, Some(ErrorKind::NotFound));
-        for file in ["__schema/__1_1_x", "__array_schema.tdb", "data.csv"] {
+        for (file, expected) in [
+            ("__schema/__1_1_x", ErrorKind::IsAnArray),
+            ("__array_schema.tdb", ErrorKind::IsAnArray),
+            ("data.csv", ErrorKind::NotAGroup),
+        ] {
             let found = kind(&[(file, vec![1])]).await;
-            assert_eq!(found, Some(ErrorKind::NotAGroup), "{file}");
+            assert_eq!(found, Some(expected), "{file}");
         }
     }
 

@@ -10,6 +10,7 @@
 mod buffers;
 mod cache;
 mod coalesce;
+mod failures;
 mod file_read;
 mod listing;
 mod location;

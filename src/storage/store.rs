@@ -22,6 +22,7 @@ use object_store::{
 
 use super::cache::{CacheKey, MetadataCache};
 use super::coalesce;
+use super::failures;
 use super::file_read::{self, FileRead, Wanted};
 use super::listing::{FileInfo, FolderStamp, Keep, KeptListing, Listing, Stamped};
 use super::location::Location;
@@ -227,7 +228,7 @@ impl Storage {
         let path = self.location.path_of(folder);
         let listed = match self.store().list_with_delimiter(Some(&path)).await {
             Ok(listed) => Listing::new(listed, &path),
-            Err(error) if is_missing(&error) => Listing::default(),
+            Err(error) if failures::is_missing(&error) => Listing::default(),
             Err(error) => return Err(self.failed("list", folder, error)),
         };
         ticket.finish(0);
@@ -435,7 +436,7 @@ impl Storage {
                 ticket.finish(0);
                 Ok(Some(FileInfo::new(meta)))
             }
-            Err(error) if is_missing(&error) => {
+            Err(error) if failures::is_missing(&error) => {
                 ticket.finish(0);
                 Ok(None)
             }
@@ -626,31 +627,15 @@ impl Storage {
     }
 
     fn missing(&self, file: &str) -> Error {
-        Error::not_found(format!("{} does not exist", self.location.uri_of(file)))
+        failures::missing(&self.location.uri_of(file))
     }
 
     fn failed(&self, verb: &str, file: &str, error: object_store::Error) -> Error {
-        if is_missing(&error) {
-            return self.missing(file);
-        }
-        let uri = self.location.uri_of(file);
-        Error::storage(format!("cannot {verb} {uri}")).with_source(error)
+        failures::of_store(verb, &self.location.uri_of(file), error)
     }
 
     fn io_failed(&self, file: &str, error: io::Error) -> Error {
-        if matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        ) {
-            return self.missing(file);
-        }
-        let uri = self.location.uri_of(file);
-        let message = format!("cannot read {uri}");
-        match error.kind() {
-            io::ErrorKind::OutOfMemory => Error::out_of_memory(message),
-            _ => Error::storage(message),
-        }
-        .with_source(error)
+        failures::of_file(&self.location.uri_of(file), error)
     }
 
     fn start(
@@ -703,21 +688,4 @@ fn finish_ranges(tickets: Vec<Ticket<'_>>, buffers: &[Bytes]) {
     for (ticket, buffer) in tickets.into_iter().zip(buffers) {
         ticket.finish(buffer.len() as u64);
     }
-}
-
-/// Whether the object is not there. A path below a regular file is missing too, which local stores tell by another error.
-fn is_missing(error: &object_store::Error) -> bool {
-    if matches!(error, object_store::Error::NotFound { .. }) {
-        return true;
-    }
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<io::Error>()
-            && io.kind() == io::ErrorKind::NotADirectory
-        {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }

@@ -20,20 +20,20 @@ pub(crate) async fn explain_group(
     options: &TableOptions,
     runtime: &Arc<RuntimeEnv>,
 ) -> Error {
-    if error.kind() != ErrorKind::NotAnArray || !error.message().contains("TileDB group") {
+    if error.kind() != ErrorKind::IsAGroup {
         return error;
     }
     match open(path, options, runtime).await {
         Ok(group) => {
             let array = group.members.iter().find(|m| m.kind == ObjectKind::Array);
             let array = array.map(|m| format!("name one of its arrays, as '{}', or ", m.uri));
-            Error::not_an_array(format!(
+            let message = format!(
                 "this is a TileDB group, not an array: {}; {}attach it: ATTACH '{}' AS name (in a program: register_group)",
                 holds(&group),
                 array.unwrap_or_default(),
                 group.storage.uri()
-            ))
-            .with("group", group.storage.uri())
+            );
+            Error::new(ErrorKind::IsAGroup, message).with("group", group.storage.uri())
         }
         // The folder says "group", so what is wrong with it is of interest.
         Err(group_error) => error.with_source(group_error),

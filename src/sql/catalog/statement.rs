@@ -107,9 +107,9 @@ impl GroupStatement {
                 let builder = TileDbGroup::builder(&uri).attach_as(attach_as);
                 let attached = builder.options(options).attach(ctx, &name).await;
                 attached.map_err(|e| match e.kind() {
-                    ErrorKind::NotAGroup if e.message().contains("TileDB array") => {
+                    ErrorKind::IsAnArray => {
                         Error::new(
-                            ErrorKind::NotAGroup,
+                            ErrorKind::IsAnArray,
                             format!(
                                 "this is a TileDB array, not a group: SELECT … FROM '{uri}', or CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{uri}'"
                             ),

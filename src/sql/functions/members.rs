@@ -119,8 +119,14 @@ async fn rows(place: &Place, look: bool) -> Result<Rows> {
 fn is_found(problem: Option<&Error>, looked: bool) -> Option<bool> {
     match problem.map(Error::kind) {
         None => looked.then_some(true),
-        Some(ErrorKind::NotFound | ErrorKind::NotAnArray | ErrorKind::NotAGroup) => Some(false),
-        Some(ErrorKind::Unsupported | ErrorKind::Storage) => None,
+        Some(
+            ErrorKind::NotFound
+            | ErrorKind::NotAnArray
+            | ErrorKind::IsAGroup
+            | ErrorKind::NotAGroup
+            | ErrorKind::IsAnArray,
+        ) => Some(false),
+        Some(ErrorKind::Unsupported | ErrorKind::Storage | ErrorKind::PermissionDenied) => None,
         Some(_) => Some(true),
     }
 }
@@ -137,7 +143,7 @@ async fn find_array(stores: &Stores, group: &Group, member: &Member) -> Result<(
     let is_group = root.folders.iter().any(|f| f == "__group")
         || root.files.iter().any(|f| f.name == "__tiledb_group.tdb");
     Err(if is_group {
-        Error::not_an_array("a TileDB group is there")
+        Error::new(ErrorKind::IsAGroup, "a TileDB group is there")
     } else {
         Error::not_found("no array is there")
     })

@@ -1,0 +1,107 @@
+//! What errors of stores and files mean to a caller.
+
+use std::io;
+
+use crate::error::{Error, ErrorKind};
+
+/// The error of a store that could not `verb` (read, list) what is at `uri`.
+pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Error {
+    if is_missing(&error) {
+        return missing(uri);
+    }
+    let refused = matches!(
+        error,
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }
+    );
+    let kind = match refused || io_kind(&error) == Some(io::ErrorKind::PermissionDenied) {
+        true => ErrorKind::PermissionDenied,
+        false => ErrorKind::Storage,
+    };
+    Error::new(kind, format!("cannot {verb} {uri}")).with_source(error)
+}
+
+/// The error of reading a local file.
+pub(super) fn of_file(uri: &str, error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => return missing(uri),
+        io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Storage,
+    };
+    Error::new(kind, format!("cannot read {uri}")).with_source(error)
+}
+
+/// The error of something that is not there.
+pub(super) fn missing(uri: &str) -> Error {
+    Error::not_found(format!("{uri} does not exist"))
+}
+
+/// Whether the object is not there. A path below a regular file is missing too, which local stores tell by another error.
+pub(super) fn is_missing(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotFound { .. })
+        || io_kind(error) == Some(io::ErrorKind::NotADirectory)
+}
+
+/// What the operating system said, if it was asked.
+fn io_kind(error: &object_store::Error) -> Option<io::ErrorKind> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            return Some(io.kind());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_can_act_on_is_told_apart() {
+        let generic = |kind| object_store::Error::Generic {
+            store: "local",
+            source: Box::new(io::Error::from(kind)),
+        };
+        let path = "a/b".to_owned();
+        for (error, expected) in [
+            (generic(io::ErrorKind::NotADirectory), ErrorKind::NotFound),
+            (
+                generic(io::ErrorKind::PermissionDenied),
+                ErrorKind::PermissionDenied,
+            ),
+            (generic(io::ErrorKind::TimedOut), ErrorKind::Storage),
+            (
+                object_store::Error::NotFound {
+                    path: path.clone(),
+                    source: "no".into(),
+                },
+                ErrorKind::NotFound,
+            ),
+            (
+                object_store::Error::Unauthenticated {
+                    path: path.clone(),
+                    source: "who?".into(),
+                },
+                ErrorKind::PermissionDenied,
+            ),
+            (
+                object_store::Error::PermissionDenied {
+                    path,
+                    source: "no".into(),
+                },
+                ErrorKind::PermissionDenied,
+            ),
+        ] {
+            let found = of_store("read", "memory:///a/b", error);
+            assert_eq!(found.kind(), expected, "{found}");
+            assert!(found.message().contains("memory:///a/b"), "{found}");
+        }
+        let found = of_file(
+            "file:///a",
+            io::Error::from(io::ErrorKind::PermissionDenied),
+        );
+        assert_eq!(found.kind(), ErrorKind::PermissionDenied);
+    }
+}
