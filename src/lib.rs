@@ -28,6 +28,8 @@
 //!   arrays as table names.
 //! - It also teaches table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
 //!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`.
+//! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
+//!   `register_parquet`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
@@ -96,6 +98,6 @@ struct Readme;
 pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
 pub use sql::{
-    TileDbGroup, TileDbGroupBuilder, TileDbTable, TileDbTableBuilder, detach_group, register,
-    register_group,
+    TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
+    detach_group, register, register_group,
 };

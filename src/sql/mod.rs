@@ -18,6 +18,7 @@ mod open;
 pub mod optimizer;
 pub mod options;
 pub mod provider;
+mod session;
 pub mod settings;
 pub mod source;
 mod statistics;
@@ -33,6 +34,7 @@ pub use self::catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_
 pub use self::encryption::SESSION_KEY;
 pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;
+pub use self::session::TileDbSessionExt;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
@@ -56,7 +58,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
                 Ok(table) => Ok(Some(Arc::new(table) as _)),
                 // A place without an array may still be a file that others read.
                 Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-                Err(e) if e.kind() == ErrorKind::NotAnArray && !is_group(&e) => Ok(None),
+                Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
                 Err(e) => {
                     let error = catalog::explain_group(e, &path, &options, &runtime).await;
                     Err(DataFusionError::from(error))
@@ -66,8 +68,4 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
         .boxed()
     });
     Ok(())
-}
-
-fn is_group(error: &Error) -> bool {
-    error.message().contains("TileDB group")
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::SessionContext;
 
 use super::encryption::key_of_environment;
 use super::location::locate;
@@ -61,6 +62,7 @@ pub struct TileDbTableBuilder {
     uri: String,
     options: TableOptions,
     location: Option<Location>,
+    runtime: Option<Arc<RuntimeEnv>>,
     request_log: Option<Arc<RequestLog>>,
     cache: Option<Arc<MetadataCache>>,
 }
@@ -83,6 +85,7 @@ impl TileDbTableBuilder {
             uri: uri.into(),
             options: TableOptions::default(),
             location: None,
+            runtime: None,
             request_log: None,
             cache: None,
         }
@@ -122,6 +125,13 @@ impl TileDbTableBuilder {
         Ok(self)
     }
 
+    /// Finds the object store of a URL among those of a session. Otherwise only local paths can be opened.
+    #[must_use]
+    pub fn session(mut self, ctx: &SessionContext) -> Self {
+        self.runtime = Some(ctx.runtime_env());
+        self
+    }
+
     /// Reads from an object store of the caller's, for example one in memory.
     #[must_use]
     pub fn location(mut self, location: Location) -> Self {
@@ -145,9 +155,10 @@ impl TileDbTableBuilder {
 
     /// Opens the array.
     pub async fn open(self) -> Result<TileDbTable> {
-        let location = match self.location {
-            Some(location) => location,
-            None => Location::local(&self.uri)?,
+        let location = match (self.location, self.runtime) {
+            (Some(location), _) => location,
+            (None, Some(runtime)) => locate(&self.uri, &runtime)?,
+            (None, None) => Location::local(&self.uri)?,
         };
         let mut storage = with_key(Storage::new(location), &self.options)?;
         if let Some(log) = self.request_log {

@@ -1,0 +1,54 @@
+//! Arrays by method calls on a session.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::prelude::{DataFrame, SessionContext};
+
+use super::provider::TileDbTable;
+
+/// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs go through the object stores of
+/// the session. For options, see [`TileDbTable::builder`].
+///
+/// ```
+/// use datafusion::prelude::*;
+/// use datafusion_tiledb::TileDbSessionExt;
+///
+/// # async fn example() -> datafusion::error::Result<()> {
+/// let ctx = SessionContext::new();
+/// datafusion_tiledb::register(&ctx)?;
+/// let weather = ctx.read_tiledb("./sql-tests/arrays/weather_stations").await?;
+/// let cold = weather.filter(col("temperature").lt(lit(-10)))?;
+/// assert!(cold.count().await? > 0);
+///
+/// ctx.register_tiledb("weather", "./sql-tests/arrays/weather_stations").await?;
+/// let stations = ctx.sql("SELECT DISTINCT station FROM weather").await?;
+/// assert_eq!(stations.count().await?, 8);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+pub trait TileDbSessionExt {
+    /// The array at a path or URL, as it is now, as a [`DataFrame`].
+    ///
+    /// Fails if no array is there, or if the session has no object store for the URL.
+    fn read_tiledb(&self, uri: &str) -> impl Future<Output = Result<DataFrame>> + Send;
+
+    /// Makes the array at a path or URL the table `name` of the session. Each query reads it as it is by then.
+    ///
+    /// Fails if no array is there, if the session has no object store for the URL, or if it has such a table already.
+    fn register_tiledb(&self, name: &str, uri: &str) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl TileDbSessionExt for SessionContext {
+    async fn read_tiledb(&self, uri: &str) -> Result<DataFrame> {
+        let table = TileDbTable::builder(uri).session(self).open().await?;
+        self.read_table(Arc::new(table))
+    }
+
+    async fn register_tiledb(&self, name: &str, uri: &str) -> Result<()> {
+        let table = TileDbTable::builder(uri).session(self).open().await?;
+        self.register_table(name, Arc::new(table))?;
+        Ok(())
+    }
+}
