@@ -23,7 +23,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::registry::FunctionRegistry;
 use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -254,19 +253,8 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
 /// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
 pub(super) fn install(ctx: &SessionContext) -> Result<()> {
     install_rules(ctx)?;
-    install_rewrite(ctx)?;
     elements::install(ctx);
     Ok(())
-}
-
-fn install_rewrite(ctx: &SessionContext) -> Result<()> {
-    let state = ctx.state_ref();
-    let mut state = state.write();
-    let mut known = state.analyzer().function_rewrites().iter();
-    match known.any(|rewrite| rewrite.name() == PlainNumbers::NAME) {
-        true => Ok(()),
-        false => state.register_function_rewrite(Arc::new(PlainNumbers)),
-    }
 }
 
 fn install_rules(ctx: &SessionContext) -> Result<()> {
@@ -292,6 +280,10 @@ fn install_rules(ctx: &SessionContext) -> Result<()> {
     if new_logical {
         changed = changed.with_optimizer_rules(logical);
         table_factors::install(&mut changed);
+        if let Some(analyzer) = changed.analyzer() {
+            // Ahead of all others, one of which settles the types.
+            analyzer.rules.insert(0, Arc::new(PlainNumbers));
+        }
     }
     let mut changed = changed.build();
     // The builder takes the setting back so as not to put an empty catalog in place of the one that exists.

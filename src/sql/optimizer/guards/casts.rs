@@ -5,7 +5,7 @@
 //! values. As text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and conditions fail because
 //! a least value is greater than the greatest, as soon as a plan is made. So scans tell no bounds of columns at first.
 //! Before any rule uses statistics, the [rule](crate::sql::optimizer) makes scans tell their bounds, and puts a
-//! [node](HidingExec) above such projections that hides those of the cast from aggregates and conditions.
+//! [node](HidingExec) above such projections that hides those of the cast from aggregates, conditions and joins.
 
 use std::sync::Arc;
 
@@ -36,10 +36,12 @@ pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
 /// A node over such inputs; `None` if it stays as it is. `believed` tells whether anything above relies on bounds of columns.
 fn below_believers(plan: &Plan, believed: bool) -> Result<Option<Plan>> {
     if let Some(source) = scan(plan) {
-        let source = source.telling_bounds();
+        let source = source.telling_bounds().filter(|_| believed);
         return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
     }
-    let believed_below = believed || plan.is::<AggregateExec>() || plan.is::<FilterExec>();
+    let believes = plan.is::<AggregateExec>() || plan.is::<FilterExec>();
+    // Joins estimate how many rows they give.
+    let believed_below = believed || believes || plan.children().len() > 1;
     let mut changed = false;
     let mut children = Vec::new();
     for child in plan.children() {

@@ -2,14 +2,19 @@
 //!
 //! DataFusion's `length` and the like turn a dictionary of text into a dictionary of numbers. What such numbers are compared
 //! with becomes a dictionary as well, with codes that do not suffice for more than 256 values, and a join has no hash table
-//! for them ("Unsupported type for ArrayMap"). The rewrite here makes plain numbers of them before types are settled.
+//! for them ("Unsupported type for ArrayMap"). The analyzer rule here makes plain numbers of them, before types are settled,
+//! in queries of arrays with enumerations of text.
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 
 use crate::arrow::DATATYPE_KEY;
 
@@ -19,6 +24,39 @@ pub(in crate::sql) struct PlainNumbers;
 
 impl PlainNumbers {
     pub(in crate::sql) const NAME: &'static str = "tiledb_plain_numbers";
+}
+
+impl AnalyzerRule for PlainNumbers {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        match reads_codes(&plan)? {
+            true => ApplyFunctionRewrites::new(vec![Arc::new(Self)]).analyze(plan, config),
+            false => Ok(plan),
+        }
+    }
+}
+
+/// Whether a plan or one of its subqueries reads an array with an enumeration of text.
+fn reads_codes(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::TableScan(scan) = plan {
+            let schema = scan.source.schema();
+            let mut fields = schema.fields().iter();
+            found |= fields.any(|field| {
+                matches!(field.data_type(), DataType::Dictionary(..))
+                    && field.metadata().contains_key(DATATYPE_KEY)
+            });
+        }
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }
 
 impl FunctionRewrite for PlainNumbers {
