@@ -12,6 +12,7 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
@@ -42,7 +43,7 @@ use super::budget::PoolBudget;
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::settings::TileDbSettings;
-use super::statistics::{limited, statistics};
+use super::statistics::{limited, statistics, without_bounds};
 use crate::scan::ScanPlan;
 use crate::scan::context::ScanContext;
 use crate::scan::metrics::ScanMetrics;
@@ -85,8 +86,8 @@ pub struct TileDbSource {
     /// Made when somebody asks.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
     /// Whether they tell the bounds of columns. Not before the guards stand that keep DataFusion from believing them of
-    /// other columns.
-    tells_bounds: bool,
+    /// other columns; plans are not made anew for that.
+    tells_bounds: Arc<AtomicBool>,
     /// What aggregates over the scan may be answered from.
     aggregate_from: AggregateFrom,
     /// Which special ways the session takes.
@@ -113,7 +114,7 @@ impl TileDbSource {
             metrics: ExecutionPlanMetricsSet::new(),
             runs: Arc::default(),
             statistics: Arc::default(),
-            tells_bounds: false,
+            tells_bounds: Arc::default(),
             aggregate_from: AggregateFrom::default(),
             settings: TileDbSettings::default(),
             rest: None,
@@ -283,13 +284,9 @@ impl TileDbSource {
         }
     }
 
-    /// The scan with bounds of columns among its statistics; `None` if it has them already.
-    pub(super) fn telling_bounds(&self) -> Option<Self> {
-        (!self.tells_bounds).then(|| Self {
-            tells_bounds: true,
-            statistics: Arc::default(),
-            ..self.clone()
-        })
+    /// Bounds of columns are among its statistics from now on.
+    pub(super) fn tell_bounds(&self) {
+        self.tells_bounds.store(true, Ordering::Relaxed);
     }
 
     /// The scan without the dynamic filters that `trusted` has not got; `None` if it has no others.
@@ -368,7 +365,7 @@ impl TileDbSource {
 
     fn known(&self) -> Arc<Statistics> {
         let made = self.statistics.get_or_init(|| {
-            let statistics = statistics(&self.plan, &self.schema, self.tells_bounds);
+            let statistics = statistics(&self.plan, &self.schema);
             let statistics = match self.fetch {
                 Some(fetch) => limited(statistics, fetch, self.partition_count()),
                 None => statistics,
@@ -378,7 +375,10 @@ impl TileDbSource {
                 false => statistics,
             })
         });
-        Arc::clone(made)
+        match self.tells_bounds.load(Ordering::Relaxed) {
+            true => Arc::clone(made),
+            false => Arc::new(without_bounds(made)),
+        }
     }
 }
 

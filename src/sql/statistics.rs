@@ -13,9 +13,8 @@ use crate::scan::ScanPlan;
 /// A string or list is taken to have so many bytes.
 const VAR_BYTES: usize = 32;
 
-/// What the plan alone proves of its rows, and of the `bounds` of its columns if they are wanted. `schema` is that of the
-/// scan; columns it adds to those of the plan are unknown.
-pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef, bounds: bool) -> Statistics {
+/// What the plan alone proves of its rows. `schema` is that of the scan; columns it adds to those of the plan are unknown.
+pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
     let mut statistics = Statistics::new_unknown(schema);
     statistics.num_rows = row_count(plan);
     let mut row_bytes = 0_usize;
@@ -29,7 +28,7 @@ pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef, bounds: bool) -> S
             column.null_count = Precision::Exact(0);
         }
         row_bytes = row_bytes.saturating_add(bytes_of(field.data_type()));
-        let own = plan.spec.projection.get(i).filter(|_| bounds);
+        let own = plan.spec.projection.get(i);
         let own = own.filter(|c| plan.spec.table.schema.fields().get(**c) == Some(field));
         if let Some(dimension) = own.filter(|c| **c < plan.spec.table.dimension_count()) {
             bound(plan, *dimension, column);
@@ -37,6 +36,15 @@ pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef, bounds: bool) -> S
     }
     let rows = statistics.num_rows.to_inexact();
     statistics.total_byte_size = rows.multiply(&Precision::Exact(row_bytes));
+    statistics
+}
+
+/// The statistics without the bounds of columns.
+pub(super) fn without_bounds(statistics: &Statistics) -> Statistics {
+    let mut statistics = statistics.clone();
+    for column in &mut statistics.column_statistics {
+        (column.min_value, column.max_value) = (Precision::Absent, Precision::Absent);
+    }
     statistics
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -36,8 +35,10 @@ pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
 /// A node over such inputs; `None` if it stays as it is. `believed` tells whether anything above relies on bounds of columns.
 fn below_believers(plan: &Plan, believed: bool) -> Result<Option<Plan>> {
     if let Some(source) = scan(plan) {
-        let source = source.telling_bounds().filter(|_| believed);
-        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
+        if believed {
+            source.tell_bounds();
+        }
+        return Ok(None);
     }
     let believes = plan.is::<AggregateExec>() || plan.is::<FilterExec>();
     // Joins estimate how many rows they give.
@@ -49,15 +50,16 @@ fn below_believers(plan: &Plan, believed: bool) -> Result<Option<Plan>> {
         changed |= new.is_some();
         children.push(new.unwrap_or_else(|| Arc::clone(child)));
     }
-    if !changed {
-        return Ok(None);
-    }
-    let plan = with_children(plan, children)?;
+    let plan = match changed {
+        true => with_children(plan, children)?,
+        false => Arc::clone(plan),
+    };
     let columns = reordered(&plan);
-    Ok(Some(match believed && !columns.is_empty() {
-        true => Arc::new(HidingExec::new(plan, Hidden::Statistics(columns.into()))),
-        false => plan,
-    }))
+    if !believed || columns.is_empty() || !scans_array(&plan) {
+        return Ok(changed.then_some(plan));
+    }
+    let hidden = Hidden::Statistics(columns.into());
+    Ok(Some(Arc::new(HidingExec::new(plan, hidden))))
 }
 
 /// The columns of a projection that are casts of columns to a type with another order.
