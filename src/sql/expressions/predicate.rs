@@ -6,6 +6,7 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchO
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::lit;
 use datafusion::physical_expr::utils::{
     collect_columns, conjunction_opt, reassign_expr_columns, split_conjunction,
 };
@@ -23,6 +24,8 @@ pub(crate) struct ExprPredicate {
     expr: Arc<dyn PhysicalExpr>,
     columns: Vec<usize>,
     schema: SchemaRef,
+    /// What is asked of rows on which `expr` fails.
+    at_least: Option<Arc<dyn PhysicalExpr>>,
     pruner: Option<Arc<dyn TilePruner>>,
     conjunction: Option<Conjunction>,
 }
@@ -34,13 +37,30 @@ impl ExprPredicate {
         table_schema: &SchemaRef,
     ) -> datafusion::error::Result<Self> {
         Ok(Self {
-            conjunction: take_apart(expr, table_schema)?,
-            ..Self::whole(expr, table_schema)?
+            conjunction: take_apart(expr, None, table_schema)?,
+            ..Self::whole(expr, None, table_schema)?
+        })
+    }
+
+    /// Takes a condition, and one that only helps to leave rows out. The latter may fail on rows that the former rules out
+    /// (a cast beyond the limits of its type), and is then not asked.
+    pub(crate) fn helped(
+        certain: Option<&Arc<dyn PhysicalExpr>>,
+        helpful: &Arc<dyn PhysicalExpr>,
+        table_schema: &SchemaRef,
+    ) -> datafusion::error::Result<Self> {
+        let parts = certain.into_iter().chain([helpful]).cloned();
+        let both = conjunction_opt(parts).unwrap_or_else(|| lit(true));
+        let certain = certain.cloned().unwrap_or_else(|| lit(true));
+        Ok(Self {
+            conjunction: take_apart(&both, Some(&certain), table_schema)?,
+            ..Self::whole(&both, Some(&certain), table_schema)?
         })
     }
 
     fn whole(
         expr: &Arc<dyn PhysicalExpr>,
+        at_least: Option<&Arc<dyn PhysicalExpr>>,
         table_schema: &SchemaRef,
     ) -> datafusion::error::Result<Self> {
         let mut columns = collect_columns(expr)
@@ -50,9 +70,11 @@ impl ExprPredicate {
         columns.sort_unstable();
         columns.dedup();
         let schema: SchemaRef = Arc::new(Schema::clone(&table_schema.project(&columns)?));
-        let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
+        let over_columns =
+            |expr: &Arc<dyn PhysicalExpr>| reassign_expr_columns(Arc::clone(expr), &schema);
         Ok(Self {
-            expr,
+            expr: over_columns(expr)?,
+            at_least: at_least.map(over_columns).transpose()?,
             columns,
             schema,
             pruner: None,
@@ -80,7 +102,11 @@ impl Predicate for ExprPredicate {
         let batch =
             RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.to_vec(), &options)
                 .map_err(|e| failed(e.into()))?;
-        let value = self.expr.evaluate(&batch).map_err(failed)?;
+        let value = match (self.expr.evaluate(&batch), &self.at_least) {
+            (Err(_), Some(certain)) => certain.evaluate(&batch),
+            (value, _) => value,
+        };
+        let value = value.map_err(failed)?;
         let array = value.into_array(rows).map_err(failed)?;
         Ok(as_boolean_array(&array).map_err(failed)?.clone())
     }
@@ -94,9 +120,11 @@ impl Predicate for ExprPredicate {
     }
 }
 
-/// A condition taken apart; `None` if nothing in it is about text alone.
+/// A condition taken apart; `None` if nothing in it is about text alone. Of it, `at_least` is asked of rows on which it
+/// fails.
 fn take_apart(
     expr: &Arc<dyn PhysicalExpr>,
+    at_least: Option<&Arc<dyn PhysicalExpr>>,
     table_schema: &SchemaRef,
 ) -> datafusion::error::Result<Option<Conjunction>> {
     let (mut texts, mut rest) = (Vec::new(), Vec::new());
@@ -106,7 +134,7 @@ fn take_apart(
             continue;
         };
         texts.push(TextCondition {
-            predicate: Arc::new(ExprPredicate::whole(part, table_schema)?),
+            predicate: Arc::new(ExprPredicate::whole(part, None, table_schema)?),
             needles: text.needles,
         });
     }
@@ -114,8 +142,80 @@ fn take_apart(
         return Ok(None);
     }
     let rest = match conjunction_opt(rest) {
-        Some(rest) => Some(Arc::new(ExprPredicate::whole(&rest, table_schema)?) as _),
+        Some(rest) => {
+            // Conditions on text do not fail, and are asked apart.
+            let about_rest = |part: &&Arc<dyn PhysicalExpr>| {
+                text_conditions::of_condition(part, table_schema).is_none()
+            };
+            let at_least = at_least.map(|certain| {
+                let parts = split_conjunction(certain).into_iter().filter(about_rest);
+                conjunction_opt(parts.cloned()).unwrap_or_else(|| lit(true))
+            });
+            let rest = ExprPredicate::whole(&rest, at_least.as_ref(), table_schema)?;
+            Some(Arc::new(rest) as _)
+        }
         None => None,
     };
     Ok(Some(Conjunction { texts, rest }))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, StringViewArray, TimestampSecondArray};
+    use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+    use datafusion::common::{DFSchema, ScalarValue};
+    use datafusion::execution::context::SessionContext;
+    use datafusion::logical_expr::{Expr, cast, col, lit};
+
+    use super::*;
+
+    /// What helps to leave rows out fails on a row that the condition rules out, whole or taken apart.
+    #[test]
+    fn what_only_helps_may_fail() {
+        let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("name", DataType::Utf8View, false),
+            Field::new("n", DataType::Int64, false),
+            Field::new("t", DataType::Timestamp(TimeUnit::Second, None), false),
+        ]));
+        let in_df = DFSchema::try_from(Arc::clone(&schema)).unwrap();
+        let ctx = SessionContext::new();
+        let physical = |expr: Expr| ctx.create_physical_expr(expr, &in_df).unwrap();
+        let later = lit(ScalarValue::TimestampMillisecond(Some(1000), None));
+        let helpful = physical(cast(col("t"), milliseconds).gt_eq(later));
+        let certain = physical(
+            col("name")
+                .like(lit(ScalarValue::from("a%")
+                    .cast_to(&DataType::Utf8View)
+                    .unwrap()))
+                .and(col("n").eq(lit(0_i64))),
+        );
+
+        let names: ArrayRef = Arc::new(StringViewArray::from(vec!["ab", "ac", "b", "ad"]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![0, 1, 0, 0]));
+        let times = |all: [i64; 4]| Arc::new(TimestampSecondArray::from(all.to_vec())) as ArrayRef;
+        let passes =
+            |found: BooleanArray| found.iter().map(|p| p == Some(true)).collect::<Vec<_>>();
+
+        let both = ExprPredicate::helped(Some(&certain), &helpful, &schema).unwrap();
+        let ask = |t| {
+            passes(
+                both.evaluate(&[names.clone(), numbers.clone(), t], 4)
+                    .unwrap(),
+            )
+        };
+        assert_eq!(ask(times([5, 5, 5, 0])), [true, false, false, false]);
+        assert_eq!(ask(times([5, i64::MAX, 5, 0])), [true, false, false, true]);
+        let apart = both.conjunction().unwrap();
+        let rest = apart.rest.as_ref().unwrap();
+        assert_eq!(rest.columns(), [1, 2]);
+        let found = rest.evaluate(&[numbers.clone(), times([5, i64::MAX, 5, 0])], 4);
+        assert_eq!(passes(found.unwrap()), [true, false, true, true]);
+
+        let alone = ExprPredicate::helped(None, &helpful, &schema).unwrap();
+        let found = alone.evaluate(&[times([5, i64::MAX, 5, 0])], 4).unwrap();
+        assert_eq!(passes(found), [true; 4]);
+        let asked = ExprPredicate::new(&helpful, &schema).unwrap();
+        assert!(asked.evaluate(&[times([5, i64::MAX, 5, 0])], 4).is_err());
+    }
 }

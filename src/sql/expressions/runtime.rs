@@ -211,12 +211,19 @@ impl LiveFilters {
         let helpful = helpful.and_then(|filter| self.sparing_columns(filter));
 
         let stricter = on_rows.is_some() || helpful.is_some();
-        let conjuncts = self.predicate.clone().into_iter();
-        let predicate = match conjunction_opt(conjuncts.chain(on_rows).chain(helpful)) {
-            Some(rows) if stricter => {
-                Some(Arc::new(ExprPredicate::new(&rows, &spec.table.schema)?) as _)
+        let certain = conjunction_opt(self.predicate.clone().into_iter().chain(on_rows));
+        let schema = &spec.table.schema;
+        let predicate = match (&certain, &helpful) {
+            _ if !stricter => None,
+            (certain, Some(helpful)) => {
+                Some(ExprPredicate::helped(certain.as_ref(), helpful, schema)?)
             }
-            _ => spec.predicate.clone(),
+            (Some(certain), None) => Some(ExprPredicate::new(certain, schema)?),
+            (None, None) => None,
+        };
+        let predicate = match predicate {
+            Some(predicate) => Some(Arc::new(predicate) as _),
+            None => spec.predicate.clone(),
         };
         let judged = conjunction_opt(folded.into_iter().chain(dynamic));
         let pruner = judged.and_then(|filter| ExprPruner::new(&filter, &spec.table));
