@@ -100,6 +100,23 @@ fn integers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
+/// A session of one partition with the rows of a query as Parquet table `t`, whose scan takes filters, and the folder that
+/// holds it.
+async fn parquet(rows: &str) -> Result<(SessionContext, tempfile::TempDir)> {
+    let config = SessionConfig::new().with_target_partitions(1);
+    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let (ctx, folder) = (
+        SessionContext::new_with_config(config),
+        tempfile::tempdir()?,
+    );
+    let file = folder.path().join("t.parquet").display().to_string();
+    let copy = format!("COPY ({rows}) TO '{file}'");
+    ctx.sql(&copy).await?.collect().await?;
+    ctx.register_parquet("t", file, ParquetReadOptions::default())
+        .await?;
+    Ok((ctx, folder))
+}
+
 /// `docs/upstream/projected-constraints.md`
 async fn moved_key() -> Result<bool> {
     let hours = TimestampSecondArray::from_iter_values((0..48).map(|h| h * 3600));
@@ -201,35 +218,16 @@ async fn time_in_from() -> Result<bool> {
 
 /// `docs/upstream/filters-by-name.md`
 async fn filters_by_name() -> Result<bool> {
-    let config = SessionConfig::new().with_target_partitions(1);
-    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
-    let (ctx, folder) = (
-        SessionContext::new_with_config(config),
-        tempfile::tempdir()?,
-    );
-    let file = folder.path().join("t.parquet").display().to_string();
     let rows = "SELECT * FROM (VALUES (1, NULL, 2), (2, 5, 1)) v(a, f, r)";
-    let copy = format!("COPY ({rows}) TO '{file}'");
-    ctx.sql(&copy).await?.collect().await?;
-    ctx.register_parquet("t", file, ParquetReadOptions::default())
-        .await?;
+    let (ctx, _folder) = parquet(rows).await?;
     let sum = "SELECT sum(y.r) AS s FROM t x RIGHT JOIN t y ON x.a = y.r WHERE NOT (x.f <> x.f) GROUP BY y.f";
     Ok(answer(&ctx, sum).await?.contains(" 2 "))
 }
 
 /// `docs/upstream/zeros-in-joins.md`
 async fn zeros_in_joins() -> Result<bool> {
-    let config = SessionConfig::new().with_target_partitions(1);
-    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
-    let (ctx, folder) = (
-        SessionContext::new_with_config(config),
-        tempfile::tempdir()?,
-    );
-    let file = folder.path().join("t.parquet").display().to_string();
-    let copy = format!("COPY (SELECT * FROM (VALUES (-0.0, 1), (2.0, 2)) v(x, n)) TO '{file}'");
-    ctx.sql(&copy).await?.collect().await?;
-    ctx.register_parquet("t", file, ParquetReadOptions::default())
-        .await?;
+    let rows = "SELECT * FROM (VALUES (-0.0, 1), (2.0, 2)) v(x, n)";
+    let (ctx, _folder) = parquet(rows).await?;
     let join = "SELECT t.n FROM (VALUES (0.0), (1.0)) v(y) JOIN t ON v.y = t.x";
     Ok(answer(&ctx, join).await?.contains(" 1 "))
 }
@@ -255,12 +253,7 @@ async fn grouping_sets() -> Result<bool> {
 
 /// `docs/upstream/statistics-of-casts.md`
 async fn casts() -> Result<bool> {
-    let (ctx, folder) = (session(1), tempfile::tempdir()?);
-    let file = folder.path().join("t.parquet").display().to_string();
-    let copy = format!("COPY (SELECT * FROM (VALUES (2), (11)) v(x)) TO '{file}'");
-    ctx.sql(&copy).await?.collect().await?;
-    ctx.register_parquet("t", file, ParquetReadOptions::default())
-        .await?;
+    let (ctx, _folder) = parquet("SELECT * FROM (VALUES (2), (11)) v(x)").await?;
     let least = "SELECT min(s) AS least FROM (SELECT CAST(x AS VARCHAR) AS s FROM t)";
     Ok(answer(&ctx, least).await?.contains(" 11 "))
 }
@@ -305,20 +298,8 @@ async fn coded_lengths() -> Result<bool> {
 
 /// `docs/upstream/filters-by-name.md`
 async fn filters_of_semi_joins() -> Result<bool> {
-    let config = SessionConfig::new().with_target_partitions(1);
-    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
-    let (ctx, folder) = (
-        SessionContext::new_with_config(config),
-        tempfile::tempdir()?,
-    );
-    let file = folder.path().join("t.parquet").display().to_string();
     let rows = "SELECT value AS a, value + 1 AS k, value % 2 AS c FROM generate_series(1, 200)";
-    ctx.sql(&format!("COPY ({rows}) TO '{file}'"))
-        .await?
-        .collect()
-        .await?;
-    ctx.register_parquet("t", file, ParquetReadOptions::default())
-        .await?;
+    let (ctx, _folder) = parquet(rows).await?;
     let join = "SELECT x.k FROM (VALUES (2), (3)) v(b) JOIN (SELECT * FROM t y WHERE EXISTS \
                 (SELECT 1 FROM t z WHERE z.k = y.a AND z.a <> y.c)) x ON v.b = x.a";
     Ok(answer(&ctx, join).await?.contains(" 3 "))
@@ -340,18 +321,8 @@ async fn lost_order() -> Result<bool> {
 
 /// `docs/upstream/unlike-join-keys.md`
 async fn unlike_join_keys() -> Result<bool> {
-    let config = SessionConfig::new().with_target_partitions(1);
-    let config = config.set_bool("datafusion.execution.parquet.pushdown_filters", true);
-    let (ctx, folder) = (
-        SessionContext::new_with_config(config),
-        tempfile::tempdir()?,
-    );
-    let file = folder.path().join("t.parquet").display().to_string();
     let rows = "SELECT arrow_cast(column1, 'Int32') AS d, arrow_cast(column1, 'Int16') AS n FROM (VALUES (1), (2)) v";
-    let copy = format!("COPY ({rows}) TO '{file}'");
-    ctx.sql(&copy).await?.collect().await?;
-    ctx.register_parquet("t", file, ParquetReadOptions::default())
-        .await?;
+    let (ctx, _folder) = parquet(rows).await?;
     let join = "SELECT count(*) FROM (SELECT d AS o FROM t UNION ALL SELECT 7::BIGINT) u WHERE EXISTS (SELECT 1 FROM t e WHERE e.n = u.o)";
     Ok(answer(&ctx, join).await.is_ok())
 }
