@@ -30,6 +30,30 @@ pub(super) fn with_children(
     )
 }
 
+/// A plan whose nodes are rewritten, inputs first; `None` if none changes. `rewrite` gets a node, and whether one of those
+/// above it `marks` what is below.
+pub(super) fn rewritten_below(
+    plan: &Arc<dyn ExecutionPlan>,
+    marked: bool,
+    marks: &dyn Fn(&dyn ExecutionPlan) -> bool,
+    rewrite: &dyn Fn(&Arc<dyn ExecutionPlan>, bool) -> Result<Option<Arc<dyn ExecutionPlan>>>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let marked_below = marked || marks(plan.as_ref());
+    let mut changed = false;
+    let mut children = Vec::new();
+    for child in plan.children() {
+        let new = rewritten_below(child, marked_below, marks, rewrite)?;
+        changed |= new.is_some();
+        children.push(new.unwrap_or_else(|| Arc::clone(child)));
+    }
+    let plan = match changed {
+        true => with_children(plan, children)?,
+        false => Arc::clone(plan),
+    };
+    let new = rewrite(&plan, marked)?;
+    Ok(new.or(changed.then_some(plan)))
+}
+
 /// The plan with another scan below nothing but projections. `columns` are columns of the plan; `change` gets those of the
 /// scan, up to the first that the scan has not got.
 pub(super) fn over_scan(

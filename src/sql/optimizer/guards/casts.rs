@@ -20,46 +20,32 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::hiding::{Hidden, HidingExec};
 use crate::sql::optimizer::arrays::{scan, scans_array};
-use crate::sql::optimizer::below::with_children;
+use crate::sql::optimizer::below::rewritten_below;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan whose scans of arrays tell the bounds of columns, and in which no cast has statistics that mislead a node above.
 pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
-    match scans_array(plan) {
-        true => Ok(below_believers(plan, false)?.unwrap_or_else(|| Arc::clone(plan))),
-        false => Ok(Arc::clone(plan)),
-    }
-}
-
-/// A node over such inputs; `None` if it stays as it is. `believed` tells whether anything above relies on bounds of columns.
-fn below_believers(plan: &Plan, believed: bool) -> Result<Option<Plan>> {
-    if let Some(source) = scan(plan) {
-        if believed {
+    let hide = |plan: &Plan, believed: bool| {
+        if let Some(source) = scan(plan).filter(|_| believed) {
             source.tell_bounds();
         }
-        return Ok(None);
-    }
-    let believes = plan.is::<AggregateExec>() || plan.is::<FilterExec>();
-    // Joins estimate how many rows they give.
-    let believed_below = believed || believes || plan.children().len() > 1;
-    let mut changed = false;
-    let mut children = Vec::new();
-    for child in plan.children() {
-        let new = below_believers(child, believed_below)?;
-        changed |= new.is_some();
-        children.push(new.unwrap_or_else(|| Arc::clone(child)));
-    }
-    let plan = match changed {
-        true => with_children(plan, children)?,
-        false => Arc::clone(plan),
+        let columns = reordered(plan);
+        if !believed || columns.is_empty() || !scans_array(plan) {
+            return Ok(None);
+        }
+        let hidden = Hidden::Statistics(columns.into());
+        Ok(Some(
+            Arc::new(HidingExec::new(Arc::clone(plan), hidden)) as _
+        ))
     };
-    let columns = reordered(&plan);
-    if !believed || columns.is_empty() || !scans_array(&plan) {
-        return Ok(changed.then_some(plan));
-    }
-    let hidden = Hidden::Statistics(columns.into());
-    Ok(Some(Arc::new(HidingExec::new(plan, hidden))))
+    let guarded = rewritten_below(plan, false, &believes, &hide)?;
+    Ok(guarded.unwrap_or_else(|| Arc::clone(plan)))
+}
+
+/// Whether a node relies on the bounds of columns below it; joins estimate by them how many rows they give.
+fn believes(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<AggregateExec>() || plan.is::<FilterExec>() || plan.children().len() > 1
 }
 
 /// The columns of a projection that are casts of columns to a type with another order.

@@ -21,40 +21,24 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::asks_for_order;
 use super::hiding::{Hidden, HidingExec};
 use crate::sql::optimizer::arrays::scans_array;
-use crate::sql::optimizer::below::with_children;
+use crate::sql::optimizer::below::{rewritten_below, with_children};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan in which no projection over an array passes a column for unique that is not, where orders are asked for.
 pub(in crate::sql) fn without_false_keys(plan: &Plan) -> Result<Plan> {
-    match scans_array(plan) {
-        true => Ok(below_orders(plan, false)?.unwrap_or_else(|| Arc::clone(plan))),
-        false => Ok(Arc::clone(plan)),
-    }
-}
-
-/// A node over inputs that claim no false keys; `None` if it stays as it is. `ordered` tells whether anything above asks
-/// for an order.
-fn below_orders(plan: &Plan, ordered: bool) -> Result<Option<Plan>> {
-    let ordered = ordered || asks_for_order(plan.as_ref());
-    let mut changed = false;
-    let mut children = Vec::new();
-    for child in plan.children() {
-        let new = below_orders(child, ordered)?;
-        changed |= new.is_some();
-        children.push(new.unwrap_or_else(|| Arc::clone(child)));
-    }
-    let plan = match changed {
-        true => with_children(plan, children)?,
-        false => Arc::clone(plan),
+    let hide = |plan: &Plan, ordered: bool| {
+        let ordered = ordered || asks_for_order(plan.as_ref());
+        if !ordered || !claims_false_key(plan.as_ref()) || !scans_array(plan) {
+            return Ok(None);
+        }
+        let inputs = plan.children().into_iter();
+        let hide = |input: &Plan| HidingExec::new(Arc::clone(input), Hidden::UniqueKeys);
+        let inputs = inputs.map(|input| Arc::new(hide(input)) as _);
+        with_children(plan, inputs.collect()).map(Some)
     };
-    if !ordered || !claims_false_key(plan.as_ref()) || !scans_array(&plan) {
-        return Ok(changed.then_some(plan));
-    }
-    let inputs = plan.children().into_iter();
-    let hide = |input: &Plan| HidingExec::new(Arc::clone(input), Hidden::UniqueKeys);
-    let inputs = inputs.map(|input| Arc::new(hide(input)) as _);
-    with_children(&plan, inputs.collect()).map(Some)
+    let guarded = rewritten_below(plan, false, &asks_for_order, &hide)?;
+    Ok(guarded.unwrap_or_else(|| Arc::clone(plan)))
 }
 
 /// Whether a node calls columns unique that its input does not prove to be.
