@@ -11,19 +11,15 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::sql::source::TileDbSource;
 
+type Plan = Arc<dyn ExecutionPlan>;
+
 /// A plan over another input.
-pub(super) fn with_child(
-    plan: &Arc<dyn ExecutionPlan>,
-    child: Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
+pub(super) fn with_child(plan: &Plan, child: Plan) -> Result<Plan> {
     with_children(plan, vec![child])
 }
 
 /// A plan over other inputs.
-pub(super) fn with_children(
-    plan: &Arc<dyn ExecutionPlan>,
-    children: Vec<Arc<dyn ExecutionPlan>>,
-) -> Result<Arc<dyn ExecutionPlan>> {
+pub(super) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
     Arc::clone(plan).replace_children(
         children,
         ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
@@ -33,11 +29,11 @@ pub(super) fn with_children(
 /// A plan whose nodes are rewritten, inputs first; `None` if none changes. `rewrite` gets a node, and whether one of those
 /// above it `marks` what is below.
 pub(super) fn rewritten_below(
-    plan: &Arc<dyn ExecutionPlan>,
+    plan: &Plan,
     marked: bool,
     marks: &dyn Fn(&dyn ExecutionPlan) -> bool,
-    rewrite: &dyn Fn(&Arc<dyn ExecutionPlan>, bool) -> Result<Option<Arc<dyn ExecutionPlan>>>,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    rewrite: &dyn Fn(&Plan, bool) -> Result<Option<Plan>>,
+) -> Result<Option<Plan>> {
     let marked_below = marked || marks(plan.as_ref());
     let mut changed = false;
     let mut children = Vec::new();
@@ -57,10 +53,10 @@ pub(super) fn rewritten_below(
 /// The plan with another scan below nothing but projections. `columns` are columns of the plan; `change` gets those of the
 /// scan, up to the first that the scan has not got.
 pub(super) fn over_scan(
-    plan: &Arc<dyn ExecutionPlan>,
+    plan: &Plan,
     columns: &[usize],
     change: &dyn Fn(&TileDbSource, &[usize]) -> Option<TileDbSource>,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
         let source = scan.data_source().downcast_ref::<TileDbSource>();
         let source = source.and_then(|source| change(source, columns));
