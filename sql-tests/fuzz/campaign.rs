@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::arrays::Shelf;
 use super::case::{Open, ROUND, Round};
 use super::features;
-use super::judge::{SLOW, Verdict, judge};
+use super::judge::{SLOW, Verdict, in_parquet, judge};
 use super::print;
 use super::report::report;
 use super::run::Runner;
@@ -155,6 +155,11 @@ impl Campaign {
             Verdict::Wrong(what) if what == SLOW && self.end.is_some() => {
                 Verdict::NeitherAnswers(what)
             }
+            // It asks whether a change broke something, and does not fail for defects of DataFusion not met before.
+            Verdict::Wrong(what) if self.end.is_some() => match in_parquet(&case, runner, parts) {
+                Some(same) => Verdict::Upstream(format!("{what}\nParquet files too: {same}")),
+                None => Verdict::Wrong(what),
+            },
             verdict => verdict,
         };
         let name = format!("TILEDB_FUZZ_ONLY={}:{number}", self.seed);

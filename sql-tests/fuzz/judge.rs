@@ -12,7 +12,7 @@ use datafusion::catalog::TableProvider;
 use super::case::Case;
 use super::compare::{REORDERED, difference};
 use super::determined::is_ordered;
-use super::known::{groups_by_sets, is_known_error, joins_outside, names_zero};
+use super::known::{groups_by_sets, is_known_error, is_known_panic, joins_outside, names_zero};
 use super::parquet;
 use super::print;
 use super::run::{Answer, Fault, Runner};
@@ -150,6 +150,9 @@ fn in_memory(
 
 fn compare(case: &Case, expected: &Answers, found: &Answers) -> Verdict {
     let (expected, found) = match (expected, found) {
+        (_, Err(Fault::Panic(what))) if is_known_panic(what) => {
+            return Verdict::Upstream(what.clone());
+        }
         (_, Err(Fault::Panic(what))) => return Verdict::Wrong(format!("a panic: {what}")),
         (Err(Fault::Slow), _) => return Verdict::NeitherAnswers("too slow".to_owned()),
         (_, Err(Fault::Memory(_))) => return Verdict::Memory,

@@ -259,6 +259,15 @@ impl Generator {
         for (key, item) in query.order.iter_mut().zip(&select.items) {
             key.expr = item.expr.clone();
         }
+        // No key comes twice, see `Generator::first`.
+        let mut seen: Vec<Expr> = Vec::new();
+        query.order.retain(|key| {
+            let new = !seen.contains(&key.expr);
+            if new {
+                seen.push(key.expr.clone());
+            }
+            new
+        });
         select.distinct = Distinct::On(vec![first]);
     }
 }
