@@ -26,6 +26,7 @@ mod rng;
 mod run;
 mod session;
 mod shrink;
+mod sorted;
 mod walk;
 mod walk_mut;
 
