@@ -50,6 +50,17 @@ pub fn groups_by_sets(statement: &Statement) -> bool {
     found
 }
 
+/// Whether a statement leaves rows out by their order.
+pub fn cuts(statement: &Statement) -> bool {
+    let mut found = false;
+    let mut look = |query: &Query| found |= query.limit.is_some() || query.offset > 0;
+    for (_, view) in &statement.views {
+        view.visit(&mut look, &mut |_| {});
+    }
+    statement.query.visit(&mut look, &mut |_| {});
+    found
+}
+
 /// Whether a statement has an outer join. A column that has one value on the side that may be missing is taken for one that
 /// has no other, and not sorted by, though it is NULL where there is no match.
 pub fn joins_outside(statement: &Statement) -> bool {
