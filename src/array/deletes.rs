@@ -79,6 +79,22 @@ impl Deletes {
         Ok(Self { deletes, processed })
     }
 
+    /// The names of all of them, oldest first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.deletes.iter().map(|delete| delete.name.as_str())
+    }
+
+    /// Those of these names alone.
+    pub(super) fn only(&self, names: &[String]) -> Self {
+        let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let mut deletes = self.deletes.clone();
+        deletes.retain(|delete| names.contains(delete.name.as_str()));
+        Self {
+            deletes,
+            processed: self.processed.clone(),
+        }
+    }
+
     /// Those that concern the cells of `fragment`, oldest first.
     pub fn of(&self, fragment: &Fragment) -> Vec<PendingDelete> {
         let first = self

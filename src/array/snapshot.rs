@@ -3,12 +3,15 @@
 //! Opening lists the folder once and reads each footer once; consolidated footers save the reads. A snapshot never
 //! changes afterwards, whatever is written meanwhile.
 
+mod seen;
+
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+pub use self::seen::Seen;
 use super::deletes::Deletes;
 use super::directory::{ArrayDirectory, ArrayFile, CommittedFragment, ENUMERATIONS_FOLDER};
 use super::fragment::{Fragment, METADATA_FILE, load_monolithic};

@@ -18,6 +18,7 @@ mod open;
 pub mod optimizer;
 pub mod options;
 pub mod provider;
+pub mod query;
 mod session;
 pub mod settings;
 pub mod source;

@@ -14,25 +14,17 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::budget::PoolBudget;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
+use super::query::{ScanFilters, ScanQuery, shown};
 use super::settings::TileDbSettings;
 use super::source::TileDbSource;
 use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
-use crate::geometry::subarray::Subarray;
-use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
-use crate::sql::expressions::predicate::ExprPredicate;
-use crate::sql::expressions::pruning::ExprPruner;
-use crate::sql::expressions::ranges::{self, DimensionColumn};
 use crate::storage::Storage;
-use crate::tile::memory::MemoryBudget;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
@@ -62,7 +54,7 @@ impl TileDbTable {
         options: TableOptions,
     ) -> crate::error::Result<Self> {
         let snapshot = Snapshot::open(&storage, options.window()?).await?;
-        let table = snapshot_table(snapshot, &options)?;
+        let table = shown(snapshot, &options)?;
         Ok(Self {
             labels: Labels::of_table(&table, options.empty_cells)?,
             last: Mutex::new(Last::Seen(Arc::new(table.snapshot))),
@@ -79,7 +71,7 @@ impl TileDbTable {
         let Some(columns) = Columns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
-        let table = snapshot_table(columns.without_fragments().clone(), &options)?;
+        let table = shown(columns.without_fragments().clone(), &options)?;
         Ok(Self {
             labels: Labels::of_table(&table, options.empty_cells)?,
             last: Mutex::new(Last::Columns(Arc::new(columns))),
@@ -107,7 +99,7 @@ impl TileDbTable {
             Last::Seen(last) => last.reopen(&self.storage, window).await?,
         };
         *self.last() = Last::Seen(Arc::new(snapshot.clone()));
-        let table = snapshot_table(snapshot, &self.options)?;
+        let table = shown(snapshot, &self.options)?;
         let labels = Labels::of_table(&table, self.options.empty_cells)?;
         if labels.schema() != self.labels.schema() {
             return Err(crate::Error::invalid(
@@ -133,82 +125,20 @@ impl TileDbTable {
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
         let (table, labels) = self.table().await.map_err(DataFusionError::from)?;
-        let table = Arc::new(table);
         let projection = match args.projection() {
             Some(projection) => projection.to_vec(),
             None => (0..labels.schema().fields().len()).collect(),
         };
-        let filters = self.split_filters(state, args, &labels)?;
-        let looked_at = filters.of_array.iter().flat_map(collect_columns);
-        let asked = projection.iter().copied();
-        let labelled = filters
-            .of_labels
-            .iter()
-            .map(|(label, _)| labels.column(*label));
-        let asked = asked
-            .chain(looked_at.map(|column| column.index()))
-            .chain(labelled);
-        labels
-            .check_readable(&table, asked)
-            .map_err(DataFusionError::from)?;
-        let mut subarray = Subarray::all(table.dimension_count());
-        let mut residual = None;
-        if let Some(expr) = &filters.of_array {
-            let schema = &table.snapshot.schema;
-            let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options)
-                .map_err(DataFusionError::from)?;
-            let split = ranges::split(expr, &dimensions);
-            subarray = split.subarray;
-            residual = split.residual;
-        }
-
-        let used = |label: usize| {
-            let filtered = filters.of_labels.iter().any(|(number, _)| *number == label);
-            filtered || projection.iter().any(|c| labels.number(*c) == Some(label))
-        };
-        let runtime = state.runtime_env();
-        let open = labels
-            .open(&table, runtime, self.options.empty_cells, used)
-            .await
-            .map_err(|e| DataFusionError::from(labels.how_to_leave_out(e)))?;
-        let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
-        let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
-        let mut label_filters = Vec::new();
-        for (label, expr) in &filters.of_labels {
-            let narrowed = open.narrow(*label, expr, &table.snapshot, &mut subarray, &memory);
-            label_filters.push(narrowed.await.map_err(DataFusionError::from)?);
-        }
-        let (projection, labelled) = open
-            .project(&projection, &table, &subarray)
-            .map_err(DataFusionError::from)?;
-
-        let mut predicate = None;
-        if let Some(expr) = &residual {
-            let schema = labels.schema();
-            let pruner = ExprPruner::new(expr, &table);
-            let evaluated = ExprPredicate::new(expr, schema)?.with_pruner(pruner);
-            predicate = Some(Arc::new(evaluated) as Arc<dyn Predicate>);
-        }
-        let settings = TileDbSettings::of(state.config_options());
-        let spec = ScanSpec {
-            table: Arc::clone(&table),
+        let query = Arc::new(ScanQuery {
+            options: self.options.clone(),
             projection,
-            subarray: Arc::new(subarray),
-            predicate,
-            empty_cells: self.options.empty_cells,
-            ways: ScanWays {
-                text_search: settings.enable_text_search,
-                cell_search: settings.enable_cell_search,
-            },
-        };
-        let planned = ScanPlan::new(spec).await;
-        let plan =
-            Arc::new(planned.map_err(|e| DataFusionError::from(labels.how_to_leave_out(e)))?);
-        let partitions = state.config().target_partitions();
-        let source = TileDbSource::new(plan, residual, partitions, args.limit())
-            .with_aggregate_from(self.options.aggregate_from)
-            .with_settings(settings);
-        Ok(source.with_labels(labelled, label_filters))
+            filters: self.split_filters(state, args, &labels)?,
+            limit: args.limit(),
+            first_cells: None,
+            partitions: state.config().target_partitions(),
+            settings: TileDbSettings::of(state.config_options()),
+        });
+        query.plan(table, &labels, state.runtime_env()).await
     }
 
     fn split_filters(
@@ -216,7 +146,7 @@ impl TileDbTable {
         state: &dyn Session,
         args: &ScanArgs<'_>,
         labels: &Labels,
-    ) -> Result<Filters> {
+    ) -> Result<ScanFilters> {
         let schema = DFSchema::try_from(Arc::clone(labels.schema()))?;
         let (mut of_array, mut of_labels) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
         for filter in args.filters().unwrap_or_default() {
@@ -236,7 +166,7 @@ impl TileDbTable {
                 .map(|filter| state.create_physical_expr(filter, &schema))
                 .transpose()
         };
-        let mut filters = Filters {
+        let mut filters = ScanFilters {
             of_array: together(of_array)?,
             of_labels: Vec::with_capacity(of_labels.len()),
         };
@@ -246,23 +176,6 @@ impl TileDbTable {
         }
         Ok(filters)
     }
-}
-
-/// The filters of a scan, by what can decide them.
-struct Filters {
-    /// The conjunction of those on dimensions and attributes.
-    of_array: Option<Arc<dyn PhysicalExpr>>,
-    /// The conjunction of those on one label, by its number.
-    of_labels: Vec<(usize, Arc<dyn PhysicalExpr>)>,
-}
-
-fn snapshot_table(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<ArrayTable> {
-    let dense = snapshot.schema.is_dense();
-    let table = ArrayTable::new(snapshot, &options.types())?;
-    Ok(match options.empty_cells {
-        EmptyCells::Null if dense => table.with_nullable_attributes(),
-        _ => table,
-    })
 }
 
 #[async_trait]

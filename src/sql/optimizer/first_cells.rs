@@ -55,6 +55,5 @@ fn first_cells(source: &TileDbSource, order: &[Wanted], rows: u64) -> Option<Til
             descending: *descending,
         })
     });
-    let first = plan.first_cells(&order.collect::<Vec<_>>(), rows)?;
-    Some(source.with_plan(Arc::new(first)))
+    source.of_first_cells(&order.collect::<Vec<_>>(), rows)
 }

@@ -19,7 +19,6 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use crate::sql::optimizer::below::with_child;
 use crate::sql::source::TileDbSource;
-use crate::sql::source::leading_ranges::LeadingRanges;
 
 /// Below so many rows a group, groups are too many to be gathered in each partition first.
 const ROWS_PER_GROUP: u64 = 128;
@@ -116,9 +115,8 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
         return None;
     }
     let plan = source.plan();
-    let ranges = LeadingRanges::new(plan, parts)?;
-    let groups = ranges
-        .cuts
+    let cuts = plan.leading_cuts(parts)?;
+    let groups = cuts
         .coordinates
         .saturating_mul(match meeting.columns.len() {
             1 => 1,
@@ -127,14 +125,10 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
     let many = groups.saturating_mul(ROWS_PER_GROUP) >= plan.max_rows;
     if !meeting.gathers {
         // What order a window needs besides is asked of the scan later.
-        return Some(source.clone().in_ranges(ranges));
+        return source.in_ranges(cuts);
     }
-    many.then(|| {
-        source
-            .clone()
-            .in_ranges(ranges)
-            .in_stored_order(by_dimensions(source, meeting))
-    })
+    let cut = source.in_ranges(cuts).filter(|_| many)?;
+    Some(cut.in_stored_order(by_dimensions(source, meeting)))
 }
 
 /// By how many of the first dimensions rows meet, if by nothing else.

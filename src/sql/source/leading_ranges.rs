@@ -12,38 +12,37 @@ use crate::scan::plan::leading::LeadingCuts;
 
 /// A scan cut at coordinates of its leading dimension.
 #[derive(Debug)]
-pub(in crate::sql) struct LeadingRanges {
-    pub(in crate::sql) cuts: LeadingCuts,
+pub(super) struct LeadingRanges {
+    keys: Vec<u64>,
     values: Vec<ScalarValue>,
     /// The scan of each partition, once somebody opens it.
     parts: Vec<OnceCell<Arc<ScanPlan>>>,
 }
 
 impl LeadingRanges {
-    /// Cuts into at most `parts`; `None` if the scan cannot be cut well.
-    pub(in crate::sql) fn new(plan: &ScanPlan, parts: usize) -> Option<Self> {
-        let cuts = plan.leading_cuts(parts)?;
+    /// The ranges between cuts; `None` if the column cannot show where they are.
+    pub(super) fn new(cuts: &LeadingCuts, plan: &ScanPlan) -> Option<Self> {
         let values = cuts.values(plan)?;
         let values = (0..values.len()).map(|i| ScalarValue::try_from_array(&values, i));
         Some(Self {
             values: values.collect::<Result<_>>().ok()?,
             parts: (0..=cuts.keys.len()).map(|_| OnceCell::new()).collect(),
-            cuts,
+            keys: cuts.keys.clone(),
         })
     }
 
     /// How many partitions there are.
-    pub(in crate::sql) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.parts.len()
     }
 
     /// What a partition reads of the scan.
-    pub(in crate::sql) async fn part(
+    pub(super) async fn part(
         &self,
         plan: &ScanPlan,
         partition: usize,
     ) -> crate::Result<Arc<ScanPlan>> {
-        let cut = |number: Option<usize>| self.cuts.keys.get(number?).copied();
+        let cut = |number: Option<usize>| self.keys.get(number?).copied();
         let (from, to) = (cut(partition.checked_sub(1)), cut(Some(partition)));
         let planned = async || plan.leading_part(from, to).await.map(Arc::new);
         let part = match self.parts.get(partition) {
@@ -54,7 +53,7 @@ impl LeadingRanges {
     }
 
     /// What is promised of the partitions, where the leading dimension is the output's column `column`.
-    pub(in crate::sql) fn partitioning(&self, column: Column) -> Option<Partitioning> {
+    pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
         let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;
         let points = self.values.iter();
         let points = points.map(|value| SplitPoint::new(vec![value.clone()]));

@@ -30,10 +30,11 @@ impl TileDbSource {
     }
 
     fn lines(&self) -> Vec<(&'static str, String)> {
-        let spec = &self.plan.spec;
-        let counts = &self.plan.counts;
+        let spec = &self.plan().spec;
+        let counts = &self.plan().counts;
         let schema = &spec.table.snapshot.schema;
         let names = self
+            .planned
             .schema
             .fields()
             .iter()
@@ -44,13 +45,13 @@ impl TileDbSource {
             ("array", schema.array_type.to_string()),
             ("projection", format!("[{}]", names.join(", "))),
         ];
-        if !self.label_filters.is_empty() {
-            lines.push(("labels", self.label_filters.join("; ")));
+        if !self.planned.label_filters.is_empty() {
+            lines.push(("labels", self.planned.label_filters.join("; ")));
         }
         if !spec.subarray.is_all() {
             lines.push(("subarray", spec.subarray.describe(schema)));
         }
-        if let Some(predicate) = &self.predicate {
+        if let Some(predicate) = &self.planned.predicate {
             lines.push(("predicate", predicate.to_string()));
         }
         lines.extend(self.filters.lines());
@@ -72,7 +73,7 @@ impl TileDbSource {
         if counts.deletes > 0 {
             lines.push(("deletes", counts.deletes.to_string()));
         }
-        if let Some(order) = &self.best_first {
+        if let Some(order) = self.arrangement.unit_order() {
             let wanted = order.wanted().iter().map(|wanted| {
                 let name = spec.table.schema.field(wanted.column).name();
                 let direction = if wanted.descending { "DESC" } else { "ASC" };
@@ -81,7 +82,7 @@ impl TileDbSource {
             let wanted = wanted.collect::<Vec<_>>().join(", ");
             lines.push(("best_first", format!("[{wanted}]")));
         }
-        if let Some(order) = &self.row_order {
+        if let Some(order) = self.arrangement.row_order() {
             let terms = order.terms().iter().map(|term| {
                 let field = spec.table.schema.field(term.column);
                 let options = term.options.to_string();
@@ -91,11 +92,13 @@ impl TileDbSource {
             let terms = terms.collect::<Vec<_>>().join(", ");
             lines.push(("ordered_by", format!("[{terms}]")));
         }
-        lines.push(("partitions", self.partition_count().to_string()));
-        if let Some(column) = self.leading.as_ref().and_then(|_| self.leading_column()) {
+        let partitions = self.arrangement.partition_count();
+        lines.push(("partitions", partitions.to_string()));
+        let ranges = self.arrangement.ranges();
+        if let Some(column) = ranges.and_then(|_| self.leading_column()) {
             lines.push(("ranges_of", column.name().to_owned()));
         }
-        if let Some(rest) = &self.rest {
+        if let Some(rest) = self.rest() {
             let tiles = format!("up to {}", rest.candidates());
             lines.push(("tiles_from_metadata", tiles));
         }

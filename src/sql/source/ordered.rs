@@ -10,9 +10,8 @@ use datafusion::datasource::source::DataSource;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::SortOrderPushdownResult;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
-use super::TileDbSource;
+use super::{ScanMode, TileDbSource};
 use crate::scan::context::Pace;
 use crate::scan::order::{OrderTerm, RowOrder};
 use crate::scan::unit_order::{UnitOrder, WantedFirst};
@@ -24,48 +23,54 @@ impl TileDbSource {
         order: &[PhysicalSortExpr],
         rows: Option<usize>,
     ) -> Option<Self> {
-        if self.leading.is_some() {
-            return None;
+        match self.arrangement.ranges() {
+            Some(_) => None,
+            None => self.in_order(order, rows, 1),
         }
-        let mut ordered = self.in_order(order, rows)?;
-        ordered.partitions = ordered.plan.partitions(1);
-        Some(ordered)
     }
 
     /// The scan with the rows of each partition in an order, if that takes little sorting.
-    fn in_order(&self, order: &[PhysicalSortExpr], rows: Option<usize>) -> Option<Self> {
-        let free = self.rest.is_none() && self.labels.is_none() && self.row_order.is_none();
+    fn in_order(
+        &self,
+        order: &[PhysicalSortExpr],
+        rows: Option<usize>,
+        partitions: usize,
+    ) -> Option<Self> {
         // What was promised of the number of rows would be those of other partitions.
-        if !free || (self.fetch.is_some() && self.partitions.len() > 1) {
+        let counted = self.fetch.is_some() && self.arrangement.partitions.len() > 1;
+        if counted || self.planned.labels.is_some() {
             return None;
         }
-        let order = self.row_order(order)?;
-        let plan = self.plan.in_order(&order, rows)?;
-        if self.leading.is_some() && plan.counts.tiles_entangled > 0 {
-            // A range of it may have to be cut elsewhere.
-            return None;
-        }
-        Some(Self {
-            partitions: plan.partitions(self.partitions.len()),
-            plan: Arc::new(plan),
-            row_order: Some(Arc::new(order)),
-            best_first: None,
-            metrics: ExecutionPlanMetricsSet::new(),
-            ..self.clone()
-        })
+        let order = Arc::new(self.row_order(order)?);
+        let mode = match self.mode() {
+            ScanMode::Plain | ScanMode::BestFirst(_) => ScanMode::Ordered {
+                order,
+                rows,
+                partitions,
+            },
+            ScanMode::Ranges { cuts, order: None } => ScanMode::Ranges {
+                cuts: cuts.clone(),
+                order: Some(order),
+            },
+            ScanMode::Ordered { .. } | ScanMode::Ranges { .. } | ScanMode::Remaining { .. } => {
+                return None;
+            }
+        };
+        self.in_mode(mode).ok()?
     }
 
     /// The scan with the rows of each partition ascending by the first so many dimensions, if they are stored like that.
     pub(in crate::sql) fn in_stored_order(self, dimensions: usize) -> Self {
         let columns = (0..dimensions).map(|dimension| {
-            let mut shown = self.plan.spec.projection.iter();
+            let mut shown = self.plan().spec.projection.iter();
             let index = shown.position(|column| *column == dimension)?;
-            let column = Column::new(self.schema.field(index).name(), index);
+            let column = Column::new(self.planned.schema.field(index).name(), index);
             Some(PhysicalSortExpr::new_default(Arc::new(column) as _))
         });
         let order = columns.collect::<Option<Vec<_>>>();
-        let ordered = order.and_then(|order| self.in_order(&order, None));
-        let stored = |ordered: &Self| ordered.plan.is_stored_in_order(dimensions);
+        let ordered =
+            order.and_then(|order| self.in_order(&order, None, self.arrangement.partitions.len()));
+        let stored = |ordered: &Self| ordered.plan().is_stored_in_order(dimensions);
         ordered.filter(stored).unwrap_or(self)
     }
 
@@ -73,9 +78,9 @@ impl TileDbSource {
     fn row_order(&self, order: &[PhysicalSortExpr]) -> Option<RowOrder> {
         let terms = order.iter().map(|sort| {
             let shown = sort.expr.downcast_ref::<Column>()?.index();
-            let sorts = RowOrder::sorts(self.schema.field(shown).data_type());
+            let sorts = RowOrder::sorts(self.planned.schema.field(shown).data_type());
             sorts.then_some(OrderTerm {
-                column: *self.plan.spec.projection.get(shown)?,
+                column: *self.plan().spec.projection.get(shown)?,
                 shown,
                 options: sort.options,
             })
@@ -85,10 +90,10 @@ impl TileDbSource {
 
     /// How far a partition reads ahead: one that stands for several as far as they would.
     pub(super) fn pace(&self) -> Pace {
-        let partitions = self.partition_count().max(1);
-        match self.row_order {
+        let partitions = self.arrangement.partition_count().max(1);
+        match self.arrangement.row_order() {
             Some(_) => Pace {
-                partitions: (self.wanted_partitions / partitions).max(1),
+                partitions: (self.query.partitions / partitions).max(1),
                 gradual: self.fetch.is_some(),
             },
             None => Pace::default(),
@@ -97,16 +102,15 @@ impl TileDbSource {
 
     /// What is promised of the order of rows.
     pub(super) fn orderings(&self) -> EquivalenceProperties {
-        let terms = self.row_order.iter().flat_map(|order| order.terms());
+        let schema = Arc::clone(&self.planned.schema);
+        let order = self.arrangement.row_order().into_iter();
+        let terms = order.flat_map(|order| order.terms());
         let terms = terms.map(|term| PhysicalSortExpr {
-            expr: Arc::new(Column::new(
-                self.schema.field(term.shown).name(),
-                term.shown,
-            )),
+            expr: Arc::new(Column::new(schema.field(term.shown).name(), term.shown)),
             options: term.options,
         });
-        let schema = Arc::clone(&self.schema);
-        EquivalenceProperties::new_with_orderings(schema, LexOrdering::new(terms))
+        let orders = LexOrdering::new(terms);
+        EquivalenceProperties::new_with_orderings(schema, orders)
     }
 
     /// Rows in the order asked for, without changing the partitions; or else those wanted first come early.
@@ -115,33 +119,34 @@ impl TileDbSource {
         order: &[PhysicalSortExpr],
     ) -> SortOrderPushdownResult<Arc<dyn DataSource>> {
         // Several partitions would have to be merged, which costs more memory than to sort what TopK leaves of them.
-        let apart = self.leading.is_some() || self.partitions.len() == 1;
-        let apart = apart && self.settings.enable_ordered_scans;
-        if let Some(ordered) = self.in_order(order, None).filter(|_| apart) {
+        let partitions = self.arrangement.partitions.len();
+        let apart = self.arrangement.ranges().is_some() || partitions == 1;
+        let apart = apart && self.query.settings.enable_ordered_scans;
+        if let Some(ordered) = self.in_order(order, None, partitions).filter(|_| apart) {
             let inner = Arc::new(ordered);
             return SortOrderPushdownResult::Exact { inner };
         }
-        let wanted_first = self.wanted_first(order);
-        let unordered = wanted_first.is_empty() || !self.settings.enable_best_tiles_first;
-        if unordered || self.leading.is_some() || self.row_order.is_some() {
+        let wanted = self.wanted_first(order);
+        let free = matches!(self.mode(), ScanMode::Plain | ScanMode::BestFirst(_));
+        if wanted.is_empty() || !free || !self.query.settings.enable_best_tiles_first {
             return SortOrderPushdownResult::Unsupported;
         }
-        let order = UnitOrder::new(wanted_first, self.partitions.clone());
-        let inner = Arc::new(Self {
-            best_first: Some(Arc::new(order)),
-            ..self.clone()
-        });
-        SortOrderPushdownResult::Inexact { inner }
+        match self.in_mode(ScanMode::BestFirst(wanted)) {
+            Ok(Some(inner)) => SortOrderPushdownResult::Inexact {
+                inner: Arc::new(inner),
+            },
+            Ok(None) | Err(_) => SortOrderPushdownResult::Unsupported,
+        }
     }
 
     /// The first columns of an order, up to the first that is none of the array's.
     fn wanted_first(&self, order: &[PhysicalSortExpr]) -> Vec<WantedFirst> {
-        let schema = &self.plan.spec.table.schema;
+        let schema = &self.plan().spec.table.schema;
         let wanted = order.iter().map_while(|sort| {
             let column = sort.expr.downcast_ref::<Column>()?;
             let column = schema.index_of(column.name()).ok()?;
             let nested = schema.field(column).data_type().is_nested();
-            (self.labels.is_none() && !nested).then_some(WantedFirst {
+            (self.planned.labels.is_none() && !nested).then_some(WantedFirst {
                 column,
                 descending: sort.options.descending,
             })
@@ -151,6 +156,7 @@ impl TileDbSource {
 
     /// The order of units pays only if what comes early spares others.
     pub(super) fn worthwhile_order(&self) -> Option<Arc<UnitOrder>> {
-        self.best_first.clone().filter(|_| self.filters.tighten())
+        let order = self.arrangement.unit_order();
+        order.filter(|_| self.filters.tighten()).cloned()
     }
 }

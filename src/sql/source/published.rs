@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 
 use super::TileDbSource;
+use crate::scan::ScanPlan;
 use crate::scan::metrics::ScanMetrics;
 
 /// The scan's counters as metrics of DataFusion, brought up to date with every batch.
@@ -62,11 +63,11 @@ impl Drop for Published {
 
 impl TileDbSource {
     /// What planning found, once for all partitions.
-    pub(super) fn record_plan(&self, partition: usize) {
+    pub(super) fn record_plan(&self, plan: &ScanPlan, partition: usize) {
         if partition != 0 {
             return;
         }
-        let counts = &self.plan.counts;
+        let counts = &plan.counts;
         for (name, count) in [
             ("fragments", counts.fragments),
             ("fragments_pruned", counts.fragments_pruned),

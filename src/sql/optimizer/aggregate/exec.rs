@@ -20,6 +20,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::answers::Answers;
 use crate::sql::claims::{Claims, checked};
+use crate::sql::optimizer::arrays::scan;
 use crate::sql::source::rest::Rest;
 
 /// Adds the partial state of the tiles that metadata answer to those of the tiles that are read.
@@ -34,7 +35,9 @@ pub struct TileDbAggregateExec {
 }
 
 impl TileDbAggregateExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, rest: Arc<Rest>, answers: Answers) -> Self {
+    /// `None` if no scan below the input has a rest to read.
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, answers: Answers) -> Option<Self> {
+        let rest = Arc::clone(rest_below(&input)?);
         // Nothing is left of what the input says of its rows: the added one may differ from them.
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
@@ -42,13 +45,13 @@ impl TileDbAggregateExec {
             EmissionType::Incremental,
             input.boundedness(),
         );
-        Self {
+        Some(Self {
             input,
             rest,
             answers,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-        }
+        })
     }
 
     /// The state of what is answered; nothing if nothing is.
@@ -83,6 +86,14 @@ impl TileDbAggregateExec {
         let state = stream::once(state).try_filter_map(|state| async move { Ok(state) });
         Box::pin(RecordBatchStreamAdapter::new(schema, state))
     }
+}
+
+/// What metadata answer of the scan below, and what is left to read.
+fn rest_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<Rest>> {
+    if let Some(source) = scan(plan) {
+        return source.rest();
+    }
+    plan.children().into_iter().find_map(rest_below)
 }
 
 impl DisplayAs for TileDbAggregateExec {
@@ -136,8 +147,10 @@ impl ExecutionPlan for TileDbAggregateExec {
         let [input] = children.as_slice() else {
             return internal_err!("TileDbAggregateExec has one child, not {}", children.len());
         };
-        let (rest, answers) = (Arc::clone(&self.rest), self.answers.clone());
-        Ok(Arc::new(Self::new(Arc::clone(input), rest, answers)))
+        match Self::new(Arc::clone(input), self.answers.clone()) {
+            Some(node) => Ok(Arc::new(node)),
+            None => internal_err!("TileDbAggregateExec has no scan of an array below"),
+        }
     }
 
     fn with_new_children(

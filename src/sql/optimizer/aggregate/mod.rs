@@ -27,7 +27,6 @@ use self::answers::Answers;
 pub use self::exec::TileDbAggregateExec;
 use crate::sql::options::AggregateFrom;
 use crate::sql::source::TileDbSource;
-use crate::sql::source::rest::Rest;
 use crate::stats::trust::Rounding;
 
 /// The node in place of a partial aggregate directly over a scan, if metadata may answer part of it.
@@ -55,15 +54,12 @@ pub(super) fn from_metadata(
     let Some(answers) = Answers::new(partial.aggr_expr(), &projections, source.plan())? else {
         return Ok(None);
     };
-    let rest = Rest::new(Arc::clone(source.plan()), answers.asked(), rounding);
-    let Some(rest) = rest.map_err(DataFusionError::from)?.map(Arc::new) else {
+    let reading = source.reading_rest(answers.asked(), rounding);
+    let Some(source) = reading.map_err(DataFusionError::from)? else {
         return Ok(None);
     };
-    let scan = DataSourceExec::from_data_source(source.clone().reading_rest(Arc::clone(&rest)));
-    let partial = over_scan(plan, &scan)?;
-    Ok(Some(Arc::new(TileDbAggregateExec::new(
-        partial, rest, answers,
-    ))))
+    let partial = over_scan(plan, &DataSourceExec::from_data_source(source))?;
+    Ok(TileDbAggregateExec::new(partial, answers).map(|node| Arc::new(node) as _))
 }
 
 /// What an aggregate is computed of.

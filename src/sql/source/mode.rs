@@ -1,0 +1,169 @@
+//! How a scan goes about its rows: in any order, in a promised one, in ranges, or only what metadata leave to read.
+//!
+//! A [`ScanMode`] is a value, from which the plan of its units and what they share are derived wherever the scan runs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::leading_ranges::LeadingRanges;
+use super::rest::Rest;
+use crate::error::Result;
+use crate::scan::ScanPlan;
+use crate::scan::order::RowOrder;
+use crate::scan::plan::leading::LeadingCuts;
+use crate::scan::unit_order::{UnitOrder, WantedFirst};
+use crate::stats::trust::{Asked, Rounding};
+
+/// How a scan goes about its rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ScanMode {
+    /// In no order; partitions take over units of each other.
+    #[default]
+    Plain,
+    /// In no order, but the units that promise these rows are read first.
+    BestFirst(Vec<WantedFirst>),
+    /// The rows of each partition in an order.
+    Ordered {
+        /// The order.
+        order: Arc<RowOrder>,
+        /// So many rows are wanted at most.
+        rows: Option<usize>,
+        /// There are at most so many partitions.
+        partitions: usize,
+    },
+    /// Partitions are ranges of the leading dimension.
+    Ranges {
+        /// Where it is cut.
+        cuts: LeadingCuts,
+        /// The order of the rows of each partition, if there is one.
+        order: Option<Arc<RowOrder>>,
+    },
+    /// Metadata answer part of an aggregate, and the rest is read.
+    Remaining {
+        /// What is asked of whole tiles.
+        asked: Arc<Vec<Asked>>,
+        /// Which sums of tiles may stand for those of cells.
+        rounding: Rounding,
+    },
+}
+
+/// A scan in a mode: its units, and what they share.
+#[derive(Debug, Clone)]
+pub(super) struct Arrangement {
+    pub(super) mode: ScanMode,
+    /// The units, in the order that the mode takes.
+    pub(super) plan: Arc<ScanPlan>,
+    /// The units that each partition begins with.
+    pub(super) partitions: Vec<Range<u64>>,
+    pub(super) shared: Shared,
+}
+
+/// What the units of a mode share.
+#[derive(Debug, Clone)]
+pub(super) enum Shared {
+    Nothing,
+    Order(Arc<UnitOrder>),
+    Ranges(Arc<LeadingRanges>),
+    Rest(Arc<Rest>),
+}
+
+impl ScanMode {
+    /// The scan of `plan` in this mode, in at most `partitions` partitions unless the mode says how many; `None` if it
+    /// cannot go that way, or not well.
+    pub(super) fn arrange(
+        self,
+        plan: &Arc<ScanPlan>,
+        partitions: usize,
+    ) -> Result<Option<Arrangement>> {
+        let mut arrangement = Arrangement {
+            plan: Arc::clone(plan),
+            partitions: Vec::new(),
+            shared: Shared::Nothing,
+            mode: ScanMode::Plain,
+        };
+        match &self {
+            Self::Plain => {}
+            Self::BestFirst(wanted) => {
+                let order = UnitOrder::new(wanted.clone(), plan.partitions(partitions));
+                arrangement.shared = Shared::Order(Arc::new(order));
+            }
+            Self::Ordered { order, rows, .. } => {
+                let Some(ordered) = plan.in_order(order, *rows) else {
+                    return Ok(None);
+                };
+                arrangement.plan = Arc::new(ordered);
+            }
+            Self::Ranges { cuts, order } => {
+                let Some(ranges) = LeadingRanges::new(cuts, plan) else {
+                    return Ok(None);
+                };
+                arrangement.shared = Shared::Ranges(Arc::new(ranges));
+                if let Some(order) = order {
+                    let ordered = plan.in_order(order, None);
+                    // A range of overlapping tiles may have to be cut elsewhere.
+                    let ordered = ordered.filter(|plan| plan.counts.tiles_entangled == 0);
+                    let Some(ordered) = ordered else {
+                        return Ok(None);
+                    };
+                    arrangement.plan = Arc::new(ordered);
+                }
+            }
+            Self::Remaining { asked, rounding } => {
+                let Some(rest) = Rest::new(Arc::clone(plan), Arc::clone(asked), *rounding)? else {
+                    return Ok(None);
+                };
+                arrangement.shared = Shared::Rest(Arc::new(rest));
+            }
+        }
+        let partitions = match &self {
+            Self::Ordered { partitions, .. } => *partitions,
+            _ => partitions,
+        };
+        arrangement.partitions = arrangement.plan.partitions(partitions);
+        arrangement.mode = self;
+        Ok(Some(arrangement))
+    }
+}
+
+impl Arrangement {
+    /// How many partitions there are.
+    pub(super) fn partition_count(&self) -> usize {
+        match &self.shared {
+            Shared::Ranges(ranges) => ranges.count(),
+            _ => self.partitions.len(),
+        }
+    }
+
+    /// The order of the rows of each partition, if one is promised.
+    pub(super) fn row_order(&self) -> Option<&Arc<RowOrder>> {
+        match &self.mode {
+            ScanMode::Ordered { order, .. } => Some(order),
+            ScanMode::Ranges { order, .. } => order.as_ref(),
+            ScanMode::Plain | ScanMode::BestFirst(_) | ScanMode::Remaining { .. } => None,
+        }
+    }
+
+    /// The ranges that are its partitions, if they are.
+    pub(super) fn ranges(&self) -> Option<&Arc<LeadingRanges>> {
+        match &self.shared {
+            Shared::Ranges(ranges) => Some(ranges),
+            _ => None,
+        }
+    }
+
+    /// What metadata answer and what is left, if they answer part of it.
+    pub(super) fn rest(&self) -> Option<&Arc<Rest>> {
+        match &self.shared {
+            Shared::Rest(rest) => Some(rest),
+            _ => None,
+        }
+    }
+
+    /// The order of units, if there is one.
+    pub(super) fn unit_order(&self) -> Option<&Arc<UnitOrder>> {
+        match &self.shared {
+            Shared::Order(order) => Some(order),
+            _ => None,
+        }
+    }
+}
