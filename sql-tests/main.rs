@@ -20,6 +20,7 @@
 )]
 
 mod aggregates;
+mod anew;
 mod bad_deletes;
 mod bad_files;
 mod bad_input;
@@ -87,6 +88,7 @@ fn main() {
     trials.extend(golden::trials());
     trials.extend(slt::trials());
     trials.extend(aggregates::trials());
+    trials.extend(anew::trials());
     trials.extend(bad_deletes::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());

@@ -27,6 +27,8 @@ pub struct Shape {
     dynamic_filters: bool,
     /// Whether arrays are read in special ways where there are some.
     special_ways: bool,
+    /// Whether scans are made anew of their requests and modes, as on another machine.
+    pub anew: bool,
     /// Whether tables made by `CREATE EXTERNAL TABLE` are offered filters and limits.
     pushdown: bool,
 }
@@ -40,6 +42,7 @@ pub const USUAL: Shape = Shape {
     work_stealing: true,
     dynamic_filters: true,
     special_ways: true,
+    anew: false,
     pushdown: true,
 };
 
@@ -60,10 +63,11 @@ pub const SHAPES: [Shape; 5] = [
         ..USUAL
     },
     Shape {
-        name: "seven rows at a time on four cores",
+        name: "seven rows at a time on four cores, from scans opened anew",
         partitions: 4,
         batch_size: 7,
         dynamic_filters: false,
+        anew: true,
         ..USUAL
     },
     Shape {

@@ -15,10 +15,12 @@ use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
+use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use libtest_mimic::{Failed, Trial};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
 
+use crate::anew::opened_anew;
 use crate::sessions::{self, Shape};
 use crate::{block_on, golden, here, trial};
 
@@ -117,13 +119,15 @@ impl std::error::Error for SqlError {}
 
 struct Session {
     ctx: SessionContext,
+    anew: bool,
     scratch: PathBuf,
 }
 
 impl Session {
     fn new(shape: Shape, scratch: PathBuf) -> Result<Self, SqlError> {
         let ctx = shape.context().map_err(|e| SqlError(e.to_string()))?;
-        Ok(Self { ctx, scratch })
+        let anew = shape.anew;
+        Ok(Self { ctx, anew, scratch })
     }
 
     fn places(&self) -> [(String, &'static str); 4] {
@@ -149,7 +153,13 @@ impl Session {
         }
         let frame = self.ctx.sql(sql).await?;
         let schema = Arc::clone(frame.schema().inner());
-        Ok((schema, frame.collect().await?))
+        if !self.anew {
+            return Ok((schema, frame.collect().await?));
+        }
+        let task = Arc::new(frame.task_ctx());
+        let plan = frame.create_physical_plan().await?;
+        let plan = opened_anew(plan, self.ctx.runtime_env()).await?;
+        Ok((schema, collect(plan, task).await?))
     }
 
     /// Rows of text.

@@ -1,0 +1,174 @@
+//! A scan is a value: made anew of its request and its mode, it gives the same rows, whoever opens it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use datafusion_tiledb::sql::source::TileDbSource;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use libtest_mimic::{Failed, Trial};
+
+use crate::sessions::USUAL;
+use crate::workshop::Files;
+use crate::{block_on, golden, trial};
+
+/// Statements whose scans go each of the ways there are: how the request and mode of the scan show it.
+const WAYS: [(&str, &str, &str); 8] = [
+    (
+        "plain",
+        "SELECT y, x, height FROM '$ARRAYS/elevation' WHERE height % 7 = 3 AND x < 20",
+        "mode: Plain",
+    ),
+    (
+        "best_first",
+        "SELECT height FROM '$ARRAYS/elevation' ORDER BY height LIMIT 10",
+        "mode: BestFirst",
+    ),
+    (
+        "ordered",
+        "SELECT y, x, height FROM '$ARRAYS/elevation' WHERE x > 3 ORDER BY y DESC, x LIMIT 3",
+        "mode: Ordered",
+    ),
+    (
+        "ranges",
+        "SELECT y, max(height) FROM '$ARRAYS/elevation' GROUP BY y",
+        "mode: Ranges { cuts",
+    ),
+    (
+        "ordered_ranges",
+        "SELECT y, x, row_number() OVER (PARTITION BY y ORDER BY x) AS n FROM '$ARRAYS/elevation'",
+        "order: Some(RowOrder",
+    ),
+    (
+        "remaining",
+        "SELECT sum(height), min(height), count(*) FROM '$ARRAYS/elevation' WHERE y BETWEEN 10 AND 50 AND x < 48",
+        "mode: Remaining",
+    ),
+    (
+        "first_cells",
+        "SELECT x, y FROM '$ARRAYS/elevation' ORDER BY x, y LIMIT 70",
+        "first_cells: Some",
+    ),
+    (
+        "labels",
+        "SELECT d, rank FROM '$ARRAYS/dimension_labels' WHERE depth > 1 AND rank > 2 AND a < 100",
+        "of_labels: [(",
+    ),
+];
+
+pub fn trials() -> Vec<Trial> {
+    let ways = WAYS.into_iter();
+    let mut trials: Vec<Trial> = ways
+        .map(|(name, sql, shows)| trial(format!("anew::{name}"), move || block_on(way(sql, shows))))
+        .collect();
+    trials.push(trial("anew::what_was_seen", || block_on(what_was_seen())));
+    trials
+}
+
+/// The plan with every scan of an array made anew of its request and mode.
+pub fn opened_anew(
+    plan: Arc<dyn ExecutionPlan>,
+    runtime: Arc<RuntimeEnv>,
+) -> BoxFuture<'static, Result<Arc<dyn ExecutionPlan>>> {
+    async move {
+        if let Some(source) = source(&plan) {
+            let opened = source.opened_anew(&runtime).await;
+            return Ok(DataSourceExec::from_data_source(opened?) as _);
+        }
+        if plan.children().is_empty() {
+            return Ok(plan);
+        }
+        let mut children = Vec::new();
+        for child in plan.children() {
+            children.push(opened_anew(Arc::clone(child), Arc::clone(&runtime)).await?);
+        }
+        plan.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+    .boxed()
+}
+
+fn source(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    scan.data_source().downcast_ref()
+}
+
+/// The first scan of a plan.
+fn first_source(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
+    source(plan).or_else(|| plan.children().into_iter().find_map(first_source))
+}
+
+async fn planned(ctx: &SessionContext, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
+    let sql = sql.replace("$ARRAYS", &golden::folder().display().to_string());
+    ctx.sql(&sql).await?.create_physical_plan().await
+}
+
+/// The rows of a plan as text, sorted.
+async fn rows(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<String>> {
+    let batches = collect(plan, ctx.task_ctx()).await?;
+    let table = pretty_format_batches(&batches)?.to_string();
+    let mut rows: Vec<String> = table.lines().map(str::to_owned).collect();
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+async fn way(sql: &str, shows: &str) -> Result<(), Failed> {
+    let ctx = USUAL.context()?;
+    let plan = planned(&ctx, sql).await?;
+    let source = first_source(&plan).ok_or("no scan")?;
+    let value = format!("{:?} mode: {:?}", source.request(), source.mode());
+    if !value.contains(shows) {
+        return Err(format!("no {shows:?} in {value}").into());
+    }
+    let anew = opened_anew(Arc::clone(&plan), ctx.runtime_env()).await?;
+    let again = first_source(&anew).ok_or("no scan")?;
+    assert_eq!(
+        value,
+        format!("{:?} mode: {:?}", again.request(), again.mode())
+    );
+    // Operators of a plan keep what they found out in a run, so another plan tells what is right.
+    let expected = rows(&ctx, planned(&ctx, sql).await?).await?;
+    let found = rows(&ctx, anew).await?;
+    assert!(expected.len() > 4, "no rows");
+    assert_eq!(expected, found);
+    Ok(())
+}
+
+/// What was committed since is not seen, though its time be earlier, and what is gone is missed.
+async fn what_was_seen() -> Result<(), Failed> {
+    let files = Files::golden("delete_always");
+    let (writes, deletes) = (files.find_all(".wrt"), files.find_all(".del"));
+    let folder = tempfile::tempdir()?;
+    let array = folder.path().join("array");
+    let mut before = files.clone();
+    let late = [&writes[1], &deletes[0]];
+    before.0.retain(|path, _| !late.contains(&path));
+    before.write(&array);
+
+    let ctx = USUAL.context()?;
+    let sql = format!("SELECT * FROM '{}'", array.display());
+    let plan = ctx.sql(&sql).await?.create_physical_plan().await?;
+    let expected = rows(&ctx, Arc::clone(&plan)).await?;
+    files.write(&array);
+    let anew = opened_anew(Arc::clone(&plan), ctx.runtime_env()).await?;
+    assert_eq!(expected, rows(&ctx, anew).await?);
+    let now = ctx.sql(&sql).await?.create_physical_plan().await?;
+    assert_ne!(expected, rows(&ctx, now).await?);
+
+    for gone in [&writes[0], &deletes[1]] {
+        std::fs::remove_file(array.join(gone))?;
+        let error = opened_anew(Arc::clone(&plan), ctx.runtime_env()).await;
+        let error = error.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("is no longer there"), "{error}");
+        files.write(&array);
+    }
+    Ok(())
+}
