@@ -1,14 +1,21 @@
-//! Plans over another scan.
+//! Plans over another scan, and the way down to it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
+use super::arrays::scan;
 use crate::sql::source::TileDbSource;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -50,6 +57,105 @@ pub(super) fn rewritten_below(
     Ok(new.or(changed.then_some(plan)))
 }
 
+/// The way from a plan down to the scan of an array that gives all its rows.
+pub(super) struct WayDown<'a> {
+    /// The nodes above the scan, outermost first; each has one input.
+    nodes: Vec<&'a Plan>,
+    source: &'a TileDbSource,
+}
+
+/// What may stand on the way besides projections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passing {
+    /// Nothing.
+    Projections,
+    /// Filters that show all columns.
+    Filters,
+    /// What deals out batches among partitions as they are.
+    Dealing,
+}
+
+impl Passing {
+    fn lets(self, plan: &Plan) -> bool {
+        if plan.is::<ProjectionExec>() {
+            return true;
+        }
+        match self {
+            Self::Projections => false,
+            Self::Filters => {
+                let filter = plan.downcast_ref::<FilterExec>();
+                filter.is_some_and(|filter| filter.projection().is_none())
+            }
+            Self::Dealing => {
+                let dealt = plan.downcast_ref::<RepartitionExec>();
+                let dealt = dealt.map(RepartitionExec::partitioning);
+                plan.is::<CooperativeExec>()
+                    || dealt.is_some_and(|dealt| matches!(dealt, Partitioning::RoundRobinBatch(_)))
+            }
+        }
+    }
+}
+
+impl<'a> WayDown<'a> {
+    /// `None` if anything else is on the way, or another source at its end.
+    pub(super) fn new(plan: &'a Plan, passing: Passing) -> Option<Self> {
+        let (mut plan, mut nodes) = (plan, Vec::new());
+        loop {
+            if let Some(source) = scan(plan) {
+                return Some(Self { nodes, source });
+            }
+            let [input] = plan.children()[..] else {
+                return None;
+            };
+            if !passing.lets(plan) {
+                return None;
+            }
+            nodes.push(plan);
+            plan = input;
+        }
+    }
+
+    /// The scan.
+    pub(super) fn source(&self) -> &'a TileDbSource {
+        self.source
+    }
+
+    /// The projections, outermost first.
+    pub(super) fn projections(&self) -> impl Iterator<Item = &'a ProjectionExec> {
+        self.nodes.iter().filter_map(|node| node.downcast_ref())
+    }
+
+    /// The column of the scan that a column of the plan shows as it is, if it is one.
+    pub(super) fn column(&self, column: usize) -> Option<usize> {
+        self.projections().try_fold(column, |column, projection| {
+            let expr = &projection.expr().get(column)?.expr;
+            Some(expr.downcast_ref::<Column>()?.index())
+        })
+    }
+
+    /// The columns of the scan of which columns of the plan are made; `None` if chance is in it.
+    pub(super) fn columns_of(&self, columns: BTreeSet<usize>) -> Option<BTreeSet<usize>> {
+        self.projections().try_fold(columns, |columns, projection| {
+            let mut below = BTreeSet::new();
+            for column in columns {
+                let expr = &projection.expr().get(column)?.expr;
+                if is_volatile(expr) {
+                    return None;
+                }
+                below.extend(collect_columns(expr).iter().map(Column::index));
+            }
+            Some(below)
+        })
+    }
+
+    /// The plan over another scan.
+    pub(super) fn over(&self, source: TileDbSource) -> Result<Plan> {
+        let scan = DataSourceExec::from_data_source(source) as Plan;
+        let mut nodes = self.nodes.iter().rev();
+        nodes.try_fold(scan, |input, node| with_child(node, input))
+    }
+}
+
 /// The plan with another scan below nothing but projections. `columns` are columns of the plan; `change` gets those of the
 /// scan, up to the first that the scan has not got.
 pub(super) fn over_scan(
@@ -57,21 +163,10 @@ pub(super) fn over_scan(
     columns: &[usize],
     change: &dyn Fn(&TileDbSource, &[usize]) -> Option<TileDbSource>,
 ) -> Result<Option<Plan>> {
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-        let source = scan.data_source().downcast_ref::<TileDbSource>();
-        let source = source.and_then(|source| change(source, columns));
-        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
-    }
-    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+    let Some(way) = WayDown::new(plan, Passing::Projections) else {
         return Ok(None);
     };
-    let columns = columns.iter().map_while(|column| {
-        let expr = &projection.expr().get(*column)?.expr;
-        Some(expr.downcast_ref::<Column>()?.index())
-    });
-    let columns = columns.collect::<Vec<_>>();
-    match over_scan(projection.input(), &columns, change)? {
-        Some(input) => with_child(plan, input).map(Some),
-        None => Ok(None),
-    }
+    let columns = columns.iter().map_while(|column| way.column(*column));
+    let changed = change(way.source(), &columns.collect::<Vec<_>>());
+    changed.map(|source| way.over(source)).transpose()
 }

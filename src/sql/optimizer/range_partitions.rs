@@ -8,16 +8,13 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use crate::sql::optimizer::below::with_child;
+use crate::sql::optimizer::below::{Passing, WayDown, with_child};
 use crate::sql::source::TileDbSource;
 
 /// Below so many rows a group, groups are too many to be gathered in each partition first.
@@ -68,42 +65,17 @@ pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dy
     let [input] = plan.children()[..] else {
         return Ok(None);
     };
-    match cut(input, &meeting)? {
-        Some(input) => with_child(plan, input).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// The scan below nothing but projections and filters, cut.
-fn cut(plan: &Arc<dyn ExecutionPlan>, meeting: &Meeting) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-        let source = scan.data_source().downcast_ref::<TileDbSource>();
-        let source = source.and_then(|source| cut_scan(source, meeting));
-        return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
-    }
-    let (input, meeting) = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let below = |column: &usize| {
-            let expr = projection.expr().get(*column)?;
-            Some(expr.expr.downcast_ref::<Column>()?.index())
-        };
-        let columns = meeting.columns.iter().filter_map(below).collect();
-        (
-            projection.input(),
-            &Meeting {
-                columns,
-                ..*meeting
-            },
-        )
-    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        if filter.projection().is_some() {
-            return Ok(None);
-        }
-        (filter.input(), meeting)
-    } else {
+    let Some(way) = WayDown::new(input, Passing::Filters) else {
         return Ok(None);
     };
-    match cut(input, meeting)? {
-        Some(input) => with_child(plan, input).map(Some),
+    let columns = meeting.columns.iter();
+    let columns = columns.filter_map(|column| way.column(*column));
+    let meeting = Meeting {
+        columns: columns.collect(),
+        ..meeting
+    };
+    match cut_scan(way.source(), &meeting) {
+        Some(source) => with_child(plan, way.over(source)?).map(Some),
         None => Ok(None),
     }
 }

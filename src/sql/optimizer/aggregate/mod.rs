@@ -15,18 +15,14 @@ mod exec;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::projection::ProjectionExec;
 
 use self::answers::Answers;
 pub use self::exec::TileDbAggregateExec;
+use crate::sql::optimizer::below::{Passing, WayDown, with_child};
 use crate::sql::options::AggregateFrom;
-use crate::sql::source::TileDbSource;
 use crate::stats::trust::Rounding;
 
 /// The node in place of a partial aggregate directly over a scan, if metadata may answer part of it.
@@ -40,9 +36,11 @@ pub(super) fn from_metadata(
         && partial.group_expr().is_true_no_grouping()
         && partial.limit_options().is_none()
         && partial.filter_expr().iter().all(Option::is_none);
-    let Some((source, projections)) = scan_below(partial.input()).filter(|_| plain) else {
+    let way = WayDown::new(partial.input(), Passing::Projections);
+    let Some(way) = way.filter(|_| plain) else {
         return Ok(None);
     };
+    let source = way.source();
     let rounding = match source.aggregate_from() {
         AggregateFrom::Metadata => Rounding::ByTile,
         AggregateFrom::ExactMetadata => Rounding::Exact,
@@ -51,6 +49,11 @@ pub(super) fn from_metadata(
     if !source.rows_are_cells() {
         return Ok(None);
     }
+    let projections = way.projections().map(|projection| {
+        let exprs = projection.expr().iter();
+        exprs.map(|e| Arc::clone(&e.expr)).collect()
+    });
+    let projections = projections.collect::<Vec<_>>();
     let Some(answers) = Answers::new(partial.aggr_expr(), &projections, source.plan())? else {
         return Ok(None);
     };
@@ -58,39 +61,6 @@ pub(super) fn from_metadata(
     let Some(source) = reading.map_err(DataFusionError::from)? else {
         return Ok(None);
     };
-    let partial = over_scan(plan, &DataSourceExec::from_data_source(source))?;
+    let partial = with_child(plan, way.over(source)?)?;
     Ok(TileDbAggregateExec::new(partial, answers).map(|node| Arc::new(node) as _))
-}
-
-/// What an aggregate is computed of.
-type Arguments = Vec<Arc<dyn PhysicalExpr>>;
-
-/// The scan below nothing but projections, and those, outermost first.
-fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&TileDbSource, Vec<Arguments>)> {
-    let mut plan = plan;
-    let mut projections = Vec::new();
-    while let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let exprs = projection.expr().iter().map(|e| Arc::clone(&e.expr));
-        projections.push(exprs.collect());
-        plan = projection.input();
-    }
-    let scan = plan.downcast_ref::<DataSourceExec>()?;
-    let source = scan.data_source().downcast_ref::<TileDbSource>()?;
-    Some((source, projections))
-}
-
-/// The same plan over another scan.
-fn over_scan(
-    plan: &Arc<dyn ExecutionPlan>,
-    scan: &Arc<DataSourceExec>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<DataSourceExec>() {
-        return Ok(Arc::clone(scan) as _);
-    }
-    let children = plan.children().into_iter();
-    let children = children.map(|child| over_scan(child, scan));
-    Arc::clone(plan).replace_children(
-        children.collect::<Result<_>>()?,
-        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-    )
 }

@@ -18,20 +18,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, Partitioning};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 pub use self::exec::TileDbGroupsExec;
 use self::numbers::Span;
+use crate::sql::optimizer::below::{Passing, WayDown};
 use crate::sql::optimizer::enumerated::is_code;
 use crate::sql::source::TileDbSource;
 
@@ -171,32 +168,11 @@ fn come_in_runs(aggregate: &AggregateExec) -> bool {
     !dimensions.is_empty() && plan.run_length(&dimensions) >= ROWS_PER_RUN
 }
 
-/// The scan below nothing but projections, and of which of its columns some of the plan's are made.
+/// The scan below, and of which of its columns some of the plan's are made.
 fn columns_of_scan(
     plan: &Arc<dyn ExecutionPlan>,
     columns: BTreeSet<usize>,
 ) -> Option<(&TileDbSource, BTreeSet<usize>)> {
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-        let source = scan.data_source().downcast_ref::<TileDbSource>()?;
-        return Some((source, columns));
-    }
-    if let Some(cooperative) = plan.downcast_ref::<CooperativeExec>() {
-        return columns_of_scan(cooperative.input(), columns);
-    }
-    // Batches are dealt out as they are.
-    if let Some(dealt) = plan.downcast_ref::<RepartitionExec>()
-        && matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_))
-    {
-        return columns_of_scan(dealt.input(), columns);
-    }
-    let projection = plan.downcast_ref::<ProjectionExec>()?;
-    let mut below = BTreeSet::new();
-    for column in columns {
-        let expr: &Arc<dyn PhysicalExpr> = &projection.expr().get(column)?.expr;
-        if is_volatile(expr) {
-            return None;
-        }
-        below.extend(collect_columns(expr).iter().map(Column::index));
-    }
-    columns_of_scan(projection.input(), below)
+    let way = WayDown::new(plan, Passing::Dealing)?;
+    Some((way.source(), way.columns_of(columns)?))
 }
