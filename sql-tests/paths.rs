@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
 use libtest_mimic::{Failed, Trial};
+use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -30,25 +31,45 @@ pub fn trials() -> Vec<Trial> {
         trial("paths::twice", || block_on(twice())),
         trial("paths::evolved_meanwhile", || block_on(evolved_meanwhile())),
         trial("paths::old_layout", || block_on(old_layout())),
+        trial("paths::files_of_the_session", || {
+            block_on(files_of_the_session())
+        }),
     ]
 }
 
-/// A store in memory that counts what is asked of it.
-#[derive(Debug, Default)]
-struct Counting {
-    inner: InMemory,
+/// A store that counts what is asked of it.
+#[derive(Debug)]
+struct Counting<S> {
+    inner: S,
     lists: Mutex<Vec<String>>,
     gets: Mutex<BTreeMap<String, usize>>,
 }
 
-impl fmt::Display for Counting {
+impl<S: ObjectStore> Counting<S> {
+    fn new(inner: S) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            lists: Mutex::default(),
+            gets: Mutex::default(),
+        })
+    }
+
+    /// The folders listed since the last call, and how often what was read.
+    fn take(&self) -> (Vec<String>, BTreeMap<String, usize>) {
+        let mut lists = std::mem::take(&mut *self.lists.lock().unwrap());
+        lists.sort();
+        (lists, std::mem::take(&mut *self.gets.lock().unwrap()))
+    }
+}
+
+impl<S> fmt::Display for Counting<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Counting")
     }
 }
 
 #[async_trait]
-impl ObjectStore for Counting {
+impl<S: ObjectStore> ObjectStore for Counting<S> {
     async fn put_opts(
         &self,
         location: &Path,
@@ -109,7 +130,7 @@ impl ObjectStore for Counting {
 
 /// A session over the store.
 struct Place {
-    store: Arc<Counting>,
+    store: Arc<Counting<InMemory>>,
     ctx: SessionContext,
 }
 
@@ -117,7 +138,7 @@ const PATH: &str = "memory:///array";
 
 impl Place {
     fn new() -> Result<Self, Failed> {
-        let store = Arc::new(Counting::default());
+        let store = Counting::new(InMemory::new());
         let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
         ctx.register_object_store(&Url::parse("memory:///")?, Arc::clone(&store) as _);
         datafusion_tiledb::register(&ctx)?;
@@ -140,9 +161,7 @@ impl Place {
 
     /// The folders listed since the last call, and whatever was read more than once.
     fn requests(&self) -> (Vec<String>, Vec<String>) {
-        let mut lists = std::mem::take(&mut *self.store.lists.lock().unwrap());
-        lists.sort();
-        let gets = std::mem::take(&mut *self.store.gets.lock().unwrap());
+        let (lists, gets) = self.store.take();
         let twice = gets.into_iter().filter(|(_, times)| *times > 1);
         (lists, twice.map(|(what, _)| what).collect())
     }
@@ -326,5 +345,39 @@ async fn old_layout() -> Result<(), Failed> {
     assert!(twice.is_empty(), "{twice:?}");
     let error = place.ask("SELECT * FROM 'memory:///nothing'").await;
     assert!(error.is_err());
+    Ok(())
+}
+
+/// A store that stands for the files of this machine sees all that is asked of them, however they are named.
+async fn files_of_the_session() -> Result<(), Failed> {
+    let folder = crate::golden::folder().join("weather_stations");
+    let path = folder.to_str().ok_or("a path in UTF-8")?;
+    let store = Counting::new(LocalFileSystem::new());
+    let ctx = SessionContext::new();
+    ctx.register_object_store(&Url::parse("file:///")?, Arc::clone(&store) as _);
+    datafusion_tiledb::register(&ctx)?;
+    let plain = SessionContext::new();
+    datafusion_tiledb::register(&plain)?;
+    let create = format!("CREATE EXTERNAL TABLE weather STORED AS TILEDB LOCATION '{path}'");
+    plain.sql(&create).await?;
+    ctx.sql(&create).await?;
+    let mut fragments = 0;
+    for from in [
+        "weather".to_owned(),
+        format!("'{path}'"),
+        format!("tiledb_scan('file://{path}')"),
+        format!("tiledb_fragments('{path}')"),
+    ] {
+        store.take();
+        let sql = format!("SELECT * FROM {from}");
+        let expected = neutral::rows(&plain.sql(&sql).await?.collect().await?);
+        let found = neutral::rows(&ctx.sql(&sql).await?.collect().await?);
+        assert_eq!(expected, found);
+        let (lists, gets) = store.take();
+        assert!(!lists.is_empty(), "{sql}");
+        fragments += usize::from(gets.keys().any(|file| file.contains("__fragments/")));
+    }
+    // What is known of footers stays known.
+    assert!(fragments >= 3);
     Ok(())
 }

@@ -11,10 +11,10 @@ use crate::storage::Location;
 /// Where `path` lies: on this machine, or in an object store that the runtime knows.
 pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let Some((scheme, _)) = path.split_once("://") else {
-        return Location::local(path);
+        return local(path, runtime);
     };
     if scheme.eq_ignore_ascii_case("file") {
-        return Location::local(path);
+        return local(path, runtime);
     }
     let bad = |why: String| Error::invalid(format!("'{path}' cannot be used as a location: {why}"));
     let url = Url::parse(path).map_err(|e| bad(e.to_string()))?;
@@ -28,4 +28,15 @@ pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     })?;
     let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
     Ok(Location::new(store, path_in_store, path))
+}
+
+/// A folder of this machine. A store for its files that was put in the place of DataFusion's own sees every request.
+pub(super) fn local(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
+    let location = Location::local(path)?;
+    let files = runtime.object_store(ObjectStoreUrl::local_filesystem());
+    Ok(match files {
+        Ok(files) if !files.to_string().starts_with("LocalFileSystem") => location.through(files),
+        // What is left is read in fewer steps than an object store has.
+        Ok(_) | Err(_) => location,
+    })
 }

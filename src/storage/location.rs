@@ -80,6 +80,16 @@ impl Location {
         })
     }
 
+    /// The same folder of this machine, read through a store that the user brought for its files, seen from their root: one
+    /// that counts, limits or delays requests, for example.
+    #[must_use]
+    pub fn through(self, files: Arc<dyn ObjectStore>) -> Self {
+        Self {
+            uri: self.uri,
+            ..Self::new(files, self.root, String::new())
+        }
+    }
+
     /// The URI as the user gave it, without secrets.
     pub fn uri(&self) -> &str {
         &self.uri

@@ -12,7 +12,7 @@ use datafusion::prelude::SessionContext;
 use url::Url;
 
 use crate::error::Result;
-use crate::sql::location::locate;
+use crate::sql::location::{local, locate};
 use crate::storage::Location;
 
 /// The schema that a session would look up a URL in, while the session lives.
@@ -57,7 +57,7 @@ impl Stores {
             && path.starts_with('/')
             && !cfg!(windows)
         {
-            return Location::local(path);
+            return local(path, &self.runtime);
         }
         if !self.has_store(uri)
             && let Some(schema) = self.session.as_ref().and_then(|session| session())
