@@ -4,4 +4,5 @@ pub(crate) mod predicate;
 pub(crate) mod pruning;
 pub mod ranges;
 pub(crate) mod runtime;
+mod shape;
 pub(crate) mod text_conditions;

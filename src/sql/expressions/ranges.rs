@@ -17,15 +17,14 @@ mod view;
 use std::sync::Arc;
 
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, DynamicFilterPhysicalExpr, Literal, NotExpr,
-};
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use datafusion::scalar::ScalarValue;
 
 pub use column::DimensionColumn;
 use set::Set;
 
+use super::shape::{Expr, Shape, operands};
 use crate::geometry::subarray::Subarray;
 
 /// A predicate, divided.
@@ -55,9 +54,6 @@ pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) 
     let residual = residual.filter(|_| !subarray.is_empty());
     Split { subarray, residual }
 }
-
-/// Nested deeper than this, an expression counts as unknown. (Chains of AND or OR are one level.)
-const DEEPEST: usize = 64;
 
 /// Which cells are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,47 +87,31 @@ impl Analysis<'_> {
     }
 
     /// The cells where `expr` is `truth`.
-    fn cells(&self, expr: &Arc<dyn PhysicalExpr>, truth: Truth, depth: usize) -> Set {
-        if depth > DEEPEST {
-            return Set::unknown(self.ndim());
+    fn cells(&self, expr: &Expr, truth: Truth, depth: usize) -> Set {
+        let sets = |parts: Vec<&Expr>| {
+            let parts = parts.into_iter();
+            parts.map(|e| self.cells(e, truth, depth + 1)).collect()
+        };
+        // False is to OR what true is to AND.
+        match Shape::of(expr, depth) {
+            None => Set::unknown(self.ndim()),
+            Some(Shape::Constant(value)) => self.constant(value, truth),
+            Some(Shape::Not(arg)) => self.cells(arg, truth.not(), depth + 1),
+            Some(Shape::All(parts)) if truth == Truth::True => {
+                Set::all_of(sets(parts), self.ndim())
+            }
+            Some(Shape::Any(parts)) if truth == Truth::False => {
+                Set::all_of(sets(parts), self.ndim())
+            }
+            Some(Shape::All(parts) | Shape::Any(parts)) => Set::any_of(sets(parts), self.ndim()),
+            // Without ELSE it may be NULL as well, which is not true.
+            Some(Shape::OneOf(parts)) => Set::any_of(sets(parts), self.ndim()).at_least(),
+            Some(Shape::Dynamic(filter)) => self.dynamic(filter, truth, depth),
+            Some(Shape::Single) => {
+                let atom = self.atom(expr, truth);
+                atom.unwrap_or_else(|| Set::unknown(self.ndim()))
+            }
         }
-        if let Some(literal) = expr.downcast_ref::<Literal>() {
-            return self.constant(literal.value(), truth);
-        }
-        if let Some(not) = expr.downcast_ref::<NotExpr>() {
-            return self.cells(not.arg(), truth.not(), depth + 1);
-        }
-        if let Some(binary) = expr.downcast_ref::<BinaryExpr>()
-            && let op @ (Operator::And | Operator::Or) = binary.op()
-        {
-            let operands = operands(expr, *op);
-            let sets = operands
-                .into_iter()
-                .map(|e| self.cells(e, truth, depth + 1))
-                .collect();
-            // False is to OR what true is to AND.
-            return match truth.is(*op == Operator::And) {
-                true => Set::all_of(sets, self.ndim()),
-                false => Set::any_of(sets, self.ndim()),
-            };
-        }
-        if let Some(dynamic) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
-            return self.dynamic(dynamic, truth, depth);
-        }
-        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
-            return self.case(case, truth, depth);
-        }
-        self.atom(expr, truth)
-            .unwrap_or_else(|| Set::unknown(self.ndim()))
-    }
-
-    /// At best one of the branches is true. (Joins of partitions say so of the keys of each.)
-    fn case(&self, case: &CaseExpr, truth: Truth, depth: usize) -> Set {
-        // Without ELSE it may be NULL as well, which is not true.
-        let branches = case.when_then_expr().iter().map(|(_, then)| then);
-        let branches = branches.chain(case.else_expr());
-        let sets = branches.map(|branch| self.cells(branch, truth, depth + 1));
-        Set::any_of(sets.collect(), self.ndim()).at_least()
     }
 
     fn constant(&self, value: &ScalarValue, truth: Truth) -> Set {
@@ -149,17 +129,4 @@ impl Analysis<'_> {
             _ => Set::unknown(self.ndim()),
         }
     }
-}
-
-/// The operands of a chain of one operator, left to right, however it is nested.
-fn operands(expr: &Arc<dyn PhysicalExpr>, op: Operator) -> Vec<&Arc<dyn PhysicalExpr>> {
-    let mut found = Vec::new();
-    let mut pending = vec![expr];
-    while let Some(expr) = pending.pop() {
-        match expr.downcast_ref::<BinaryExpr>() {
-            Some(binary) if *binary.op() == op => pending.extend([binary.right(), binary.left()]),
-            _ => found.push(expr),
-        }
-    }
-    found
 }

@@ -3,24 +3,17 @@
 //! Only comparisons that no string can make fail are taken: the scan asks them of strings that no row may hold, before
 //! anything else is known of a row.
 
-use std::sync::Arc;
-
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, InListExpr, LikeExpr, Literal, NotExpr,
-};
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, LikeExpr, Literal};
 
+use super::shape::{Expr, Shape};
 use crate::tile::needles::Needles;
-
-type Expr = Arc<dyn PhysicalExpr>;
 
 /// More needles than this are not looked for.
 const MOST_NEEDLES: usize = 16;
-/// Nested deeper than this, an expression is not taken apart.
-const DEEPEST: usize = 50;
 
 /// What is known of a condition on text.
 #[derive(Debug)]
@@ -42,11 +35,27 @@ struct Analysis<'a> {
 
 impl Analysis<'_> {
     fn condition(&self, expr: &Expr, depth: usize) -> Option<Text> {
-        if depth > DEEPEST {
-            return None;
+        let texts = |parts: Vec<&Expr>| {
+            let texts = parts.into_iter();
+            let texts = texts.map(|part| self.condition(part, depth + 1));
+            texts.collect::<Option<Vec<_>>>()
+        };
+        match Shape::of(expr, depth)? {
+            Shape::All(parts) => together(texts(parts)?, Option::or),
+            Shape::Any(parts) => together(texts(parts)?, |a, b| Some(a?.or(b?))),
+            Shape::Not(arg) => Some(Text {
+                needles: None,
+                ..self.condition(arg, depth + 1)?
+            }),
+            Shape::Single => self.single(expr),
+            Shape::Constant(_) | Shape::OneOf(_) | Shape::Dynamic(_) => None,
         }
+    }
+
+    /// A condition that is not made of others.
+    fn single(&self, expr: &Expr) -> Option<Text> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-            self.binary(binary, depth)
+            self.comparison(binary)
         } else if let Some(like) = expr.downcast_ref::<LikeExpr>() {
             let column = self.column(like.expr())?;
             let pattern = text_of(like.pattern())?;
@@ -63,46 +72,23 @@ impl Analysis<'_> {
             let few = !list.negated() && values.len() <= MOST_NEEDLES;
             let needles = few.then(|| needles(&values)).flatten();
             Some(Text { column, needles })
-        } else if let Some(not) = expr.downcast_ref::<NotExpr>() {
-            let text = self.condition(not.arg(), depth + 1)?;
-            Some(Text {
-                needles: None,
-                ..text
-            })
         } else {
             self.function(expr.downcast_ref::<ScalarFunctionExpr>()?)
         }
     }
 
-    fn binary(&self, binary: &BinaryExpr, depth: usize) -> Option<Text> {
-        use Operator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    fn comparison(&self, binary: &BinaryExpr) -> Option<Text> {
+        use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        let compares = matches!(binary.op(), Eq | NotEq | Lt | LtEq | Gt | GtEq);
         let (left, right) = (binary.left(), binary.right());
-        match binary.op() {
-            op @ (And | Or) => {
-                let left = self.condition(left, depth + 1)?;
-                let right = self.condition(right, depth + 1)?;
-                let needles = match op {
-                    And => left.needles.or(right.needles),
-                    _ => left.needles.zip(right.needles).map(|(a, b)| a.or(b)),
-                };
-                let same = left.column == right.column;
-                same.then_some(Text {
-                    column: left.column,
-                    needles: needles.filter(|needles| needles.len() <= MOST_NEEDLES),
-                })
-            }
-            op @ (Eq | NotEq | Lt | LtEq | Gt | GtEq) => {
-                let ends = self.column(left).zip(bytes_of(right));
-                let ends = ends.or_else(|| self.column(right).zip(bytes_of(left)));
-                let (column, value) = ends?;
-                let needles = match op {
-                    Eq => needle(value),
-                    _ => None,
-                };
-                Some(Text { column, needles })
-            }
-            _ => None,
-        }
+        let ends = self.column(left).zip(bytes_of(right));
+        let ends = ends.or_else(|| self.column(right).zip(bytes_of(left)));
+        let (column, value) = ends.filter(|_| compares)?;
+        let equal = *binary.op() == Eq;
+        Some(Text {
+            column,
+            needles: equal.then(|| needle(value)).flatten(),
+        })
     }
 
     fn function(&self, function: &ScalarFunctionExpr) -> Option<Text> {
@@ -124,6 +110,23 @@ impl Analysis<'_> {
         let field = self.schema.fields().get(column)?;
         strings(field.data_type()).then_some(column)
     }
+}
+
+/// Conditions on one column joined, and their needles by `join`.
+fn together(
+    texts: Vec<Text>,
+    join: impl Fn(Option<Needles>, Option<Needles>) -> Option<Needles>,
+) -> Option<Text> {
+    let mut texts = texts.into_iter();
+    let first = texts.next()?;
+    texts.try_fold(first, |text, other| {
+        let needles = join(text.needles, other.needles);
+        let same = text.column == other.column;
+        same.then_some(Text {
+            column: text.column,
+            needles: needles.filter(|needles| needles.len() <= MOST_NEEDLES),
+        })
+    })
 }
 
 /// A literal string that is not NULL.
@@ -166,6 +169,8 @@ fn longest_run(pattern: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use datafusion::arrow::datatypes::Field;
     use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
     use datafusion::datasource::MemTable;

@@ -12,16 +12,13 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr,
-    IsNullExpr, LikeExpr, Literal, NotExpr, lit,
+    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
+    NotExpr, lit,
 };
 
-pub(super) type Expr = Arc<dyn PhysicalExpr>;
-
-/// Nested deeper than this, an expression counts as unknown.
-const DEEPEST: usize = 200;
+use crate::sql::expressions::shape::Shape;
+pub(super) use crate::sql::expressions::shape::{Expr, operands};
 
 /// A condition that holds wherever `expr` does, of parts that bounds can decide.
 pub(super) fn matching(expr: &Expr, schema: &Schema) -> Expr {
@@ -73,31 +70,26 @@ struct Rewrite<'a> {
 
 impl Rewrite<'_> {
     fn rows(&self, expr: &Expr, wanted: Wanted, depth: usize) -> Expr {
-        let understood = match depth {
-            0..DEEPEST => self.understood(expr, wanted, depth),
-            _ => None,
-        };
+        let understood = self.understood(expr, wanted, depth);
         understood.unwrap_or_else(|| lit(true))
     }
 
     fn understood(&self, expr: &Expr, wanted: Wanted, depth: usize) -> Option<Expr> {
-        if let Some(literal) = expr.downcast_ref::<Literal>() {
-            return constant(literal.value(), wanted);
+        match Shape::of(expr, depth)? {
+            Shape::Constant(value) => constant(value, wanted),
+            Shape::Not(arg) => self.understood(arg, wanted.negated(), depth + 1),
+            Shape::Dynamic(filter) => self.understood(&filter.current().ok()?, wanted, depth + 1),
+            Shape::OneOf(results) => self.one_of(results, wanted, depth),
+            Shape::All(parts) => self.chain(parts, wanted.positive(), wanted, depth),
+            Shape::Any(parts) => self.chain(parts, !wanted.positive(), wanted, depth),
+            Shape::Single => self.single(expr, wanted),
         }
-        if let Some(not) = expr.downcast_ref::<NotExpr>() {
-            return self.understood(not.arg(), wanted.negated(), depth + 1);
-        }
-        if let Some(dynamic) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
-            return self.understood(&dynamic.current().ok()?, wanted, depth + 1);
-        }
-        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
-            return self.case(case, wanted, depth);
-        }
+    }
+
+    /// A condition that is not made of others.
+    fn single(&self, expr: &Expr, wanted: Wanted) -> Option<Expr> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-            return match binary.op() {
-                op @ (Operator::And | Operator::Or) => self.chain(expr, *op, wanted, depth),
-                op => self.comparison(binary, *op, wanted),
-            };
+            return self.comparison(binary, *binary.op(), wanted);
         }
         if let Some(list) = expr.downcast_ref::<InListExpr>() {
             return self.in_list(list, wanted);
@@ -122,33 +114,25 @@ impl Rewrite<'_> {
         Some(self.or_null(holds, expr, wanted))
     }
 
-    /// AND and OR, whose operands are looked at side by side however many they are.
-    fn chain(&self, expr: &Expr, op: Operator, wanted: Wanted, depth: usize) -> Option<Expr> {
-        let operands = operands(expr, op);
-        let rows = operands.iter().map(|e| self.rows(e, wanted, depth + 1));
-        Some(match wanted.positive() == (op == Operator::And) {
-            true => balanced(rows.filter(|e| !is_true(e)).collect(), Operator::And),
-            false => {
-                let rows = rows.collect::<Vec<_>>();
-                if rows.iter().any(is_true) {
-                    return None;
-                }
-                balanced(rows, Operator::Or)
-            }
-        })
+    /// AND and OR, whose operands are looked at side by side however many they are: rows are wanted that meet all of them,
+    /// or any.
+    fn chain(&self, parts: Vec<&Expr>, all: bool, wanted: Wanted, depth: usize) -> Option<Expr> {
+        let rows = parts.into_iter().map(|e| self.rows(e, wanted, depth + 1));
+        if all {
+            let rows = rows.filter(|e| !is_true(e)).collect();
+            return Some(balanced(rows, Operator::And));
+        }
+        let rows = rows.collect::<Vec<_>>();
+        let some = !rows.iter().any(is_true);
+        some.then(|| balanced(rows, Operator::Or))
     }
 
-    /// A CASE of conditions, which the joins of partitions make: at best one of the branches holds.
-    fn case(&self, case: &CaseExpr, wanted: Wanted, depth: usize) -> Option<Expr> {
-        if wanted != Wanted::True {
-            return None;
-        }
-        let branches = case.when_then_expr().iter().map(|(_, then)| then);
-        let mut any = Vec::new();
-        for branch in branches.chain(case.else_expr()) {
-            any.push(self.understood(branch, wanted, depth + 1)?);
-        }
-        Some(balanced(any, Operator::Or))
+    /// A CASE of conditions, which the joins of partitions make.
+    fn one_of(&self, results: Vec<&Expr>, wanted: Wanted, depth: usize) -> Option<Expr> {
+        let results = results.into_iter().filter(|_| wanted == Wanted::True);
+        let any = results.map(|result| self.understood(result, wanted, depth + 1));
+        let any = any.collect::<Option<Vec<_>>>()?;
+        (!any.is_empty()).then(|| balanced(any, Operator::Or))
     }
 
     fn comparison(&self, binary: &BinaryExpr, op: Operator, wanted: Wanted) -> Option<Expr> {
@@ -297,19 +281,6 @@ fn column_of(operand: &Expr) -> Option<Expr> {
 pub(super) fn is_true(expr: &Expr) -> bool {
     let literal = expr.downcast_ref::<Literal>();
     literal.is_some_and(|l| l.value() == &ScalarValue::Boolean(Some(true)))
-}
-
-/// The operands of a chain of one operator, left to right, however it is nested.
-pub(super) fn operands(expr: &Expr, op: Operator) -> Vec<Expr> {
-    let mut found = Vec::new();
-    let mut pending = vec![expr];
-    while let Some(expr) = pending.pop() {
-        match expr.downcast_ref::<BinaryExpr>() {
-            Some(binary) if *binary.op() == op => pending.extend([binary.right(), binary.left()]),
-            _ => found.push(Arc::clone(expr)),
-        }
-    }
-    found
 }
 
 /// A chain that is as deep as the number of its operands has digits.

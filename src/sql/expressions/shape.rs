@@ -1,0 +1,74 @@
+//! The shape of a condition: how it is put together of others, whoever asks.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, DynamicFilterPhysicalExpr, Literal, NotExpr,
+};
+use datafusion::scalar::ScalarValue;
+
+pub(crate) type Expr = Arc<dyn PhysicalExpr>;
+
+/// Nested deeper than this, a condition counts as unknown. (Chains of AND or OR are one level.)
+pub(super) const DEEPEST: usize = 64;
+
+/// How a condition is put together.
+pub(super) enum Shape<'a> {
+    /// A value, whatever the row.
+    Constant(&'a ScalarValue),
+    /// The opposite of another.
+    Not(&'a Expr),
+    /// All of these, which are joined by AND, left to right.
+    All(Vec<&'a Expr>),
+    /// Any of these, which are joined by OR, left to right.
+    Any(Vec<&'a Expr>),
+    /// One of these at best: the results of a CASE, which is NULL or its ELSE where no branch is taken.
+    OneOf(Vec<&'a Expr>),
+    /// A filter that tightens while the query runs.
+    Dynamic(&'a DynamicFilterPhysicalExpr),
+    /// Nothing that is made of other conditions.
+    Single,
+}
+
+impl<'a> Shape<'a> {
+    /// The shape of a condition, and nothing at all of one that is nested too deeply.
+    pub(super) fn of(expr: &'a Expr, depth: usize) -> Option<Self> {
+        if depth > DEEPEST {
+            return None;
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            return Some(Self::Constant(literal.value()));
+        }
+        if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            return Some(Self::Not(not.arg()));
+        }
+        if let Some(dynamic) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            return Some(Self::Dynamic(dynamic));
+        }
+        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            let results = case.when_then_expr().iter().map(|(_, then)| then);
+            return Some(Self::OneOf(results.chain(case.else_expr()).collect()));
+        }
+        let binary = expr.downcast_ref::<BinaryExpr>();
+        Some(match binary.map(BinaryExpr::op) {
+            Some(Operator::And) => Self::All(operands(expr, Operator::And)),
+            Some(Operator::Or) => Self::Any(operands(expr, Operator::Or)),
+            _ => Self::Single,
+        })
+    }
+}
+
+/// The operands of a chain of one operator, left to right, however it is nested.
+pub(super) fn operands(expr: &Expr, op: Operator) -> Vec<&Expr> {
+    let mut found = Vec::new();
+    let mut pending = vec![expr];
+    while let Some(expr) = pending.pop() {
+        match expr.downcast_ref::<BinaryExpr>() {
+            Some(binary) if *binary.op() == op => pending.extend([binary.right(), binary.left()]),
+            _ => found.push(expr),
+        }
+    }
+    found
+}
