@@ -1,0 +1,151 @@
+//! Here it is decided what the statistics of one tile prove of its cells.
+
+use super::numbers::{integer, small_bounds, small_sum};
+use super::{Asked, FieldTrust, Kind, TileStatistics};
+use crate::array::fragment::statistics::Sum;
+use crate::format::datatype::Datatype;
+
+/// What is true of the cells of one tile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known<'a> {
+    /// Cells that are not NULL.
+    pub count: u64,
+    /// The smallest value, if asked for and there is one.
+    pub min: Option<&'a [u8]>,
+    /// The largest value, if asked for and there is one.
+    pub max: Option<&'a [u8]>,
+    /// The sum, if asked for; zero if there are no values.
+    pub sum: Option<Sum>,
+    /// No sum of some of the values, taken as positive, exceeds this.
+    pub magnitude: u128,
+}
+
+impl FieldTrust {
+    /// How many cells of a tile are NULL on storage, if that is known.
+    pub fn null_count(&self, stored: &TileStatistics<'_>) -> Option<u64> {
+        match (self.nullable, self.null_counts) {
+            (false, _) => Some(0),
+            (true, true) => stored.null_count,
+            (true, false) => None,
+        }
+    }
+
+    /// The stored values between which those of a tile of `cells` cells lie, if its statistics prove that.
+    pub fn limits<'a>(
+        &self,
+        cells: u64,
+        stored: &TileStatistics<'a>,
+    ) -> Option<(&'a [u8], &'a [u8])> {
+        // A tile of NULLs has no values, whatever is stored in their place.
+        let values = cells.checked_sub(self.null_count(stored)?)?;
+        let (min, max) = (stored.min?, stored.max?);
+        let proven = match self.kind {
+            Kind::Float(datatype) => {
+                small_sum(stored.sum).is_some() && small_bounds(datatype, min, max).is_some()
+            }
+            _ => true,
+        };
+        (self.bounds && values > 0 && proven).then_some((min, max))
+    }
+
+    /// What is true of a tile of `cells` cells; `None` if its statistics do not prove it.
+    pub fn judge<'a>(
+        &self,
+        asked: &Asked,
+        cells: u64,
+        stored: TileStatistics<'a>,
+    ) -> Option<Known<'a>> {
+        if !self.may_know(asked) {
+            return None;
+        }
+        let nulls = if self.nullable { stored.null_count? } else { 0 };
+        let count = cells.checked_sub(nulls)?;
+        let mut known = Known {
+            count,
+            min: None,
+            max: None,
+            sum: None,
+            magnitude: 0,
+        };
+        if count == 0 {
+            // What is stored then stands for nothing.
+            return Some(known);
+        }
+        match self.kind {
+            Kind::Integer(datatype) => self.integers(datatype, asked, &stored, &mut known)?,
+            Kind::Float(datatype) => self.floats(datatype, asked, &stored, &mut known)?,
+            Kind::Text => {
+                // Writers compare up to the first NUL byte; a bound without one is the true one all the same.
+                let sound = |bound: Option<&[u8]>| bound.is_some_and(|b| !b.contains(&0));
+                if (asked.min && !sound(stored.min)) || (asked.max && !sound(stored.max)) {
+                    return None;
+                }
+            }
+            Kind::Other => {}
+        }
+        known.min = stored.min.filter(|_| asked.min);
+        known.max = stored.max.filter(|_| asked.max);
+        Some(known)
+    }
+
+    fn integers(
+        &self,
+        datatype: Datatype,
+        asked: &Asked,
+        stored: &TileStatistics<'_>,
+        known: &mut Known<'_>,
+    ) -> Option<()> {
+        let mut largest = 1_u128 << (8 * datatype.size());
+        if self.needs_bounds(asked) {
+            let (lo, hi) = (
+                integer(datatype, stored.min?)?,
+                integer(datatype, stored.max?)?,
+            );
+            let is_nat = self.nat_is_null && lo == i128::from(i64::MIN);
+            let unknown_code = self
+                .codes
+                .is_some_and(|codes| lo < 0 || usize::try_from(hi).map_or(true, |hi| hi >= codes));
+            if lo > hi || is_nat || unknown_code {
+                return None;
+            }
+            largest = lo.unsigned_abs().max(hi.unsigned_abs());
+        }
+        if asked.sum.is_some() {
+            let sum = stored.sum?;
+            let limit = match sum {
+                Sum::Int(_) => u128::from(i64::MAX.unsigned_abs()),
+                Sum::UInt(_) => u128::from(u64::MAX),
+                Sum::Float(_) => return None,
+            };
+            known.magnitude = largest.checked_mul(u128::from(known.count))?;
+            // Sums that could reach the limit may have stopped there.
+            if known.magnitude > limit {
+                return None;
+            }
+            known.sum = Some(sum);
+        }
+        Some(())
+    }
+
+    fn floats(
+        &self,
+        datatype: Datatype,
+        asked: &Asked,
+        stored: &TileStatistics<'_>,
+        known: &mut Known<'_>,
+    ) -> Option<()> {
+        if !self.needs_sum(asked) {
+            return Some(());
+        }
+        let sum = small_sum(stored.sum)?;
+        if self.needs_bounds(asked) {
+            let (lo, hi) = small_bounds(datatype, stored.min?, stored.max?)?;
+            // Writers take zeros of either sign for one, and readers do not.
+            if (asked.min && lo == 0.0) || (asked.max && hi == 0.0) {
+                return None;
+            }
+        }
+        known.sum = asked.sum.map(|_| Sum::Float(sum));
+        Some(())
+    }
+}
