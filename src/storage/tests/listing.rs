@@ -1,0 +1,153 @@
+//! Listings show what is there, by literal names, and are kept no longer than it stays so.
+
+use super::odd::{Odd, Oddity};
+use super::*;
+use crate::error::ErrorKind;
+
+#[tokio::test]
+async fn lists_files_and_folders_sorted() {
+    for place in places() {
+        for file in [
+            "b.tdb",
+            "a.tdb",
+            "__fragments/__2/x",
+            "__fragments/__1/y/z",
+            "__fragments/c",
+        ] {
+            place.put(file, "12345").await;
+        }
+        place.put("../elsewhere", "1").await;
+        let root = place.storage.list("").await.unwrap();
+        assert_eq!(names(&root), ["a.tdb", "b.tdb"]);
+        assert_eq!(root.folders, ["%2E%2E", "__fragments"]);
+        assert_eq!(root.files[0].bytes, 5);
+        assert!(root.files[0].modified_us > 1_600_000_000_000_000);
+
+        let fragments = place.storage.list("__fragments").await.unwrap();
+        assert_eq!(names(&fragments), ["c"]);
+        assert_eq!(fragments.folders, ["__1", "__2"]);
+        assert_eq!(place.storage.list("__fragments/").await.unwrap(), fragments);
+        assert_eq!(place.log.count(RequestKind::List), 3);
+
+        let info = place.storage.head("a.tdb").await.unwrap();
+        assert_eq!(info.as_ref(), root.files.first());
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_an_empty_folder_or_not_found() {
+    for place in places() {
+        let storage = &place.storage;
+        assert_eq!(*storage.list("").await.unwrap(), Listing::default());
+        place.put("file", "1").await;
+        place.put("folder/file", "1").await;
+        for folder in ["nothing", "file", "file/below", "fol", "folder/nothing"] {
+            let listing = storage.list(folder).await.unwrap();
+            assert_eq!(*listing, Listing::default(), "{folder}");
+        }
+        for file in ["nothing", "file/below", "folder", "fol"] {
+            assert_eq!(storage.head(file).await.unwrap(), None, "{file}");
+            let errors = [
+                storage.read(file).await.unwrap_err(),
+                storage.read_range(file, 0..1).await.unwrap_err(),
+                storage.read_suffix(file, 5).await.unwrap_err(),
+                storage.read_suffix(file, 0).await.unwrap_err(),
+                storage
+                    .read_ranges(file, &[0..1, 1 << 40..2 << 40])
+                    .await
+                    .unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{file}: {error}");
+                let uri = format!("{}/{file}", storage.uri());
+                assert_eq!(error.message(), format!("{uri} does not exist"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn listings_are_kept_while_the_folder_stays_as_it_was() {
+    let place = Place::local("kept");
+    let root = place.storage.location().local_path("").unwrap();
+    let age = |folder: &str, seconds| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        let folder = std::fs::File::open(root.join(folder)).unwrap();
+        folder.set_modified(time).unwrap();
+        time
+    };
+    let restore = |folder: &str, time| {
+        let folder = std::fs::File::open(root.join(folder)).unwrap();
+        folder.set_modified(time).unwrap();
+    };
+    let list = async || {
+        let folders = [
+            ("", Keep::WithoutFiles),
+            ("c", Keep::Always),
+            ("d", Keep::WithoutFiles),
+            ("missing", Keep::Always),
+        ];
+        let listed = place.storage.list_all(folders).await.unwrap();
+        listed.map(|listing| names(&listing).join(" "))
+    };
+    place.put("c/1", "").await;
+    place.put("d/1", "").await;
+    assert_eq!(list().await, ["", "1", "1", ""]);
+    // Just written, so nothing was kept.
+    place.put("c/2", "").await;
+    assert_eq!(list().await, ["", "1 2", "1", ""]);
+    let (c, d, top) = (age("c", 100), age("d", 100), age("", 100));
+    assert_eq!(list().await, ["", "1 2", "1", ""]);
+    // What takes back the time of a folder goes unseen where listings are kept.
+    for file in ["c/3", "d/2", "top"] {
+        place.put(file, "").await;
+    }
+    restore("c", c);
+    restore("d", d);
+    restore("", top);
+    assert_eq!(list().await, ["", "1 2", "1 2", ""]);
+    age("c", 50);
+    age("", 50);
+    place.put("missing/1", "").await;
+    assert_eq!(list().await, ["top", "1 2 3", "1 2", "1"]);
+}
+
+#[tokio::test]
+async fn names_are_literal_in_every_store() {
+    for place in places() {
+        for name in [
+            "a b",
+            "a%20b",
+            "100%",
+            "é~[x]{y}",
+            "a#b",
+            "?*|",
+            "a%2A.tdb",
+            "\"<>\"",
+            "a\\b",
+        ] {
+            place.put(name, name.to_owned()).await;
+            assert_eq!(place.storage.read(name).await.unwrap(), name);
+            let listing = place.storage.list("").await.unwrap();
+            assert!(names(&listing).contains(&name), "{name} in {listing:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn empty_objects_that_stand_for_folders_are_dropped() {
+    let place = Place::memory();
+    place.put("__fragments", "").await;
+    place.put("__fragments/x", "1").await;
+    place.put("__meta", "not empty").await;
+    place.put("__meta/x", "1").await;
+    place.put("empty", "").await;
+    let listing = place.storage.list("").await.unwrap();
+    assert_eq!(names(&listing), ["__meta", "empty"]);
+    assert_eq!(listing.folders, ["__fragments", "__meta"]);
+
+    let place = Place::over(Odd::store(Oddity::ListsTheFolderItself));
+    place.put("__fragments/x", "1").await;
+    let listing = place.storage.list("__fragments").await.unwrap();
+    assert_eq!(names(&listing), ["x"]);
+}

@@ -1,0 +1,131 @@
+//! A store in memory can answer wrongly in one way of a few, as stores do.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+};
+
+/// A store in memory with one oddity.
+#[derive(Debug)]
+pub(super) struct Odd {
+    inner: InMemory,
+    oddity: Oddity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Oddity {
+    NoSuffix,
+    DropsBytes,
+    ShiftsRanges,
+    ListsTheFolderItself,
+    Fails,
+}
+
+impl Odd {
+    pub(super) fn store(oddity: Oddity) -> Arc<dyn ObjectStore> {
+        let inner = InMemory::new();
+        Arc::new(Self { inner, oddity })
+    }
+
+    fn fail_if_so(&self) -> object_store::Result<()> {
+        if self.oddity != Oddity::Fails {
+            return Ok(());
+        }
+        Err(object_store::Error::Generic {
+            store: "Odd",
+            source: "out of order".into(),
+        })
+    }
+}
+
+impl std::fmt::Display for Odd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.oddity)
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Odd {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        self.inner.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, opts).await
+    }
+
+    async fn get_opts(
+        &self,
+        location: &Path,
+        mut options: GetOptions,
+    ) -> object_store::Result<GetResult> {
+        self.fail_if_so()?;
+        match (self.oddity, &mut options.range) {
+            (Oddity::NoSuffix, Some(GetRange::Suffix(_))) => {
+                let source = "no suffix ranges".into();
+                return Err(object_store::Error::NotSupported { source });
+            }
+            (Oddity::ShiftsRanges, Some(GetRange::Bounded(range))) => {
+                *range = range.start + 1..range.end + 1
+            }
+            _ => {}
+        }
+        let head = options.head;
+        let mut result = self.inner.get_opts(location, options).await?;
+        if self.oddity == Oddity::DropsBytes && !head {
+            let GetResultPayload::Stream(stream) = result.payload else {
+                return Ok(result);
+            };
+            let shorter = stream.map(|chunk| chunk.map(|bytes| bytes.slice(1..)));
+            result.payload = GetResultPayload::Stream(shorter.boxed());
+        }
+        Ok(result)
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        self.fail_if_so()?;
+        let mut result = self.inner.list_with_delimiter(prefix).await?;
+        if let (Oddity::ListsTheFolderItself, Some(prefix)) = (self.oddity, prefix) {
+            let mut itself = result.objects[0].clone();
+            itself.location = prefix.clone();
+            itself.size = 0;
+            result.objects.push(itself);
+        }
+        Ok(result)
+    }
+
+    async fn copy_opts(
+        &self,
+        from: &Path,
+        to: &Path,
+        options: CopyOptions,
+    ) -> object_store::Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
