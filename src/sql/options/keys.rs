@@ -1,0 +1,100 @@
+//! The keys of options are listed here, ours and those that are meant for somebody else.
+
+use crate::error::Error;
+use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
+
+/// The prefix of our options.
+pub(super) const PREFIX: &str = "tiledb";
+
+/// Prefixes of options that configure object stores; they are for somebody else.
+const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
+
+/// Every option, with what it takes.
+pub(super) const KNOWN: [(&str, &str); 11] = [
+    (
+        "timestamp",
+        "read the array as of this time: ISO 8601, or milliseconds since 1970",
+    ),
+    (
+        "timestamp_start",
+        "ignore what was written before this time",
+    ),
+    ("timestamp_end", "ignore what was written after this time"),
+    (
+        KEY,
+        "the key of an encrypted array: 32 bytes, or 64 hexadecimal digits",
+    ),
+    (KEY_FILE, "a file with the key of an encrypted array"),
+    (
+        KEY_VARIABLE,
+        "an environment variable with the key of an encrypted array",
+    ),
+    (
+        "empty_cells",
+        "dense cells never written: fill, null or skip",
+    ),
+    (
+        "invalid_utf8",
+        "text that is not UTF-8: error, binary or lossy",
+    ),
+    ("time_as", "TIME_* fields: time or duration"),
+    (
+        "aggregate_from",
+        "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
+         can differ from that of a scan, or cells",
+    ),
+    ("system_columns", "true adds __timestamp and __fragment"),
+];
+
+/// Options that describe an array to be created.
+const CREATION: [&str; 6] = [
+    "array_type",
+    "capacity",
+    "cell_order",
+    "tile_order",
+    "allows_duplicates",
+    "offsets_filters",
+];
+
+/// Whether `key` configures an object store.
+pub(crate) fn is_store_option(key: &str) -> bool {
+    STORE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// Whether `key`, with or without the prefix, is an option of ours.
+pub(crate) fn is_known(key: &str) -> bool {
+    let key = without_prefix(key);
+    KNOWN.iter().any(|(known, _)| *known == key)
+}
+
+/// Whether the value of `key`, with or without the prefix, is a secret.
+pub(crate) fn is_secret(key: &str) -> bool {
+    without_prefix(key) == KEY
+}
+
+/// Whether `key` carries our prefix.
+pub(crate) fn has_prefix(key: &str) -> bool {
+    without_prefix(key).len() != key.len()
+}
+
+pub(super) fn without_prefix(key: &str) -> &str {
+    key.strip_prefix(PREFIX)
+        .and_then(|rest| rest.strip_prefix('.'))
+        .unwrap_or(key)
+}
+
+pub(super) fn unknown(key: &str) -> Error {
+    if CREATION.contains(&key) || key.starts_with("dim.") || key.starts_with("attr.") {
+        return Error::unsupported(format!(
+            "option \"tiledb.{key}\" is for creating an array, which this release does not do"
+        ));
+    }
+    let known: Vec<_> = KNOWN
+        .iter()
+        .map(|(known, _)| format!("tiledb.{known}"))
+        .collect();
+    Error::invalid(format!(
+        "unknown option \"{key}\"; the options are {}",
+        known.join(", ")
+    ))
+}
