@@ -5,24 +5,22 @@
 //! The filter that is undone last writes into the caller's memory; those before it into reusable buffers. Checksums
 //! below it are verified in place.
 
+mod state;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::aes_256_gcm;
-use super::bitsort;
-use super::chunk::{Chunk, ChunkChoice, Chunks};
-use super::compression::{self, Bounds, Target};
+use self::state::State;
+use super::chunk::{ChunkChoice, Chunks};
+use super::compression::Bounds;
 use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
 use super::scratch::Scratch;
 use super::stage::Stage;
 use super::strings::{StringForm, decode_chunk};
 use super::tile_context::TileContext;
-use super::word::Width;
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::buffer::Buffer;
 use crate::filter::encoded_strings::{Amount, EncodedStrings};
-use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList};
 
@@ -59,177 +57,6 @@ impl Unwanted {
             Self::Anything if cfg!(debug_assertions) => out.fill(0xA5),
             Self::Anything => {}
         }
-    }
-}
-
-/// Bytes borrowed from the tile, or restored.
-enum Held<'a> {
-    Borrowed(&'a [u8]),
-    Restored(Buffer),
-}
-
-impl Held<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Borrowed(bytes) => bytes,
-            Self::Restored(buffer) => buffer.bytes(),
-        }
-    }
-
-    fn release(self, scratch: &mut Scratch) {
-        if let Self::Restored(buffer) = self {
-            scratch.give(buffer);
-        }
-    }
-}
-
-/// A chunk on its way back through the filters.
-struct State<'a> {
-    data: Held<'a>,
-    metadata: Held<'a>,
-    /// Bytes of the metadata that filters have taken.
-    taken: usize,
-    /// Where the value of each cell is stored, if a filter sorted them.
-    order: Option<&'a [u32]>,
-}
-
-impl<'a> State<'a> {
-    fn new(chunk: &Chunk<'a>) -> Self {
-        Self {
-            data: Held::Borrowed(chunk.data),
-            metadata: Held::Borrowed(chunk.metadata),
-            taken: 0,
-            order: None,
-        }
-    }
-
-    fn metadata(&self) -> Cursor<'_> {
-        let rest = self.metadata.bytes().get(self.taken..);
-        Cursor::new(rest.unwrap_or_default(), "chunk metadata")
-    }
-
-    fn unsort(&mut self, width: Width, out: &mut [u8]) -> Result<()> {
-        let order = self.order.ok_or_else(|| {
-            Error::unsupported(
-                "filter bitsort can only be undone in an attribute, by the coordinates of its cells",
-            )
-        })?;
-        let mut metadata = self.metadata();
-        bitsort::decode_into(width, order, &mut metadata, self.data.bytes(), out)?;
-        self.taken += metadata.position();
-        Ok(())
-    }
-
-    fn replace_data(&mut self, buffer: Buffer, scratch: &mut Scratch) {
-        std::mem::replace(&mut self.data, Held::Restored(buffer)).release(scratch);
-    }
-
-    fn replace_metadata(&mut self, buffer: Buffer, scratch: &mut Scratch) {
-        std::mem::replace(&mut self.metadata, Held::Restored(buffer)).release(scratch);
-        self.taken = 0;
-    }
-
-    /// Undoes `stage` into a buffer.
-    fn undo(&mut self, stage: &Stage, bounds: Bounds, scratch: &mut Scratch) -> Result<()> {
-        match stage {
-            Stage::Checked(check) => {
-                let mut metadata = self.metadata();
-                check.verify(&mut metadata, self.data.bytes())?;
-                self.taken += metadata.position();
-            }
-            Stage::Transformed(transform) => {
-                let mut buffer = scratch.take();
-                let mut metadata = self.metadata();
-                let input = self.data.bytes();
-                let len = transform.output_bytes(&metadata, input)?;
-                transform.decode_into(&mut metadata, input, buffer.extend(len))?;
-                self.taken += metadata.position();
-                self.replace_data(buffer, scratch);
-            }
-            Stage::Sorted(width) => {
-                let mut buffer = scratch.take();
-                self.unsort(*width, buffer.extend(self.data.bytes().len()))?;
-                self.replace_data(buffer, scratch);
-            }
-            Stage::Compressed(codec) => {
-                let (mut buffer, mut restored) = (scratch.take(), scratch.take());
-                compression::decode(
-                    *codec,
-                    &mut self.metadata(),
-                    self.data.bytes(),
-                    Target::Growing(&mut buffer),
-                    &mut restored,
-                    bounds,
-                    &mut scratch.contexts,
-                )?;
-                self.replace_data(buffer, scratch);
-                self.replace_metadata(restored, scratch);
-            }
-            Stage::Encrypted(key) => {
-                let (mut buffer, mut restored) = (scratch.take(), scratch.take());
-                aes_256_gcm::decode(
-                    key,
-                    &mut self.metadata(),
-                    self.data.bytes(),
-                    Target::Growing(&mut buffer),
-                    &mut restored,
-                )?;
-                self.replace_data(buffer, scratch);
-                self.replace_metadata(restored, scratch);
-            }
-        }
-        Ok(())
-    }
-
-    /// Undoes `stage` into exactly `out`; the data held are of no use afterwards.
-    fn undo_into(
-        &mut self,
-        stage: &Stage,
-        out: &mut [u8],
-        bounds: Bounds,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        match stage {
-            Stage::Checked(_) => Err(Error::internal("a checksum puts out no data")),
-            Stage::Transformed(transform) => {
-                let mut metadata = self.metadata();
-                transform.decode_into(&mut metadata, self.data.bytes(), out)?;
-                self.taken += metadata.position();
-                Ok(())
-            }
-            Stage::Sorted(width) => self.unsort(*width, out),
-            Stage::Compressed(codec) => {
-                let mut restored = scratch.take();
-                compression::decode(
-                    *codec,
-                    &mut self.metadata(),
-                    self.data.bytes(),
-                    Target::Exact(out),
-                    &mut restored,
-                    bounds,
-                    &mut scratch.contexts,
-                )?;
-                self.replace_metadata(restored, scratch);
-                Ok(())
-            }
-            Stage::Encrypted(key) => {
-                let mut restored = scratch.take();
-                aes_256_gcm::decode(
-                    key,
-                    &mut self.metadata(),
-                    self.data.bytes(),
-                    Target::Exact(out),
-                    &mut restored,
-                )?;
-                self.replace_metadata(restored, scratch);
-                Ok(())
-            }
-        }
-    }
-
-    fn release(self, scratch: &mut Scratch) {
-        self.data.release(scratch);
-        self.metadata.release(scratch);
     }
 }
 
@@ -401,10 +228,7 @@ impl Pipeline {
             )));
         };
         let chunk = chunk?;
-        let state = State {
-            order: Some(order),
-            ..State::new(&chunk)
-        };
+        let state = State::new(&chunk).with_order(order);
         self.decode_chunk(state, out, scratch)
     }
 
