@@ -19,7 +19,14 @@
 //!   1970 come after all others. An MBR that has both has its low end above its high end, and neither is an end. The
 //!   non-empty domain, a union of such ends, looks like a range, but is too narrow.
 
+#[cfg(test)]
+mod tests;
+mod tile_range;
+
 use std::sync::{Arc, OnceLock};
+
+pub use tile_range::TileRange;
+use tile_range::range;
 
 use super::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use super::{Fragment, FragmentField, TileIdx};
@@ -28,8 +35,8 @@ use crate::filter::FloatScale;
 use crate::format::datatype::Datatype;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::CellValNum;
-use crate::geometry::key::{self, NanKeys};
-use crate::geometry::subarray::{DimRanges, Subarray};
+use crate::geometry::key;
+use crate::geometry::subarray::Subarray;
 use crate::storage::Storage;
 
 /// From here on floats are too close to the limits at which sums stop; no tile has so many cells that its sum gets there
@@ -37,61 +44,6 @@ use crate::storage::Storage;
 pub const LARGE_FLOAT: f64 = 1e290;
 /// The formats of libtiledb 1.6, the first with dates, and of 2.0, the first that compares them as what they are.
 const DATES_UNSIGNED: std::ops::Range<u32> = 3..5;
-
-/// Between which coordinates of a dimension the cells of a tile lie, ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TileRange<'a> {
-    /// Anywhere.
-    Unknown,
-    /// Numbers.
-    Keys {
-        /// The smallest key.
-        lo: u64,
-        /// The largest key.
-        hi: u64,
-        /// Where cells may lie besides, if some may be NaN.
-        nan: Option<NanKeys>,
-    },
-    /// Strings.
-    Bytes {
-        /// The smallest string.
-        lo: &'a [u8],
-        /// The largest string.
-        hi: &'a [u8],
-    },
-}
-
-impl TileRange<'_> {
-    /// The keys around all cells; `None` if they are not known.
-    pub fn keys(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::Keys { lo, hi, nan: None } => Some((*lo, *hi)),
-            _ => None,
-        }
-    }
-
-    /// Whether some cell may lie in the ranges.
-    pub fn touches(&self, ranges: &DimRanges) -> bool {
-        match self {
-            Self::Unknown => !ranges.is_empty(),
-            Self::Keys { lo, hi, nan } => {
-                ranges.intersects_keys(*lo, *hi) || nan.is_some_and(|nan| ranges.reaches_nan(nan))
-            }
-            Self::Bytes { lo, hi } => ranges.intersects_bytes(lo, hi),
-        }
-    }
-
-    /// Whether every cell lies in the ranges.
-    pub fn lies_in(&self, ranges: &DimRanges) -> bool {
-        match self {
-            Self::Unknown => ranges.is_all(),
-            Self::Keys { lo, hi, nan } => {
-                ranges.covers_keys(*lo, *hi) && nan.is_none_or(|nan| ranges.covers_nan(nan))
-            }
-            Self::Bytes { lo, hi } => ranges.covers_bytes(lo, hi),
-        }
-    }
-}
 
 /// The boxes of all tiles of a sparse fragment.
 #[derive(Debug)]
@@ -288,23 +240,6 @@ impl TileBoxes {
     }
 }
 
-impl TileRange<'_> {
-    /// Whether more would be known of a choice by ranges if no cell was NaN.
-    fn may_change(&self, ranges: &DimRanges) -> bool {
-        let Self::Keys { lo, hi, nan } = self else {
-            return false;
-        };
-        let numbers = Self::Keys {
-            lo: *lo,
-            hi: *hi,
-            nan: None,
-        };
-        nan.is_some()
-            && (self.touches(ranges) != numbers.touches(ranges)
-                || self.lies_in(ranges) != numbers.lies_in(ranges))
-    }
-}
-
 impl Side {
     fn may_look(&self) -> bool {
         let told = self.told != Told::Nothing;
@@ -394,35 +329,6 @@ impl Fragment {
     }
 }
 
-/// A stored range; `doubtful` says that cells of floats may be NaN.
-fn range<'a>(
-    datatype: Datatype,
-    strings: bool,
-    lo: &'a [u8],
-    hi: &'a [u8],
-    doubtful: bool,
-) -> TileRange<'a> {
-    if strings {
-        return match lo <= hi {
-            true => TileRange::Bytes { lo, hi },
-            false => TileRange::Unknown,
-        };
-    }
-    let (Ok(lo), Ok(hi)) = (key::key(datatype, lo), key::key(datatype, hi)) else {
-        return TileRange::Unknown;
-    };
-    let nan = key::nan_keys(datatype);
-    let is_nan = |key: u64| nan.is_some_and(|nan| nan.contains(key));
-    match lo <= hi && !is_nan(lo) && !is_nan(hi) {
-        true => TileRange::Keys {
-            lo,
-            hi,
-            nan: nan.filter(|_| doubtful),
-        },
-        false => TileRange::Unknown,
-    }
-}
-
 /// Whether a range of stored floats and their sum prove that none is NaN.
 fn proves_no_nan(datatype: Datatype, lo: &[u8], hi: &[u8], sum: Option<Sum>) -> bool {
     let (Some(lo), Some(hi), Some(Sum::Float(sum))) =
@@ -466,88 +372,4 @@ fn mixes_signs(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> bool {
     let ends = ends.flatten().collect::<Vec<_>>();
     ends.windows(2)
         .any(|pair| matches!(pair, [a, b] if signs_differ(*a, *b)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::geometry::key::Native;
-    use crate::geometry::subarray::KeyRange;
-
-    const F64: Datatype = Datatype::Float64;
-
-    fn of(lo: f64, hi: f64, doubtful: bool) -> TileRange<'static> {
-        match range(F64, false, &lo.to_le_bytes(), &hi.to_le_bytes(), doubtful) {
-            TileRange::Keys { lo, hi, nan } => TileRange::Keys { lo, hi, nan },
-            _ => TileRange::Unknown,
-        }
-    }
-
-    fn ranges(lo: Option<f64>, hi: Option<f64>) -> DimRanges {
-        DimRanges::from_keys(vec![KeyRange {
-            lo: lo.map_or(0, Native::to_key),
-            hi: hi.map_or(u64::MAX, Native::to_key),
-        }])
-    }
-
-    #[test]
-    fn what_reaches_nan_rules_nothing_out_where_there_may_be_some() {
-        let (sure, doubtful) = (of(1.0, 5.0, false), of(1.0, 5.0, true));
-        let above = ranges(Some(10.0), None);
-        assert!(!sure.touches(&above) && doubtful.touches(&above));
-        let below = ranges(None, Some(10.0));
-        assert!(sure.lies_in(&below) && !doubtful.lies_in(&below));
-        let around = ranges(Some(0.0), Some(10.0));
-        assert!(sure.lies_in(&around) && !doubtful.lies_in(&around));
-        let apart = ranges(Some(10.0), Some(20.0));
-        assert!(!sure.touches(&apart) && !doubtful.touches(&apart));
-        assert!(doubtful.lies_in(&DimRanges::all()));
-        let nan = DimRanges::from_points([f64::NAN.to_key()]);
-        assert!(!sure.touches(&nan) && doubtful.touches(&nan));
-        assert_eq!((sure.keys().is_some(), doubtful.keys()), (true, None));
-        // To look for NaN helps where it changes the choice.
-        assert!(doubtful.may_change(&above) && doubtful.may_change(&around));
-        assert!(!doubtful.may_change(&apart) && !sure.may_change(&above));
-    }
-
-    #[test]
-    fn a_range_that_cannot_be_one_is_unknown() {
-        assert_eq!(of(f64::NAN, f64::NAN, true), TileRange::Unknown);
-        assert_eq!(of(1.0, f64::NAN, false), TileRange::Unknown);
-        assert_eq!(of(2.0, 1.0, false), TileRange::Unknown);
-        assert_eq!(
-            range(F64, false, &[0; 4], &[0; 8], false),
-            TileRange::Unknown
-        );
-        assert_eq!(range(F64, true, b"b", b"a", false), TileRange::Unknown);
-        assert!(matches!(
-            range(F64, true, b"a", b"b", false),
-            TileRange::Bytes { .. }
-        ));
-        let anywhere = TileRange::Unknown;
-        assert!(anywhere.touches(&ranges(Some(1.0), Some(1.0))));
-        assert!(!anywhere.touches(&DimRanges::none()));
-        assert!(!anywhere.lies_in(&ranges(None, Some(1.0))) && anywhere.lies_in(&DimRanges::all()));
-    }
-
-    #[test]
-    fn a_sum_far_from_its_limits_proves_that_there_is_no_nan() {
-        let proves = |lo: f64, hi: f64, sum: f64| {
-            let (lo, hi) = (lo.to_le_bytes(), hi.to_le_bytes());
-            proves_no_nan(F64, &lo, &hi, Some(Sum::Float(sum)))
-        };
-        assert!(proves(-1.0, 5.0, 20.0) && proves(0.0, 0.0, 0.0));
-        assert!(!proves(-1.0, 5.0, f64::NAN) && !proves(-1.0, 5.0, f64::MAX));
-        assert!(!proves(f64::NAN, f64::NAN, 0.0) && !proves(-1e300, 1e300, 0.0));
-        assert!(!proves(f64::NEG_INFINITY, 1.0, 0.0) && !proves(5.0, 1.0, 3.0));
-        assert!(!proves_no_nan(F64, &[0; 8], &[0; 8], None));
-        assert!(!proves_no_nan(F64, &[0; 8], &[0; 8], Some(Sum::Int(3))));
-    }
-
-    #[test]
-    fn dates_of_both_signs_are_mixed() {
-        let (old, new) = ((-3_i64).to_key(), 5_i64.to_key());
-        assert!(signs_differ(old, new) && !signs_differ(new, 0_i64.to_key()));
-        assert!(!signs_differ(old, (-1_i64).to_key()));
-    }
 }

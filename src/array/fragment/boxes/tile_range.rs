@@ -1,0 +1,104 @@
+//! A [`TileRange`] says between which coordinates of a dimension the cells of a tile lie, as far as that is known.
+
+use crate::format::datatype::Datatype;
+use crate::geometry::key::{self, NanKeys};
+use crate::geometry::subarray::DimRanges;
+
+/// Between which coordinates of a dimension the cells of a tile lie, ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TileRange<'a> {
+    /// Anywhere.
+    Unknown,
+    /// Numbers.
+    Keys {
+        /// The smallest key.
+        lo: u64,
+        /// The largest key.
+        hi: u64,
+        /// Where cells may lie besides, if some may be NaN.
+        nan: Option<NanKeys>,
+    },
+    /// Strings.
+    Bytes {
+        /// The smallest string.
+        lo: &'a [u8],
+        /// The largest string.
+        hi: &'a [u8],
+    },
+}
+
+impl TileRange<'_> {
+    /// The keys around all cells; `None` if they are not known.
+    pub fn keys(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Keys { lo, hi, nan: None } => Some((*lo, *hi)),
+            _ => None,
+        }
+    }
+
+    /// Whether some cell may lie in the ranges.
+    pub fn touches(&self, ranges: &DimRanges) -> bool {
+        match self {
+            Self::Unknown => !ranges.is_empty(),
+            Self::Keys { lo, hi, nan } => {
+                ranges.intersects_keys(*lo, *hi) || nan.is_some_and(|nan| ranges.reaches_nan(nan))
+            }
+            Self::Bytes { lo, hi } => ranges.intersects_bytes(lo, hi),
+        }
+    }
+
+    /// Whether every cell lies in the ranges.
+    pub fn lies_in(&self, ranges: &DimRanges) -> bool {
+        match self {
+            Self::Unknown => ranges.is_all(),
+            Self::Keys { lo, hi, nan } => {
+                ranges.covers_keys(*lo, *hi) && nan.is_none_or(|nan| ranges.covers_nan(nan))
+            }
+            Self::Bytes { lo, hi } => ranges.covers_bytes(lo, hi),
+        }
+    }
+
+    /// Whether more would be known of a choice by ranges if no cell was NaN.
+    pub(super) fn may_change(&self, ranges: &DimRanges) -> bool {
+        let Self::Keys { lo, hi, nan } = self else {
+            return false;
+        };
+        let numbers = Self::Keys {
+            lo: *lo,
+            hi: *hi,
+            nan: None,
+        };
+        nan.is_some()
+            && (self.touches(ranges) != numbers.touches(ranges)
+                || self.lies_in(ranges) != numbers.lies_in(ranges))
+    }
+}
+
+/// A stored range; `doubtful` says that cells of floats may be NaN.
+pub(super) fn range<'a>(
+    datatype: Datatype,
+    strings: bool,
+    lo: &'a [u8],
+    hi: &'a [u8],
+    doubtful: bool,
+) -> TileRange<'a> {
+    if strings {
+        return match lo <= hi {
+            true => TileRange::Bytes { lo, hi },
+            false => TileRange::Unknown,
+        };
+    }
+    let (Ok(lo), Ok(hi)) = (key::key(datatype, lo), key::key(datatype, hi)) else {
+        return TileRange::Unknown;
+    };
+    let nan = key::nan_keys(datatype);
+    let is_nan = |key: u64| nan.is_some_and(|nan| nan.contains(key));
+    match lo <= hi && !is_nan(lo) && !is_nan(hi) {
+        true => TileRange::Keys {
+            lo,
+            hi,
+            nan: nan.filter(|_| doubtful),
+        },
+        false => TileRange::Unknown,
+    }
+}
