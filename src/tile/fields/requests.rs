@@ -1,0 +1,266 @@
+//! A [`ColumnRequest`] asks for one tile of a column, and a fragment decodes what was fetched for it.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+
+use super::{ColumnSource, FragmentScan, FragmentTiles};
+use crate::array::fragment::TileIdx;
+use crate::array::table::{ArrayTable, fill_column};
+use crate::arrow::{Cells, Strings};
+use crate::error::{Error, Result};
+use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
+use crate::tile::fetch::{FetchList, Fetched, TileTicket};
+use crate::tile::moved::MovedTile;
+use crate::tile::needles::{Finds, Needles};
+use crate::tile::scratch::Scratch;
+
+/// The tiles of one column that were asked for.
+#[derive(Debug, Clone)]
+pub struct ColumnRequest {
+    /// The table column.
+    pub column: usize,
+    /// Where its bytes will be, and the unfiltered size of its var-sized data; `None` for fill values.
+    stored: Option<(TileTicket, usize)>,
+    /// How to find its cells, if bitsort moved them.
+    moved: Option<Arc<MovedTile>>,
+}
+
+impl ColumnRequest {
+    /// Whether the fragment stores it.
+    pub fn is_stored(&self) -> bool {
+        self.stored.is_some()
+    }
+}
+
+/// What decoding needs besides the bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct TileOf<'a> {
+    /// The table.
+    pub table: &'a ArrayTable,
+    /// The tile.
+    pub tile: TileIdx,
+    /// Cells in it.
+    pub cells: usize,
+}
+
+impl FragmentScan {
+    /// Asks for a tile of some columns.
+    pub fn ask(
+        &self,
+        tiles: &FragmentTiles,
+        columns: &[usize],
+        tile: TileIdx,
+        list: &mut FetchList,
+    ) -> Result<Vec<ColumnRequest>> {
+        let mut requests = Vec::with_capacity(columns.len());
+        let mut moved = None;
+        for column in columns {
+            let mut request = ColumnRequest {
+                column: *column,
+                stored: None,
+                moved: None,
+            };
+            if let ColumnSource::Stored { decoder, .. } = self.source(*column)? {
+                let field = tiles.column(*column).ok_or_else(|| {
+                    Error::internal(format!("the tiles of column {column} were not loaded"))
+                })?;
+                request.stored = Some((list.tile(field, tile)?, field.var_bytes(tile)?));
+                if decoder.bitsort().is_some() {
+                    if moved.is_none() {
+                        moved = Some(Arc::new(MovedTile::ask(&tiles.coordinates, tile, list)?));
+                    }
+                    request.moved.clone_from(&moved);
+                }
+            }
+            requests.push(request);
+        }
+        Ok(requests)
+    }
+
+    /// About how many bytes the decoded tile will take.
+    pub fn decoded_bytes(&self, request: &ColumnRequest, cells: usize) -> Result<usize> {
+        Ok(match (self.source(request.column)?, request.stored) {
+            (ColumnSource::Stored { decoder, .. }, Some((_, var_bytes))) => {
+                decoder.decoded_bytes(cells, var_bytes)
+            }
+            _ => cells.saturating_mul(16),
+        })
+    }
+
+    /// Unfilters a tile and turns it into Arrow.
+    pub fn decode(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ArrayRef> {
+        match (self.source(request.column)?, request.stored) {
+            (ColumnSource::Stored { decoder, .. }, Some(_)) => self
+                .decode_cells(request, fetched, of, Needed::All, scratch)
+                .and_then(|cells| decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))),
+            _ => fill_column(of.table, request.column, of.cells),
+        }
+    }
+
+    /// Unfilters a tile, and no more; the values of cells that are not needed may come out as zeros.
+    pub fn decode_cells(
+        &self,
+        request: &ColumnRequest,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        needed: Needed<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Cells> {
+        let (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) =
+            (self.source(request.column)?, request.stored)
+        else {
+            return Err(Error::internal("fill values are no cells"));
+        };
+        let tile = fetched.tile(ticket)?;
+        let cells = match request.moved.as_ref().zip(decoder.bitsort()) {
+            Some((moved, bitsort)) => moved
+                .order(bitsort, fetched, of.cells, self.twins())
+                .and_then(|order| decoder.decode_moved(&tile, order, scratch)),
+            None => decoder.decode_cells(&tile, of.cells, var_bytes, needed, scratch),
+        };
+        cells.map_err(|e| self.locate(e, of.tile))
+    }
+
+    /// The decoder of a column, if it is stored as text.
+    fn text(&self, request: &ColumnRequest) -> Option<&ColumnDecoder> {
+        match self.source(request.column) {
+            Ok(ColumnSource::Stored { decoder, .. }) => {
+                let plain = request.is_stored() && request.moved.is_none();
+                (plain && decoder.is_text()).then_some(decoder)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a column is stored as text, in which bytes can be looked for.
+    pub fn is_text(&self, request: &ColumnRequest) -> bool {
+        self.text(request).is_some()
+    }
+
+    /// The strings of a tile of text, and where needles begin in its data; `None` if they do nowhere.
+    pub fn decode_strings(
+        &self,
+        request: &ColumnRequest,
+        needles: Option<&Needles>,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Strings, Finds)>> {
+        let (Some(decoder), Some((ticket, var_bytes))) = (self.text(request), request.stored)
+        else {
+            return Err(Error::internal("a column is not stored as text"));
+        };
+        let tile = fetched.tile(ticket)?;
+        decoder
+            .decode_strings(&tile, of.cells, var_bytes, needles, scratch)
+            .map_err(|e| self.locate(e, of.tile))
+    }
+
+    /// What `of_strings` makes of the strings of a tile.
+    pub fn of_strings<T>(
+        &self,
+        column: usize,
+        of: TileOf<'_>,
+        of_strings: impl FnOnce(&ColumnDecoder) -> Result<T>,
+    ) -> Result<T> {
+        match self.source(column)? {
+            ColumnSource::Stored { decoder, .. } => {
+                of_strings(decoder).map_err(|e| self.locate(e, of.tile))
+            }
+            ColumnSource::Fill => Err(Error::internal("fill values are no strings")),
+        }
+    }
+
+    /// Whether the tiles of a column can be decoded by chunks of one's choice.
+    pub fn can_be_searched(&self, request: &ColumnRequest) -> bool {
+        match self.source(request.column) {
+            Ok(ColumnSource::Stored { decoder, .. }) => {
+                request.is_stored() && decoder.can_be_searched()
+            }
+            _ => false,
+        }
+    }
+
+    /// What [`Self::decode_cells`] gave, as Arrow.
+    pub fn to_array(&self, column: usize, cells: Cells, of: TileOf<'_>) -> Result<ArrayRef> {
+        match self.source(column)? {
+            ColumnSource::Stored { decoder, .. } => {
+                decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))
+            }
+            ColumnSource::Fill => Err(Error::internal("fill values are no cells")),
+        }
+    }
+
+    /// As [`Self::to_array`], without looking at cells that are not kept: they come out as NULL.
+    pub fn to_array_of_kept(
+        &self,
+        column: usize,
+        mut cells: Cells,
+        of: TileOf<'_>,
+        kept: BooleanBuffer,
+    ) -> Result<ArrayRef> {
+        let Some(ty) = of.table.types.get(column) else {
+            return Err(Error::internal("a column has no type"));
+        };
+        cells.nulls = NullBuffer::union(cells.nulls.as_ref(), Some(&NullBuffer::new(kept)));
+        ty.to_array(cells).map_err(|e| self.locate(e, of.tile))
+    }
+
+    /// Asks for the timestamps of the cells of a tile, if the fragment has them and the scan needs them.
+    pub fn ask_timestamps(
+        &self,
+        tiles: &FragmentTiles,
+        tile: TileIdx,
+        list: &mut FetchList,
+    ) -> Result<Option<TileTicket>> {
+        tiles
+            .timestamps()
+            .map(|field| list.tile(field, tile))
+            .transpose()
+    }
+
+    /// Asks for the times at which the cells of a tile were deleted, if the fragment records them.
+    pub fn ask_delete_times(
+        &self,
+        tiles: &FragmentTiles,
+        tile: TileIdx,
+        list: &mut FetchList,
+    ) -> Result<Option<TileTicket>> {
+        tiles
+            .delete_times()
+            .map(|field| list.tile(field, tile))
+            .transpose()
+    }
+
+    /// The timestamps of the cells of a tile, or the times at which they were deleted.
+    pub fn decode_timestamps(
+        &self,
+        ticket: TileTicket,
+        fetched: &Fetched,
+        of: TileOf<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<u64>> {
+        let fragment = &self.fragment;
+        let pipeline = cell_numbers_pipeline(
+            &fragment.schema,
+            fragment.footer.version,
+            of.table.snapshot.storage.encryption_key(),
+        )?;
+        decode_u64(&pipeline, &fetched.tile(ticket)?.values, of.cells, scratch)
+            .map_err(|e| self.locate(e.with("field", "timestamps"), of.tile))
+    }
+
+    fn locate(&self, error: Error, tile: TileIdx) -> Error {
+        error
+            .with("data tile", tile.0)
+            .with("fragment", &self.fragment.name.name)
+    }
+}
