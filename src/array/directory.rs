@@ -7,24 +7,24 @@
 //! them; before version 5 there is no such file and the fragment's metadata commit it. These are found by their folders,
 //! by libtiledb as by us, so that an `.ok` file without one commits nothing. An array may hold both kinds.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet};
+mod commit_files;
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use self::commit_files::Commits;
 use super::fragment::METADATA_FILE;
 use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::format::commit::{self, CommitEntryKind, CommitKind};
+use crate::format::commit::{self, CommitKind};
 use crate::format::fragment::data_files::coords_file;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
 use crate::storage::{FileInfo, Keep, Listing, Storage};
-
-#[cfg(test)]
-mod tests;
 
 /// The folder of schemas.
 pub const SCHEMA_FOLDER: &str = "__schema";
@@ -395,127 +395,6 @@ async fn look_at(
         listed: false,
         has_coords_file: find(&coords).is_some(),
     }))
-}
-
-/// What the commit files say.
-#[derive(Default)]
-struct Commits {
-    /// Committed fragments, and the files that say so.
-    committed: BTreeMap<String, ArrayFile>,
-    /// Those that `.con` files list.
-    listed: HashSet<String>,
-    /// Fragments that others replace.
-    vacuumed: HashSet<String>,
-    /// Deletes inside the window.
-    deletes: BTreeMap<String, CommittedDelete>,
-}
-
-impl Commits {
-    async fn read(
-        storage: &Storage,
-        files: &[ArrayFile],
-        window: &OpenWindow,
-        sparse_array: bool,
-    ) -> Result<Self> {
-        let mut commits = Self::default();
-        let mut ignored = HashSet::new();
-        let mut listed: BTreeMap<String, ArrayFile> = BTreeMap::new();
-        for file in files {
-            let Some(kind) = CommitKind::of(&file.info.name) else {
-                continue;
-            };
-            let stem = commit::path_name(&file.info.name);
-            let path = file.path();
-            match kind {
-                CommitKind::Write | CommitKind::Ok => {
-                    commits.committed.insert(stem.to_owned(), file.clone());
-                }
-                CommitKind::Consolidated => {
-                    let bytes = storage.read(&path).await?;
-                    for entry in
-                        commit::parse_consolidated_commits(&bytes).context("file", || &path)?
-                    {
-                        match entry.kind {
-                            CommitEntryKind::Write | CommitEntryKind::Ok => {
-                                listed.insert(entry.name, file.clone());
-                            }
-                            CommitEntryKind::Delete { range } if sparse_array => {
-                                let start = range.start as u64;
-                                let inline = Some((start, bytes.slice(range)));
-                                let name = TimestampedName::parse(&entry.name)?;
-                                commits.add_delete(name, file, inline, window);
-                            }
-                            CommitEntryKind::Delete { .. } => {}
-                        }
-                    }
-                }
-                CommitKind::Ignore => {
-                    let bytes = storage.read(&path).await?;
-                    let paths = commit::parse_ignore(&bytes).context("file", || &path)?;
-                    ignored.extend(paths.iter().map(|p| commit::path_name(p).to_owned()));
-                }
-                CommitKind::Vacuum => {
-                    let name = TimestampedName::parse(stem).context("file", || &path)?;
-                    if window.sees_fragment(&name, sparse_array) != Visibility::Hidden {
-                        let bytes = storage.read(&path).await?;
-                        let paths = commit::parse_vacuum(&bytes).context("file", || &path)?;
-                        let names = paths.iter().map(|p| commit::path_name(p).to_owned());
-                        commits.vacuumed.extend(names);
-                    }
-                }
-                CommitKind::Delete | CommitKind::Update if sparse_array => {
-                    let name = TimestampedName::parse(stem).context("file", || &path)?;
-                    commits.add_delete(name, file, None, window);
-                }
-                CommitKind::Delete | CommitKind::Update => {}
-            }
-        }
-        // `.ign` files subtract from what `.con` files list, never from a commit file of its own.
-        listed.retain(|name, _| !ignored.contains(name));
-        for (name, file) in listed {
-            commits.listed.insert(name.clone());
-            commits.committed.entry(name).or_insert(file);
-        }
-        Ok(commits)
-    }
-
-    /// Adds a delete or update once: one inside a `.con` file often has a file of its own, too.
-    fn add_delete(
-        &mut self,
-        name: TimestampedName,
-        file: &ArrayFile,
-        inline: Option<(u64, Bytes)>,
-        window: &OpenWindow,
-    ) {
-        if !window.contains(&name) {
-            return;
-        }
-        let is_inline = inline.is_some();
-        let place = self.deletes.entry(name.name.clone());
-        let delete = CommittedDelete {
-            name,
-            update: CommitKind::of(&file.info.name) == Some(CommitKind::Update),
-            file: file.clone(),
-            inline,
-        };
-        match place {
-            Entry::Vacant(place) => {
-                place.insert(delete);
-            }
-            // The bytes at hand spare a request.
-            Entry::Occupied(mut place) if is_inline => {
-                place.insert(delete);
-            }
-            Entry::Occupied(_) => {}
-        }
-    }
-
-    fn deletes_in_order(self) -> Vec<CommittedDelete> {
-        let mut deletes = self.deletes.into_values().collect::<Vec<_>>();
-        // By name they are already.
-        deletes.sort_by_key(|delete| delete.name.t1);
-        deletes
-    }
 }
 
 /// Says what lies at the place instead of an array.
