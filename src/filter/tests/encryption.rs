@@ -1,6 +1,6 @@
 //! AES-256-GCM: tiles that libtiledb 2.30 wrote, and what becomes of them when a bit is flipped.
 
-use super::vectors::{NO_FILTERS, ONE_GZIP, boxed};
+use super::generic_tiles::{NO_FILTERS, ONE_GZIP, boxed};
 use super::*;
 use crate::error::ErrorKind;
 use crate::filter::generic_tile;

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::encoders::encode;
-use super::vectors::{NO_FILTERS, ONE_GZIP, boxed, fixed, strings};
+use super::generic_tiles::{NO_FILTERS, ONE_GZIP, boxed};
+use super::vectors::{fixed, strings};
 use super::*;
 use crate::filter::generic_tile;
 

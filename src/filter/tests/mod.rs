@@ -5,8 +5,10 @@
     reason = "the sizes of test tiles are small"
 )]
 
+mod chosen_chunks;
 mod encoders;
 mod encryption;
+mod generic_tiles;
 mod hostile;
 mod round_trip;
 mod vectors;

@@ -1,8 +1,7 @@
 //! Tiles that libtiledb 2.30 wrote, and what they hold.
 
-use super::encoders::encode;
 use super::*;
-use crate::filter::{ChunkChoice, Unwanted, generic_tile, is_empty_tile};
+use crate::filter::is_empty_tile;
 
 /// One chunk as libtiledb wrote it, and the bytes it was made of.
 pub(super) struct Vector {
@@ -27,20 +26,31 @@ macro_rules! bytes {
     };
 }
 
-pub(super) fn fixed() -> Vec<Vector> {
-    let vector = |name, filters: &[Filter], datatype, metadata, data, expected| Vector {
+fn vector(
+    name: &'static str,
+    filters: &[Filter],
+    datatype: Datatype,
+    metadata: &'static str,
+    data: &'static str,
+    expected: Vec<u8>,
+) -> Vector {
+    Vector {
         name,
         filters: filters.to_vec(),
         datatype,
         metadata,
         data,
         expected,
-    };
-    let scale = Filter::ScaleFloat {
-        scale: 0.25,
-        offset: 10.0,
-        byte_width: 2,
-    };
+    }
+}
+
+/// All vectors of fixed-size cells.
+pub(super) fn fixed() -> Vec<Vector> {
+    let all = [compressed(), reduced(), shuffled(), scaled(), checked()];
+    all.into_iter().flatten().collect()
+}
+
+fn compressed() -> Vec<Vector> {
     vec![
         vector(
             "rle",
@@ -75,6 +85,19 @@ pub(super) fn fixed() -> Vec<Vector> {
             bytes!(i32: 10, 12, 9),
         ),
         vector(
+            "lz4",
+            &[Filter::Lz4],
+            Datatype::Int32,
+            "0000000001000000280000000e000000",
+            "4f0100000004000c500001000000",
+            bytes!(i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+        ),
+    ]
+}
+
+fn reduced() -> Vec<Vector> {
+    vec![
+        vector(
             "bit-width reduction",
             &[Filter::BitWidthReduction],
             Datatype::Int32,
@@ -98,6 +121,11 @@ pub(super) fn fixed() -> Vec<Vector> {
             "0000000002000000000000000d000000",
             bytes!(u32: 5, 7, 7, 20),
         ),
+    ]
+}
+
+fn shuffled() -> Vec<Vector> {
+    vec![
         vector(
             "bitshuffle of 16 + 2 bytes",
             &[Filter::BitShuffle],
@@ -130,14 +158,27 @@ pub(super) fn fixed() -> Vec<Vector> {
             "01000000 02000000 01000000",
             bytes!(i32: 1, 3, 2),
         ),
-        vector(
-            "float scale",
-            &[scale],
-            Datatype::Float64,
-            "01000000 08000000",
-            "0000 0100 0300 0400",
-            bytes!(f64: 10.0, 10.25, 10.75, 11.0),
-        ),
+    ]
+}
+
+fn scaled() -> Vec<Vector> {
+    let scale = Filter::ScaleFloat {
+        scale: 0.25,
+        offset: 10.0,
+        byte_width: 2,
+    };
+    vec![vector(
+        "float scale",
+        &[scale],
+        Datatype::Float64,
+        "01000000 08000000",
+        "0000 0100 0300 0400",
+        bytes!(f64: 10.0, 10.25, 10.75, 11.0),
+    )]
+}
+
+fn checked() -> Vec<Vector> {
+    vec![
         vector(
             "md5",
             &[Filter::Md5],
@@ -154,14 +195,6 @@ pub(super) fn fixed() -> Vec<Vector> {
              0800000000000000 6c5f074f2e32f8d82be656a7d979b961 01000000 08000000",
             "0100000100000000",
             bytes!(i32: 1, 256),
-        ),
-        vector(
-            "lz4",
-            &[Filter::Lz4],
-            Datatype::Int32,
-            "0000000001000000280000000e000000",
-            "4f0100000004000c500001000000",
-            bytes!(i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
         ),
     ]
 }
@@ -367,155 +400,4 @@ fn bitsort_is_undone_by_the_order_it_is_told() {
     let untold = decode(&filters, &uint16, &stored, 6).unwrap_err();
     assert_eq!(untold.kind(), crate::error::ErrorKind::Unsupported);
     assert!(untold.to_string().contains("bitsort"), "{untold}");
-}
-
-/// A generic tile around `filtered` with the pipeline `filters`.
-pub(super) fn boxed(filters: &str, tile_bytes: u64, encryption: u8, filtered: &[u8]) -> Vec<u8> {
-    let pipeline = hex(filters);
-    let mut bytes = 22_u32.to_le_bytes().to_vec();
-    bytes.extend_from_slice(&(filtered.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&tile_bytes.to_le_bytes());
-    bytes.push(4);
-    bytes.extend_from_slice(&1_u64.to_le_bytes());
-    bytes.push(encryption);
-    bytes.extend_from_slice(&(pipeline.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&pipeline);
-    bytes.extend_from_slice(filtered);
-    bytes
-}
-
-pub(super) const NO_FILTERS: &str = "00000100 00000000";
-pub(super) const ONE_GZIP: &str = "00000100 01000000 01 05000000 01 01000000";
-
-#[test]
-fn a_generic_tile_ends_where_its_header_says() {
-    let filtered = tile(&[(3, vec![], b"abc".to_vec()), (1, vec![], b"d".to_vec())]);
-    let mut bytes = boxed(NO_FILTERS, 4, 0, &filtered);
-    let len = bytes.len();
-    bytes.extend_from_slice(b"the next tile");
-    let decoded = generic_tile::decode(&bytes, "test", None).unwrap();
-    assert_eq!(decoded.data, b"abcd");
-    assert_eq!(decoded.consumed, len);
-    assert_eq!(decoded.version, 22);
-    assert_eq!(generic_tile::encoded_len(&bytes).unwrap(), len as u64);
-    for len in 0..len {
-        assert!(generic_tile::decode(&bytes[..len], "test", None).is_err());
-    }
-    for wrong in [3, 5, u64::MAX] {
-        let bytes = boxed(NO_FILTERS, wrong, 0, &filtered);
-        assert!(generic_tile::decode(&bytes, "test", None).is_err());
-    }
-}
-
-#[test]
-fn an_empty_generic_tile_has_no_chunks() {
-    let decoded = generic_tile::decode(&boxed(ONE_GZIP, 0, 0, &[0; 8]), "test", None).unwrap();
-    assert!(decoded.data.is_empty());
-}
-
-#[test]
-fn an_encrypted_generic_tile_says_so() {
-    let error = generic_tile::decode(&boxed(ONE_GZIP, 0, 1, &[0; 8]), "test", None).unwrap_err();
-    assert_eq!(error.kind(), crate::error::ErrorKind::Encryption);
-    assert!(
-        error.to_string().contains("the array is encrypted"),
-        "{error}"
-    );
-}
-
-#[test]
-fn chunks_that_nobody_wants_are_not_looked_at() {
-    let filters = [Filter::ByteShuffle, Filter::Zstd];
-    let chunk = |values: [u32; 4]| {
-        let bytes = values.map(u32::to_le_bytes).concat();
-        let chunk = encode(&filters, Datatype::UInt32, 4, &bytes);
-        (bytes.len(), chunk.metadata.concat(), chunk.data.concat())
-    };
-    let mut chunks = [
-        chunk([1, 2, 3, 4]),
-        chunk([5, 6, 7, 8]),
-        chunk([9, 10, 11, 12]),
-    ];
-    let damaged = chunks[0].2.len() / 2;
-    chunks[0].2[damaged] ^= 0xFF;
-    let pipeline = pipeline(&filters, &context(Datatype::UInt32, false)).unwrap();
-    let scratch = &mut Scratch::default();
-    let mut out = [0xAA; 48];
-    let tile = tile(&chunks);
-    assert!(pipeline.decode(&tile, &mut out, scratch).is_err());
-    let wanted = |bytes: std::ops::Range<usize>| {
-        assert_eq!(bytes.len(), 16);
-        bytes.contains(&20)
-    };
-    pipeline
-        .decode_wanted(&tile, &mut out, wanted, Unwanted::Zeros, scratch)
-        .unwrap();
-    let expected = [[0; 4], [5, 6, 7, 8], [0; 4]].concat();
-    let expected: Vec<u8> = expected
-        .iter()
-        .flat_map(|v: &u32| v.to_le_bytes())
-        .collect();
-    assert_eq!(out.as_slice(), expected);
-    pipeline
-        .decode_wanted(&tile, &mut out, wanted, Unwanted::Anything, scratch)
-        .unwrap();
-    assert_eq!(out[16..32], expected[16..32]);
-    assert!(
-        pipeline
-            .decode_wanted(&tile, &mut out[..40], |_| false, Unwanted::Zeros, scratch)
-            .is_err()
-    );
-
-    // Chosen one after the other, whatever their order.
-    let mut decode = |numbers: &[usize], tile: &[u8], out: &mut [u8]| {
-        let mut choice = Numbers::new(numbers);
-        let decoded = pipeline.decode_chosen(tile, out, &mut choice, Unwanted::Zeros, scratch);
-        decoded.map(|()| choice.seen)
-    };
-    out.fill(0xAA);
-    let seen = decode(&[2, 1], &tile, &mut out).unwrap();
-    let bytes = |values: [u32; 4]| values.map(u32::to_le_bytes).concat();
-    assert_eq!(seen, [bytes([9, 10, 11, 12]), bytes([5, 6, 7, 8])]);
-    assert_eq!(out[..16], [0; 16]);
-    assert_eq!(
-        out[16..],
-        [bytes([5, 6, 7, 8]), bytes([9, 10, 11, 12])].concat()
-    );
-    assert!(decode(&[], &tile, &mut out).unwrap().is_empty());
-    assert_eq!(out, [0; 48]);
-    for wrong in [[0].as_slice(), &[1, 1], &[3], &[usize::MAX]] {
-        assert!(decode(wrong, &tile, &mut out).is_err(), "{wrong:?}");
-    }
-    assert!(decode(&[1], &tile, &mut out[..40]).is_err());
-    for len in 0..tile.len() {
-        assert!(decode(&[1], &tile[..len], &mut out).is_err(), "{len}");
-    }
-}
-
-/// Chooses chunks by their numbers, and keeps what they hold.
-struct Numbers {
-    left: Vec<usize>,
-    seen: Vec<Vec<u8>>,
-}
-
-impl Numbers {
-    fn new(numbers: &[usize]) -> Self {
-        let left = numbers.iter().rev().copied().collect();
-        let seen = Vec::new();
-        Self { left, seen }
-    }
-}
-
-impl ChunkChoice for Numbers {
-    fn begin(&mut self, chunks: &[std::ops::Range<usize>]) {
-        assert_eq!(chunks, [0..16, 16..32, 32..48]);
-    }
-
-    fn next(&mut self) -> Option<usize> {
-        self.left.pop()
-    }
-
-    fn decoded(&mut self, _chunk: usize, bytes: &[u8]) {
-        self.seen.push(bytes.to_vec());
-    }
 }
