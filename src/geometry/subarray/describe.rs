@@ -4,7 +4,9 @@
 
 use std::fmt::Write;
 
-use super::{BytesRange, DimRanges, KeyRange, Subarray, successor};
+use super::Subarray;
+use super::dim_ranges::DimRanges;
+use super::ranges::{BytesRange, KeyRange, successor};
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::geometry::key;

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{BytesRange, KeyRange};
+use super::ranges::{BytesRange, KeyRange};
 
 /// What a list needs to know of its ranges.
 pub trait Span: Clone {
