@@ -76,6 +76,13 @@ fn every_single_value_type_is_that_of_the_table() {
             assert_eq!((array.len(), array.null_count()), (3, nulls), "{datatype}");
         }
     }
+}
+
+#[test]
+fn times_may_be_durations() {
+    use DataType as A;
+    use Datatype as D;
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     let duration = TypeOptions {
         time_as: TimeAs::Duration,
         ..TypeOptions::default()

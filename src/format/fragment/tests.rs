@@ -133,7 +133,11 @@ fn a_sparse_fragment_of_twelve_tiles() {
         Some(MbrColumn::Fixed { width: 8, .. })
     ));
     assert!(mbrs.memory_bytes() >= 12 * (6 + 16 + 16));
+}
 
+#[test]
+fn the_sections_of_a_sparse_fragment() {
+    let Fragment { schema, footer, .. } = fragment("sparse", "sparse.fragment");
     let slots = footer.slots(&schema);
     let section = |at: u64| bytes(&format!("sparse.fragment@{at}"));
     let n = slots.attribute(0);
