@@ -86,7 +86,6 @@ pub async fn read_unit(
         .collect::<Result<Vec<_>>>()?;
     let clips = scattered::place(context, clips).await?;
     let clips = pruned::prune(context, condition, clips).await?;
-    let is_attribute = |c: &usize| *c >= spec.table.dimension_count();
     let first = match context.predicate {
         Some(_) => context.predicate_columns().to_vec(),
         None => spec.projection.clone(),
@@ -125,9 +124,19 @@ pub async fn read_unit(
         Decided::Rows(batches) => return Ok((batches, Some(grant))),
         Decided::Partly(states) => states,
     };
+    let batches = second_round(context, states, later).await?;
+    Ok((batches, Some(grant)))
+}
 
+/// Reads the columns that the first round left out.
+async fn second_round(
+    context: &Arc<ScanContext>,
+    states: Vec<ClipState>,
+    later: Vec<usize>,
+) -> Result<Vec<RecordBatch>> {
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(states.len());
+    let is_attribute = |c: &usize| *c >= context.plan.spec.table.dimension_count();
     let fetch_later = later
         .iter()
         .copied()
@@ -142,7 +151,7 @@ pub async fn read_unit(
         requests.push(ask(context, &state.clip, columns, &mut list).await?);
     }
     let fetched = context.fetch(list).await?;
-    let batches = context
+    context
         .decode(move |context, scratch| {
             let mut states = states;
             for (state, requests) in states.iter_mut().zip(&requests) {
@@ -152,8 +161,7 @@ pub async fn read_unit(
             }
             emit(context, &states)
         })
-        .await?;
-    Ok((batches, Some(grant)))
+        .await
 }
 
 /// Memory for a unit; columns kept for other units go first.

@@ -255,18 +255,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         fragments: snapshot.fragments.len() as u64,
         ..Default::default()
     };
-    let mut bounds: Option<KeyBox> = None;
-    let mut candidates = Vec::new();
-    for fragment in snapshot.fragments.iter() {
-        let Some(domain) = domain(fragment, &grid)? else {
-            continue;
-        };
-        bounds = match bounds {
-            Some(bounds) => bounds.union(&domain),
-            None => Some(domain.clone()),
-        };
-        candidates.push((Arc::clone(fragment), domain));
-    }
+    let (candidates, bounds) = candidates(snapshot, &grid)?;
     let Some(bounds) = bounds else {
         return Ok(empty(spec, counts));
     };
@@ -286,36 +275,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let all_tiles = grid.tiles_of_box(&bounds).count().unwrap_or(u64::MAX);
     counts.tiles = all_tiles;
     counts.tiles_pruned = all_tiles.saturating_sub(tiles);
-
-    let dimensions = table.dimension_count();
-    let needed = needed_columns(&spec, |_| false)
-        .into_iter()
-        .enumerate()
-        .map(|(column, needed)| needed && column >= dimensions)
-        .collect::<Vec<_>>();
-    let (mut fragments, mut boxes) = (Vec::new(), Vec::new());
-    for (fragment, domain) in candidates {
-        if !touches(&domain, &spec) {
-            counts.fragments_pruned += 1;
-            continue;
-        }
-        let is_dense = fragment.footer.dense;
-        let stored_as = if is_dense {
-            check_tile_cells(&fragment, &grid)?;
-            StoredAs::Tiles(grid.tiles_of_box(&domain))
-        } else {
-            StoredAs::Cells
-        };
-        boxes.push(DenseFragment { domain, stored_as });
-        let needed = match is_dense {
-            true => needed.clone(),
-            // Only their coordinates say where its cells are.
-            false => (0..needed.len())
-                .map(|c| c < dimensions || needed.get(c) == Some(&true))
-                .collect(),
-        };
-        fragments.push(FragmentScan::new(&table, fragment, &needed, false)?);
-    }
+    let (fragments, boxes) = touched_fragments(&spec, &grid, candidates, &mut counts)?;
     let scattered = scattered_tiles(&fragments, snapshot).await?;
     let rows = selected_rows(&bounds, &spec);
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
@@ -340,6 +300,65 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
             left: None,
         })),
     })
+}
+
+/// A fragment, and the box of the cells it wrote.
+type Candidate = (Arc<Fragment>, KeyBox);
+
+/// The fragments that wrote cells, and the box around all of these.
+fn candidates(snapshot: &Snapshot, grid: &TileGrid) -> Result<(Vec<Candidate>, Option<KeyBox>)> {
+    let mut bounds: Option<KeyBox> = None;
+    let mut candidates = Vec::new();
+    for fragment in snapshot.fragments.iter() {
+        let Some(domain) = domain(fragment, grid)? else {
+            continue;
+        };
+        bounds = match bounds {
+            Some(bounds) => bounds.union(&domain),
+            None => Some(domain.clone()),
+        };
+        candidates.push((Arc::clone(fragment), domain));
+    }
+    Ok((candidates, bounds))
+}
+
+/// The fragments that the subarray touches, and how each stores its cells.
+fn touched_fragments(
+    spec: &ScanSpec,
+    grid: &TileGrid,
+    candidates: Vec<Candidate>,
+    counts: &mut PlanCounts,
+) -> Result<(Vec<FragmentScan>, Vec<DenseFragment>)> {
+    let dimensions = spec.table.dimension_count();
+    let needed = needed_columns(spec, |_| false)
+        .into_iter()
+        .enumerate()
+        .map(|(column, needed)| needed && column >= dimensions)
+        .collect::<Vec<_>>();
+    let (mut fragments, mut boxes) = (Vec::new(), Vec::new());
+    for (fragment, domain) in candidates {
+        if !touches(&domain, spec) {
+            counts.fragments_pruned += 1;
+            continue;
+        }
+        let is_dense = fragment.footer.dense;
+        let stored_as = if is_dense {
+            check_tile_cells(&fragment, grid)?;
+            StoredAs::Tiles(grid.tiles_of_box(&domain))
+        } else {
+            StoredAs::Cells
+        };
+        boxes.push(DenseFragment { domain, stored_as });
+        let needed = match is_dense {
+            true => needed.clone(),
+            // Only their coordinates say where its cells are.
+            false => (0..needed.len())
+                .map(|c| c < dimensions || needed.get(c) == Some(&true))
+                .collect(),
+        };
+        fragments.push(FragmentScan::new(&spec.table, fragment, &needed, false)?);
+    }
+    Ok((fragments, boxes))
 }
 
 async fn scattered_tiles(

@@ -220,19 +220,31 @@ impl SparsePlan {
                 _ => group_alone(of_fragment, unit_cells),
             });
         }
+        units.extend(self.entangled_units(split.units, &tiles, &bounds));
+        Ok(units)
+    }
+
+    /// The units of tiles that are resolved against each other.
+    fn entangled_units(
+        &self,
+        entangled: Vec<EntangledUnit>,
+        tiles: &[TileRef],
+        bounds: &TileBounds,
+    ) -> Vec<SparseUnit> {
+        let mut units = Vec::with_capacity(entangled.len());
         for EntangledUnit {
             members,
             clip,
             copies,
             cells,
-        } in split.units
+        } in entangled
         {
             let clip = bounds.subarray(&clip);
             let clip = self.spec.subarray.intersect(&clip);
             let those = |witness: bool| {
                 let members = members.iter().filter(move |m| m.witness == witness);
                 let tiles = members.filter_map(|Member { tile, inside, .. }| {
-                    let tile = pick(tile)?;
+                    let tile = tiles.get(*tile).copied()?;
                     Some(TileRef {
                         covered: tile.covered && *inside,
                         ..tile
@@ -248,7 +260,7 @@ impl SparsePlan {
                 copies,
             });
         }
-        Ok(units)
+        units
     }
 
     /// The exact number of rows if the metadata proves it, and an upper bound.

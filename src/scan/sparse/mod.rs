@@ -93,7 +93,16 @@ pub async fn read_unit(
             .await?;
         return Ok((batches, Some(grant)));
     }
+    let batches = second_round(&reader, states, &later_columns).await?;
+    Ok((batches, Some(grant)))
+}
 
+/// Reads the columns that the first round left out, of the tiles with survivors.
+async fn second_round(
+    reader: &UnitReader<'_>,
+    states: Vec<TileState>,
+    later_columns: &[usize],
+) -> Result<Vec<RecordBatch>> {
     let mut list = FetchList::default();
     let mut requests = Vec::with_capacity(states.len());
     for state in &states {
@@ -102,8 +111,9 @@ pub async fn read_unit(
         let wanted: Vec<usize> = wanted.collect();
         requests.push(reader.ask(&state.tile, &wanted, &mut list).await?);
     }
-    let fetched = context.fetch(list).await?;
-    let batches = context
+    let fetched = reader.context.fetch(list).await?;
+    reader
+        .context
         .decode(move |context, scratch| {
             let mut states = states;
             for (state, requests) in states.iter_mut().zip(&requests) {
@@ -117,8 +127,7 @@ pub async fn read_unit(
             }
             emit(context, &states)
         })
-        .await?;
-    Ok((batches, Some(grant)))
+        .await
 }
 
 fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> {
