@@ -118,6 +118,12 @@ fn main() {
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));
+    trials.push(trial("layers::files_and_functions_are_short", || {
+        layers::check_sizes().map_err(Failed::from)
+    }));
+    trials.push(trial("layers::finds_sizes", || {
+        layers::finds_sizes().map_err(Failed::from)
+    }));
     trials.push(trial("layers::finds_paths", || {
         layers::finds_paths().map_err(Failed::from)
     }));

@@ -1,17 +1,19 @@
 //! The layers of `src/` depend downward only, folders of one level do not see each other, and the modules of one folder
-//! form no circle.
+//! form no circle. Files and functions are short.
 //!
 //! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
 //! below `sql`. It is checked on the text, without comments.
 
 mod circles;
 mod paths;
+mod sizes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use self::circles::finds_circles;
 pub use self::paths::finds_paths;
+pub use self::sizes::finds_sizes;
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
 const LEVELS: [(&str, u8); 15] = [
@@ -70,6 +72,26 @@ pub fn check() -> Result<(), String> {
     }
     wrong.sort();
     wrong.dedup();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n")),
+    }
+}
+
+/// Scans `src/`, the binary too, and lists every file and every function that is too long.
+pub fn check_sizes() -> Result<(), String> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&src, &mut files).map_err(|e| format!("cannot list {}: {e}", src.display()))?;
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file)
+            .map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+        let inside = file.strip_prefix(&src).unwrap_or(&file);
+        let name = format!("src/{}", inside.display());
+        wrong.extend(sizes::too_long(&name, &text));
+    }
+    wrong.sort();
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong.join("\n")),
