@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 pub use extension::TileDbTableOptions;
-pub(crate) use keys::{has_prefix, is_known, is_secret, is_store_option};
+pub(super) use keys::{has_prefix, is_known, is_secret, is_store_option};
 
 use self::keys::{unknown, without_prefix};
 use self::times::{parse_end, parse_start};

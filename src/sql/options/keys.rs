@@ -57,23 +57,23 @@ const CREATION: [&str; 6] = [
 ];
 
 /// Whether `key` configures an object store.
-pub(crate) fn is_store_option(key: &str) -> bool {
+pub(in crate::sql) fn is_store_option(key: &str) -> bool {
     STORE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether `key`, with or without the prefix, is an option of ours.
-pub(crate) fn is_known(key: &str) -> bool {
+pub(in crate::sql) fn is_known(key: &str) -> bool {
     let key = without_prefix(key);
     KNOWN.iter().any(|(known, _)| *known == key)
 }
 
 /// Whether the value of `key`, with or without the prefix, is a secret.
-pub(crate) fn is_secret(key: &str) -> bool {
+pub(in crate::sql) fn is_secret(key: &str) -> bool {
     without_prefix(key) == KEY
 }
 
 /// Whether `key` carries our prefix.
-pub(crate) fn has_prefix(key: &str) -> bool {
+pub(in crate::sql) fn has_prefix(key: &str) -> bool {
     without_prefix(key).len() != key.len()
 }
 
