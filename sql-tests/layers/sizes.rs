@@ -1,11 +1,11 @@
 //! No file of `src/` has more than 500 lines, and no function in one more than 80: who opens a file finds one idea in it.
 
-/// A file may have so many lines,
+/// A file may have so many lines.
 const FILE_LINES: usize = 500;
-/// and a function so many, from its `fn` to its closing brace.
+/// A function may have so many lines, from its `fn` to its closing brace.
 const FUNCTION_LINES: usize = 80;
 
-/// What is too long in a file.
+/// Says what is too long in a file.
 pub fn too_long(file: &str, text: &str) -> Vec<String> {
     let lines = text.lines().collect::<Vec<_>>();
     let mut found = Vec::new();
@@ -30,7 +30,7 @@ pub fn too_long(file: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The name of the function that begins on a line.
+/// Finds the name of the function that begins on a line.
 fn function(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let (before, after) = match line.strip_prefix("fn ") {
@@ -48,7 +48,7 @@ fn function(line: &str) -> Option<&str> {
     words.all(qualifies).then(|| name.into_iter().next())?
 }
 
-/// How many lines the function has that begins on the first of these. As rustfmt writes them, functions end with a brace,
+/// Counts the lines of the function that begins on the first of these. As rustfmt writes them, functions end with a brace,
 /// and declarations with a semicolon, on a line that is indented like the first.
 fn function_lines(lines: &[&str]) -> usize {
     let indentation = |line: &str| line.len() - line.trim_start().len();
@@ -62,7 +62,7 @@ fn function_lines(lines: &[&str]) -> usize {
     last.map_or(lines.len(), |last| last + 1)
 }
 
-/// Made-up files of the greatest lengths allowed, and of one line more.
+/// Measures made-up files of the greatest lengths allowed, and of one line more.
 pub fn finds_sizes() -> Result<(), String> {
     let text = |lines: usize| {
         let body = "        f();\n\n".repeat(lines / 2 - 1) + &"\n".repeat(lines % 2);

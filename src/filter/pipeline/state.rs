@@ -52,7 +52,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// With where the value of each cell is stored.
+    /// Tells where the value of each cell is stored.
     pub(super) fn with_order(self, order: &'a [u32]) -> Self {
         Self {
             order: Some(order),

@@ -44,7 +44,7 @@ fn vector(
     }
 }
 
-/// All vectors of fixed-size cells.
+/// Lists all vectors of fixed-size cells.
 pub(super) fn fixed() -> Vec<Vector> {
     let all = [compressed(), reduced(), shuffled(), scaled(), checked()];
     all.into_iter().flatten().collect()

@@ -302,10 +302,10 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     })
 }
 
-/// A fragment, and the box of the cells it wrote.
+/// This is a fragment with the box of the cells it wrote.
 type Candidate = (Arc<Fragment>, KeyBox);
 
-/// The fragments that wrote cells, and the box around all of these.
+/// Finds the fragments that wrote cells, and the box around all of these cells.
 fn candidates(snapshot: &Snapshot, grid: &TileGrid) -> Result<(Vec<Candidate>, Option<KeyBox>)> {
     let mut bounds: Option<KeyBox> = None;
     let mut candidates = Vec::new();
@@ -322,7 +322,7 @@ fn candidates(snapshot: &Snapshot, grid: &TileGrid) -> Result<(Vec<Candidate>, O
     Ok((candidates, bounds))
 }
 
-/// The fragments that the subarray touches, and how each stores its cells.
+/// Picks the fragments that the subarray touches, and says how each stores its cells.
 fn touched_fragments(
     spec: &ScanSpec,
     grid: &TileGrid,

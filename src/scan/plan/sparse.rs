@@ -224,7 +224,7 @@ impl SparsePlan {
         Ok(units)
     }
 
-    /// The units of tiles that are resolved against each other.
+    /// Makes units of the tiles that are resolved against each other.
     fn entangled_units(
         &self,
         entangled: Vec<EntangledUnit>,

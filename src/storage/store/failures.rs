@@ -1,4 +1,4 @@
-//! A request that failed, or was answered wrongly, becomes an error that names the file here.
+//! Here a request that failed, or was answered wrongly, becomes an error that names the file.
 
 use std::io;
 use std::ops::Range;

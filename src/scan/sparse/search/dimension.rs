@@ -1,4 +1,4 @@
-//! By the box of a tile it is found here by which dimension the tile can be searched, and how far its cells ascend.
+//! Here the box of a tile tells by which dimension the tile can be searched, and between which values its cells ascend.
 
 use std::ops::RangeInclusive;
 

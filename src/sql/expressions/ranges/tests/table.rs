@@ -26,7 +26,7 @@ fn or(left: Expr, right: Expr) -> Expr {
     binary(left, Op::Or, right)
 }
 
-/// A condition on an attribute.
+/// Makes a condition on an attribute, which ranges cannot tell.
 fn unknown() -> Expr {
     cmp(A, Op::Gt, S::UInt8(Some(3)))
 }
