@@ -1,11 +1,12 @@
 """Makes the arrays of the benchmarks, and beside each a Parquet twin: the same rows in the same order.
 
-    python arrays.py FOLDER           make all in FOLDER (about 500 MB, a minute or two)
+    python arrays.py FOLDER           make all in FOLDER (about 600 MB, two or three minutes)
     python arrays.py FOLDER NAME …    make these
 
 Needs tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow. Data are random but the same every time. Twins are what one
 would keep without arrays: zstd, row groups of pyarrow's size, statistics of pages, and the cells that are seen when
-all fragments are merged. libtiledb.py times libtiledb on the arrays.
+all fragments are merged. libtiledb.py times libtiledb on the arrays. The arrays of special_ways, which compares us
+with ourselves, have no twins: climate, ships, genes, calls.
 """
 import os
 import shutil
@@ -22,6 +23,10 @@ SIDE, TILE = 7072, 256
 SPARSE_SIDE, SPARSE_TILE, SPARSE_CELLS = 1_000_000, 10_000, 10_000_000
 FRAGMENTS, FRAGMENT_CELLS = 500, 2_000
 OVERLAPPING, OVERLAPPING_CELLS = 20, 5_000_000
+CLIMATE_SHAPE, CLIMATE_TILE = (48, 360, 576), (8, 90, 144)
+SHIPS, SHIP_DAYS, SHIP_CELLS = 3_000, 28, 4_000_000
+CELLS, GENES, GENES_PER_CELL = 200_000, 8_192, 40
+CALLS, SAMPLES = 3_000_000, 200
 
 ZSTD = tiledb.FilterList([tiledb.ZstdFilter(level=3)])
 SHUFFLED = tiledb.FilterList([tiledb.ByteShuffleFilter(), tiledb.ZstdFilter(level=3)])
@@ -155,12 +160,134 @@ def fragments500_consolidated(uri, twin):
         tiledb.vacuum(uri, config=tiledb.Config(settings))
 
 
+def climate(uri):
+    """10 M cells by time, latitude and longitude: a smooth temperature, and what the ground is, which has a name."""
+    rng = np.random.default_rng(5)
+    times, lats, lons = CLIMATE_SHAPE
+    dims = [
+        tiledb.Dim(name=name, domain=(0, size - 1), tile=tile, dtype=np.int32)
+        for name, size, tile in zip(("time", "lat", "lon"), CLIMATE_SHAPE, CLIMATE_TILE)
+    ]
+    grounds = ["sea", "ice", "forest", "grass", "crops", "sand", "rock", "city"]
+    attrs = [
+        tiledb.Attr(name="t", dtype=np.float32, filters=SHUFFLED),
+        tiledb.Attr(name="ground", dtype=np.uint8, enum_label="ground", filters=ZSTD),
+    ]
+    tiledb.Array.create(uri, tiledb.ArraySchema(
+        domain=tiledb.Domain(*dims), attrs=attrs, enums=[tiledb.Enumeration("ground", False, values=grounds)],
+    ))
+    time_, lat, lon = np.ogrid[:times, :lats, :lons]
+    t = 250 + 50 * np.sin(np.pi * lat / lats) ** 2 + 5 * np.cos(2 * np.pi * (time_ / 24 + lon / lons))
+    t = np.round((t + rng.normal(0, 0.3, CLIMATE_SHAPE)) * 100) / 100
+    # Patches of 6 × 6 cells, with a few others in between.
+    ground = rng.integers(0, len(grounds), (lats // 6, lons // 6)).repeat(6, 0).repeat(6, 1)
+    ground = np.where(rng.random(CLIMATE_SHAPE) < 0.1, rng.integers(0, len(grounds), CLIMATE_SHAPE), ground)
+    with tiledb.open(uri, "w", timestamp=1) as w:
+        w[:] = {"t": t.astype(np.float32), "ground": ground.astype(np.uint8)}
+
+
+def ships(uri):
+    """4 M positions of 3,000 ships in four weeks, a fragment a week: times, names, what a ship is doing."""
+    rng = np.random.default_rng(6)
+    day = 86_400
+    begin = np.datetime64("2024-01-01T00:00:00", "s")
+    dims = [
+        tiledb.Dim(name="time", domain=(np.datetime64("2023-01-01", "s"), np.datetime64("2030-01-01", "s")),
+                   tile=np.timedelta64(day, "s"), dtype="datetime64[s]",
+                   filters=tiledb.FilterList([tiledb.DoubleDeltaFilter(), tiledb.ZstdFilter()])),
+        tiledb.Dim(name="lon", domain=(-180.0, 180.0), tile=10.0, dtype=np.float64, filters=SHUFFLED),
+        tiledb.Dim(name="lat", domain=(-90.0, 90.0), tile=10.0, dtype=np.float64, filters=SHUFFLED),
+    ]
+    doing = ["under way", "at anchor", "moored", "aground", "fishing", "sailing", "towing", "unknown"]
+    attrs = [
+        tiledb.Attr(name="ship", dtype=np.int64, filters=SHUFFLED),
+        tiledb.Attr(name="speed", dtype=np.float32, filters=SHUFFLED),
+        tiledb.Attr(name="doing", dtype=np.uint8, enum_label="doing", filters=ZSTD),
+        tiledb.Attr(name="name", dtype="U0", var=True, filters=ZSTD),
+    ]
+    tiledb.Array.create(uri, tiledb.ArraySchema(
+        domain=tiledb.Domain(*dims), attrs=attrs, enums=[tiledb.Enumeration("doing", False, values=doing)],
+        sparse=True, capacity=100_000, allows_duplicates=True,
+    ))
+    first, second = ["EVER", "NORDIC", "PACIFIC", "GOLDEN", "BLUE", "ISLAND"], ["GIVEN", "STAR", "QUEEN", "DAWN", "PEARL"]
+    names = np.array([f"{rng.choice(first)} {rng.choice(second)} {number}" for number in range(SHIPS)])
+    home = rng.uniform((-170, -60), (170, 60), (SHIPS, 2))
+    count = SHIP_CELLS // 4
+    for week in range(4):
+        ship = rng.integers(0, SHIPS, count)
+        seconds = rng.integers(week * 7 * day, (week + 1) * 7 * day, count)
+        place = np.round(home[ship] + rng.normal(0, 2, (count, 2)), 5)
+        with tiledb.open(uri, "w", timestamp=week + 1) as w:
+            w[begin + seconds.astype("timedelta64[s]"), place[:, 0], place[:, 1]] = {
+                "ship": 200_000_000 + 37 * ship,
+                "speed": np.round(rng.gamma(4.5, 2.0, count), 1).astype(np.float32),
+                "doing": rng.choice(8, count, p=[0.45, 0.1, 0.3, 0.01, 0.07, 0.03, 0.01, 0.03]).astype(np.uint8),
+                "name": names[ship],
+            }
+
+
+def genes(uri):
+    """8 M values of a sparse matrix: 40 genes of each of 200,000 cells of an organism."""
+    rng = np.random.default_rng(7)
+    filters = tiledb.FilterList([tiledb.DeltaFilter(), tiledb.ByteShuffleFilter(), tiledb.ZstdFilter()])
+    dims = [
+        tiledb.Dim(name=n, domain=(0, 2**31 - 2), tile=2048, dtype=np.int64, filters=filters) for n in ("cell", "gene")
+    ]
+    attr = tiledb.Attr(name="value", dtype=np.float32, filters=SHUFFLED)
+    tiledb.Array.create(uri, tiledb.ArraySchema(
+        domain=tiledb.Domain(*dims), attrs=[attr], sparse=True, capacity=100_000,
+    ))
+    # Some genes are found much more often than others.
+    often = rng.permutation(GENES)[(rng.random(int(CELLS * GENES_PER_CELL * 1.1)) ** 3 * GENES).astype(np.int64)]
+    key = np.unique(rng.integers(0, CELLS, len(often)) * GENES + often)
+    value = np.log1p(rng.geometric(0.45, len(key)) * 50).astype(np.float32)
+    with tiledb.open(uri, "w", timestamp=1) as w:
+        w[key // GENES, key % GENES] = value
+
+
+def calls(uri):
+    """3 M variants of 200 samples: the letters of the reference and those found, and two numbers of which was inherited."""
+    rng = np.random.default_rng(8)
+    dims = [
+        tiledb.Dim(name="pos", domain=(0, 2**32 - 2), tile=10**7, dtype=np.uint32,
+                   filters=tiledb.FilterList([tiledb.DoubleDeltaFilter(), tiledb.ZstdFilter()])),
+        tiledb.Dim(name="sample", domain=(0, SAMPLES - 1), tile=SAMPLES, dtype=np.int32, filters=ZSTD),
+    ]
+    pair = np.dtype([("", np.int8), ("", np.int8)])
+    attrs = [
+        tiledb.Attr(name="ref", dtype="ascii", var=True, filters=tiledb.FilterList([tiledb.RleFilter()])),
+        tiledb.Attr(name="alt", dtype="ascii", var=True,
+                    filters=tiledb.FilterList([tiledb.DictionaryFilter(), tiledb.ZstdFilter()])),
+        tiledb.Attr(name="gt", dtype=pair, filters=ZSTD),
+        tiledb.Attr(name="quality", dtype=np.float32, filters=SHUFFLED),
+    ]
+    tiledb.Array.create(uri, tiledb.ArraySchema(
+        domain=tiledb.Domain(*dims), attrs=attrs, sparse=True, capacity=20_000, allows_duplicates=True,
+    ))
+    sites = CALLS // 15
+    position = np.sort(rng.integers(0, 2 * 10**8, sites)).astype(np.uint32)
+    letters = np.array(["A", "C", "G", "T"] * 5 + ["AT", "CAG", "GTTC", "TCAAC"], dtype="O")
+    ref, alt = rng.choice(letters, sites), rng.choice(letters, sites)
+    site = np.sort(rng.integers(0, sites, CALLS))
+    inherited = np.zeros(CALLS, pair)
+    for name, share in zip(pair.names, (0.6, 0.95)):
+        inherited[name] = rng.random(CALLS) < share
+    with tiledb.open(uri, "w", timestamp=1) as w:
+        w[position[site], rng.integers(0, SAMPLES, CALLS).astype(np.int32)] = {
+            "ref": ref[site],
+            "alt": alt[site],
+            "gt": inherited,
+            "quality": np.round(rng.gamma(6, 60, CALLS), 1).astype(np.float32),
+        }
+
+
 ARRAYS = [dense50m, sparse10m, overlapping20, fragments500, fragments500_consolidated]
+WITHOUT_TWINS = [climate, ships, genes, calls]
 
 
 def main(folder, names):
     os.makedirs(folder, exist_ok=True)
-    for make in ARRAYS:
+    for make in ARRAYS + WITHOUT_TWINS:
         if names and make.__name__ not in names:
             continue
         begin = time.perf_counter()
@@ -171,11 +298,11 @@ def main(folder, names):
                 shutil.rmtree(old)
             elif os.path.exists(old):
                 os.remove(old)
-        make(uri, twin)
+        make(uri, twin) if make in ARRAYS else make(uri)
         print(f"{make.__name__}: {time.perf_counter() - begin:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= {make.__name__ for make in ARRAYS}:
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= {make.__name__ for make in ARRAYS + WITHOUT_TWINS}:
         sys.exit(__doc__)
     main(sys.argv[1], sys.argv[2:])
