@@ -4,6 +4,7 @@
 
 matrix   sparse (x, y), 512 x 300 cells, v = 1000 x + y; space tiles of 128 x 20, tiles of 14 of them: from one row of
          space tiles on into the next
+slope    sparse (y, x), y = 0 .. 255, x a float, 0.5, 1.5 .. 299.5, v = 1000 y + 2 x; space tiles of 256 x 10, tiles of 15
 line     sparse (id), ids 0, 3, .. 299,997, v = id / 3; six chunks in a tile
 hours    sparse (ts), 240 hours from 2024-01-01 on, v = 7 h modulo 24; 24 tiles
 seldom   sparse (d), d = 0 .. 1,999,999, c = d modulo 1000, b = d where d is 999,999 or 1,999,999 and else NULL;
@@ -36,6 +37,10 @@ def write(name, dims, capacity, coords, values):
 
 x, y = (c.ravel() for c in np.meshgrid(np.arange(512), np.arange(300), indexing="ij"))
 write("matrix", [dim("x", 511, 128), dim("y", 299, 20)], 14 * 128 * 20, (x, y), 1000 * x + y)
+y, x = (c.ravel() for c in np.meshgrid(np.arange(256), np.arange(300) + 0.5, indexing="ij"))
+floats = tiledb.FilterList([tiledb.ByteShuffleFilter(), tiledb.ZstdFilter(level=9)])
+slopes = [dim("y", 255, 256), tiledb.Dim("x", domain=(0.0, 300.0), tile=10.0, dtype="float64", filters=floats)]
+write("slope", slopes, 256 * 150, (y, x), 1000 * y + (2 * x).astype("int64"))
 ids = 3 * np.arange(100_000)
 write("line", [dim("id", 299_999, 1_000)], 50_000, (ids,), ids // 3)
 

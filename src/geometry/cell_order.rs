@@ -60,6 +60,16 @@ impl Tiling {
         })
     }
 
+    /// The key, or that of infinity for the keys above it, which stand for no number.
+    #[inline]
+    fn number(self, key: u64) -> u64 {
+        match self {
+            Self::Float32 { .. } => key.min(f32::INFINITY.to_key()),
+            Self::Float64 { .. } => key.min(f64::INFINITY.to_key()),
+            Self::Untiled | Self::Integer { .. } => key,
+        }
+    }
+
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -123,10 +133,12 @@ impl GlobalOrder {
         self.hilbert.as_ref()
     }
 
-    /// The index of the space tile of `key` in dimension `dim`; 0 where the dimension is not tiled.
+    /// The index of the space tile of `key` in dimension `dim`; 0 where the dimension is not tiled. A greater key has no
+    /// lesser index: a range that is open above ends in NaN, which lies behind all tiles.
     #[inline]
     pub fn tile_index(&self, dim: usize, key: u64) -> u64 {
-        self.tilings.get(dim).map_or(0, |tiling| tiling.index(key))
+        let tiling = self.tilings.get(dim);
+        tiling.map_or(0, |tiling| tiling.index(tiling.number(key)))
     }
 
     /// Compares two cells, given the pair of their coordinates in a dimension. In a Hilbert array this computes

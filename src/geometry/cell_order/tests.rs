@@ -71,6 +71,34 @@ fn strings_and_untiled_dimensions_only_count_within_a_tile() {
     assert_eq!(compare((b"\x80", 0.0), (b"a", 0.0)), Ordering::Greater);
 }
 
+#[test]
+fn the_index_of_a_tile_does_not_fall() {
+    let (lo, extent) = (-180.0, 10.0);
+    let order = GlobalOrder {
+        tilings: vec![
+            Tiling::Float64 { lo, extent },
+            Tiling::Float32 {
+                lo: -180.0,
+                extent: 10.0,
+            },
+        ],
+        tile_order: ROW,
+        cell_order: ROW,
+        hilbert: None,
+    };
+    let numbers = [f64::NEG_INFINITY, -180.0, -175.0, 0.0, 180.0, f64::INFINITY];
+    let tiles = [0, 0, 0, 18, 36, u64::MAX];
+    for (number, tile) in numbers.into_iter().zip(tiles) {
+        assert_eq!(order.tile_index(0, number.to_key()), tile);
+        assert_eq!(order.tile_index(1, (number as f32).to_key()), tile);
+    }
+    // Where ranges without an end stop.
+    for (dim, last) in [(0, u64::MAX), (1, u64::from(u32::MAX))] {
+        assert_eq!(order.tile_index(dim, 0), 0);
+        assert_eq!(order.tile_index(dim, last), u64::MAX);
+    }
+}
+
 proptest! {
     #[test]
     fn the_order_is_total(
