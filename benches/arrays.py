@@ -1,6 +1,6 @@
 """Makes the arrays of the benchmarks, and beside each a Parquet twin: the same rows in the same order.
 
-    python arrays.py FOLDER           make all in FOLDER (about 600 MB, two or three minutes)
+    python arrays.py FOLDER           make all in FOLDER (about 600 MB, three minutes)
     python arrays.py FOLDER NAME …    make these
 
 Needs tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow. Data are random but the same every time. Twins are what one
@@ -23,9 +23,9 @@ SIDE, TILE = 7072, 256
 SPARSE_SIDE, SPARSE_TILE, SPARSE_CELLS = 1_000_000, 10_000, 10_000_000
 FRAGMENTS, FRAGMENT_CELLS = 500, 2_000
 OVERLAPPING, OVERLAPPING_CELLS = 20, 5_000_000
-CLIMATE_SHAPE, CLIMATE_TILE = (48, 360, 576), (8, 90, 144)
+CLIMATE_SHAPE, CLIMATE_TILE = (48, 360, 576), (2, 90, 144)
 SHIPS, SHIP_DAYS, SHIP_CELLS = 3_000, 28, 4_000_000
-CELLS, GENES, GENES_PER_CELL = 200_000, 8_192, 40
+CELLS, GENES, GENES_PER_CELL = 80_000, 30_000, 100
 CALLS, SAMPLES = 3_000_000, 200
 
 ZSTD = tiledb.FilterList([tiledb.ZstdFilter(level=3)])
@@ -161,7 +161,7 @@ def fragments500_consolidated(uri, twin):
 
 
 def climate(uri):
-    """10 M cells by time, latitude and longitude: a smooth temperature, and what the ground is, which has a name."""
+    """10 M cells by time, latitude and longitude: a temperature with seasons, and what the ground is, which has a name."""
     rng = np.random.default_rng(5)
     times, lats, lons = CLIMATE_SHAPE
     dims = [
@@ -177,7 +177,8 @@ def climate(uri):
         domain=tiledb.Domain(*dims), attrs=attrs, enums=[tiledb.Enumeration("ground", False, values=grounds)],
     ))
     time_, lat, lon = np.ogrid[:times, :lats, :lons]
-    t = 250 + 50 * np.sin(np.pi * lat / lats) ** 2 + 5 * np.cos(2 * np.pi * (time_ / 24 + lon / lons))
+    t = 250 + 50 * np.sin(np.pi * lat / lats) ** 2 + 5 * np.cos(2 * np.pi * lon / lons)
+    t = t - 10 * np.cos(2 * np.pi * time_ / times)
     t = np.round((t + rng.normal(0, 0.3, CLIMATE_SHAPE)) * 100) / 100
     # Patches of 6 × 6 cells, with a few others in between.
     ground = rng.integers(0, len(grounds), (lats // 6, lons // 6)).repeat(6, 0).repeat(6, 1)
@@ -227,7 +228,7 @@ def ships(uri):
 
 
 def genes(uri):
-    """8 M values of a sparse matrix: 40 genes of each of 200,000 cells of an organism."""
+    """8 M values of a sparse matrix: 100 genes of each of 80,000 cells of an organism."""
     rng = np.random.default_rng(7)
     filters = tiledb.FilterList([tiledb.DeltaFilter(), tiledb.ByteShuffleFilter(), tiledb.ZstdFilter()])
     dims = [
@@ -264,20 +265,20 @@ def calls(uri):
     tiledb.Array.create(uri, tiledb.ArraySchema(
         domain=tiledb.Domain(*dims), attrs=attrs, sparse=True, capacity=20_000, allows_duplicates=True,
     ))
-    sites = CALLS // 15
-    position = np.sort(rng.integers(0, 2 * 10**8, sites)).astype(np.uint32)
+    position = np.unique(rng.integers(0, 2 * 10**8, CALLS // 15))
     letters = np.array(["A", "C", "G", "T"] * 5 + ["AT", "CAG", "GTTC", "TCAAC"], dtype="O")
-    ref, alt = rng.choice(letters, sites), rng.choice(letters, sites)
-    site = np.sort(rng.integers(0, sites, CALLS))
-    inherited = np.zeros(CALLS, pair)
+    ref, alt = rng.choice(letters, len(position)), rng.choice(letters, len(position))
+    key = np.unique(rng.integers(0, len(position) * SAMPLES, CALLS))
+    site, count = key // SAMPLES, len(key)
+    inherited = np.zeros(count, pair)
     for name, share in zip(pair.names, (0.6, 0.95)):
-        inherited[name] = rng.random(CALLS) < share
+        inherited[name] = rng.random(count) < share
     with tiledb.open(uri, "w", timestamp=1) as w:
-        w[position[site], rng.integers(0, SAMPLES, CALLS).astype(np.int32)] = {
+        w[position[site].astype(np.uint32), (key % SAMPLES).astype(np.int32)] = {
             "ref": ref[site],
             "alt": alt[site],
             "gt": inherited,
-            "quality": np.round(rng.gamma(6, 60, CALLS), 1).astype(np.float32),
+            "quality": np.round(rng.gamma(6, 60, count), 1).astype(np.float32),
         }
 
 

@@ -1,8 +1,12 @@
 //! Bitsort, which libtiledb 2.13 and 2.14 had (type 17; no page of the specification).
 //!
-//! Writing sorted the values of a tile as unsigned numbers of their width, and moved the coordinates of the cells along:
-//! these alone tell where a value came from. Metadata: the part list of [`super::parts`]. The subtle thing: only who has
-//! the coordinates knows the order, so it comes from outside, as the place where the value of each cell is stored.
+//! Writing sorted the values of a tile as unsigned numbers of their width, and moved the coordinates of the cells
+//! along: these alone tell where a value came from. Metadata: the part list of [`super::parts`]. The subtle thing: only
+//! who has the coordinates knows the order, so it comes from outside, as the place where the value of each cell is
+//! stored.
+//!
+//! This is the only way to read such tiles, and no special way beside a plain one: nothing searches the values by their
+//! order. So there is no setting that switches it off, and no benchmark that compares it.
 
 use super::parts::for_each_part;
 use super::word::Width;

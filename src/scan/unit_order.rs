@@ -1,8 +1,14 @@
 //! The order of units when the best rows are wanted first.
 //!
-//! ORDER BY … LIMIT keeps the best rows so far, and what is worse than all of them need not be read. So the units that
-//! promise the best rows come first: those with the smallest smallest value, or the largest largest one. It is a hint, and
-//! no order is promised to anyone.
+//! `SELECT * FROM ships ORDER BY time DESC LIMIT 10` is what this is for, and `ORDER BY t DESC LIMIT 10` of an
+//! attribute: ORDER BY … LIMIT keeps the best rows so far, and what is worse than all of them need not be read. So the
+//! units that promise the best rows come first: those with the smallest smallest value, or the largest largest one. The
+//! plain way reads units as they are stored, and learns late which of them it could have left out. It is a hint, and no
+//! order is promised to anyone. It stands aside where the scan gives rows in the order itself, where partitions are
+//! ranges of the leading dimension, where no filter that comes at run time can rule units out, and beyond 262,144
+//! tiles. `tiledb.enable_best_tiles_first` switches it off. Benchmark: `benches/special_ways.rs`,
+//! `enable_best_tiles_first`: 4.6 × for the last rows by time, 1.1 × for the largest values of a smooth field, 0.9 ×
+//! where all tiles have values as large, on two cores.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Which of its special ways a session takes to an answer.
 //!
 //! Each way gives the answer that plain reading gives, faster, for some kind of query. A setting switches it off, to find
-//! out what it is worth or to get around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL` lists them.
+//! out what it is worth or to get around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL` lists them,
+//! `docs/special-ways.md` says what `benches/special_ways.rs` found.
 
 use std::any::Any;
 

@@ -1,12 +1,18 @@
 //! Searching a tile for the cells in some ranges, by the order in which cells are stored.
 //!
+//! `SELECT avg(value) FROM genes WHERE gene = 77` is what this is for, where `gene` is the inner dimension of a sparse
+//! matrix in row-major order, and a point `WHERE cell = 54321 AND gene = 77`. The plain way unfilters all chunks of the
+//! coordinates that are asked for; a search finds the cells of a column in three or four chunks out of thirteen. It
+//! stands aside for tiles of less than 8,192 cells or four chunks, in Hilbert order, for dimensions of text, where NaN
+//! may be among the coordinates, and where the box of a tile leaves several dimensions free at first, like a tile of
+//! several rows of space tiles. `tiledb.enable_cell_search` switches it off. Benchmark: `benches/special_ways.rs`,
+//! `enable_cell_search`: 1.8 × for a column, 1.4 × for a point, 1.5 × for a box of the inner dimensions, on two cores.
+//!
 //! Cells come by space tile, and within one by cell order (specification: "Global Cell Order"). So of a tile whose box
 //! leaves only one dimension free at first, the coordinates of that dimension ascend, or the space tiles in which they
 //! lie do: a chunk of coordinates that was decoded says what those before and behind it can hold. Where the cells go
 //! through the space tiles of one row and on into the next, they ascend twice: from where they begin to the end of the
 //! row, and from the start of the next row to where they end.
-//!
-//! `WHERE gene = 7` of a matrix in row-major order finds its cells in three or four chunks out of thirteen.
 
 mod dimension;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The parts of a condition that are about text.
 //!
-//! Only comparisons that no string can make fail are taken: the scan asks them of strings that no row may hold, before
-//! anything else is known of a row.
+//! They are what the search in text is asked for, described in `src/scan/sparse/tile/text.rs`;
+//! `tiledb.enable_text_search` switches it off. Only comparisons that no string can make fail are taken: the scan asks
+//! them of strings that no row may hold, before anything else is known of a row.
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;

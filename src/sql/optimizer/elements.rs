@@ -1,8 +1,12 @@
 //! `gt[1]` of attributes with several values per cell.
 //!
-//! DataFusion's function takes lists that vary in length: those of a fixed length are turned into such first, and each
-//! element is then copied on its own. Where every cell has as many values, the place of an element follows from its
-//! row. The analyzer rule here puts a function that knows it in the other's place, once types are settled.
+//! `SELECT count(*) FROM calls WHERE gt[1] = 1 AND gt[2] = 1` is what this is for, where `gt` has a fixed number of
+//! values in each cell. DataFusion's function takes lists that vary in length: the plain way turns those of a fixed
+//! length into such first, and then copies each element on its own. Where every cell has as many values, the place of
+//! an element follows from its row. The analyzer rule here puts a function that knows it in the other's place, once
+//! types are settled. It stands aside for attributes with a variable number of values, for places that are no constant,
+//! and in plans that read no array. `tiledb.enable_elements_in_place` switches it off. Benchmark:
+//! `benches/special_ways.rs`, `enable_elements_in_place`: 2.0 × for a condition, 2.9 × for a sum, on two cores.
 
 use std::sync::Arc;
 

@@ -1,9 +1,16 @@
 //! GROUP BY an enumeration by its codes.
 //!
-//! DataFusion has no groups of dictionaries: it would write each value out as a row, and hash and compare rows. But an
-//! enumeration gives every value one code, so the [rule](crate::sql::optimizer) groups by codes, which are plain numbers, and
-//! shows the values of those that are left. The codes are those of the array's enumeration, whatever dictionary a batch
-//! has on its way through joins and repartitioning. Columns of numbers are plain, and grouped like all numbers.
+//! `SELECT doing, count(*), avg(speed) FROM ships GROUP BY doing` is what this is for, where `doing` is an enumeration
+//! of text or bytes. DataFusion has no groups of dictionaries: the plain way writes each value out as a row, and hashes
+//! and compares rows. But an enumeration gives every value one code, so the [rule](crate::sql::optimizer) groups by
+//! codes, which are plain numbers, and shows the values of those that are left. It stands aside where two values are
+//! the same or one is NULL, where there are more than 65,536 of them, for grouping sets, for groups with a limit, and
+//! where two of the columns are known to be equal. Columns of numbers are plain, and grouped like all numbers.
+//! `tiledb.enable_enumerated_groups` switches it off. Benchmark: `benches/special_ways.rs`, `enable_enumerated_groups`:
+//! 2.0 × for a sparse array and 1.9 × for a dense one, on two cores.
+//!
+//! The codes are those of the array's enumeration, whatever dictionary a batch has on its way through joins and
+//! repartitioning.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,11 +1,13 @@
-//! Fragments whose cells lie in the order of an attribute's values: filter bitsort of libtiledb 2.13 and 2.14 (no page of
-//! the specification).
+//! Fragments whose cells lie in the order of an attribute's values: filter bitsort of libtiledb 2.13 and 2.14 (no page
+//! of the specification).
 //!
 //! Writing sorted the values of the attribute in each tile and moved the coordinates along. The tiles of all dimensions
-//! are bare: no chunks, no filters of their own, not even encryption. Everything else keeps the global order, so sorting
-//! the coordinates gives back where each value belongs. The subtle things: coordinates were moved for one chunk of
-//! the attribute's tile only, so those of larger tiles are lost; and cells that the order does not tell apart ([`Twins`])
-//! are mixed up.
+//! are bare: no chunks, no filters of their own, not even encryption. Everything else keeps the global order, so
+//! sorting the coordinates gives back where each value belongs. The subtle things: coordinates were moved for one chunk
+//! of the attribute's tile only, so those of larger tiles are lost; and cells that the order does not tell apart
+//! ([`Twins`]) are mixed up.
+//!
+//! This belongs to [the filter](crate::filter), and is the only way to read such fragments: it is always on.
 
 use std::ops::Range;
 

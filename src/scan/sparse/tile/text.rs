@@ -1,4 +1,14 @@
 //! Conditions on text, asked of the strings of a tile before they are an array.
+//!
+//! `SELECT count(*), avg(speed) FROM ships WHERE name = 'EVER GIVEN 1234'` is what this is for, and LIKE, IN,
+//! `starts_with` and comparisons of a column of text in a sparse array. The plain way makes an array of all strings of
+//! a tile, and all other columns, and evaluates the condition on every row. Here the bytes that every match contains
+//! are [looked for](crate::tile::needles) in the stored bytes first: a tile without them is done with, and of others
+//! only the cells around the finds become strings. Strings under run lengths or a dictionary are asked once each. It
+//! stands aside for conditions on several columns or that may fail, for text that is not shown as it is stored, for
+//! dense arrays, and where statistics prove the condition. `tiledb.enable_text_search` switches it off. Benchmark:
+//! `benches/special_ways.rs`, `enable_text_search`: 2.2 × for one name, 1.2 × for the beginning of names, 1.3 × under
+//! run lengths and a dictionary, on two cores; what is left is unfiltering.
 
 use std::sync::Arc;
 

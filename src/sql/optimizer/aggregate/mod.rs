@@ -1,10 +1,17 @@
 //! Aggregates answered from metadata.
 //!
-//! `SELECT count(*), sum(a), min(b), max(b), avg(c) FROM array WHERE <box of dimensions>`: a tile inside the box whose cells
-//! are rows as they are, and nobody else's, needs no decoding where its statistics prove its share. The
-//! [rule](crate::sql::optimizer) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it adds one row
-//! of partial state for the tiles that are answered, and the scan below reads the others. DataFusion's own accumulators
-//! make that row and merge it, so NULL, overflow and the order of NaN are theirs.
+//! `SELECT count(*), min(t), max(t), avg(t) FROM climate WHERE lat BETWEEN 50 AND 300` is what this is for: COUNT, SUM,
+//! MIN, MAX and AVG of columns over a box of dimensions. A tile inside the box whose cells are rows as they are, and
+//! nobody else's, needs no decoding where its statistics prove its share; the plain way decodes all of them. It stands
+//! aside for groups, for other aggregates and for those with FILTER or DISTINCT, where a limit or a filter that comes
+//! at run time takes rows away, and where the table's option `aggregate_from` wants the cells.
+//! `tiledb.enable_metadata_aggregates` switches it off. Benchmark: `benches/special_ways.rs`,
+//! `enable_metadata_aggregates`: 33 × for all of a dense array, 24 × for all of a sparse one, 1.4 × for a box most of
+//! whose tiles lie across its border, on two cores.
+//!
+//! The [rule](crate::sql::optimizer) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it
+//! adds one row of partial state for the tiles that are answered, and the scan below reads the others. DataFusion's own
+//! accumulators make that row and merge it, so NULL, overflow and the order of NaN are theirs.
 //!
 //! Which tiles are answered is known only when their statistics are loaded, which is when the query runs: planning
 //! reads nothing for it. See [`crate::scan::summary`] for what is believed.
