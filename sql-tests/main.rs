@@ -27,6 +27,7 @@ mod bad_input;
 mod broken_columns;
 mod encryption;
 mod enumerated;
+mod equipped;
 mod facts;
 mod forged;
 mod functions;
@@ -95,6 +96,7 @@ fn main() {
     trials.extend(broken_columns::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
+    trials.extend(equipped::trials());
     trials.extend(facts::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());

@@ -25,7 +25,8 @@
 //! # Ways in
 //!
 //! - [`register`] teaches a session `CREATE EXTERNAL TABLE … STORED AS TILEDB LOCATION '…'`, and paths or URLs of
-//!   arrays as table names.
+//!   arrays as table names. [`equip`] does the same to a session that is still being built, and [`TileDbTableFactory`] is
+//!   the part of it behind `STORED AS`.
 //! - It also teaches table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
 //!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`.
 //! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
@@ -99,5 +100,5 @@ pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
-    detach_group, register, register_group,
+    TileDbTableFactory, detach_group, equip, register, register_group,
 };

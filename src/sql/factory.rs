@@ -17,9 +17,29 @@ use super::open::open_table;
 use super::options::TableOptions;
 use crate::error::{Error, ErrorKind};
 
-/// Makes tables of arrays.
-#[derive(Debug)]
-pub(crate) struct TileDbTableFactory;
+/// Makes tables of arrays for `CREATE EXTERNAL TABLE … STORED AS TILEDB`. [`register`](crate::register) and
+/// [`equip`](crate::equip) bring it along; this is for those who put a session together by hand, or call arrays something
+/// else.
+///
+/// ```
+/// use std::sync::Arc;
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::SessionContext;
+/// use datafusion_tiledb::TileDbTableFactory;
+///
+/// # async fn example() -> datafusion::error::Result<()> {
+/// let state = SessionStateBuilder::new_with_default_features()
+///     .with_table_factory("ARRAY".to_owned(), Arc::new(TileDbTableFactory))
+///     .build();
+/// let ctx = SessionContext::new_with_state(state);
+/// ctx.sql("CREATE EXTERNAL TABLE weather STORED AS ARRAY LOCATION './sql-tests/arrays/weather_stations'").await?;
+/// # assert!(ctx.table("weather").await?.count().await? > 0);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TileDbTableFactory;
 
 #[async_trait]
 impl TableProviderFactory for TileDbTableFactory {

@@ -14,7 +14,6 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::TableType;
-use datafusion::prelude::SessionContext;
 use futures::future::BoxFuture;
 use url::{Url, form_urlencoded};
 
@@ -31,17 +30,17 @@ pub(crate) type OpenArray = fn(
     Arc<RuntimeEnv>,
 ) -> BoxFuture<'static, Result<Option<Arc<dyn TableProvider>>>>;
 
-/// Makes paths and URLs of arrays table names of the session. Doing so twice is the same as once.
-pub(crate) fn install(ctx: &SessionContext, open: OpenArray) {
-    let inner = Arc::clone(ctx.state_ref().read().catalog_list());
+/// Catalogs in which paths and URLs of arrays are table names. Those that are so already stay as they are.
+pub(crate) fn around(
+    inner: Arc<dyn CatalogProviderList>,
+    runtime: Arc<RuntimeEnv>,
+    open: OpenArray,
+) -> Arc<dyn CatalogProviderList> {
     if inner.is::<ArrayCatalogs>() {
-        return;
+        return inner;
     }
-    let opener = Opener {
-        open,
-        runtime: ctx.runtime_env(),
-    };
-    ctx.register_catalog_list(Arc::new(ArrayCatalogs { inner, opener }));
+    let opener = Opener { open, runtime };
+    Arc::new(ArrayCatalogs { inner, opener })
 }
 
 #[derive(Clone)]
@@ -305,6 +304,7 @@ mod tests {
     use datafusion::arrow::array::StringArray;
     use datafusion::arrow::record_batch::RecordBatch;
     use datafusion::datasource::MemTable;
+    use datafusion::prelude::SessionContext;
     use futures::FutureExt;
 
     /// Finds arrays in paths that contain "array"; the table shows where it was opened and as of when.
@@ -324,6 +324,11 @@ mod tests {
             Ok(Some(Arc::new(table) as _))
         }
         .boxed()
+    }
+
+    fn install(ctx: &SessionContext) {
+        let catalogs = Arc::clone(ctx.state().catalog_list());
+        ctx.register_catalog_list(around(catalogs, ctx.runtime_env(), fake_open));
     }
 
     fn path_of(name: &str) -> Option<(String, Option<u64>)> {
@@ -412,15 +417,15 @@ mod tests {
     #[tokio::test]
     async fn arrays_come_before_files_around_url_tables() {
         let ctx = SessionContext::new().enable_url_table();
-        install(&ctx, fake_open);
-        install(&ctx, fake_open);
+        install(&ctx);
+        install(&ctx);
         check_order(&ctx).await;
     }
 
     #[tokio::test]
     async fn arrays_come_before_files_inside_url_tables() {
         let ctx = SessionContext::new();
-        install(&ctx, fake_open);
+        install(&ctx);
         let ctx = ctx.enable_url_table();
         check_order(&ctx).await;
     }

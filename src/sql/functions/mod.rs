@@ -33,25 +33,26 @@ mod value;
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableFunctionImpl;
-use datafusion::prelude::SessionContext;
+use datafusion::catalog::{TableFunction, TableFunctionImpl};
 
 use self::description::{Describe, DescriptionFunction};
 
-/// Makes the functions known to a session.
-pub(super) fn register(ctx: &SessionContext) {
-    describing::<array::ArrayFacts>(ctx);
-    describing::<schema::Fields>(ctx);
-    describing::<enumerations::EnumerationValues>(ctx);
-    describing::<commits::Commits>(ctx);
-    describing::<fragments::Fragments>(ctx);
-    describing::<members::Members>(ctx);
-    describing::<metadata::Metadata>(ctx);
-    describing::<tiles::Tiles>(ctx);
-    ctx.register_udtf(scan::NAME, Arc::new(scan::ScanFunction));
+/// All of them, by name.
+pub(super) fn all() -> [TableFunction; 9] {
+    [
+        describing::<array::ArrayFacts>(),
+        describing::<schema::Fields>(),
+        describing::<enumerations::EnumerationValues>(),
+        describing::<commits::Commits>(),
+        describing::<fragments::Fragments>(),
+        describing::<members::Members>(),
+        describing::<metadata::Metadata>(),
+        describing::<tiles::Tiles>(),
+        TableFunction::new(scan::NAME.to_owned(), Arc::new(scan::ScanFunction)),
+    ]
 }
 
-fn describing<D: Describe>(ctx: &SessionContext) {
+fn describing<D: Describe>() -> TableFunction {
     let function: Arc<dyn TableFunctionImpl> = Arc::new(DescriptionFunction::<D>::default());
-    ctx.register_udtf(D::NAME, function);
+    TableFunction::new(D::NAME.to_owned(), function)
 }

@@ -17,6 +17,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
@@ -24,7 +25,6 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
-use datafusion::prelude::SessionContext;
 
 use super::arrays::reads_array;
 use crate::sql::settings::TileDbSettings;
@@ -32,18 +32,24 @@ use crate::sql::settings::TileDbSettings;
 /// How DataFusion's function is called, and how it is also called.
 const ARRAY_ELEMENT: (&str, &str) = ("array_element", "list_element");
 
-/// Makes the function known to a session, and has it used.
-pub(super) fn install(ctx: &SessionContext) {
-    let rule = ElementsInPlace::default();
-    let known = ctx.state();
-    let known = known.analyzer().rules.iter();
-    if known
-        .map(|rule| rule.name())
-        .all(|name| name != ElementsInPlace::NAME)
-    {
-        ctx.register_udf(rule.function.as_ref().clone());
-        ctx.add_analyzer_rule(Arc::new(rule));
+/// Makes the function known to a session that is being built, and has it used.
+pub(super) fn install(builder: &mut SessionStateBuilder) {
+    let rules = &mut builder.analyzer().get_or_insert_default().rules;
+    if is_among(rules) {
+        return;
     }
+    let rule = ElementsInPlace::default();
+    let function = Arc::clone(&rule.function);
+    rules.push(Arc::new(rule));
+    let functions = builder.scalar_functions().get_or_insert_default();
+    functions.push(function);
+}
+
+/// Whether the function is used already.
+pub(super) fn is_among(rules: &[Arc<dyn AnalyzerRule + Send + Sync>]) -> bool {
+    rules
+        .iter()
+        .any(|rule| rule.name() == ElementsInPlace::NAME)
 }
 
 /// Puts [`ElementInPlace`] in the place of `array_element` where it can be.

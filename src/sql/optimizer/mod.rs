@@ -23,8 +23,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, plan_err};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::optimizer::OptimizerRule;
+use datafusion::execution::session_state::SessionState;
+use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
@@ -35,6 +37,7 @@ use self::guards::{
     casts, grouping_sets, limited_distinct, lost_orders, names, offsets, partition_limits,
     run_time_filters, table_factors, uniqueness,
 };
+use super::rebuild::rebuild;
 use super::settings::TileDbSettings;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -205,7 +208,7 @@ impl PhysicalOptimizerRule for ArrayRule {
 }
 
 /// The physical optimizer rules of a session with those that arrays bring along: for those who build a session from
-/// parts. [`register`](crate::register) does the same for a session that exists.
+/// parts. [`equip`](crate::equip) and [`register`](crate::register) do the same, and more.
 ///
 /// ```
 /// # use datafusion::execution::SessionStateBuilder;
@@ -241,7 +244,7 @@ pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
 
 /// The logical optimizer rules of a session with those that arrays bring along, as [`physical_optimizer_rules`].
 pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
-    if rules.iter().all(|rule| rule.name() != NullableIn::NAME) {
+    if !has_logical(&rules) {
         // Ahead of all others, as long as `IN (SELECT …)` stands as it was written.
         rules.insert(0, Arc::new(NullableIn));
         // Behind all others, which may put other inputs below a UNION.
@@ -250,46 +253,47 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
     rules
 }
 
-/// Adds the rules to a session. DataFusion offers no way to add any to a state that exists, so the state is built anew from
-/// its parts, in place, and everybody who holds it sees the new one. Only prepared statements do not come along.
-pub(super) fn install(ctx: &SessionContext) -> Result<()> {
-    install_rules(ctx)?;
-    elements::install(ctx);
+/// Adds the rules to a session that is being built.
+pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
+    let options = builder.config().get_or_insert_default().options_mut();
+    if options.extensions.get::<TileDbSettings>().is_none() {
+        options.extensions.insert(TileDbSettings::default());
+    }
+    let known = builder.physical_optimizers().take().unwrap_or_default();
+    let rules = physical_optimizer_rules(known.rules)?;
+    *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
+    let known = builder.optimizer().take().unwrap_or_default().rules;
+    let guarded = has_logical(&known);
+    *builder.optimizer() = Some(Optimizer::with_rules(optimizer_rules(known)));
+    if !guarded {
+        table_factors::install(builder);
+        let analyzer = builder.analyzer().get_or_insert_default();
+        // Ahead of all others, one of which settles the types.
+        analyzer.rules.insert(0, Arc::new(PlainNumbers));
+    }
+    elements::install(builder);
     Ok(())
 }
 
-fn install_rules(ctx: &SessionContext) -> Result<()> {
+/// Adds the rules to a session that exists.
+pub(super) fn install(ctx: &SessionContext) -> Result<()> {
     let state = ctx.state_ref();
     let mut state = state.write();
-    let extensions = &mut state.config_mut().options_mut().extensions;
-    if extensions.get::<TileDbSettings>().is_none() {
-        extensions.insert(TileDbSettings::default());
+    match is_equipped(&state) {
+        true => Ok(()),
+        false => rebuild(&mut state, equip),
     }
-    let known = state.physical_optimizers();
-    let rules = physical_optimizer_rules(known.to_vec())?;
-    let known_logical = state.optimizers();
-    let logical = optimizer_rules(known_logical.to_vec());
-    let new_logical = logical.len() > known_logical.len();
-    if rules.len() == known.len() && !new_logical {
-        return Ok(());
-    }
-    let options = state.config().options();
-    let creates_catalog = options.catalog.create_default_catalog_and_schema;
-    let mut changed = SessionStateBuilder::new_from_existing(state.clone())
-        .with_session_id(state.session_id().to_owned())
-        .with_physical_optimizer_rules(rules);
-    if new_logical {
-        changed = changed.with_optimizer_rules(logical);
-        table_factors::install(&mut changed);
-        if let Some(analyzer) = changed.analyzer() {
-            // Ahead of all others, one of which settles the types.
-            analyzer.rules.insert(0, Arc::new(PlainNumbers));
-        }
-    }
-    let mut changed = changed.build();
-    // The builder takes the setting back so as not to put an empty catalog in place of the one that exists.
-    let options = changed.config_mut().options_mut();
-    options.catalog.create_default_catalog_and_schema = creates_catalog;
-    *state = changed;
-    Ok(())
+}
+
+/// Whether a session has all the rules.
+pub(super) fn is_equipped(state: &SessionState) -> bool {
+    let rules = state.physical_optimizers();
+    let has = |ours: &ArrayRule| rules.iter().any(|rule| rule.name() == ours.name);
+    RULES.iter().all(has)
+        && has_logical(state.optimizers())
+        && elements::is_among(&state.analyzer().rules)
+}
+
+fn has_logical(rules: &[LogicalRule]) -> bool {
+    rules.iter().any(|rule| rule.name() == NullableIn::NAME)
 }

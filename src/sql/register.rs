@@ -1,0 +1,130 @@
+//! Teaching sessions arrays: those that exist, and those that are being built.
+//!
+//! There is one list of what a session gets, [`equip`]; [`register`] takes a session apart, equips it, and puts it together
+//! again in place, so that the two cannot differ.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::config::TableOptions;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionContext;
+use futures::FutureExt;
+
+use super::catalog::explain_group;
+use super::factory::TileDbTableFactory;
+use super::open::open_columns;
+use super::options::TileDbTableOptions;
+use super::rebuild::rebuild;
+use super::{functions, optimizer, url_table};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What `STORED AS` calls arrays.
+const STORED_AS: &str = "TILEDB";
+
+/// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
+/// of arrays as table names (`SELECT * FROM '/data/array'`), and the table [`functions`] that describe arrays
+/// (`SELECT * FROM tiledb_schema('/data/array')`), and the [`optimizer`] rules that make the most of arrays.
+///
+/// Registering twice does no harm. Call it before or after `enable_url_table`, and before anything is prepared: prepared
+/// statements are forgotten. A session that is still being built can be [equipped](equip) instead.
+pub fn register(ctx: &SessionContext) -> Result<()> {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    if !is_equipped(&state) {
+        return rebuild(&mut state, fill);
+    }
+    // Other catalogs may stand around ours by now.
+    let catalogs = Arc::clone(state.catalog_list());
+    let catalogs = with_paths(catalogs, Arc::clone(state.runtime_env()));
+    state.register_catalog_list(catalogs);
+    Ok(())
+}
+
+/// Equips a session that is being built with all that [`register`] teaches one that exists.
+///
+/// Call it when the builder has its configuration, runtime, catalogs and rules: those set afterwards replace what this adds
+/// to them, and paths of arrays are looked up among the object stores of the runtime that the builder has by now.
+/// [`register`] then adds what is missing, and nothing if nothing is. Equipping twice does no harm.
+///
+/// It fails if the builder was given physical optimizer rules without one of DataFusion's next to which one of ours must
+/// stand.
+///
+/// ```
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::*;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let builder = SessionStateBuilder::new_with_default_features()
+///     .with_config(SessionConfig::new().with_target_partitions(2));
+/// let state = datafusion_tiledb::equip(builder)?.build();
+/// let ctx = SessionContext::new_with_state(state);
+/// let facts = ctx.sql("SELECT array_type FROM tiledb_array('./sql-tests/arrays/weather_stations')").await?;
+/// assert_eq!(facts.count().await?, 1);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+pub fn equip(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
+    fill(&mut builder)?;
+    Ok(builder)
+}
+
+fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
+    optimizer::equip(builder)
+        .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
+
+    let options = Arc::clone(builder.config().get_or_insert_default().options());
+    let from_session = || TableOptions::default_from_session_config(&options);
+    let table_options = builder.table_options().get_or_insert_with(from_session);
+    let extensions = &mut table_options.extensions;
+    if extensions.get::<TileDbTableOptions>().is_none() {
+        extensions.insert(TileDbTableOptions::default());
+    }
+
+    let factories = builder.table_factories().get_or_insert_default();
+    factories.insert(STORED_AS.to_owned(), Arc::new(TileDbTableFactory));
+    let functions = functions::all().into_iter();
+    let functions = functions.map(|function| (function.name().to_owned(), Arc::new(function)));
+    let known = builder.table_functions().get_or_insert_default();
+    known.extend(functions);
+
+    let runtime = Arc::clone(builder.runtime_env().get_or_insert_default());
+    let catalogs = builder.catalog_list().take();
+    let catalogs = catalogs.unwrap_or_else(|| Arc::new(MemoryCatalogProviderList::new()));
+    *builder.catalog_list() = Some(with_paths(catalogs, runtime));
+    Ok(())
+}
+
+/// Whether a session has all that cannot be added to it as it is.
+fn is_equipped(state: &SessionState) -> bool {
+    let knows = |name: &str| state.table_functions().contains_key(name);
+    state.table_factories().contains_key(STORED_AS)
+        && functions::all().iter().all(|f| knows(f.name()))
+        && optimizer::is_equipped(state)
+}
+
+/// Catalogs in which paths and URLs of arrays are table names, too.
+fn with_paths(
+    catalogs: Arc<dyn CatalogProviderList>,
+    runtime: Arc<RuntimeEnv>,
+) -> Arc<dyn CatalogProviderList> {
+    url_table::around(catalogs, runtime, |path, options, runtime| {
+        async move {
+            match open_columns(&path, &options, &runtime).await {
+                Ok(table) => Ok(Some(Arc::new(table) as _)),
+                // A place without an array may still be a file that others read.
+                Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+                Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
+                Err(e) => {
+                    let error = explain_group(e, &path, &options, &runtime).await;
+                    Err(DataFusionError::from(error))
+                }
+            }
+        }
+        .boxed()
+    })
+}
