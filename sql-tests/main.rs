@@ -3,7 +3,7 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
-//! skipped, cut, coded or ordered makes no difference. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! skipped, cut, coded or ordered makes no difference. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -43,6 +43,7 @@ mod neutral;
 mod ordering;
 mod paths;
 mod pruning;
+mod reader;
 mod requests;
 mod reruns;
 mod sessions;
@@ -109,6 +110,7 @@ fn main() {
     trials.extend(ordering::trials());
     trials.extend(paths::trials());
     trials.extend(pruning::trials());
+    trials.extend(reader::trials());
     trials.extend(requests::trials());
     trials.extend(reruns::trials());
     trials.extend(settings::trials());

@@ -24,16 +24,19 @@
 //!
 //! # Ways in
 //!
-//! - [`register`] teaches a session `CREATE EXTERNAL TABLE … STORED AS TILEDB LOCATION '…'`, and paths or URLs of
-//!   arrays as table names. [`equip`] does the same to a session that is still being built, and [`TileDbTableFactory`] is
-//!   the part of it behind `STORED AS`.
-//! - It also teaches table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
+//! - [`register`] teaches a session `CREATE EXTERNAL TABLE … STORED AS TILEDB`, and paths or URLs of arrays as table
+//!   names. [`equip`] does the same to a session that is still being built, and [`TileDbTableFactory`] is the part of it
+//!   behind `STORED AS`.
+//! - Both also teach table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
 //!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`.
 //! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
 //!   `register_parquet`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
+//! - [`Array::open`] needs neither SQL nor a session: it tells what the array is, and reads cells as record batches.
+//!
+//! A table as of a time, by method calls on a session:
 //!
 //! ```
 //! # use datafusion::prelude::SessionContext;
@@ -53,12 +56,62 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
 //!
+//! A session that is put together from parts:
+//!
+//! ```
+//! use datafusion::execution::SessionStateBuilder;
+//! # use datafusion::prelude::SessionContext;
+//!
+//! # fn example() -> datafusion_tiledb::Result<()> {
+//! let state = datafusion_tiledb::equip(SessionStateBuilder::new_with_default_features())?.build();
+//! let ctx = SessionContext::new_with_state(state);
+//! # Ok(())
+//! # }
+//! # example().unwrap();
+//! ```
+//!
+//! A group as a catalog:
+//!
+//! ```
+//! # use datafusion::prelude::SessionContext;
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let ctx = SessionContext::new();
+//! datafusion_tiledb::register_group(&ctx, "exp", "./sql-tests/groups/experiment").await?;
+//! let observations = ctx.sql("SELECT * FROM exp.obs").await?;
+//! # assert!(observations.count().await? > 0);
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! Cells without SQL:
+//!
+//! ```
+//! use datafusion::prelude::{col, lit};
+//! use datafusion_tiledb::Array;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let weather = Array::open("./sql-tests/arrays/weather_stations").await?;
+//! let frost = weather
+//!     .scan()
+//!     .columns(["time", "temperature"])
+//!     .range("station", "Bergen"..="Bergen")
+//!     .filter(col("temperature").lt(lit(0)))
+//!     .collect()
+//!     .await?;
+//! # assert!(!frost.is_empty());
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
 //! # Layers
 //!
 //! Each module knows only those below it.
 //!
 //! | Module | Holds |
 //! |---|---|
+//! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the DataFusion seam: provider, scan operator, expressions, optimizer rules, catalog, functions |
 //! | [`scan`] | from a request to batches: the plan, its units of work, the streams that read them |
 //! | [`tile`] | from fetched bytes to visible cells: decoding, versions of cells, deletes |
@@ -85,6 +138,7 @@ pub mod error;
 pub mod filter;
 pub mod format;
 pub mod geometry;
+pub mod reader;
 pub mod scan;
 pub mod sql;
 pub mod stats;
@@ -98,6 +152,7 @@ struct Readme;
 
 pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
+pub use reader::{Array, ArrayScan, DimensionRange, FragmentInfo};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
     TileDbTableFactory, detach_group, equip, register, register_group,

@@ -16,7 +16,7 @@ pub use self::paths::finds_paths;
 pub use self::sizes::finds_sizes;
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
-const LEVELS: [(&str, u8); 15] = [
+const LEVELS: [(&str, u8); 16] = [
     ("error", 0),
     ("format", 1),
     ("filter", 2),
@@ -30,6 +30,7 @@ const LEVELS: [(&str, u8); 15] = [
     ("write", 6),
     ("maintain", 7),
     ("sql", 8),
+    ("reader", 9),
     ("server", 9),
     ("bin", 9),
 ];

@@ -103,7 +103,7 @@ impl ColumnType {
     }
 
     /// The type of a field without enumeration.
-    pub(super) fn plain(
+    pub fn plain(
         datatype: Datatype,
         cell_val_num: CellValNum,
         nullable: bool,

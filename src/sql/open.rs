@@ -56,7 +56,7 @@ pub(super) async fn open_columns(
     TileDbTable::open_columns(storage, options.clone()).await
 }
 
-/// Opens a [`TileDbTable`] with options; see [`TileDbTable::builder`].
+/// Opens a [`TileDbTable`], or an [`Array`](crate::Array), with options; see [`TileDbTable::builder`].
 #[derive(Debug, Clone)]
 pub struct TileDbTableBuilder {
     uri: String,
@@ -155,9 +155,15 @@ impl TileDbTableBuilder {
 
     /// Opens the array.
     pub async fn open(self) -> Result<TileDbTable> {
-        let location = match (self.location, self.runtime) {
+        let (storage, options, _) = self.into_parts()?;
+        TileDbTable::open_storage(storage, options).await
+    }
+
+    /// What is to be read, how, and the session's part in it.
+    pub(crate) fn into_parts(self) -> Result<(Storage, TableOptions, Option<Arc<RuntimeEnv>>)> {
+        let location = match (self.location, &self.runtime) {
             (Some(location), _) => location,
-            (None, Some(runtime)) => locate(&self.uri, &runtime)?,
+            (None, Some(runtime)) => locate(&self.uri, runtime)?,
             (None, None) => Location::local(&self.uri)?,
         };
         let mut storage = with_key(Storage::new(location), &self.options)?;
@@ -167,6 +173,6 @@ impl TileDbTableBuilder {
         if let Some(cache) = self.cache {
             storage = storage.with_cache(cache);
         }
-        TileDbTable::open_storage(storage, self.options).await
+        Ok((storage, self.options, self.runtime))
     }
 }

@@ -60,13 +60,14 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    pub(super) fn window(&self) -> Result<OpenWindow> {
+    /// The window of time that is seen.
+    pub(crate) fn window(&self) -> Result<OpenWindow> {
         let start = TimestampMs(self.timestamp_start.unwrap_or(0));
         OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
     }
 
     /// How columns show what is stored.
-    pub(super) fn types(&self) -> TypeOptions {
+    pub(crate) fn types(&self) -> TypeOptions {
         TypeOptions {
             invalid_utf8: self.invalid_utf8,
             time_as: self.time_as,

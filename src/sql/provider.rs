@@ -46,6 +46,8 @@ enum Last {
     Columns(Arc<Columns>),
     /// The array as the last query saw it, so that the next looks only at what has changed.
     Seen(Arc<Snapshot>),
+    /// The array as all queries see it.
+    Fixed(Arc<Snapshot>),
 }
 
 impl TileDbTable {
@@ -53,14 +55,19 @@ impl TileDbTable {
         storage: Storage,
         options: TableOptions,
     ) -> crate::error::Result<Self> {
-        let snapshot = Snapshot::open(&storage, options.window()?).await?;
-        let table = shown(snapshot, &options)?;
-        Ok(Self {
-            labels: Labels::of_table(&table, options.empty_cells)?,
-            last: Mutex::new(Last::Seen(Arc::new(table.snapshot))),
-            storage,
-            options,
-        })
+        let snapshot = Arc::new(Snapshot::open(&storage, options.window()?).await?);
+        let last = Last::Seen(Arc::clone(&snapshot));
+        Self::new(storage, options, &snapshot, last)
+    }
+
+    /// The array as a snapshot shows it, whatever is written afterwards.
+    pub(crate) fn of_snapshot(
+        storage: Storage,
+        options: TableOptions,
+        snapshot: Arc<Snapshot>,
+    ) -> crate::error::Result<Self> {
+        let last = Last::Fixed(Arc::clone(&snapshot));
+        Self::new(storage, options, &snapshot, last)
     }
 
     /// Opens an array that a statement names: its columns now, its fragments when rows are asked for.
@@ -71,22 +78,33 @@ impl TileDbTable {
         let Some(columns) = Columns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
-        let table = shown(columns.without_fragments().clone(), &options)?;
+        let columns = Arc::new(columns);
+        let last = Last::Columns(Arc::clone(&columns));
+        Self::new(storage, options, columns.without_fragments(), last)
+    }
+
+    fn new(
+        storage: Storage,
+        options: TableOptions,
+        columns: &Snapshot,
+        last: Last,
+    ) -> crate::error::Result<Self> {
+        let table = shown(columns.clone(), &options)?;
         Ok(Self {
             labels: Labels::of_table(&table, options.empty_cells)?,
-            last: Mutex::new(Last::Columns(Arc::new(columns))),
+            last: Mutex::new(last),
             storage,
             options,
         })
     }
 
     /// Where the array lies.
-    pub(super) fn storage(&self) -> &Storage {
+    pub(crate) fn storage(&self) -> &Storage {
         &self.storage
     }
 
     /// The options it was opened with.
-    pub(super) fn options(&self) -> &TableOptions {
+    pub(crate) fn options(&self) -> &TableOptions {
         &self.options
     }
 
@@ -97,8 +115,13 @@ impl TileDbTable {
         let snapshot = match last {
             Last::Columns(columns) => columns.open(&self.storage, window).await?,
             Last::Seen(last) => last.reopen(&self.storage, window).await?,
+            Last::Fixed(snapshot) => Snapshot::clone(&snapshot),
         };
-        *self.last() = Last::Seen(Arc::new(snapshot.clone()));
+        let mut last = self.last();
+        if !matches!(*last, Last::Fixed(_)) {
+            *last = Last::Seen(Arc::new(snapshot.clone()));
+        }
+        drop(last);
         let table = shown(snapshot, &self.options)?;
         let labels = Labels::of_table(&table, self.options.empty_cells)?;
         if labels.schema() != self.labels.schema() {
@@ -272,19 +295,24 @@ impl TableProvider for TileDbTable {
     }
 }
 
-/// Whether an expression needs nothing but the columns of one row.
+/// Whether an expression needs nothing but the columns of one row, and has one value.
 pub(super) fn evaluable(filter: &Expr) -> Result<bool> {
-    let needs_more = filter.exists(|e| {
+    Ok(!looks_beyond_row(filter)? && !filter.is_volatile())
+}
+
+/// Whether an expression needs more than the columns of one row.
+pub(crate) fn looks_beyond_row(filter: &Expr) -> Result<bool> {
+    filter.exists(|e| {
         Ok(matches!(
             e,
             Expr::ScalarSubquery(_)
                 | Expr::Exists(_)
                 | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
                 | Expr::OuterReferenceColumn(_, _)
                 | Expr::Placeholder(_)
                 | Expr::AggregateFunction(_)
                 | Expr::WindowFunction(_)
         ))
-    })?;
-    Ok(!needs_more && !filter.is_volatile())
+    })
 }

@@ -29,7 +29,7 @@ mod place;
 pub mod scan;
 pub mod schema;
 pub mod tiles;
-mod value;
+pub(crate) mod value;
 
 use std::sync::Arc;
 

@@ -56,7 +56,7 @@ fn element(datatype: Datatype, bytes: &[u8]) -> String {
 }
 
 /// Bytes that should be UTF-8: what is not is escaped.
-pub(super) fn utf8(bytes: &[u8]) -> String {
+pub(crate) fn utf8(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());

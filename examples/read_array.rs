@@ -1,0 +1,42 @@
+//! An array without SQL: what it is, and some of its cells as record batches.
+//!
+//! `cargo run --example read_array`
+#![allow(clippy::print_stdout, reason = "an example shows its result")]
+
+use datafusion::prelude::{col, lit};
+use datafusion_tiledb::Array;
+use futures::TryStreamExt;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let array = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/sql-tests/arrays/weather_stations"
+    );
+    let weather = Array::open(array).await?;
+    println!("dimensions: {}", weather.dimensions().join(", "));
+    for range in weather.non_empty_domain().unwrap_or_default() {
+        println!("  {} from {} to {}", range.dimension, range.low, range.high);
+    }
+    for fragment in weather.fragments()? {
+        println!("fragment {}: {:?} cells", fragment.name, fragment.cells);
+    }
+
+    let frost = weather
+        .scan()
+        .columns(["time", "temperature"])
+        .range("station", "Bergen"..="Bergen")
+        .range("time", "2024-01-01".."2024-02-01")
+        .filter(col("temperature").lt(lit(0)));
+    // The same cells as they were before a correction.
+    let before = frost.clone().at(1000);
+    for (name, scan) in [("now", frost), ("before the correction", before)] {
+        let mut batches = scan.stream().await?;
+        let mut readings = 0;
+        while let Some(batch) = batches.try_next().await? {
+            readings += batch.num_rows();
+        }
+        println!("readings below zero in Bergen, {name}: {readings}");
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! Reading without SQL: `reader::<array>` reads every golden array, now and at its times; the rest compares scans with
+//! the statements that ask for the same, and looks at what is refused, what is read, and what is told beforehand.
+
+mod facts;
+mod like_sql;
+mod refused;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array as _, RecordBatch};
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::prelude::{SessionConfig, SessionContext, col, lit};
+use datafusion::scalar::ScalarValue;
+use datafusion_tiledb::storage::{RequestKind, RequestLog};
+use datafusion_tiledb::{Array, ArrayScan};
+use futures::TryStreamExt;
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use crate::workshop::Files;
+use crate::{block_on, golden, neutral, trial};
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = golden::on_each_read("reader", golden_array);
+    trials.extend(like_sql::trials());
+    trials.extend([
+        trial("reader::refused", || block_on(refused::refused())),
+        trial("reader::unreadable", || block_on(refused::unreadable())),
+        trial("reader::facts", || block_on(facts::facts())),
+        trial("reader::metadata", || block_on(facts::metadata())),
+        trial("reader::requests", || block_on(requests())),
+        trial("reader::as_it_was_opened", || block_on(as_it_was_opened())),
+        trial("reader::partitions", || block_on(partitions())),
+        trial("reader::memory", || block_on(memory())),
+        trial("reader::one_thread", one_thread),
+        trial("reader::sessions", || block_on(sessions())),
+    ]);
+    trials
+}
+
+fn path(array: &str) -> String {
+    golden::folder().join(array).display().to_string()
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, wanted: T) -> Result<(), Failed> {
+    match found == wanted {
+        true => Ok(()),
+        false => Err(format!("{what}: expected {wanted:?}, found {found:?}").into()),
+    }
+}
+
+/// A golden array reads as libtiledb reads it, at each of its times, and the box around it is around all of its cells.
+async fn golden_array(place: PathBuf, entry: Value) -> Result<(), Failed> {
+    let mut builder = Array::builder(place.display().to_string());
+    for (key, value) in golden::options(&entry) {
+        builder = builder.option(&key, &value)?;
+    }
+    let array = builder.open_array().await?;
+    let batches = array.scan().collect().await?;
+    let answers = |window: &str| {
+        let file = format!("{}{window}.expected.jsonl", place.display());
+        let text = fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
+        Ok::<_, Failed>(text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+    };
+    expect("rows", neutral::rows(&batches), answers("")?)?;
+    check_box(&array, &batches)?;
+    for window in entry["windows"].as_array().into_iter().flatten() {
+        if let (Some(0), Some(end)) = (window[0].as_u64(), window[1].as_u64()) {
+            let then = array.scan().at(end).collect().await?;
+            let wanted = answers(&format!("@0-{end}"))?;
+            expect(&format!("rows at {end}"), neutral::rows(&then), wanted)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_box(array: &Array, batches: &[RecordBatch]) -> Result<(), Failed> {
+    let around = array.non_empty_domain().unwrap_or_default();
+    for (number, side) in around.iter().enumerate() {
+        let columns = batches.iter().map(|batch| batch.column(number));
+        let mut cells = Vec::new();
+        for column in columns {
+            for row in 0..column.len() {
+                cells.push(ScalarValue::try_from_array(column, row)?);
+            }
+        }
+        // Floats among which NaN is, and what Arrow cannot hold, make no promise.
+        let is_nan = |cell: &ScalarValue| match cell {
+            ScalarValue::Float32(Some(f)) => f.is_nan(),
+            ScalarValue::Float64(Some(f)) => f.is_nan(),
+            _ => false,
+        };
+        let shown =
+            |end: &ScalarValue| end.data_type() == *array.schema().field(number).data_type();
+        let promised = !cells.iter().any(is_nan) && shown(&side.low) && shown(&side.high);
+        // Nor do coordinates that a filter changed, or dates that libtiledb 1.6 and 1.7 compared without their sign.
+        let doubtful = ["lossy", "v03_dates", "v04_dates"];
+        let doubtful = doubtful.iter().any(|name| array.uri().contains(name));
+        if promised && !doubtful && !cells.iter().all(|c| side.low <= *c && *c <= side.high) {
+            return Err(format!("cells lie outside of {side:?}").into());
+        }
+    }
+    match batches.iter().any(|b| b.num_rows() > 0) && around.is_empty() {
+        true => Err("there are rows outside of all boxes".into()),
+        false => Ok(()),
+    }
+}
+
+/// Conditions become ranges and spare tiles, as in a query, and an array that is open is not listed again.
+async fn requests() -> Result<(), Failed> {
+    let log = Arc::new(RequestLog::new());
+    let array = Array::builder(path("rtree_three_levels")).request_log(Arc::clone(&log));
+    let array = array.open_array().await?;
+    let bytes_of = async |scan: ArrayScan| {
+        log.clear();
+        scan.collect().await?;
+        let requests = log.entries();
+        let lists = requests
+            .iter()
+            .filter(|r| r.kind == RequestKind::List)
+            .count();
+        let bytes: u64 = requests.iter().filter_map(|r| r.bytes_returned).sum();
+        Ok::<_, Failed>((lists, bytes))
+    };
+    let scan = || array.scan().columns(["a"]);
+    let point = col("x").eq(lit(1)).and(col("y").eq(lit(461)));
+    bytes_of(scan()).await?;
+    let all = bytes_of(scan()).await?;
+    let ranged = bytes_of(scan().range("x", 1..=1).range("y", 461..=461)).await?;
+    let filtered = bytes_of(scan().filter(point)).await?;
+    let nothing = bytes_of(scan().range("x", 4_000_000_000_u32..)).await?;
+    let then = bytes_of(scan().at(u64::MAX)).await?;
+    expect("lists", [all.0, ranged.0, filtered.0, nothing.0], [0; 4])?;
+    expect("bytes", (ranged.1, nothing.1), (filtered.1, 0))?;
+    assert!(ranged.1 > 0 && ranged.1 < all.1, "{ranged:?} {all:?}");
+    assert!(then.0 > 0, "{then:?}");
+    Ok(())
+}
+
+/// What is written later does not show, unless it is asked for by its time.
+async fn as_it_was_opened() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let files = Files::golden("versions_square");
+    let first = |path: &str| path.contains("__1000_1000") || !path.contains("/__");
+    let mut early = files.clone();
+    early
+        .0
+        .retain(|path, _| first(path) || path.starts_with("__schema"));
+    early.write(folder.path());
+    let array = Array::open(folder.path().display().to_string()).await?;
+    let rows = neutral::rows(&array.scan().collect().await?);
+    let fragments = array.fragments()?;
+    files.write(folder.path());
+    expect(
+        "rows",
+        &neutral::rows(&array.scan().collect().await?),
+        &rows,
+    )?;
+    expect("fragments", &array.fragments()?, &fragments)?;
+    let now = Array::open(folder.path().display().to_string()).await?;
+    let rows_now = neutral::rows(&now.scan().collect().await?);
+    assert!(rows_now.len() > rows.len(), "{rows:?} {rows_now:?}");
+    let then = array.scan().at(u64::MAX).collect().await?;
+    expect("rows at the end of time", neutral::rows(&then), rows_now)
+}
+
+/// Streams of partitions together give every row once.
+async fn partitions() -> Result<(), Failed> {
+    let array = Array::open(path("weather_stations")).await?;
+    let wanted = neutral::rows(&array.scan().collect().await?);
+    for partitions in [1, 2, 7] {
+        let streams = array.scan().partitions(partitions).streams().await?;
+        assert!(
+            !streams.is_empty() && streams.len() <= partitions,
+            "{partitions}"
+        );
+        let reads = streams
+            .into_iter()
+            .map(|stream| stream.try_collect::<Vec<_>>());
+        let batches = futures::future::try_join_all(reads).await?.concat();
+        expect("rows", neutral::rows(&batches), wanted.clone())?;
+    }
+    Ok(())
+}
+
+async fn memory() -> Result<(), Failed> {
+    let array = Array::open(path("weather_stations")).await?;
+    let pool = |bytes| Arc::new(GreedyMemoryPool::new(bytes));
+    let enough = array.scan().memory_pool(pool(64 << 20)).collect().await?;
+    assert!(!enough.is_empty());
+    let few = array.scan().memory_pool(pool(100)).collect().await;
+    match few.map_err(|e| e.find_root().to_string()) {
+        Err(e) if e.contains("memory") => Ok(()),
+        other => Err(format!("a pool of 100 bytes was enough: {other:?}").into()),
+    }
+}
+
+/// A runtime of one thread is enough.
+fn one_thread() -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let rows = runtime.block_on(async {
+        let array = Array::open(path("weather_stations")).await?;
+        let scan = array
+            .scan()
+            .columns(["station"])
+            .filter(col("temperature").lt(lit(0)));
+        Ok::<_, DataFusionError>(scan.collect().await?.len())
+    })?;
+    expect("some rows", rows > 0, true)
+}
+
+/// Object stores and memory are those of the session with which the array was opened.
+async fn sessions() -> Result<(), Failed> {
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    let location = Files::golden("quickstart_dense").in_memory().await;
+    let url = url::Url::parse("memory://store")?;
+    ctx.register_object_store(&url, Arc::clone(location.store()));
+    let uri = format!("memory://store/{}", location.root());
+    let array = Array::builder(&uri).session(&ctx).open_array().await?;
+    let wanted = Array::open(path("quickstart_dense"))
+        .await?
+        .scan()
+        .collect()
+        .await?;
+    let found = array.scan().collect().await?;
+    expect("rows", neutral::rows(&found), neutral::rows(&wanted))?;
+    let array = Array::builder("elsewhere")
+        .location(location)
+        .open_array()
+        .await?;
+    let found = array.scan().limit(0).collect().await?;
+    expect("rows", neutral::rows(&found).len(), 0)
+}

@@ -1,0 +1,146 @@
+//! What there is to know of an array before its cells are read, in Arrow's terms.
+
+use std::cmp::Ordering;
+
+use datafusion::scalar::ScalarValue;
+
+use crate::array::fragment::Fragment;
+use crate::array::metadata::MetadataItem;
+use crate::array::snapshot::Snapshot;
+use crate::arrow::{ColumnType, TypeOptions, stored_values};
+use crate::error::Result;
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::{DomainRange, compare_values};
+use crate::format::schema::{ArraySchema, CellValNum};
+use crate::sql::functions::value::utf8;
+
+/// A fragment: what one write, or the consolidation of several, left on storage.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FragmentInfo {
+    /// The name, which is that of its folder.
+    pub name: String,
+    /// When the first of its cells was written, in milliseconds since 1970.
+    pub timestamp_start: u64,
+    /// When the last of its cells was written; later than the start only if it is consolidated.
+    pub timestamp_end: u64,
+    /// The version of the format it was written in.
+    pub format_version: u32,
+    /// Whether it is a box of cells, rather than a list of them. Old releases wrote sparse fragments into dense arrays.
+    pub is_dense: bool,
+    /// The cells that were written, deleted ones and every version of a cell counted; of a dense fragment those of its box.
+    /// `None` if a `u64` does not hold the number.
+    pub cells: Option<u64>,
+    /// The box around its cells, one range for each dimension; `None` if it has no cells. See
+    /// [`Array::non_empty_domain`](super::Array::non_empty_domain) on what it can be trusted with.
+    pub non_empty_domain: Option<Vec<DimensionRange>>,
+}
+
+/// The range of one dimension, ends included.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct DimensionRange {
+    /// The dimension.
+    pub dimension: String,
+    /// The smallest coordinate, of the type of the dimension's column. Where that type cannot hold it (text that is not
+    /// UTF-8, dates beyond Arrow's) it is the stored bytes as `BinaryView`.
+    pub low: ScalarValue,
+    /// The largest coordinate, likewise.
+    pub high: ScalarValue,
+}
+
+impl FragmentInfo {
+    pub(super) fn of(
+        fragment: &Fragment,
+        dimensions: &[String],
+        types: &TypeOptions,
+    ) -> Result<Self> {
+        let footer = &fragment.footer;
+        let name = &fragment.name;
+        let ranges = footer.non_empty_domain.as_ref();
+        Ok(Self {
+            name: name.name.clone(),
+            timestamp_start: name.t1,
+            timestamp_end: name.t2,
+            format_version: footer.version.get(),
+            is_dense: footer.dense,
+            cells: fragment
+                .cell_count()
+                .map_err(|e| e.with("fragment", &name.name))?,
+            non_empty_domain: ranges
+                .map(|ranges| shown_box(&fragment.schema, dimensions, ranges, types)),
+        })
+    }
+}
+
+/// The box around all fragments.
+pub(super) fn non_empty_domain(
+    snapshot: &Snapshot,
+    dimensions: &[String],
+    types: &TypeOptions,
+) -> Option<Vec<DimensionRange>> {
+    let fragments = snapshot.fragments.iter();
+    let mut boxes = fragments.filter_map(|f| f.footer.non_empty_domain.clone());
+    let schema = &snapshot.schema;
+    let mut around = boxes.next()?;
+    for next in boxes {
+        let sides = around.iter_mut().zip(next).zip(&schema.dimensions);
+        for ((side, next), dimension) in sides {
+            widen(dimension.datatype, side, next);
+        }
+    }
+    Some(shown_box(schema, dimensions, &around, types))
+}
+
+/// Makes a range hold another. An end that is NaN gives way to a number.
+fn widen(datatype: Datatype, side: &mut DomainRange, other: DomainRange) {
+    let gives_way = |known: &[u8], other: &[u8], wanted: Ordering| {
+        let is_nan = compare_values(datatype, known, known).is_none();
+        is_nan || compare_values(datatype, other, known) == Some(wanted)
+    };
+    if gives_way(&side.lo, &other.lo, Ordering::Less) {
+        side.lo = other.lo;
+    }
+    if gives_way(&side.hi, &other.hi, Ordering::Greater) {
+        side.hi = other.hi;
+    }
+}
+
+fn shown_box(
+    schema: &ArraySchema,
+    dimensions: &[String],
+    ranges: &[DomainRange],
+    types: &TypeOptions,
+) -> Vec<DimensionRange> {
+    let stored = schema.dimensions.iter().zip(ranges).zip(dimensions);
+    let shown = stored.map(|((dimension, range), name)| {
+        let ty = ColumnType::of_dimension(dimension, types).ok();
+        DimensionRange {
+            dimension: name.clone(),
+            low: shown(ty.as_ref(), &range.lo),
+            high: shown(ty.as_ref(), &range.hi),
+        }
+    });
+    shown.collect()
+}
+
+/// A key of metadata and its value.
+pub(super) fn key_and_value(item: MetadataItem) -> Result<(String, ScalarValue)> {
+    let value = item.value;
+    let in_pieces = value.datatype.is_string() || value.datatype.is_binary() || value.count != 1;
+    let values = match in_pieces {
+        true => CellValNum::Var,
+        false => CellValNum::Fixed(1),
+    };
+    let ty = ColumnType::plain(value.datatype, values, false, &TypeOptions::default());
+    Ok((utf8(&item.key), shown(ty.ok().as_ref(), &value.bytes)))
+}
+
+/// A stored value as a column shows it; its bytes where it does not.
+fn shown(ty: Option<&ColumnType>, bytes: &[u8]) -> ScalarValue {
+    let value = ty.and_then(|ty| {
+        let array = stored_values(ty, std::iter::once(Some(bytes)), None).ok()??;
+        ScalarValue::try_from_array(&array, 0).ok()
+    });
+    value.unwrap_or_else(|| ScalarValue::BinaryView(Some(bytes.to_vec())))
+}

@@ -1,0 +1,281 @@
+//! What is to be read of an array, put together step by step.
+
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, ident};
+use datafusion::scalar::ScalarValue;
+
+use super::Array;
+use super::range::{CoordinateRange, condition};
+use crate::error::Error;
+use crate::sql::optimizer;
+use crate::sql::provider::looks_beyond_row;
+
+/// Which columns of which cells of an [`Array`] are read. Nothing is looked at, nor found wrong, before
+/// [`stream`](Self::stream), [`streams`](Self::streams) or [`collect`](Self::collect).
+///
+/// Rows come in no particular order. Whatever makes a query on the array fail fails a scan that asks for the same;
+/// errors are DataFusion's, with those of this crate as [`DataFusionError::External`].
+#[derive(Debug, Clone)]
+#[must_use = "a scan reads nothing before it is streamed or collected"]
+pub struct ArrayScan {
+    array: Array,
+    columns: Option<Vec<String>>,
+    ranges: Vec<CoordinateRange>,
+    filters: Vec<Expr>,
+    at: Option<u64>,
+    limit: Option<usize>,
+    batch_size: Option<usize>,
+    partitions: Option<usize>,
+    memory_pool: Option<Arc<dyn MemoryPool>>,
+}
+
+impl ArrayScan {
+    pub(super) fn new(array: Array) -> Self {
+        Self {
+            array,
+            columns: None,
+            ranges: Vec::new(),
+            filters: Vec::new(),
+            at: None,
+            limit: None,
+            batch_size: None,
+            partitions: None,
+            memory_pool: None,
+        }
+    }
+
+    /// Reads these columns alone, in this order. Without any there are rows that have no columns.
+    pub fn columns(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.columns = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Reads cells whose coordinate lies in this range alone. Several ranges of one dimension are alternatives; ranges of
+    /// different dimensions must all hold.
+    ///
+    /// The ends are numbers, text, or any [`ScalarValue`]. They are cast to the type of the dimension's column, and those
+    /// that are not the same there are an error: 300 or 0.5 for a dimension of bytes. Dates and times can be given as text.
+    /// NaN lies above all numbers, as everywhere in DataFusion.
+    ///
+    /// ```
+    /// # async fn example() -> datafusion::error::Result<()> {
+    /// # use datafusion_tiledb::Array;
+    /// let weather = Array::open("./sql-tests/arrays/weather_stations").await?;
+    /// let scan = weather
+    ///     .scan()
+    ///     .range("station", "Bergen"..="Bergen")
+    ///     .range("station", "Nuuk"..="Oslo")
+    ///     .range("time", "2024-01-15".."2024-02-01");
+    /// assert!(!scan.collect().await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub fn range<T: Clone + Into<ScalarValue>>(
+        mut self,
+        dimension: impl Into<String>,
+        range: impl RangeBounds<T>,
+    ) -> Self {
+        let range = CoordinateRange::new(dimension.into(), &range);
+        self.ranges.push(range);
+        self
+    }
+
+    /// Reads cells for which this holds alone. It may look at any columns, also those that are not read; several filters
+    /// must all hold. Conditions on dimensions become ranges, and tiles are skipped by others, as in a query.
+    ///
+    /// In names, [`col`](datafusion::prelude::col) takes dots and capital letters as SQL does, and
+    /// [`ident`] takes them as they are.
+    pub fn filter(mut self, filter: Expr) -> Self {
+        self.filters.push(filter);
+        self
+    }
+
+    /// Reads the array as of another moment, in milliseconds since 1970. The array is listed again for it.
+    pub fn at(mut self, timestamp_ms: u64) -> Self {
+        self.at = Some(timestamp_ms);
+        self
+    }
+
+    /// Reads no more than so many rows, whichever.
+    pub fn limit(mut self, rows: usize) -> Self {
+        self.limit = Some(rows);
+        self
+    }
+
+    /// Gives batches of at most so many rows, and of as many where there are enough; 8192 if not told.
+    pub fn batch_size(mut self, rows: usize) -> Self {
+        self.batch_size = Some(rows);
+        self
+    }
+
+    /// Reads in at most so many partitions at the same time; as many as there are processors if not told.
+    pub fn partitions(mut self, partitions: usize) -> Self {
+        self.partitions = Some(partitions);
+        self
+    }
+
+    /// Takes memory from this pool. If not told it is that of the session with which the array was opened; without a
+    /// session there is no limit.
+    pub fn memory_pool(mut self, pool: Arc<dyn MemoryPool>) -> Self {
+        self.memory_pool = Some(pool);
+        self
+    }
+
+    /// Reads all partitions into one stream. It can be dropped at any time.
+    ///
+    /// # Errors
+    /// A column does not exist or cannot be read, a range is not of a dimension or does not fit it, a filter has not the
+    /// type of a condition or looks beyond a row (subqueries, aggregates), or the array cannot be read at the time asked.
+    pub async fn stream(self) -> Result<SendableRecordBatchStream> {
+        self.frame().await?.execute_stream().await
+    }
+
+    /// Reads each partition as a stream of its own; they may be driven from different threads, and lend each other work.
+    ///
+    /// # Errors
+    /// Those of [`stream`](Self::stream).
+    pub async fn streams(self) -> Result<Vec<SendableRecordBatchStream>> {
+        self.frame().await?.execute_stream_partitioned().await
+    }
+
+    /// Reads everything into memory.
+    ///
+    /// # Errors
+    /// Those of [`stream`](Self::stream), and whatever goes wrong while cells are read.
+    pub async fn collect(self) -> Result<Vec<RecordBatch>> {
+        self.frame().await?.collect().await
+    }
+
+    /// The plan of the scan, in a session made for it.
+    async fn frame(&self) -> Result<DataFrame> {
+        let table = self.array.table_at(self.at).await?;
+        let schema = table.schema();
+        let located = |e: Error| DataFusionError::from(e.with("array", self.array.uri()));
+        let columns = self.projection(&schema).map_err(located)?;
+        let ranges = self.conditions(&schema).map_err(located)?;
+        for filter in &self.filters {
+            check_filter(filter, &schema).map_err(located)?;
+        }
+        let mut frame = self.context()?.read_table(table)?;
+        for condition in ranges.into_iter().chain(self.filters.iter().cloned()) {
+            frame = frame.filter(condition)?;
+        }
+        if let Some(columns) = columns {
+            frame = frame.select(columns)?;
+        }
+        frame.limit(0, self.limit)
+    }
+
+    fn context(&self) -> Result<SessionContext> {
+        let mut config = SessionConfig::new().with_create_default_catalog_and_schema(false);
+        if let Some(rows) = self.batch_size {
+            config = config.with_batch_size(at_least_one("batch_size", rows)?);
+        }
+        if let Some(partitions) = self.partitions {
+            config = config.with_target_partitions(at_least_one("partitions", partitions)?);
+        }
+        let mut runtime = Arc::clone(&self.array.runtime);
+        if let Some(pool) = &self.memory_pool {
+            let builder = RuntimeEnvBuilder::from_runtime_env(&runtime);
+            runtime = builder.with_memory_pool(Arc::clone(pool)).build_arc()?;
+        }
+        let mut builder = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime);
+        optimizer::equip(&mut builder)?;
+        Ok(SessionContext::new_with_state(builder.build()))
+    }
+
+    fn projection(&self, schema: &SchemaRef) -> crate::Result<Option<Vec<Expr>>> {
+        let Some(names) = &self.columns else {
+            return Ok(None);
+        };
+        for (at, name) in names.iter().enumerate() {
+            check_column(name, schema)?;
+            if names.iter().take(at).any(|earlier| earlier == name) {
+                let message = format!("the column \"{name}\" is asked for twice, expected once");
+                return Err(Error::invalid(message));
+            }
+        }
+        Ok(Some(names.iter().map(ident).collect()))
+    }
+
+    /// A condition for each dimension of which there are ranges.
+    fn conditions(&self, schema: &SchemaRef) -> crate::Result<Vec<Expr>> {
+        let dimensions = self.array.dimensions();
+        let mut ranges: BTreeMap<usize, Vec<&CoordinateRange>> = BTreeMap::new();
+        for range in &self.ranges {
+            let name = &range.dimension;
+            let Some(number) = dimensions.iter().position(|d| d == name) else {
+                check_column(name, schema)?;
+                return Err(Error::invalid(format!(
+                    "\"{name}\" is no dimension, and ranges are of dimensions, which are {}: give a filter instead",
+                    quoted(dimensions.iter())
+                )));
+            };
+            ranges.entry(number).or_default().push(range);
+        }
+        let conditions = ranges.into_iter().map(|(number, ranges)| {
+            let field = schema.fields().get(number);
+            let ty = field.map_or(&DataType::Null, |field| field.data_type());
+            let name = dimensions.get(number).map_or("", String::as_str);
+            condition(&ident(name), ty, ranges.into_iter())
+        });
+        conditions.collect()
+    }
+}
+
+fn at_least_one(what: &str, number: usize) -> Result<usize> {
+    match number {
+        0 => Err(Error::invalid(format!("{what} is 0, expected at least 1")).into()),
+        _ => Ok(number),
+    }
+}
+
+/// An error unless the filter has what it needs in the columns of a row.
+fn check_filter(filter: &Expr, schema: &SchemaRef) -> crate::Result<()> {
+    if looks_beyond_row(filter).unwrap_or(true) {
+        return Err(Error::invalid(format!(
+            "the filter {filter} looks beyond a row: there are no subqueries, aggregates, window functions or \
+             placeholders in the filter of a scan"
+        )));
+    }
+    let columns = filter.column_refs();
+    let mut names: Vec<_> = columns.iter().map(|column| column.flat_name()).collect();
+    names.sort_unstable();
+    names.iter().try_for_each(|name| check_column(name, schema))
+}
+
+/// An error that names the columns there are, unless this is one of them.
+fn check_column(name: &str, schema: &SchemaRef) -> crate::Result<()> {
+    let mut known = schema.fields().iter().map(|field| field.name());
+    if known.any(|known| known == name) {
+        return Ok(());
+    }
+    let known = || schema.fields().iter().map(|field| field.name());
+    let hint = match known().any(|known| known.eq_ignore_ascii_case(name)) {
+        true => "; ident() takes capital letters as they are, col() does not",
+        false => "",
+    };
+    Err(Error::invalid(format!(
+        "there is no column \"{name}\", expected one of {}{hint}",
+        quoted(known())
+    )))
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
+    names.join(", ")
+}
