@@ -150,10 +150,14 @@ pub mod tile;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use arrow::{InvalidUtf8, TimeAs};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
 pub use reader::{Array, ArrayScan, DimensionRange, FragmentInfo};
+pub use scan::EmptyCells;
+pub use sql::options::{AggregateFrom, TableOptions};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
     TileDbTableFactory, detach_group, equip, register, register_group,
 };
+pub use storage::{Location, MetadataCache, RequestLog};

@@ -33,6 +33,7 @@ pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
 /// What becomes of bytes that are not text in a text field (option `tiledb.invalid_utf8`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum InvalidUtf8 {
     /// An error that names the cell.
     #[default]
@@ -45,6 +46,7 @@ pub enum InvalidUtf8 {
 
 /// What `TIME_*` fields are (option `tiledb.time_as`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum TimeAs {
     /// A time of day; a value outside the day is an error.
     #[default]

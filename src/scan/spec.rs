@@ -14,6 +14,7 @@ use crate::tile::needles::Needles;
 
 /// What a dense array shows for cells that were never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum EmptyCells {
     /// The fill value of each attribute, as libtiledb does.
     #[default]

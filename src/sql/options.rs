@@ -30,6 +30,7 @@ use crate::scan::EmptyCells;
 
 /// What aggregates may be answered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum AggregateFrom {
     /// Metadata where they prove the answer; floats are summed tile by tile.
     #[default]
@@ -42,6 +43,7 @@ pub enum AggregateFrom {
 
 /// The options of a table, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct TableOptions {
     /// The first millisecond since 1970 whose writes are seen.
     pub timestamp_start: Option<u64>,

@@ -94,6 +94,7 @@ struct Kept {
 
 /// How a cache fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Requests answered without loading.
     pub hits: u64,

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum RequestKind {
     /// One folder listed.
     List,
@@ -24,6 +25,7 @@ pub enum RequestKind {
 
 /// One request to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Request {
     /// What kind of request.
     pub kind: RequestKind,
@@ -122,6 +124,7 @@ pub struct IoCounters {
 
 /// What [`IoCounters`] showed at one moment; subtract an earlier one to get the difference.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IoCounts {
     /// Requests issued.
     pub requests: u64,

@@ -36,6 +36,7 @@ impl Shared {
 
 /// What a group becomes when it is attached to a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AttachAs {
     /// A catalog, and a schema of the default catalog, so that names of two and of three parts work.
     #[default]
