@@ -41,7 +41,7 @@ fn array(name: &str) -> PathBuf {
 }
 
 /// `text` must not hold a key or a good part of one, in any spelling.
-fn keeps_secrets(what: &str, text: &str) -> Result<(), Failed> {
+pub fn keeps_secrets(what: &str, text: &str) -> Result<(), Failed> {
     let upper = HEX.to_uppercase();
     // As a list of numbers it would be the derived form of `Debug`.
     let numbers = "48, 49, 50, 51";

@@ -37,6 +37,7 @@ mod grouping;
 mod groups;
 mod labels;
 mod layers;
+mod logs;
 mod memory;
 mod mutation;
 mod neutral;
@@ -105,6 +106,7 @@ fn main() {
     trials.extend(grouping::trials());
     trials.extend(groups::trials());
     trials.extend(labels::trials());
+    trials.extend(logs::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
     trials.extend(ordering::trials());

@@ -105,6 +105,12 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
 //!
+//! # Log
+//!
+//! What is opened, planned, slow or unreadable is told to the [`log`] crate, under targets that begin with
+//! `datafusion_tiledb`: columns that cannot be read as warnings, openings and plans at level `debug`, each request and each
+//! look into the cache at level `trace`. Keys, credentials and values of cells are never told.
+//!
 //! # Layers
 //!
 //! Each module knows only those below it.

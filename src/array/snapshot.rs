@@ -110,6 +110,14 @@ impl Snapshot {
         let fragments = open_fragments(storage, &directory, committed.fragments).await?;
         check_fragments(&schema, &fragments)?;
         let deletes = Deletes::load(storage, committed.deletes, &fragments).await?;
+        log::debug!(
+            "{}: opened as of {} to {} ms, {} fragments, after {} requests",
+            storage.uri(),
+            window.start,
+            window.end_or_now(),
+            fragments.len(),
+            storage.counters().counts().requests
+        );
         Ok(Self {
             storage: storage.clone(),
             window,

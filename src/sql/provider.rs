@@ -90,6 +90,13 @@ impl TileDbTable {
         last: Last,
     ) -> crate::error::Result<Self> {
         let table = shown(columns.clone(), &options)?;
+        let fields = table.schema.fields().iter().zip(table.types.iter());
+        for (field, ty) in fields {
+            if let Err(why) = ty.check_readable() {
+                let (uri, name) = (storage.uri(), field.name());
+                log::warn!("{uri}: the attribute \"{name}\" cannot be read: {why}");
+            }
+        }
         Ok(Self {
             labels: Labels::of_table(&table, options.empty_cells)?,
             last: Mutex::new(last),

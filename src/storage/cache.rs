@@ -3,7 +3,7 @@
 //! What is asked for by several at once is loaded once: the first one loads, the others wait. If the loader
 //! fails or is cancelled, the next waiter loads. Errors are never kept.
 
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
@@ -159,8 +159,10 @@ impl MetadataCache {
         load: impl Future<Output = Result<(T, usize)>>,
     ) -> Result<Arc<T>> {
         let key = (key, TypeId::of::<T>());
+        let what = type_name::<T>();
         if let Some(kept) = self.kept.get(&key) {
             self.hits.fetch_add(1, Ordering::Relaxed);
+            log::trace!("{}: {what} was held", key.0.path);
             return downcast(kept.value);
         }
         let joined = self.join(key);
@@ -182,6 +184,9 @@ impl MetadataCache {
             .map(Arc::clone);
         let counter = if loaded { &self.misses } else { &self.hits };
         counter.fetch_add(1, Ordering::Relaxed);
+        if loaded {
+            log::trace!("{}: {what} was not held", joined.key.0.path);
+        }
         downcast(value?)
     }
 

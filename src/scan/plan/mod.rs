@@ -18,6 +18,7 @@ pub mod sparse_units;
 pub mod versions;
 pub mod whole;
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -52,6 +53,19 @@ pub struct PlanCounts {
     pub tiles_proven: u64,
     /// Deletes that concern the fragments that are read, and that these have not processed.
     pub deletes: u64,
+}
+
+impl fmt::Display for PlanCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            fragments, tiles, ..
+        } = self;
+        write!(
+            f,
+            "{} of {fragments} fragments and {} of {tiles} tiles outside the ranges, {} tiles without a match by their statistics",
+            self.fragments_pruned, self.tiles_pruned, self.tiles_pruned_statistics
+        )
+    }
 }
 
 /// The kind of units.
@@ -95,6 +109,10 @@ impl ScanPlan {
         } else {
             sparse::plan(spec).await
         };
+        match &planned {
+            Ok(plan) => log::debug!("{uri}: {} units, {}", plan.unit_count(), plan.counts),
+            Err(e) => log::debug!("{uri}: no plan: {e}"),
+        }
         planned.map_err(|e| e.with("array", uri))
     }
 

@@ -1,9 +1,14 @@
 //! Every request is counted and logged here, when it starts and when its bytes are there.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 
 use super::Storage;
 use crate::storage::request_log::{IoCounters, Request, RequestKind, RequestLog};
+
+/// A request that takes so long is worth a line where others are not.
+const SLOW: Duration = Duration::from_secs(1);
 
 impl Storage {
     pub(super) fn start(
@@ -14,6 +19,11 @@ impl Storage {
         bytes_asked: Option<u64>,
     ) -> Ticket<'_> {
         self.counters.add_request();
+        let told = log::log_enabled!(log::Level::Debug).then(|| {
+            let at = offset.map(|offset| format!(" at {offset}"));
+            let (uri, at) = (self.location.uri_of(file), at.unwrap_or_default());
+            (format!("{kind:?} {uri}{at}"), Instant::now())
+        });
         let entry = self.log.as_deref().map(|log| {
             let number = log.start(Request {
                 kind,
@@ -27,6 +37,7 @@ impl Storage {
         Ticket {
             counters: &self.counters,
             entry,
+            told,
         }
     }
 }
@@ -35,6 +46,8 @@ impl Storage {
 pub(super) struct Ticket<'a> {
     counters: &'a IoCounters,
     entry: Option<(&'a RequestLog, usize)>,
+    /// What the log of the program is told when it is done, if anybody listens.
+    told: Option<(String, Instant)>,
 }
 
 impl Ticket<'_> {
@@ -42,6 +55,13 @@ impl Ticket<'_> {
         self.counters.add_bytes(bytes);
         if let Some((log, number)) = self.entry {
             log.finish(number, bytes);
+        }
+        let Some((request, begun)) = self.told else {
+            return;
+        };
+        match begun.elapsed() {
+            slow if slow >= SLOW => log::debug!("{request}: {bytes} bytes, slow: {slow:.1?}"),
+            took => log::trace!("{request}: {bytes} bytes in {took:.1?}"),
         }
     }
 }
