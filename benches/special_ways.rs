@@ -16,6 +16,7 @@
     missing_docs,
     clippy::expect_used,
     clippy::print_stdout,
+    clippy::indexing_slicing,
     reason = "a benchmark prints, and stops at the first surprise"
 )]
 

@@ -22,8 +22,8 @@ use crate::{golden, here};
 
 /// Golden arrays of more rows are left to other tests.
 const MOST_ROWS: u64 = 5_000;
-/// Richer ones, most of them the fuzzer's own, with a weight. `many` is large, so that it comes seldom.
-const OWN: [(usize, &str); 12] = [
+/// Richer ones, most of them the fuzzer's own, with a weight. Large ones come seldom.
+const OWN: [(usize, &str); 14] = [
     (6, "fuzz/arrays/line"),
     (6, "fuzz/arrays/plane"),
     (5, "fuzz/arrays/curve"),
@@ -35,6 +35,8 @@ const OWN: [(usize, &str); 12] = [
     (5, "fuzz/arrays/evolved"),
     (6, "fuzz/arrays/small"),
     (3, "large/line"),
+    (2, "large/matrix"),
+    (3, "large/slope"),
     (2, "fuzz/arrays/many"),
 ];
 
