@@ -3,10 +3,10 @@
     python arrays.py FOLDER           make all in FOLDER (about 600 MB, three minutes)
     python arrays.py FOLDER NAME …    make these
 
-Needs tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow. Data are random but the same every time. Twins are what one
+Needs tiledb==0.36.1 (libtiledb 2.30), numpy and pyarrow. Data are random but the same every time. Duplicates are what one
 would keep without arrays: zstd, row groups of pyarrow's size, statistics of pages, and the cells that are seen when
 all fragments are merged. libtiledb.py times libtiledb on the arrays. The arrays of special_ways, which compares us
-with ourselves, have no twins: climate, ships, genes, calls.
+with ourselves, have no duplicates: climate, ships, genes, calls.
 """
 import os
 import shutil

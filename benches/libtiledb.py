@@ -125,7 +125,7 @@ def point_list(folder):
     })
 
 
-def entangled_merge(folder):
+def overlapping_merge(folder):
     uri = os.path.join(folder, "overlapping20")
     small, big = context(64), context(1 << 10)
     measure("scan, 20 fragments", {
@@ -162,7 +162,7 @@ def metadata_aggregates(folder):
 QUESTIONS = {
     question.__name__.rstrip("_"): question
     for question in (
-        dense_scan, sparse_scan, slice_, point_list, entangled_merge, open_fragments, metadata_aggregates,
+        dense_scan, sparse_scan, slice_, point_list, overlapping_merge, open_fragments, metadata_aggregates,
     )
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::geometry::subarray::Subarray;
 use crate::scan::context::ScanContext;
 use crate::scan::plan::ScanPlan;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef};
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::scan::plan::versions::witnesses_of_rest;
 use crate::scan::runtime::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
@@ -62,7 +62,7 @@ pub async fn narrow_unit(
     if narrowed.tiles.is_empty() {
         return Ok(None);
     }
-    if unit.copies == Copies::Neighbours && narrowed.tiles.len() < all {
+    if unit.versions == CellVersions::Neighbours && narrowed.tiles.len() < all {
         narrowed.witnesses = witnesses_of_rest(&context.plan, unit, &narrowed.tiles)?;
     }
     let cells = narrowed.tiles.iter().map(|t| t.cells as u64).sum();
@@ -150,8 +150,9 @@ async fn judge(
     unit: &SparseUnit,
 ) -> Result<Vec<Verdict>> {
     let plan = &context.plan;
-    let by_attributes = unit.copies != Copies::Anywhere && plan.knowledge.judges_attributes(pruner);
-    if !by_attributes && !plan.knowledge.judges_dimensions(pruner) {
+    let by_attributes =
+        unit.versions != CellVersions::Anywhere && plan.statistics_cache.judges_attributes(pruner);
+    if !by_attributes && !plan.statistics_cache.judges_dimensions(pruner) {
         return Ok(Vec::new());
     }
     let mut known = Vec::with_capacity(unit.tiles.len());
@@ -161,7 +162,9 @@ async fn judge(
             Some(scan) => {
                 let number = tile.fragment;
                 let columns = pruner.columns();
-                let known = plan.knowledge.of_fragment(number, &scan.fragment, columns);
+                let known = plan
+                    .statistics_cache
+                    .of_fragment(number, &scan.fragment, columns);
                 Some(known.await?)
             }
             None => None,
@@ -176,5 +179,5 @@ async fn judge(
         })
     });
     let subjects = subjects.collect::<Result<Vec<_>>>()?;
-    plan.knowledge.judge(pruner, &subjects)
+    plan.statistics_cache.judge(pruner, &subjects)
 }

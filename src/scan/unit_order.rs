@@ -130,7 +130,7 @@ async fn order_units(
     if subjects.is_empty() {
         return Ok(natural());
     }
-    let statistics = plan.knowledge.statistics(&columns, &subjects)?;
+    let statistics = plan.statistics_cache.statistics(&columns, &subjects)?;
     let keys = wanted.iter().zip(statistics.columns);
     let keys = keys.map(|(wanted, column)| SortColumn {
         values: match wanted.descending {
@@ -220,7 +220,9 @@ async fn known(
     numbers.dedup();
     let load = async |number: usize| -> Result<(usize, Arc<KnownStatistics>)> {
         let scan = plan.fragments.get(number).ok_or_else(unplanned)?;
-        let known = plan.knowledge.of_fragment(number, &scan.fragment, columns);
+        let known = plan
+            .statistics_cache
+            .of_fragment(number, &scan.fragment, columns);
         Ok((number, known.await?))
     };
     let known = stream::iter(numbers.into_iter().map(load)).buffer_unordered(CONCURRENCY);

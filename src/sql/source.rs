@@ -5,13 +5,13 @@
 //! another machine ([`TileDbSource::opened_anew`]).
 
 mod batches;
-mod leading_ranges;
 mod lines;
 pub mod mode;
 mod ordered;
 mod published;
+mod range_partitions;
 mod read;
-pub(super) mod rest;
+pub(super) mod remaining;
 mod runs;
 
 use std::any::Any;
@@ -40,7 +40,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 pub use self::mode::ScanMode;
 use self::mode::{Arrangement, Shared};
-use self::rest::Rest;
+use self::remaining::RemainingScan;
 pub(super) use self::runs::Runs;
 use self::runs::Siblings;
 use super::claims::{Claims, checked};
@@ -50,7 +50,7 @@ use super::query::{ScanQuery, ScanRequest};
 use super::statistics::{limited, statistics, without_bounds};
 use crate::scan::ScanPlan;
 use crate::scan::plan::first_cells::DimensionOrder;
-use crate::scan::plan::leading::LeadingCuts;
+use crate::scan::plan::range_cuts::RangeCuts;
 use crate::scan::units::UnitPool;
 use crate::sql::expressions::runtime::PushedFilters;
 use crate::stats::trust::{Asked, Rounding};
@@ -161,7 +161,7 @@ impl TileDbSource {
     /// Whether the rows are those of the plan, all of them and no other columns.
     pub(super) fn rows_are_cells(&self) -> bool {
         let asked_more = self.fetch.is_some() || self.filters.removes_rows();
-        self.planned.labels.is_none() && self.rest().is_none() && !asked_more
+        self.planned.labels.is_none() && self.remaining().is_none() && !asked_more
     }
 
     /// The values of the enumeration whose codes are the keys of a column of the output.
@@ -197,7 +197,7 @@ impl TileDbSource {
     }
 
     /// The scan in ranges of the leading dimension.
-    pub(super) fn in_ranges(&self, cuts: LeadingCuts) -> Option<Self> {
+    pub(super) fn in_ranges(&self, cuts: RangeCuts) -> Option<Self> {
         let mode = ScanMode::Ranges { cuts, order: None };
         let mut cut = self.in_mode(mode).ok()??;
         cut.statistics = Arc::default();
@@ -205,7 +205,7 @@ impl TileDbSource {
     }
 
     /// The scan of what is left when metadata answer what they can of `asked`; `None` if that is nothing.
-    pub(super) fn reading_rest(
+    pub(super) fn reading_remaining(
         &self,
         asked: Arc<Vec<Asked>>,
         rounding: Rounding,
@@ -249,8 +249,8 @@ impl TileDbSource {
     }
 
     /// What metadata answer and what is left, if they answer part of an aggregate over the scan.
-    pub(super) fn rest(&self) -> Option<&Arc<Rest>> {
-        self.arrangement.rest()
+    pub(super) fn remaining(&self) -> Option<&Arc<RemainingScan>> {
+        self.arrangement.remaining()
     }
 
     /// Bounds of columns are among its statistics from now on.
@@ -276,10 +276,12 @@ impl TileDbSource {
                 Some(fetch) => limited(statistics, fetch, partitions),
                 None => statistics,
             };
-            Arc::new(match self.rest().is_some() || self.filters.removes_rows() {
-                true => statistics.to_inexact(),
-                false => statistics,
-            })
+            Arc::new(
+                match self.remaining().is_some() || self.filters.removes_rows() {
+                    true => statistics.to_inexact(),
+                    false => statistics,
+                },
+            )
         });
         match self.tells_bounds.load(Ordering::Relaxed) {
             true => Arc::clone(made),

@@ -1,13 +1,13 @@
 //! Statistics of tiles and fragments, and when they can be trusted.
 
 mod enumerated;
-mod knowledge;
 mod known;
 pub mod pruner;
+mod statistics_cache;
 mod text;
 pub mod trust;
 mod zeros;
 
-pub use knowledge::{Extent, Knowledge, Subject};
 pub use known::KnownStatistics;
+pub use statistics_cache::{Extent, StatisticsCache, Subject};
 pub(crate) use zeros::outer_zeros;

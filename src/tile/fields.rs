@@ -18,7 +18,7 @@ use crate::array::table::{ArrayTable, stored_field};
 use crate::arrow::ColumnType;
 use crate::error::{Error, Result, ResultExt};
 use crate::storage::Storage;
-use crate::tile::decode::{ColumnDecoder, Twins};
+use crate::tile::decode::{ColumnDecoder, Duplicates};
 use crate::tile::deletes::FragmentDeletes;
 
 /// Where a column's values come from.
@@ -253,16 +253,16 @@ impl FragmentScan {
     }
 
     /// Which cells cannot be told apart where bitsort moved them.
-    fn twins(&self) -> Twins {
+    fn duplicates(&self) -> Duplicates {
         let moved = |decoder: &ColumnDecoder| decoder.bitsort().is_some();
         let times = self.needs_timestamps || self.deletes.needs_delete_times();
         let name = &self.fragment.name;
         if !times && self.decoders().all(moved) {
-            Twins::Harmless
+            Duplicates::Harmless
         } else if name.t1 == name.t2 && !self.fragment.footer.has_timestamps {
-            Twins::SameCoordinates
+            Duplicates::SameCoordinates
         } else {
-            Twins::SameHilbertValue
+            Duplicates::SameHilbertValue
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::array::fragment::{FieldTiles, TileIdx};
 use crate::error::Result;
-use crate::tile::decode::{Bitsort, CellOrder, Twins};
+use crate::tile::decode::{Bitsort, CellOrder, Duplicates};
 use crate::tile::fetch::{FetchList, Fetched, TileTicket};
 
 /// A tile whose cells are to be brought back into the global order.
@@ -33,7 +33,7 @@ impl MovedTile {
         bitsort: &Bitsort,
         fetched: &Fetched,
         cells: usize,
-        twins: Twins,
+        duplicates: Duplicates,
     ) -> Result<&CellOrder> {
         if let Some(order) = self.order.get() {
             return Ok(order);
@@ -41,7 +41,7 @@ impl MovedTile {
         let tiles = self.coordinates.iter();
         let tiles = tiles.map(|ticket| fetched.tile(*ticket).map(|tile| tile.values));
         let coordinates = tiles.collect::<Result<Vec<_>>>()?;
-        let order = bitsort.order(&coordinates, cells, twins)?;
+        let order = bitsort.order(&coordinates, cells, duplicates)?;
         Ok(self.order.get_or_init(|| order))
     }
 }

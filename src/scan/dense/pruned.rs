@@ -73,7 +73,7 @@ async fn judge(
         let boxes = clip.copies.iter().map(|copy| copy.written.as_ref());
         let boxes = boxes.collect::<Option<Vec<_>>>();
         let empty = clip.pieces.iter().any(|p| clip.is_empty_piece(p)) || clip.copies.is_empty();
-        let by_attributes = plan.knowledge.judges_attributes(pruner) && !empty;
+        let by_attributes = plan.statistics_cache.judges_attributes(pruner) && !empty;
         let Some(boxes) = boxes.filter(|_| by_attributes) else {
             known.push(None);
             copies.push((number, None, &clip.cells, clip.rows as u64));
@@ -84,7 +84,7 @@ async fn judge(
             let scan = plan.fragments.get(copy.fragment).ok_or_else(missing)?;
             let own = dense.fragments.get(copy.fragment).ok_or_else(missing)?;
             let statistics =
-                plan.knowledge
+                plan.statistics_cache
                     .of_fragment(copy.fragment, &scan.fragment, pruner.columns());
             known.push(Some(statistics.await?));
             let tile = dense.grid.tile_box(&clip.tile(dense));
@@ -100,7 +100,7 @@ async fn judge(
         known: known.as_deref(),
     });
     let verdicts = plan
-        .knowledge
+        .statistics_cache
         .judge(pruner, &subjects.collect::<Vec<_>>())?;
     let mut of_clips: Vec<Option<Verdict>> = vec![None; clips.len()];
     for ((number, ..), verdict) in copies.iter().zip(verdicts) {

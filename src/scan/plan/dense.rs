@@ -19,7 +19,7 @@ use crate::geometry::domain::KeyBox;
 use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::geometry::tile_grid::{TileBox, TileGrid};
 use crate::scan::spec::{EmptyCells, ScanSpec};
-use crate::stats::Knowledge;
+use crate::stats::StatisticsCache;
 use crate::tile::fields::FragmentScan;
 
 /// Small tiles are read together until a unit holds so many cells.
@@ -281,7 +281,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
     let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
     Ok(ScanPlan {
-        knowledge: Arc::new(Knowledge::new(&table)),
+        statistics_cache: Arc::new(StatisticsCache::new(&table)),
         unjudged: true,
         boxes: Vec::new(),
         spec,
@@ -380,7 +380,7 @@ async fn scattered_tiles(
 /// An array without fragments has no rows.
 fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     ScanPlan {
-        knowledge: Arc::new(Knowledge::new(&spec.table)),
+        statistics_cache: Arc::new(StatisticsCache::new(&spec.table)),
         unjudged: false,
         boxes: Vec::new(),
         exact_rows: Some(0),

@@ -6,11 +6,11 @@
 
 pub mod boxes;
 pub mod dense;
-pub mod entangle;
 pub mod first_cells;
-pub mod leading;
 pub mod ordered;
+pub mod overlap;
 mod pruning;
+pub mod range_cuts;
 mod runs;
 pub mod scattered;
 pub mod sparse;
@@ -26,10 +26,10 @@ use self::dense::DensePlan;
 use super::spec::ScanSpec;
 use crate::array::fragment::boxes::TileBoxes;
 use crate::error::Result;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit};
-use crate::stats::Knowledge;
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit};
+use crate::stats::StatisticsCache;
 use crate::tile::fields::FragmentScan;
-use crate::tile::visibility::BYTES_PER_CONTESTED_CELL;
+use crate::tile::visibility::BYTES_PER_COMPARED_CELL;
 
 /// What a cell of a variable-sized column is taken to need.
 const STRING_BYTES: usize = 32;
@@ -46,7 +46,7 @@ pub struct PlanCounts {
     /// Tiles skipped because they lie outside the subarray.
     pub tiles_pruned: u64,
     /// Tiles whose cells must be compared with those of other tiles.
-    pub tiles_entangled: u64,
+    pub tiles_overlapping: u64,
     /// Tiles skipped because their statistics prove that no cell meets the condition.
     pub tiles_pruned_statistics: u64,
     /// Tiles whose statistics prove that every cell meets the condition.
@@ -87,7 +87,7 @@ pub struct ScanPlan {
     /// The boxes of the sparse ones' tiles.
     pub boxes: Vec<Arc<TileBoxes>>,
     /// What is known of the tiles' values.
-    pub knowledge: Arc<Knowledge>,
+    pub statistics_cache: Arc<StatisticsCache>,
     /// Whether tiles are judged by their statistics only when they are about to be read.
     pub unjudged: bool,
     /// The units.
@@ -122,7 +122,7 @@ impl ScanPlan {
             spec: self.spec.clone(),
             fragments: Arc::clone(&self.fragments),
             boxes: self.boxes.clone(),
-            knowledge: Arc::clone(&self.knowledge),
+            statistics_cache: Arc::clone(&self.statistics_cache),
             unjudged: self.unjudged,
             units,
             counts: self.counts,
@@ -149,11 +149,11 @@ impl ScanPlan {
         let Some(unit) = unit else { return 0 };
         let cells = unit.all_tiles().map(|tile| tile.cells as u64);
         let cells = cells.fold(0, u64::saturating_add);
-        let compared = match unit.copies {
-            Copies::Anywhere => unit.cells.saturating_mul(BYTES_PER_CONTESTED_CELL as u64),
-            Copies::None | Copies::Neighbours => 0,
+        let compared = match unit.versions {
+            CellVersions::Anywhere => unit.cells.saturating_mul(BYTES_PER_COMPARED_CELL as u64),
+            CellVersions::None | CellVersions::Neighbours => 0,
         };
-        let row_bytes = self.row_bytes(unit.copies != Copies::None);
+        let row_bytes = self.row_bytes(unit.versions != CellVersions::None);
         cells.saturating_mul(row_bytes).saturating_add(compared)
     }
 

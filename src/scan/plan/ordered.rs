@@ -18,7 +18,7 @@ use crate::geometry::coordinate::Coordinate;
 use crate::geometry::key;
 use crate::geometry::subarray::Subarray;
 use crate::scan::order::RowOrder;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef, UNIT_CELLS};
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef, UNIT_CELLS};
 
 /// So many cells are sorted at once at most, unless they are those of one tile.
 const MOST_SLAB_CELLS: u64 = 512 * 1024;
@@ -97,7 +97,7 @@ impl ScanPlan {
         let mut pieces = Vec::new();
         for unit in units {
             // Tiles whose cells are compared stay together.
-            if unit.clip.is_some() || unit.copies != Copies::None {
+            if unit.clip.is_some() || unit.versions != CellVersions::None {
                 pieces.push(self.piece_of_unit(schema, unit)?);
                 continue;
             }
@@ -148,7 +148,7 @@ impl ScanPlan {
             match ordered.last_mut() {
                 Some(unit)
                     if unit.clip.is_none()
-                        && unit.copies == Copies::None
+                        && unit.versions == CellVersions::None
                         && unit.cells + slab.cells <= unit_cells =>
                 {
                     unit.tiles.extend(tiles);
@@ -158,7 +158,7 @@ impl ScanPlan {
                     tiles,
                     witnesses: Vec::new(),
                     clip: None,
-                    copies: Copies::None,
+                    versions: CellVersions::None,
                     cells: slab.cells,
                 }),
             }

@@ -1,7 +1,7 @@
 //! Judging the tiles of a sparse plan before they become units.
 //!
 //! By its coordinates every tile may be judged, before tiles are compared with each other; by its attributes only one
-//! that stands alone. Statistics of many fragments are not waited for: then each tile is judged when it is to be read.
+//! that is disjoint. Statistics of many fragments are not waited for: then each tile is judged when it is to be read.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::scan::plan::sparse_units::{SparseUnit, TileRef};
 use crate::scan::spec::ScanSpec;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Extent, Knowledge, KnownStatistics, Subject};
+use crate::stats::{Extent, KnownStatistics, StatisticsCache, Subject};
 
 /// Statistics of more fragments than this are read when their tiles are.
 const MOST_FRAGMENTS: usize = 256;
@@ -24,7 +24,7 @@ const CONCURRENCY: usize = 16;
 /// What judges tiles while a scan is planned.
 pub(super) struct Pruning {
     /// What is known of the tiles.
-    pub knowledge: Knowledge,
+    pub statistics_cache: StatisticsCache,
     /// Whether judging by attributes is left for later.
     pub unjudged: bool,
     pruner: Option<Arc<dyn TilePruner>>,
@@ -37,14 +37,14 @@ impl Pruning {
     /// For the condition of a scan.
     pub fn new(spec: &ScanSpec) -> Self {
         Self {
-            knowledge: Knowledge::new(&spec.table),
+            statistics_cache: StatisticsCache::new(&spec.table),
             unjudged: false,
             pruner: spec.predicate.as_ref().and_then(|p| p.pruner()),
         }
     }
 
     fn by_attributes(&self) -> Option<Arc<dyn TilePruner>> {
-        let judges = |p: &&Arc<dyn TilePruner>| self.knowledge.judges_attributes(p.as_ref());
+        let judges = |p: &&Arc<dyn TilePruner>| self.statistics_cache.judges_attributes(p.as_ref());
         self.pruner.as_ref().filter(judges).map(Arc::clone)
     }
 
@@ -56,7 +56,7 @@ impl Pruning {
 
     /// Lets go of tiles that their coordinates rule out.
     pub fn by_coordinates(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
-        let judges = |p: &&Arc<dyn TilePruner>| self.knowledge.judges_dimensions(p.as_ref());
+        let judges = |p: &&Arc<dyn TilePruner>| self.statistics_cache.judges_dimensions(p.as_ref());
         let Some(pruner) = self.pruner.as_ref().filter(judges) else {
             return Ok(());
         };
@@ -69,7 +69,7 @@ impl Pruning {
             })
         });
         let subjects = subjects.collect::<Vec<_>>();
-        let verdicts = self.knowledge.judge(pruner.as_ref(), &subjects)?;
+        let verdicts = self.statistics_cache.judge(pruner.as_ref(), &subjects)?;
         let mut verdicts = verdicts.into_iter();
         for (_, _, tiles) in left {
             let before = tiles.len();
@@ -84,8 +84,8 @@ impl Pruning {
         Ok(())
     }
 
-    /// Lets go of tiles that stand alone and that their attributes rule out.
-    pub async fn alone(
+    /// Lets go of tiles that are disjoint and that their attributes rule out.
+    pub async fn disjoint(
         &mut self,
         fragments: &[Arc<Fragment>],
         boxes: &[Arc<TileBoxes>],
@@ -101,7 +101,7 @@ impl Pruning {
             self.unjudged = true;
             return Ok(());
         }
-        let knowledge = &self.knowledge;
+        let knowledge = &self.statistics_cache;
         let load = async |number: usize| -> Result<(usize, Arc<KnownStatistics>)> {
             let fragment = fragments.get(number).ok_or_else(unplanned)?;
             let known = knowledge.of_fragment(number, fragment, pruner.columns());

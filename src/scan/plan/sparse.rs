@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::boxes::TileBounds;
-use super::entangle::{EntangledUnit, Entanglement, Member};
+use super::overlap::{Member, OverlappingUnit, Overlaps};
 use super::pruning::Pruning;
-use super::sparse_units::{Copies, SparseUnit, TileRef, group_alone, unit_cells};
+use super::sparse_units::{CellVersions, SparseUnit, TileRef, group_disjoint, unit_cells};
 use super::versions::{Neighbourhood, copies_within};
 use super::{PlanCounts, ScanPlan, Units, needed_columns};
 use crate::array::fragment::boxes::{TileBoxes, TileRange};
@@ -83,7 +83,7 @@ impl SparsePlan {
         }
         let deletes = self.deletes(&fragments, &mut candidates)?;
         let units = self.units(&fragments, &candidates, &mut pruning).await?;
-        let compares = units.iter().any(|u| u.copies != Copies::None);
+        let compares = units.iter().any(|u| u.versions != CellVersions::None);
         let tested = |column: usize| {
             let is_dimension = column < schema.dimensions.len();
             is_dimension && (compares || !self.spec.subarray.dim(column).is_all())
@@ -108,7 +108,7 @@ impl SparsePlan {
             spec: self.spec.clone(),
             fragments: Arc::new(fragments),
             boxes: candidates.into_iter().map(|c| c.boxes).collect(),
-            knowledge: Arc::new(pruning.knowledge),
+            statistics_cache: Arc::new(pruning.statistics_cache),
             unjudged: pruning.unjudged,
             units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
             counts: self.counts,
@@ -166,7 +166,7 @@ impl SparsePlan {
         Ok(tiles)
     }
 
-    /// Splits the tiles into those that stand alone and those resolved against each other.
+    /// Splits the tiles into those that are disjoint and those resolved against each other.
     async fn units(
         &mut self,
         fragments: &[Arc<Fragment>],
@@ -177,8 +177,8 @@ impl SparsePlan {
         let schema = &table.snapshot.schema;
         let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
         let boxes = boxes.collect::<Vec<_>>();
-        let copies = match schema.allows_duplicates {
-            true => Ok(vec![Copies::None; fragments.len()]),
+        let versions = match schema.allows_duplicates {
+            true => Ok(vec![CellVersions::None; fragments.len()]),
             false => {
                 let fragments = fragments.iter().zip(&boxes);
                 fragments
@@ -186,8 +186,8 @@ impl SparsePlan {
                     .collect()
             }
         };
-        let copies: Vec<Copies> = copies?;
-        let any_copies = copies.iter().any(|c| *c != Copies::None);
+        let versions: Vec<CellVersions> = versions?;
+        let any_copies = versions.iter().any(|c| *c != CellVersions::None);
         let may_share = !schema.allows_duplicates && (fragments.len() > 1 || any_copies);
         let mut tiles = candidates
             .iter()
@@ -195,29 +195,33 @@ impl SparsePlan {
             .collect::<Vec<_>>();
         if !may_share {
             let counts = &mut self.counts;
-            pruning.alone(fragments, &boxes, &mut tiles, counts).await?;
-            return Ok(group_alone(&tiles, unit_cells(&tiles)));
+            pruning
+                .disjoint(fragments, &boxes, &mut tiles, counts)
+                .await?;
+            return Ok(group_disjoint(&tiles, unit_cells(&tiles)));
         }
         let of_tiles = candidates
             .iter()
             .flat_map(Candidates::of_tiles)
             .collect::<Vec<_>>();
         let bounds = TileBounds::new(schema, &of_tiles);
-        let split = Entanglement::new(&tiles, &bounds, &copies).split();
+        let split = Overlaps::new(&tiles, &bounds, &versions).split();
         let pick = |i: &usize| tiles.get(*i).copied();
-        let mut alone = split.alone.iter().filter_map(pick).collect::<Vec<_>>();
-        self.counts.tiles_entangled = (tiles.len() - alone.len()) as u64;
+        let mut disjoint = split.disjoint.iter().filter_map(pick).collect::<Vec<_>>();
+        self.counts.tiles_overlapping = (tiles.len() - disjoint.len()) as u64;
         let counts = &mut self.counts;
-        pruning.alone(fragments, &boxes, &mut alone, counts).await?;
-        let unit_cells = unit_cells(&alone);
+        pruning
+            .disjoint(fragments, &boxes, &mut disjoint, counts)
+            .await?;
+        let unit_cells = unit_cells(&disjoint);
         let mut units = Vec::new();
         let neighbourhood = Neighbourhood::new(&tiles, &bounds);
-        for of_fragment in alone.chunk_by(|a, b| a.fragment == b.fragment) {
+        for of_fragment in disjoint.chunk_by(|a, b| a.fragment == b.fragment) {
             let fragment = of_fragment.first().map(|tile| tile.fragment);
-            let copies = fragment.and_then(|fragment| copies.get(fragment));
-            units.extend(match copies {
-                Some(Copies::Neighbours) => neighbourhood.units(of_fragment),
-                _ => group_alone(of_fragment, unit_cells),
+            let versions = fragment.and_then(|fragment| versions.get(fragment));
+            units.extend(match versions {
+                Some(CellVersions::Neighbours) => neighbourhood.units(of_fragment),
+                _ => group_disjoint(of_fragment, unit_cells),
             });
         }
         units.extend(self.entangled_units(split.units, &tiles, &bounds));
@@ -227,17 +231,17 @@ impl SparsePlan {
     /// Makes units of the tiles that are resolved against each other.
     fn entangled_units(
         &self,
-        entangled: Vec<EntangledUnit>,
+        overlapping: Vec<OverlappingUnit>,
         tiles: &[TileRef],
         bounds: &TileBounds,
     ) -> Vec<SparseUnit> {
-        let mut units = Vec::with_capacity(entangled.len());
-        for EntangledUnit {
+        let mut units = Vec::with_capacity(overlapping.len());
+        for OverlappingUnit {
             members,
             clip,
-            copies,
+            versions,
             cells,
-        } in entangled
+        } in overlapping
         {
             let clip = bounds.subarray(&clip);
             let clip = self.spec.subarray.intersect(&clip);
@@ -257,7 +261,7 @@ impl SparsePlan {
                 tiles: those(false),
                 witnesses: those(true),
                 clip: Some(Arc::new(clip)),
-                copies,
+                versions,
             });
         }
         units
@@ -274,8 +278,8 @@ impl SparsePlan {
         let cells = |tiles: &mut dyn Iterator<Item = &TileRef>| {
             tiles.fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64))
         };
-        let no_copies = units.iter().all(|u| u.copies == Copies::None);
-        if self.counts.tiles_entangled == 0 {
+        let no_copies = units.iter().all(|u| u.versions == CellVersions::None);
+        if self.counts.tiles_overlapping == 0 {
             let tiles = || units.iter().flat_map(|u| &u.tiles);
             let max = cells(&mut tiles());
             let exact = proven
@@ -308,7 +312,7 @@ struct KnownOf<'a> {
     subarray: &'a Subarray,
     /// Which dimensions tiles are judged by.
     judges: &'a (dyn Fn(usize) -> bool + Sync),
-    /// Whether cells of several tiles may be copies.
+    /// Whether cells of several tiles may be versions.
     resolves: bool,
 }
 

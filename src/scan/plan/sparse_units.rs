@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::array::fragment::TileIdx;
 use crate::geometry::subarray::Subarray;
 
-/// Cells of a unit of tiles that stand alone, where there are many.
+/// Cells of a unit of tiles that are disjoint, where there are many.
 pub(super) const UNIT_CELLS: u64 = 128 * 1024;
 /// Of few cells, units are smaller, so that there are about so many to be decoded side by side. All of them are asked of
 /// the store at once by two partitions.
@@ -30,9 +30,9 @@ pub struct TileRef {
     pub proven: bool,
 }
 
-/// Where copies of a cell may lie, of which the newest is seen.
+/// Where versions of a cell may lie, of which the newest is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copies {
+pub enum CellVersions {
     /// There are none.
     None,
     /// Next to each other, in the order of the tiles.
@@ -46,12 +46,12 @@ pub enum Copies {
 pub struct SparseUnit {
     /// The tiles whose cells become rows.
     pub tiles: Vec<TileRef>,
-    /// Others, which may hold copies of these cells.
+    /// Others, which may hold versions of these cells.
     pub witnesses: Vec<TileRef>,
     /// The part of the subarray whose cells are this unit's; `None`: all of it.
     pub clip: Option<Arc<Subarray>>,
-    /// Where copies of the cells may lie among all of these tiles.
-    pub copies: Copies,
+    /// Where versions of the cells may lie among all of these tiles.
+    pub versions: CellVersions,
     /// Cells to look through.
     pub cells: u64,
 }
@@ -63,7 +63,7 @@ impl SparseUnit {
     }
 }
 
-/// Tiles that stand alone are read together until a unit holds so many cells.
+/// Tiles that are disjoint are read together until a unit holds so many cells.
 pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
     // How many cells a tile has is what a file says.
     let cells = tiles.iter().map(|tile| tile.cells as u64);
@@ -72,7 +72,7 @@ pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
 }
 
 /// Units of neighbouring tiles of one fragment, joined until a unit holds `enough` cells.
-pub(super) fn group_alone(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
+pub(super) fn group_disjoint(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
     let mut units: Vec<SparseUnit> = Vec::new();
     for tile in tiles {
         let joins = units.last().is_some_and(|unit| {
@@ -91,7 +91,7 @@ pub(super) fn group_alone(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
                 tiles: vec![*tile],
                 witnesses: Vec::new(),
                 clip: None,
-                copies: Copies::None,
+                versions: CellVersions::None,
                 cells: tile.cells as u64,
             }),
         }
@@ -113,7 +113,7 @@ mod tests {
             proven: false,
         };
         let tiles = cells.iter().enumerate().map(tile).collect::<Vec<_>>();
-        let units = group_alone(&tiles, unit_cells(&tiles));
+        let units = group_disjoint(&tiles, unit_cells(&tiles));
         units.iter().map(|unit| unit.tiles.len()).collect()
     }
 

@@ -1,9 +1,9 @@
-//! Tiles of fragments that hold several copies of a cell, as consolidation leaves them, and that stand alone otherwise.
+//! Tiles of fragments that hold several versions of a cell, as consolidation leaves them, and that are disjoint otherwise.
 //!
-//! All copies of a cell are neighbours there, for cells are in global order. So a tile shares cells only with the tiles
+//! All versions of a cell are neighbours there, for cells are in global order. So a tile shares cells only with the tiles
 //! right before and after it, and with more of them only across tiles that are all one place; where MBRs do not meet,
 //! with none. Such tiles are read in runs, each with the few tiles around it that may share a cell as *witnesses*: read
-//! by another unit, or by none because their statistics rule them out, which says nothing of their copies.
+//! by another unit, or by none because their statistics rule them out, which says nothing of their versions.
 
 use super::ScanPlan;
 use super::boxes::TileBounds;
@@ -13,21 +13,21 @@ use crate::array::fragment::boxes::TileBoxes;
 use crate::error::Result;
 use crate::format::schema::Layout;
 use crate::geometry::hilbert::Hilbert;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef, UNIT_CELLS};
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef, UNIT_CELLS};
 use crate::stats::trust::tells_dimension;
 
 /// A run goes on beyond [`UNIT_CELLS`] until a cut needs no witnesses, but no further than this.
 const MOST_UNIT_CELLS: u64 = 2 * UNIT_CELLS;
 
-/// Where a fragment of an array without duplicates holds copies of its own cells.
+/// Where a fragment of an array without duplicates holds versions of its own cells.
 ///
 /// libtiledb 2.14 and older wrote cells with the same Hilbert value in another order than that in which all releases merge
-/// them, so copies may have others between them where different cells can have the same value. What a filter did to
+/// them, so versions may have others between them where different cells can have the same value. What a filter did to
 /// coordinates may have changed their order, and NaN has no place in it.
-pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<Copies> {
+pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<CellVersions> {
     let schema = &fragment.schema;
     if !fragment.footer.has_timestamps {
-        return Ok(Copies::None);
+        return Ok(CellVersions::None);
     }
     let told = (0..schema.dimensions.len()).all(|d| tells_dimension(fragment, d));
     let in_order = match schema.cell_order {
@@ -35,8 +35,8 @@ pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<Copies> {
         _ => true,
     };
     Ok(match told && in_order && boxes.are_in_order() {
-        true => Copies::Neighbours,
-        false => Copies::Anywhere,
+        true => CellVersions::Neighbours,
+        false => CellVersions::Anywhere,
     })
 }
 
@@ -82,7 +82,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Whether a tile and the one at the next position may hold copies of one cell.
+    /// Whether a tile and the one at the next position may hold versions of one cell.
     fn may_share(&self, tile: usize, next: usize) -> bool {
         let both = self.tiles.get(tile).zip(self.tiles.get(next));
         let follows = |(a, b): (&TileRef, &TileRef)| {
@@ -123,7 +123,7 @@ impl<'a> Neighbourhood<'a> {
                 .filter_map(|w| self.tiles.get(w).copied())
                 .collect(),
             clip: None,
-            copies: Copies::Neighbours,
+            versions: CellVersions::Neighbours,
             cells,
         }
     }

@@ -11,7 +11,9 @@ use super::{ScanPlan, Units};
 use crate::array::fragment::TileIdx;
 use crate::array::window::Visibility;
 use crate::geometry::domain::KeyBox;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef, group_alone, unit_cells};
+use crate::scan::plan::sparse_units::{
+    CellVersions, SparseUnit, TileRef, group_disjoint, unit_cells,
+};
 
 /// Dense tiles looked at one by one; a scan of more is read as it is.
 const MOST_DENSE_TILES: u64 = 1 << 22;
@@ -60,7 +62,7 @@ impl ScanPlan {
             let asked = self.spec.predicate.is_none() || tile.proven;
             visible && asked && tile.covered && tile.spared
         };
-        let tiles = (0_u64..).zip(tiles_alone(units));
+        let tiles = (0_u64..).zip(disjoint_tiles(units));
         let whole = tiles.filter(|(_, tile)| whole(tile));
         let whole = whole.map(|(place, tile)| WholeTile {
             place,
@@ -121,24 +123,24 @@ impl DensePlan {
     }
 }
 
-/// The tiles of whose cells there are no copies, in the order of the units.
-fn tiles_alone(units: &[Arc<SparseUnit>]) -> impl Iterator<Item = &TileRef> {
-    let alone = units.iter().filter(|unit| is_alone(unit));
-    alone.flat_map(|unit| &unit.tiles)
+/// The tiles of whose cells there are no versions, in the order of the units.
+fn disjoint_tiles(units: &[Arc<SparseUnit>]) -> impl Iterator<Item = &TileRef> {
+    let disjoint = units.iter().filter(|unit| is_disjoint(unit));
+    disjoint.flat_map(|unit| &unit.tiles)
 }
 
-fn is_alone(unit: &SparseUnit) -> bool {
-    unit.copies == Copies::None && unit.clip.is_none()
+fn is_disjoint(unit: &SparseUnit) -> bool {
+    unit.versions == CellVersions::None && unit.clip.is_none()
 }
 
 fn sparse_rest(units: &[Arc<SparseUnit>], places: &[u64]) -> Vec<Arc<SparseUnit>> {
     let mut places = places.iter().copied().peekable();
-    let tiles = (0_u64..).zip(tiles_alone(units));
+    let tiles = (0_u64..).zip(disjoint_tiles(units));
     let left = tiles.filter(|(place, _)| places.next_if_eq(place).is_none());
     let left = left.map(|(_, tile)| *tile).collect::<Vec<_>>();
-    let resolved = units.iter().filter(|unit| !is_alone(unit)).cloned();
-    let alone = group_alone(&left, unit_cells(&left))
+    let resolved = units.iter().filter(|unit| !is_disjoint(unit)).cloned();
+    let disjoint = group_disjoint(&left, unit_cells(&left))
         .into_iter()
         .map(Arc::new);
-    alone.chain(resolved).collect()
+    disjoint.chain(resolved).collect()
 }

@@ -4,12 +4,12 @@
 //! columns of the predicate (all columns if there is none, unless few cells can lie in the ranges), and those that
 //! deletes look at. The second brings the other columns, only for tiles with survivors.
 //!
-//! The order of deciding is law: time window, ranges, newest copy, deletes, predicate. Each step decodes what it needs
+//! The order of deciding is law: time window, ranges, newest version, deletes, predicate. Each step decodes what it needs
 //! of the tiles that still have cells, and nothing else; what becomes rows is copied out of a tile at once, so that a
 //! tile of which little is left takes little memory.
 
-mod copies;
 mod decoder;
+mod deduplicate;
 mod request;
 mod search;
 mod tile;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use self::copies::hide_older;
 use self::decoder::TileDecoder;
+use self::deduplicate::hide_older;
 use self::request::{FirstRound, UnitReader};
 use self::tile::TileWork;
 use super::plan::ScanPlan;
@@ -163,7 +163,7 @@ fn decide(
         }
     }
     tiles.sort_by_key(TileWork::place);
-    let hidden = hide_older(context, unit.copies, &mut tiles, scratch)?;
+    let hidden = hide_older(context, unit.versions, &mut tiles, scratch)?;
     context.metrics.cells_hidden.add(hidden);
     tiles.retain(|tile| !tile.is_witness());
     tiles.iter_mut().for_each(TileWork::forget_coordinates);

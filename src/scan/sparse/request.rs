@@ -7,7 +7,7 @@ use crate::array::window::Visibility;
 use crate::error::Result;
 use crate::geometry::subarray::DimRanges;
 use crate::scan::context::ScanContext;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit, TileRef};
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, TileTicket};
 use crate::tile::fields::ColumnRequest;
 
@@ -47,7 +47,7 @@ impl UnitReader<'_> {
 
     /// Whether cells are compared with each other.
     fn compares(&self) -> bool {
-        self.unit.copies != Copies::None
+        self.unit.versions != CellVersions::None
     }
 
     /// The dimensions of a tile whose values must be looked at.
@@ -156,10 +156,10 @@ impl UnitReader<'_> {
         let scan = fragment(&self.context.plan, &request.tile)?;
         let cells = request.tile.cells;
         // What compares cells that lie anywhere asks for its memory itself, when it knows how many there are.
-        let per_cell = match self.unit.copies {
-            Copies::None => 1,
-            Copies::Neighbours => 24,
-            Copies::Anywhere => 2,
+        let per_cell = match self.unit.versions {
+            CellVersions::None => 1,
+            CellVersions::Neighbours => 24,
+            CellVersions::Anywhere => 2,
         };
         // Two times and a few marks.
         let per_cell = per_cell + if request.tile.spared { 0 } else { 20 };

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::subarray::Subarray;
-use crate::scan::plan::sparse_units::{Copies, SparseUnit};
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit};
 use crate::scan::rows::Columns;
 use crate::scan::sparse::tile::text::Texts;
 use crate::scan::spec::Predicate;
@@ -23,7 +23,7 @@ use crate::tile::coordinates::DimCells;
 use crate::tile::deletes::CellTimes;
 use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::scratch::Scratch;
-use crate::tile::visibility::{Asked, ContestedTile, TimedTile};
+use crate::tile::visibility::{Asked, ComparedTile, TimedTile};
 
 /// A tile while it is decided which of its cells become rows.
 pub(super) struct TileWork<'a> {
@@ -116,7 +116,7 @@ impl<'a> TileWork<'a> {
             let ranges = subarray.dim(d);
             let tested = !self.request.tile.covered && !ranges.is_all();
             // Neighbours are compared only as far as it takes.
-            if tested || unit.copies == Copies::Anywhere {
+            if tested || unit.versions == CellVersions::Anywhere {
                 self.decode_coordinates(d, scratch)?;
             }
             if tested {
@@ -194,11 +194,11 @@ impl<'a> TileWork<'a> {
         dim_cells(self.decoder.scan, &self.stored, d)
     }
 
-    /// What decides between copies in the tile; coordinates and times are decoded.
+    /// What decides between versions in the tile; coordinates and times are decoded.
     pub fn timed(&self, floats: &[usize]) -> Result<TimedTile<'_>> {
         let times = self.timestamps.as_deref();
         let missing = || {
-            Error::internal("a fragment with copies of cells does not say when they were written")
+            Error::internal("a fragment with versions of cells does not say when they were written")
         };
         Ok(TimedTile {
             times: times.ok_or_else(missing)?,
@@ -210,13 +210,13 @@ impl<'a> TileWork<'a> {
     }
 
     /// The tile as one whose cells other tiles may hide.
-    pub fn contested(&mut self, scratch: &mut Scratch) -> Result<ContestedTile<'_>> {
+    pub fn compared(&mut self, scratch: &mut Scratch) -> Result<ComparedTile<'_>> {
         self.decode_timestamps(scratch)?;
         let (scan, of) = (self.decoder.scan, self.decoder.of);
         self.mask.resize(of.cells, true);
         let dimensions = 0..of.table.dimension_count();
         let dims = dimensions.map(|d| dim_cells(scan, &self.stored, d));
-        Ok(ContestedTile {
+        Ok(ComparedTile {
             age: self.request.tile.fragment,
             fragment_time: scan.fragment.name.t1,
             timestamps: self.timestamps.as_deref(),

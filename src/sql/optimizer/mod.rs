@@ -49,7 +49,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 struct ArrayRule {
     name: &'static str,
     /// Where it stands among the rules of DataFusion.
-    place: Place,
+    anchor: Anchor,
     /// Whether the session wants it; guards are always wanted.
     wanted: fn(&TileDbSettings) -> bool,
     rewrite: Rewrite,
@@ -64,13 +64,13 @@ enum Rewrite {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Anchor {
     After(&'static str),
     Before(&'static str),
 }
 
 /// Deals rows out anew where they do not meet.
-const PARTITIONS: Place = Place::Before("EnsureRequirements");
+const PARTITIONS: Anchor = Anchor::Before("EnsureRequirements");
 
 /// Guards against defects of DataFusion are wanted whatever the settings say.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
@@ -78,103 +78,103 @@ const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 const RULES: [ArrayRule; 16] = [
     ArrayRule {
         name: "tiledb_statistics_of_casts",
-        place: Place::Before("aggregate_statistics"),
+        anchor: Anchor::Before("aggregate_statistics"),
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(casts::with_bounds_below),
     },
     ArrayRule {
         name: "tiledb_metadata_aggregates",
         // It answers what is known already, so that ours has nothing to look up.
-        place: Place::After("aggregate_statistics"),
+        anchor: Anchor::After("aggregate_statistics"),
         wanted: |settings| settings.enable_metadata_aggregates,
         rewrite: Rewrite::Node(aggregate::from_metadata),
     },
     ArrayRule {
         name: "tiledb_enumerated_groups",
-        place: PARTITIONS,
+        anchor: PARTITIONS,
         wanted: |settings| settings.enable_enumerated_groups,
         rewrite: Rewrite::Node(enumerated::by_codes),
     },
     ArrayRule {
         name: "tiledb_first_cells",
-        place: PARTITIONS,
+        anchor: PARTITIONS,
         wanted: |settings| settings.enable_first_cells,
         rewrite: Rewrite::Node(first_cells::narrowed),
     },
     ArrayRule {
-        name: "tiledb_leading_partitions",
-        place: PARTITIONS,
+        name: "tiledb_range_partitions",
+        anchor: PARTITIONS,
         wanted: |settings| settings.enable_range_partitions,
         rewrite: Rewrite::Node(range_partitions::over_ranges),
     },
     ArrayRule {
         name: "tiledb_ordered_scans",
-        place: PARTITIONS,
+        anchor: PARTITIONS,
         wanted: |settings| settings.enable_ordered_scans,
         rewrite: Rewrite::Node(ordered_scans::in_sequence),
     },
     ArrayRule {
         name: "tiledb_names_told_apart",
         // Filters begin their way down then.
-        place: Place::Before("FilterPushdown"),
+        anchor: Anchor::Before("FilterPushdown"),
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(names::told_apart),
     },
     ArrayRule {
         name: "tiledb_names_let_through",
-        place: Place::After("FilterPushdown"),
+        anchor: Anchor::After("FilterPushdown"),
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(names::let_through),
     },
     ArrayRule {
         name: "tiledb_no_false_keys",
-        place: PARTITIONS,
+        anchor: PARTITIONS,
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(uniqueness::without_false_keys),
     },
     ArrayRule {
         name: "tiledb_offsets",
-        place: PARTITIONS,
+        anchor: PARTITIONS,
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(offsets::above_skipped),
     },
     ArrayRule {
         name: "tiledb_grouping_sets",
-        place: PARTITIONS,
+        anchor: PARTITIONS,
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(grouping_sets::without_claims),
     },
     ArrayRule {
         name: "tiledb_trusted_filters",
         // All filters have been handed out by then.
-        place: Place::After("FilterPushdown(Post)"),
+        anchor: Anchor::After("FilterPushdown(Post)"),
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(run_time_filters::only_trusted),
     },
     ArrayRule {
         name: "tiledb_limited_distinct",
         // No rule after these changes the order of rows.
-        place: Place::Before("SanityCheckPlan"),
+        anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
         rewrite: Rewrite::Node(limited_distinct::without_limit),
     },
     ArrayRule {
         name: "tiledb_partition_limits",
-        place: Place::Before("SanityCheckPlan"),
+        anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
         rewrite: Rewrite::Node(partition_limits::of_each_partition),
     },
     ArrayRule {
         name: "tiledb_groups",
         // Filters have found their way through the aggregate by then.
-        place: Place::Before("SanityCheckPlan"),
+        anchor: Anchor::Before("SanityCheckPlan"),
         wanted: |settings| settings.enable_run_groups,
         rewrite: Rewrite::Node(group_by::without_hashing),
     },
     ArrayRule {
         name: "tiledb_lost_orders",
         // Whatever was put in the place of another node may claim less: one value throughout is an order, too.
-        place: Place::Before("SanityCheckPlan"),
+        anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
         rewrite: Rewrite::Node(lost_orders::sorted_again),
     },
@@ -229,14 +229,14 @@ pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
         if rules.iter().any(|rule| rule.name() == ours.name) {
             continue;
         }
-        let (Place::After(anchor) | Place::Before(anchor)) = ours.place;
+        let (Anchor::After(anchor) | Anchor::Before(anchor)) = ours.anchor;
         let Some(at) = rules.iter().position(|rule| rule.name() == anchor) else {
             return plan_err!(
                 "the optimizer rule {anchor} of DataFusion is not among those of the session, and {} must stand next to it",
                 ours.name
             );
         };
-        let behind = matches!(ours.place, Place::After(_));
+        let behind = matches!(ours.anchor, Anchor::After(_));
         rules.insert(at + usize::from(behind), Arc::new(ours));
     }
     Ok(rules)

@@ -95,7 +95,7 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
         return None;
     }
     let plan = source.plan();
-    let cuts = plan.leading_cuts(parts)?;
+    let cuts = plan.range_cuts(parts)?;
     let groups = cuts
         .coordinates
         .saturating_mul(match meeting.columns.len() {

@@ -67,8 +67,8 @@ impl TileDbSource {
         if counts.tiles_proven > 0 {
             lines.push(("proven", counts.tiles_proven.to_string()));
         }
-        if counts.tiles_entangled > 0 {
-            lines.push(("entangled", counts.tiles_entangled.to_string()));
+        if counts.tiles_overlapping > 0 {
+            lines.push(("overlapping", counts.tiles_overlapping.to_string()));
         }
         if counts.deletes > 0 {
             lines.push(("deletes", counts.deletes.to_string()));
@@ -98,8 +98,8 @@ impl TileDbSource {
         if let Some(column) = ranges.and_then(|_| self.leading_column()) {
             lines.push(("ranges_of", column.name().to_owned()));
         }
-        if let Some(rest) = self.rest() {
-            let tiles = format!("up to {}", rest.candidates());
+        if let Some(remaining) = self.remaining() {
+            let tiles = format!("up to {}", remaining.candidates());
             lines.push(("tiles_from_metadata", tiles));
         }
         if let Some(fetch) = self.fetch {

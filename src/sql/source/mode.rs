@@ -5,12 +5,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::leading_ranges::LeadingRanges;
-use super::rest::Rest;
+use super::range_partitions::RangePartitions;
+use super::remaining::RemainingScan;
 use crate::error::Result;
 use crate::scan::ScanPlan;
 use crate::scan::order::RowOrder;
-use crate::scan::plan::leading::LeadingCuts;
+use crate::scan::plan::range_cuts::RangeCuts;
 use crate::scan::unit_order::{UnitOrder, WantedFirst};
 use crate::stats::trust::{Asked, Rounding};
 
@@ -34,7 +34,7 @@ pub enum ScanMode {
     /// Partitions are ranges of the leading dimension.
     Ranges {
         /// Where it is cut.
-        cuts: LeadingCuts,
+        cuts: RangeCuts,
         /// The order of the rows of each partition, if there is one.
         order: Option<Arc<RowOrder>>,
     },
@@ -63,8 +63,8 @@ pub(super) struct Arrangement {
 pub(super) enum Shared {
     Nothing,
     Order(Arc<UnitOrder>),
-    Ranges(Arc<LeadingRanges>),
-    Rest(Arc<Rest>),
+    Ranges(Arc<RangePartitions>),
+    Remaining(Arc<RemainingScan>),
 }
 
 impl ScanMode {
@@ -94,14 +94,14 @@ impl ScanMode {
                 arrangement.plan = Arc::new(ordered);
             }
             Self::Ranges { cuts, order } => {
-                let Some(ranges) = LeadingRanges::new(cuts, plan) else {
+                let Some(ranges) = RangePartitions::new(cuts, plan) else {
                     return Ok(None);
                 };
                 arrangement.shared = Shared::Ranges(Arc::new(ranges));
                 if let Some(order) = order {
                     let ordered = plan.in_order(order, None);
                     // A range of overlapping tiles may have to be cut elsewhere.
-                    let ordered = ordered.filter(|plan| plan.counts.tiles_entangled == 0);
+                    let ordered = ordered.filter(|plan| plan.counts.tiles_overlapping == 0);
                     let Some(ordered) = ordered else {
                         return Ok(None);
                     };
@@ -109,10 +109,12 @@ impl ScanMode {
                 }
             }
             Self::Remaining { asked, rounding } => {
-                let Some(rest) = Rest::new(Arc::clone(plan), Arc::clone(asked), *rounding)? else {
+                let Some(remaining) =
+                    RemainingScan::new(Arc::clone(plan), Arc::clone(asked), *rounding)?
+                else {
                     return Ok(None);
                 };
-                arrangement.shared = Shared::Rest(Arc::new(rest));
+                arrangement.shared = Shared::Remaining(Arc::new(remaining));
             }
         }
         let partitions = match &self {
@@ -144,7 +146,7 @@ impl Arrangement {
     }
 
     /// The ranges that are its partitions, if they are.
-    pub(super) fn ranges(&self) -> Option<&Arc<LeadingRanges>> {
+    pub(super) fn ranges(&self) -> Option<&Arc<RangePartitions>> {
         match &self.shared {
             Shared::Ranges(ranges) => Some(ranges),
             _ => None,
@@ -152,9 +154,9 @@ impl Arrangement {
     }
 
     /// What metadata answer and what is left, if they answer part of it.
-    pub(super) fn rest(&self) -> Option<&Arc<Rest>> {
+    pub(super) fn remaining(&self) -> Option<&Arc<RemainingScan>> {
         match &self.shared {
-            Shared::Rest(rest) => Some(rest),
+            Shared::Remaining(remaining) => Some(remaining),
             _ => None,
         }
     }

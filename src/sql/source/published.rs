@@ -73,7 +73,7 @@ impl TileDbSource {
             ("fragments_pruned", counts.fragments_pruned),
             ("tiles", counts.tiles),
             ("tiles_pruned", counts.tiles_pruned),
-            ("tiles_entangled", counts.tiles_entangled),
+            ("tiles_overlapping", counts.tiles_overlapping),
             ("tiles_pruned_statistics", counts.tiles_pruned_statistics),
             ("tiles_proven", counts.tiles_proven),
         ] {

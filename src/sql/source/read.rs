@@ -36,7 +36,7 @@ impl TileDbSource {
             );
         }
         match &self.arrangement.shared {
-            Shared::Rest(_) | Shared::Ranges(_) => Ok(self.open_later(args)),
+            Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args)),
             Shared::Nothing | Shared::Order(_) => {
                 let units = self.arrangement.partitions.get(args.partition);
                 let units = lent(siblings, &args, units.cloned().unwrap_or(0..0));
@@ -68,8 +68,8 @@ impl TileDbSource {
 
     /// What a partition reads.
     async fn units_of(&self, args: &OpenArgs) -> crate::Result<(Arc<ScanPlan>, UnitQueue)> {
-        if let Some(rest) = self.rest() {
-            let left = Arc::clone(&rest.parted().await?.left);
+        if let Some(remaining) = self.remaining() {
+            let left = Arc::clone(&remaining.parted().await?.left);
             let units = left.partitions(self.arrangement.partitions.len());
             let units = units.get(args.partition).cloned().unwrap_or(0..0);
             let siblings = args.sibling_state.as_ref();

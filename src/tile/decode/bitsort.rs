@@ -5,7 +5,7 @@
 //! are bare: no chunks, no filters of their own, not even encryption. Everything else keeps the global order, so
 //! sorting the coordinates gives back where each value belongs. The subtle things: coordinates were moved for one chunk
 //! of the attribute's tile only, so those of larger tiles are lost; and cells that the order does not tell apart
-//! ([`Twins`]) are mixed up.
+//! ([`Duplicates`]) are mixed up.
 //!
 //! This belongs to [the filter](crate::filter), and is the only way to read such fragments: it is always on.
 
@@ -75,7 +75,12 @@ impl Bitsort {
     }
 
     /// The order of the `cells` cells of a tile, by the stored tiles of all dimensions.
-    pub fn order(&self, coordinates: &[Bytes], cells: usize, twins: Twins) -> Result<CellOrder> {
+    pub fn order(
+        &self,
+        coordinates: &[Bytes],
+        cells: usize,
+        duplicates: Duplicates,
+    ) -> Result<CellOrder> {
         if cells.saturating_mul(self.value_bytes) > CHUNK_BYTES {
             return Err(Error::unsupported(format!(
                 "filter bitsort on a tile of {cells} cells: libtiledb kept only the coordinates of tiles up to {} cells",
@@ -86,7 +91,7 @@ impl Bitsort {
         for ((name, datatype), stored) in self.dimensions.iter().zip(coordinates) {
             keys.push(coordinate_keys(*datatype, stored, cells).context("dimension", || name)?);
         }
-        Ok(CellOrder::new(&self.order, &keys, cells, twins))
+        Ok(CellOrder::new(&self.order, &keys, cells, duplicates))
     }
 }
 
@@ -140,7 +145,7 @@ fn coordinate_keys(datatype: Datatype, stored: &[u8], cells: usize) -> Result<Ve
 
 /// Which cells of a tile cannot be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Twins {
+pub enum Duplicates {
     /// It does not matter: only coordinates and sorted values are read, and those were moved together.
     Harmless,
     /// Those with the same coordinates.
@@ -154,11 +159,16 @@ pub enum Twins {
 pub struct CellOrder {
     places: Vec<u32>,
     /// Runs of cells that cannot be told apart.
-    twins: Vec<Range<usize>>,
+    duplicates: Vec<Range<usize>>,
 }
 
 impl CellOrder {
-    fn new(order: &GlobalOrder, dimensions: &[Vec<u64>], cells: usize, twins: Twins) -> Self {
+    fn new(
+        order: &GlobalOrder,
+        dimensions: &[Vec<u64>],
+        cells: usize,
+        duplicates: Duplicates,
+    ) -> Self {
         let mut sorted = Vec::with_capacity(cells);
         let mut cell = Vec::with_capacity(dimensions.len());
         for place in (0_u32..).take(cells) {
@@ -170,7 +180,8 @@ impl CellOrder {
             sorted.push((key, place));
         }
         sorted.sort_unstable();
-        let by_hilbert_value = order.hilbert().is_some() && twins == Twins::SameHilbertValue;
+        let by_hilbert_value =
+            order.hilbert().is_some() && duplicates == Duplicates::SameHilbertValue;
         let mut runs = Vec::new();
         let mut start = 0;
         for run in sorted.chunk_by(|(a, _), (b, _)| match by_hilbert_value {
@@ -178,14 +189,14 @@ impl CellOrder {
             false => a == b,
         }) {
             let end = start + run.len();
-            if run.len() > 1 && twins != Twins::Harmless {
+            if run.len() > 1 && duplicates != Duplicates::Harmless {
                 runs.push(start..end);
             }
             start = end;
         }
         Self {
             places: sorted.into_iter().map(|(_, place)| place).collect(),
-            twins: runs,
+            duplicates: runs,
         }
     }
 
@@ -195,18 +206,18 @@ impl CellOrder {
     }
 
     /// An error if cells that cannot be told apart have different values.
-    pub fn check_twins(&self, values: &[u8], size: usize) -> Result<()> {
-        let differ = |twins: &&Range<usize>| {
-            let range = twins.start.saturating_mul(size)..twins.end.saturating_mul(size);
+    pub fn check_duplicates(&self, values: &[u8], size: usize) -> Result<()> {
+        let differ = |duplicates: &&Range<usize>| {
+            let range = duplicates.start.saturating_mul(size)..duplicates.end.saturating_mul(size);
             let mut values = values.get(range).unwrap_or_default().chunks_exact(size);
             let first = values.next();
             !values.all(|value| Some(value) == first)
         };
-        match self.twins.iter().find(differ) {
+        match self.duplicates.iter().find(differ) {
             None => Ok(()),
-            Some(twins) => Err(Error::unsupported(format!(
+            Some(duplicates) => Err(Error::unsupported(format!(
                 "filter bitsort on {} cells in one place: libtiledb did not keep which value belongs to which; attribute and dimensions can be read without other attributes, and those without it",
-                twins.len()
+                duplicates.len()
             ))),
         }
     }

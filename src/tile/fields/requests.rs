@@ -122,7 +122,7 @@ impl FragmentScan {
         let tile = fetched.tile(ticket)?;
         let cells = match request.moved.as_ref().zip(decoder.bitsort()) {
             Some((moved, bitsort)) => moved
-                .order(bitsort, fetched, of.cells, self.twins())
+                .order(bitsort, fetched, of.cells, self.duplicates())
                 .and_then(|order| decoder.decode_moved(&tile, order, scratch)),
             None => decoder.decode_cells(&tile, of.cells, var_bytes, needed, scratch),
         };

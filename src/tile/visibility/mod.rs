@@ -1,10 +1,10 @@
-//! Which copy of a cell is seen where several fragments hold it.
+//! Which version of a cell is seen where several fragments hold it.
 //!
 //! The newest wins: the largest timestamp (the cell's own in fragments that record them, else the fragment's start),
-//! and on a tie the later fragment. Copies inside *one* fragment without timestamps are all kept, as libtiledb keeps
+//! and on a tie the later fragment. CellVersions inside *one* fragment without timestamps are all kept, as libtiledb keeps
 //! them; inside one with timestamps only the first of the newest.
 //!
-//! Where copies can only be neighbours, each cell is compared with the one before (`neighbours`). Where they may lie
+//! Where versions can only be neighbours, each cell is compared with the one before (`neighbours`). Where they may lie
 //! anywhere, the coordinates of a cell become one number (`pack`). The cells are dealt into buckets by its hash, the
 //! newest fragment first, and each bucket goes through a small table of its own (`table`): of cells without
 //! timestamps the first to arrive is the newest, and whoever finds its place taken is hidden.
@@ -21,17 +21,17 @@ use std::cmp::Reverse;
 pub use self::asked::Asked;
 pub use self::neighbours::{Runs, TimedTile};
 use self::pack::Packed;
-use self::table::{Contest, Item};
+use self::table::{Item, VersionTable};
 use crate::error::{Error, Result};
 use crate::tile::coordinates::DimCells;
 
 /// What it takes to compare a cell with those of other tiles: its number among the cells of its tile, its coordinates, its
 /// place in a bucket, and its time there.
-pub const BYTES_PER_CONTESTED_CELL: usize = 4 + 8 + 16 + 8;
+pub const BYTES_PER_COMPARED_CELL: usize = 4 + 8 + 16 + 8;
 
 /// A tile whose cells are compared with those of others.
 #[derive(Debug)]
-pub struct ContestedTile<'a> {
+pub struct ComparedTile<'a> {
     /// Age of its fragment: a larger number is newer.
     pub age: usize,
     /// The start of its fragment.
@@ -44,16 +44,16 @@ pub struct ContestedTile<'a> {
     pub mask: &'a mut [bool],
 }
 
-impl ContestedTile<'_> {
+impl ComparedTile<'_> {
     fn time(&self, cell: usize) -> u64 {
         let own = self.timestamps.and_then(|times| times.get(cell));
         own.copied().unwrap_or(self.fragment_time)
     }
 }
 
-/// Clears the marks of all cells of which another tile holds a newer copy; says how many.
-pub fn hide_older_copies(tiles: &mut [ContestedTile<'_>]) -> Result<usize> {
-    // The newest come first; where cells have times of their own, those that win a tie. The sort is stable: of copies as
+/// Clears the marks of all cells of which another tile holds a newer version; says how many.
+pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
+    // The newest come first; where cells have times of their own, those that win a tie. The sort is stable: of versions as
     // new as each other in one fragment, the first stays first.
     let timed = tiles.iter().any(|tile| tile.timestamps.is_some());
     tiles.sort_by_key(|tile| {
@@ -67,7 +67,7 @@ pub fn hide_older_copies(tiles: &mut [ContestedTile<'_>]) -> Result<usize> {
     let asked = tiles.iter().map(|t| Asked::new(t.mask)).collect::<Vec<_>>();
     let fragments = Fragments::of(tiles);
     let packed = Packed::new(tiles, &asked, 63 - fragments.bits)?;
-    let mut contest = Contest::new(&packed.keys, fragments.bits, timed);
+    let mut table = VersionTable::new(&packed.keys, fragments.bits, timed);
     let mut starts = Vec::with_capacity(tiles.len());
     let (mut first, mut rest) = (0, packed.keys.as_slice());
     for ((tile, asked), fragment) in tiles.iter().zip(&asked).zip(&fragments.of_tile) {
@@ -81,7 +81,7 @@ pub fn hide_older_copies(tiles: &mut [ContestedTile<'_>]) -> Result<usize> {
             )]
             let cell = (first + cell) as u32;
             let key = key << fragments.bits | fragment;
-            contest.enter(Item { key, cell }, time);
+            table.enter(Item { key, cell }, time);
         });
         starts.push(first);
         first += tile.mask.len();
@@ -91,7 +91,7 @@ pub fn hide_older_copies(tiles: &mut [ContestedTile<'_>]) -> Result<usize> {
     let mut hidden = vec![false; cells];
     let same = |a, b| same_place(tiles, &starts, a, b);
     let same = (!exact).then_some(same);
-    let count = contest.hide(&mut hidden, &fragments.timed, same);
+    let count = table.hide(&mut hidden, &fragments.timed, same);
     let mut rest = hidden.as_slice();
     for tile in tiles.iter_mut() {
         let (own, others) = rest.split_at_checked(tile.mask.len()).unwrap_or_default();
@@ -104,7 +104,7 @@ pub fn hide_older_copies(tiles: &mut [ContestedTile<'_>]) -> Result<usize> {
 }
 
 /// Whether two cells, numbered through all tiles, have the same coordinates.
-fn same_place(tiles: &[ContestedTile<'_>], starts: &[usize], a: u32, b: u32) -> bool {
+fn same_place(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32) -> bool {
     let find = |cell: u32| {
         let number = starts.partition_point(|start| *start <= cell as usize);
         let number = number.checked_sub(1)?;
@@ -130,7 +130,7 @@ struct Fragments {
 
 impl Fragments {
     /// Tiles of one fragment are neighbours.
-    fn of(tiles: &[ContestedTile<'_>]) -> Self {
+    fn of(tiles: &[ComparedTile<'_>]) -> Self {
         let (mut of_tile, mut timed) = (Vec::with_capacity(tiles.len()), Vec::new());
         let mut last = None;
         for tile in tiles {

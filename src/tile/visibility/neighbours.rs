@@ -1,9 +1,9 @@
-//! Copies that are neighbours: those within one fragment, whose cells are in global order.
+//! CellVersions that are neighbours: those within one fragment, whose cells are in global order.
 //!
 //! Cells that the order does not tell apart are next to each other, also across the border of tiles; so comparing each
 //! cell with the one before, dimension after dimension, finds them all. Mostly there are none, and one dimension shows
 //! it. The subtle thing: zeros of either sign are two places for which the order has one, and NaN none of its own, so a
-//! run of such cells may hold copies of several.
+//! run of such cells may hold versions of several.
 
 use super::asked::Asked;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::geometry::key::{Native, with_native};
 use crate::tile::bitmask;
 use crate::tile::coordinates::DimCells;
 
-/// The cells in question of tiles that follow each other, and which of them may be copies of the one before.
+/// The cells in question of tiles that follow each other, and which of them may be versions of the one before.
 #[derive(Debug)]
 pub struct Runs {
     tiles: Vec<TileRuns>,
@@ -26,7 +26,7 @@ struct TileRuns {
     any: bool,
 }
 
-/// What decides between the copies in a tile.
+/// What decides between the versions in a tile.
 #[derive(Debug)]
 pub struct TimedTile<'a> {
     /// When each cell was written.
@@ -51,12 +51,12 @@ impl Runs {
         }
     }
 
-    /// Whether there are no copies.
+    /// Whether there are no versions.
     pub fn is_empty(&self) -> bool {
         !self.tiles.iter().any(|tile| tile.any)
     }
 
-    /// Whether cells of a tile may be copies, of each other or of the next tile's.
+    /// Whether cells of a tile may be versions, of each other or of the next tile's.
     pub fn meet(&self, tile: usize) -> bool {
         let own = self.tiles.get(tile).is_some_and(|tile| tile.any);
         own || self.tiles.get(tile + 1).is_some_and(TileRuns::continues)
@@ -85,11 +85,11 @@ impl Runs {
         Ok(())
     }
 
-    /// The cells of which there are newer copies, as (tile, cell): of the newest the first is seen. All dimensions are
+    /// The cells of which there are newer versions, as (tile, cell): of the newest the first is seen. All dimensions are
     /// compared; `tiles` has what decides of every tile that [`Self::meet`]s.
     pub fn older(&self, tiles: &[Option<TimedTile<'_>>]) -> Vec<(usize, usize)> {
         let mut older = Vec::new();
-        // The newest copy at each place of the run; empty while the run is one cell.
+        // The newest version at each place of the run; empty while the run is one cell.
         let mut newest: Vec<Copy<'_, '_>> = Vec::new();
         let mut last: Option<Copy<'_, '_>> = None;
         for (number, (runs, tile)) in self.tiles.iter().zip(tiles).enumerate() {
@@ -98,24 +98,24 @@ impl Runs {
                 continue;
             };
             runs.asked.for_each(&runs.tied, |cell, tied| {
-                let copy = Copy { number, tile, cell };
+                let version = Copy { number, tile, cell };
                 match (tied, last) {
                     (true, Some(last)) => {
                         if newest.is_empty() {
                             newest.push(last);
                         }
-                        match newest.iter_mut().find(|n| n.is_at_the_place_of(&copy)) {
-                            Some(known) if copy.time() > known.time() => {
+                        match newest.iter_mut().find(|n| n.is_at_the_place_of(&version)) {
+                            Some(known) if version.time() > known.time() => {
                                 older.push((known.number, known.cell));
-                                *known = copy;
+                                *known = version;
                             }
                             Some(_) => older.push((number, cell)),
-                            None => newest.push(copy),
+                            None => newest.push(version),
                         }
                     }
                     _ => newest.clear(),
                 }
-                last = Some(copy);
+                last = Some(version);
             });
         }
         older
@@ -123,7 +123,7 @@ impl Runs {
 }
 
 impl TileRuns {
-    /// Whether the first cell in question may be a copy of one in the tile before.
+    /// Whether the first cell in question may be a version of one in the tile before.
     fn continues(&self) -> bool {
         self.tied.first().is_some_and(|tied| *tied)
     }

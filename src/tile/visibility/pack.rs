@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use hashbrown::hash_map::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use super::ContestedTile;
+use super::ComparedTile;
 use super::asked::Asked;
 use super::table::Hash;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub(super) struct Packed {
 
 impl Packed {
     /// Numbers of at most `limit` bits.
-    pub(super) fn new(tiles: &[ContestedTile<'_>], asked: &[Asked], limit: u32) -> Result<Self> {
+    pub(super) fn new(tiles: &[ComparedTile<'_>], asked: &[Asked], limit: u32) -> Result<Self> {
         let dimensions = tiles.first().map_or(0, |tile| tile.dims.len());
         let mut columns = Vec::with_capacity(dimensions);
         for d in 0..dimensions {

@@ -24,7 +24,7 @@ pub(super) struct Item {
 }
 
 /// Cells by buckets.
-pub(super) struct Contest {
+pub(super) struct VersionTable {
     hash: Hash,
     fragment_bits: u32,
     /// Where the next item of each bucket goes; when all are in, where the bucket ends.
@@ -34,7 +34,7 @@ pub(super) struct Contest {
     times: Vec<u64>,
 }
 
-impl Contest {
+impl VersionTable {
     /// Room for cells with these coordinates.
     pub(super) fn new(packed: &[u64], fragment_bits: u32, timed: bool) -> Self {
         let buckets = (packed.len() / BUCKET_CELLS).next_power_of_two();
@@ -159,7 +159,7 @@ impl ThoroughTable {
     )]
     fn hide(
         &mut self,
-        contest: &Contest,
+        table: &VersionTable,
         items: &[Item],
         times: &[u64],
         timed: &[bool],
@@ -167,7 +167,7 @@ impl ThoroughTable {
         mut hide: impl FnMut(&Item),
     ) {
         let time = |i: usize| times.get(i).copied().unwrap_or(0);
-        let bits = contest.fragment_bits;
+        let bits = table.fragment_bits;
         let len = (items.len() * 2).next_power_of_two();
         self.table.clear();
         self.table.resize(len, EMPTY_ENTRY);
@@ -175,7 +175,7 @@ impl ThoroughTable {
         self.entries.clear();
         for (i, item) in items.iter().enumerate() {
             let coordinates = item.key >> bits;
-            let mut place = Hash::place(contest.hash.of(coordinates));
+            let mut place = Hash::place(table.hash.of(coordinates));
             let entry = loop {
                 let found = &mut self.table[place & (len - 1)];
                 if *found == EMPTY_ENTRY {
@@ -207,7 +207,7 @@ impl ThoroughTable {
     }
 }
 
-/// Whether a copy is newer than another; fragments with smaller numbers win ties.
+/// Whether a version is newer than another; fragments with smaller numbers win ties.
 fn is_newer(a: (&Item, u64), b: (&Item, u64), fragment_bits: u32) -> bool {
     let fragment = |item: &Item| item.key & ((1 << fragment_bits) - 1);
     (a.1, std::cmp::Reverse(fragment(a.0))) > (b.1, std::cmp::Reverse(fragment(b.0)))

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::datatype::Datatype;
 
-/// A tile that owns what a [`ContestedTile`] looks at.
+/// A tile that owns what a [`ComparedTile`] looks at.
 #[derive(Debug, Clone)]
 struct Tile {
     age: usize,
@@ -30,10 +30,10 @@ fn simple(tiles: &[Tile]) -> Vec<Vec<bool>> {
     let time = |tile: &Tile, cell: usize| tile.timestamps.as_ref().map_or(tile.time, |t| t[cell]);
     for (t, tile) in tiles.iter().enumerate() {
         for cell in asked(tile) {
-            let copy = (time(tile, cell), tile.age, t, cell);
-            let known = newest.entry(&tile.cells[cell]).or_insert(copy);
-            if (known.0, known.1) < (copy.0, copy.1) {
-                *known = copy;
+            let version = (time(tile, cell), tile.age, t, cell);
+            let known = newest.entry(&tile.cells[cell]).or_insert(version);
+            if (known.0, known.1) < (version.0, version.1) {
+                *known = version;
             }
         }
     }
@@ -66,7 +66,7 @@ fn resolve(types: &Types, tiles: &[Tile]) -> (Vec<Vec<bool>>, usize) {
     };
     let columns: Vec<_> = tiles.iter().map(columns).collect();
     let mut masks: Vec<_> = tiles.iter().map(|t| t.mask.clone()).collect();
-    let mut contested = Vec::new();
+    let mut compared = Vec::new();
     for ((tile, columns), mask) in tiles.iter().zip(&columns).zip(&mut masks) {
         let dims = types
             .iter()
@@ -81,7 +81,7 @@ fn resolve(types: &Types, tiles: &[Tile]) -> (Vec<Vec<bool>>, usize) {
                     data,
                 },
             });
-        contested.push(ContestedTile {
+        compared.push(ComparedTile {
             age: tile.age,
             fragment_time: tile.time,
             timestamps: tile.timestamps.as_deref(),
@@ -89,7 +89,7 @@ fn resolve(types: &Types, tiles: &[Tile]) -> (Vec<Vec<bool>>, usize) {
             mask,
         });
     }
-    let hidden = hide_older_copies(&mut contested).unwrap();
+    let hidden = hide_older_versions(&mut compared).unwrap();
     (masks, hidden)
 }
 
@@ -235,7 +235,7 @@ fn the_newest_fragment_wins() {
 
 #[test]
 fn a_cells_own_timestamp_beats_the_age_of_its_fragment() {
-    // A consolidated fragment [1, 10] holds a copy of cell 7 from time 10; a fragment from time 5 is later in order.
+    // A consolidated fragment [1, 10] holds a version of cell 7 from time 10; a fragment from time 5 is later in order.
     let tiles = [
         tile(0, 1, &[7, 7, 8], Some(&[10, 1, 1])),
         tile(1, 5, &[7, 8], None),

@@ -21,14 +21,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::answers::Answers;
 use crate::sql::claims::{Claims, checked};
 use crate::sql::optimizer::arrays::scan;
-use crate::sql::source::rest::Rest;
+use crate::sql::source::remaining::RemainingScan;
 
 /// Adds the partial state of the tiles that metadata answer to those of the tiles that are read.
 #[derive(Debug, Clone)]
 pub struct TileDbAggregateExec {
     /// The partial aggregate over the rest of the scan.
     input: Arc<dyn ExecutionPlan>,
-    rest: Arc<Rest>,
+    remaining: Arc<RemainingScan>,
     answers: Answers,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -37,7 +37,7 @@ pub struct TileDbAggregateExec {
 impl TileDbAggregateExec {
     /// `None` if no scan below the input has a rest to read.
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, answers: Answers) -> Option<Self> {
-        let rest = Arc::clone(rest_below(&input)?);
+        let remaining = Arc::clone(remaining_below(&input)?);
         // Nothing is left of what the input says of its rows: the added one may differ from them.
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
@@ -47,7 +47,7 @@ impl TileDbAggregateExec {
         );
         Some(Self {
             input,
-            rest,
+            remaining,
             answers,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -58,7 +58,7 @@ impl TileDbAggregateExec {
     fn answered(&self) -> SendableRecordBatchStream {
         let schema = self.input.schema();
         let own = Arc::clone(&schema);
-        let (rest, answers) = (Arc::clone(&self.rest), self.answers.clone());
+        let (remaining, answers) = (Arc::clone(&self.remaining), self.answers.clone());
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, 0);
         let (tiles, rows) = (
             counter("tiles_from_metadata"),
@@ -67,7 +67,7 @@ impl TileDbAggregateExec {
         let time = MetricBuilder::new(&self.metrics).subset_time("metadata_time", 0);
         let state = async move {
             let timer = time.timer();
-            let parted = rest.parted().await.map_err(DataFusionError::from)?;
+            let parted = remaining.parted().await.map_err(DataFusionError::from)?;
             for summary in &parted.answered {
                 let sum = summary
                     .rows
@@ -89,17 +89,17 @@ impl TileDbAggregateExec {
 }
 
 /// What metadata answer of the scan below, and what is left to read.
-fn rest_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<Rest>> {
+fn remaining_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<RemainingScan>> {
     if let Some(source) = scan(plan) {
-        return source.rest();
+        return source.remaining();
     }
-    plan.children().into_iter().find_map(rest_below)
+    plan.children().into_iter().find_map(remaining_below)
 }
 
 impl DisplayAs for TileDbAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let names = self.answers.names().collect::<Vec<_>>().join(", ");
-        let tiles = self.rest.candidates();
+        let tiles = self.remaining.candidates();
         match format {
             DisplayFormatType::TreeRender => {
                 let names = names.replace(|c: char| !c.is_ascii(), "?");

@@ -64,7 +64,7 @@ pub(super) fn from_metadata(
     let Some(answers) = Answers::new(partial.aggr_expr(), &projections, source.plan())? else {
         return Ok(None);
     };
-    let reading = source.reading_rest(answers.asked(), rounding);
+    let reading = source.reading_remaining(answers.asked(), rounding);
     let Some(source) = reading.map_err(DataFusionError::from)? else {
         return Ok(None);
     };

@@ -124,10 +124,10 @@ fn restored(
     stored: &[u8],
     coordinates: &[Bytes],
     cells: usize,
-    twins: Twins,
+    duplicates: Duplicates,
 ) -> Result<Vec<u8>> {
     let bitsort = decoder.bitsort().expect("the field is moved");
-    let order = bitsort.order(coordinates, cells, twins)?;
+    let order = bitsort.order(coordinates, cells, duplicates)?;
     let tile = TileBytes {
         values: stored.to_vec().into(),
         var: None,
@@ -150,15 +150,22 @@ fn le<const N: usize>(values: impl Iterator<Item = [u8; N]>) -> Vec<u8> {
 fn cells_come_back_into_global_order() {
     for written in &WRITTEN {
         let (schema, coordinates) = (written.schema(), written.coordinates());
-        let twins = Twins::SameHilbertValue;
+        let duplicates = Duplicates::SameHilbertValue;
         let expected = written.order.iter();
         for (d, of) in [FIRST, SECOND].iter().enumerate() {
             let decoder = dimension_decoder(&schema, d).unwrap();
-            let found = restored(&decoder, &coordinates[d], &coordinates, 7, twins).unwrap();
+            let found = restored(&decoder, &coordinates[d], &coordinates, 7, duplicates).unwrap();
             assert_eq!(found, le(expected.clone().map(|i| of[*i].to_le_bytes())));
         }
         let decoder = attribute_decoder(&schema).unwrap();
-        let found = restored(&decoder, &unhex(written.values), &coordinates, 7, twins).unwrap();
+        let found = restored(
+            &decoder,
+            &unhex(written.values),
+            &coordinates,
+            7,
+            duplicates,
+        )
+        .unwrap();
         assert_eq!(
             found,
             le(expected.map(|i| VALUES[*i].to_le_bytes())),
@@ -175,7 +182,7 @@ fn damaged_tiles_give_errors_or_other_values() {
         let values = unhex(written.values);
         let decoder = attribute_decoder(&schema).unwrap();
         let restored =
-            |values: &[u8], c: &[Bytes]| restored(&decoder, values, c, 7, Twins::Harmless);
+            |values: &[u8], c: &[Bytes]| restored(&decoder, values, c, 7, Duplicates::Harmless);
         survives_bit_flips(&values, |values| restored(values, &coordinates));
         survives_bit_flips(&coordinates[0], |tile| {
             restored(&values, &[tile.to_vec().into(), coordinates[1].clone()])
@@ -199,7 +206,7 @@ fn tiles_of_several_chunks_have_lost_their_coordinates() {
         let decoder = attribute_decoder(&schema).unwrap();
         let coordinates = vec![Bytes::from(vec![0; cells.min(1 << 20) * 4]); 2];
         let bitsort = decoder.bitsort().unwrap();
-        let order = bitsort.order(&coordinates, cells, Twins::Harmless);
+        let order = bitsort.order(&coordinates, cells, Duplicates::Harmless);
         order.err().map(|e| (e.kind(), e.to_string()))
     };
     assert_eq!(refused(Datatype::Int64, 8192), None);
@@ -214,7 +221,7 @@ fn tiles_of_several_chunks_have_lost_their_coordinates() {
     let decoder = attribute_decoder(&written.schema()).unwrap();
     let coordinates = written.coordinates();
     let two = tile_tests::tile(&[&[0; 8], &[0; 6]]);
-    let error = restored(&decoder, &two, &coordinates, 7, Twins::Harmless).unwrap_err();
+    let error = restored(&decoder, &two, &coordinates, 7, Duplicates::Harmless).unwrap_err();
     assert!(error.to_string().contains("has 2 chunks"), "{error}");
 }
 
@@ -223,20 +230,28 @@ fn cells_that_share_their_place_are_only_read_where_it_does_not_matter() {
     let schema = schema(Datatype::Int16, &[BITSORT]);
     let decoder = attribute_decoder(&schema).unwrap();
     let ints = |values: [i32; 3]| Bytes::from(le(values.iter().map(|v| v.to_le_bytes())));
-    let read = |first, second, values: [i16; 3], twins| {
+    let read = |first, second, values: [i16; 3], duplicates| {
         let coordinates = [ints(first), ints(second)];
         let mut tile = unhex("0100000000000000 06000000 06000000 08000000 01000000 06000000");
         tile.extend(values.iter().flat_map(|v| v.to_le_bytes()));
-        restored(&decoder, &tile, &coordinates, 3, twins).map_err(|e| e.to_string())
+        restored(&decoder, &tile, &coordinates, 3, duplicates).map_err(|e| e.to_string())
     };
-    let shared = |values, twins| read([3, 4, 3], [9, 9, 9], values, twins);
+    let shared = |values, duplicates| read([3, 4, 3], [9, 9, 9], values, duplicates);
     let values = |values: [i16; 3]| Ok(le(values.iter().map(|v| v.to_le_bytes())));
-    assert_eq!(shared([1, 2, 3], Twins::Harmless), values([1, 3, 2]));
-    assert_eq!(shared([1, 2, 1], Twins::SameCoordinates), values([1, 1, 2]));
-    let error = shared([1, 2, 3], Twins::SameCoordinates).unwrap_err();
+    assert_eq!(shared([1, 2, 3], Duplicates::Harmless), values([1, 3, 2]));
+    assert_eq!(
+        shared([1, 2, 1], Duplicates::SameCoordinates),
+        values([1, 1, 2])
+    );
+    let error = shared([1, 2, 3], Duplicates::SameCoordinates).unwrap_err();
     assert!(error.contains("2 cells in one place"), "{error}");
     assert!(error.contains("attribute a"), "{error}");
-    let apart = read([3, 4, 3], [9, 9, 8], [1, 2, 3], Twins::SameHilbertValue);
+    let apart = read(
+        [3, 4, 3],
+        [9, 9, 8],
+        [1, 2, 3],
+        Duplicates::SameHilbertValue,
+    );
     assert_eq!(apart, values([3, 1, 2]));
 }
 
@@ -252,17 +267,17 @@ fn the_same_hilbert_value_sorts_by_the_last_dimension() {
     }
     let decoder = attribute_decoder(&schema).unwrap();
     let longs = |values: [i64; 3]| Bytes::from(le(values.iter().map(|v| v.to_le_bytes())));
-    let order = |twins| {
+    let order = |duplicates| {
         let coordinates = [longs([1000, 1001, 1000]), longs([2001, 2000, 2000])];
         let bitsort = decoder.bitsort().unwrap();
-        bitsort.order(&coordinates, 3, twins).unwrap()
+        bitsort.order(&coordinates, 3, duplicates).unwrap()
     };
-    let written = order(Twins::SameCoordinates);
+    let written = order(Duplicates::SameCoordinates);
     assert_eq!(written.places(), [2, 1, 0]);
-    written.check_twins(&[1, 2, 3], 1).unwrap();
-    let merged = order(Twins::SameHilbertValue);
-    merged.check_twins(&[1, 1, 1], 1).unwrap();
-    assert!(merged.check_twins(&[1, 2, 3], 1).is_err());
+    written.check_duplicates(&[1, 2, 3], 1).unwrap();
+    let merged = order(Duplicates::SameHilbertValue);
+    merged.check_duplicates(&[1, 1, 1], 1).unwrap();
+    assert!(merged.check_duplicates(&[1, 2, 3], 1).is_err());
 }
 
 #[test]

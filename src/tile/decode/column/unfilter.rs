@@ -170,7 +170,7 @@ impl ColumnDecoder {
             self.values
                 .decode_in_order(stored, order.places(), values.as_slice_mut(), filters)?;
         }
-        order.check_twins(values.as_slice(), size)?;
+        order.check_duplicates(values.as_slice(), size)?;
         Ok(Cells {
             len,
             data: CellData::Fixed(values),

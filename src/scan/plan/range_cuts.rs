@@ -23,14 +23,14 @@ const FEW_CELLS: u64 = 64 * 1024;
 
 /// Where to cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeadingCuts {
+pub struct RangeCuts {
     /// Keys of the leading dimension at which a new part begins, ascending; they make one part more than there are cuts.
     pub keys: Vec<u64>,
     /// How many different coordinates the leading dimension can have in the scan.
     pub coordinates: u64,
 }
 
-impl LeadingCuts {
+impl RangeCuts {
     /// The cuts as the column shows them; `None` if it shows one as NULL or not at all.
     pub fn values(&self, plan: &ScanPlan) -> Option<ArrayRef> {
         let ty = plan.spec.table.types.first()?;
@@ -52,7 +52,7 @@ struct Span {
 impl ScanPlan {
     /// Where to cut the scan into at most `parts` parts with about as many cells each; `None` if that takes reading too
     /// much twice, or if the leading dimension is none of whole numbers or points in time.
-    pub fn leading_cuts(&self, parts: usize) -> Option<LeadingCuts> {
+    pub fn range_cuts(&self, parts: usize) -> Option<RangeCuts> {
         let dimension = self.spec.table.snapshot.schema.dimensions.first()?;
         let datatype = dimension.datatype;
         let plain = dimension.cell_val_num == CellValNum::Fixed(1) && !datatype.is_float();
@@ -79,14 +79,14 @@ impl ScanPlan {
         }
         let selected = self.spec.subarray.dim(0).clip_keys(first, last);
         let coordinates = selected.map(|r| (r.hi - r.lo).saturating_add(1));
-        Some(LeadingCuts {
+        Some(RangeCuts {
             keys,
             coordinates: coordinates.fold(0, u64::saturating_add),
         })
     }
 
     /// The part of the scan between two cuts.
-    pub async fn leading_part(&self, from: Option<u64>, to: Option<u64>) -> Result<Self> {
+    pub async fn range_part(&self, from: Option<u64>, to: Option<u64>) -> Result<Self> {
         let mut subarray = self.spec.subarray.as_ref().clone();
         let (lo, hi) = (
             from.unwrap_or(0),

@@ -55,7 +55,7 @@ type Asked = (usize, Vec<usize>);
 
 /// What is known of the tiles of a plan's fragments; it grows as it is asked.
 #[derive(Debug)]
-pub struct Knowledge {
+pub struct StatisticsCache {
     table: Arc<ArrayTable>,
     known: Mutex<HashMap<Asked, Arc<KnownStatistics>>>,
     orders: Vec<OnceLock<Option<ValueOrder>>>,
@@ -69,7 +69,7 @@ struct Bounds {
     codes: Option<Vec<Option<(u64, u64)>>>,
 }
 
-impl Knowledge {
+impl StatisticsCache {
     /// Nothing yet.
     pub fn new(table: &Arc<ArrayTable>) -> Self {
         Self {

@@ -12,7 +12,7 @@ use crate::stats::trust::{Asked, Rounding};
 
 /// A scan, and its tiles that metadata may answer.
 #[derive(Debug)]
-pub struct Rest {
+pub struct RemainingScan {
     plan: Arc<ScanPlan>,
     whole: Vec<WholeTile>,
     asked: Arc<Vec<Asked>>,
@@ -29,7 +29,7 @@ pub struct Parted {
     pub left: Arc<ScanPlan>,
 }
 
-impl Rest {
+impl RemainingScan {
     /// `None` if metadata can answer nothing of what is asked.
     pub fn new(
         plan: Arc<ScanPlan>,

@@ -8,20 +8,20 @@ use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, Ran
 use tokio::sync::OnceCell;
 
 use crate::scan::ScanPlan;
-use crate::scan::plan::leading::LeadingCuts;
+use crate::scan::plan::range_cuts::RangeCuts;
 
 /// A scan cut at coordinates of its leading dimension.
 #[derive(Debug)]
-pub(super) struct LeadingRanges {
+pub(super) struct RangePartitions {
     keys: Vec<u64>,
     values: Vec<ScalarValue>,
     /// The scan of each partition, once somebody opens it.
     parts: Vec<OnceCell<Arc<ScanPlan>>>,
 }
 
-impl LeadingRanges {
+impl RangePartitions {
     /// The ranges between cuts; `None` if the column cannot show where they are.
-    pub(super) fn new(cuts: &LeadingCuts, plan: &ScanPlan) -> Option<Self> {
+    pub(super) fn new(cuts: &RangeCuts, plan: &ScanPlan) -> Option<Self> {
         let values = cuts.values(plan)?;
         let values = (0..values.len()).map(|i| ScalarValue::try_from_array(&values, i));
         Some(Self {
@@ -44,7 +44,7 @@ impl LeadingRanges {
     ) -> crate::Result<Arc<ScanPlan>> {
         let cut = |number: Option<usize>| self.keys.get(number?).copied();
         let (from, to) = (cut(partition.checked_sub(1)), cut(Some(partition)));
-        let planned = async || plan.leading_part(from, to).await.map(Arc::new);
+        let planned = async || plan.range_part(from, to).await.map(Arc::new);
         let part = match self.parts.get(partition) {
             Some(part) => part.get_or_try_init(planned).await?,
             None => return Err(crate::Error::internal("there is no such partition")),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! python benches/arrays.py /data/bench            # once; needs tiledb==0.36.1, numpy, pyarrow
-//! TILEDB_BENCH_DIR=/data/bench cargo bench --bench entangled_merge
+//! TILEDB_BENCH_DIR=/data/bench cargo bench --bench overlapping_merge
 //! ```
 //!
 //! First one thread and coordinates in memory, as they are after decoding; the bytes are theirs. Then, with the folder
@@ -25,7 +25,7 @@ use std::time::Instant;
 use common::{Bench, Volume};
 use datafusion_tiledb::format::datatype::Datatype;
 use datafusion_tiledb::tile::coordinates::DimCells;
-use datafusion_tiledb::tile::visibility::{ContestedTile, hide_older_copies};
+use datafusion_tiledb::tile::visibility::{ComparedTile, hide_older_versions};
 
 // Where speed means nothing, a few will do.
 const CELLS: u64 = if cfg!(debug_assertions) {
@@ -66,7 +66,7 @@ fn main() {
             Cell::String(sample),
         ]
     };
-    let mut bench = Bench::new("entangled_merge", 1.0);
+    let mut bench = Bench::new("overlapping_merge", 1.0);
     run(&mut bench, "2 fragments, 2 integers", 2, false, grid);
     run(&mut bench, "20 fragments, 2 integers", 20, false, grid);
     run(&mut bench, "200 fragments, 2 integers", 200, false, grid);
@@ -152,7 +152,7 @@ fn run(
         let mut masks: Vec<_> = tiles.iter().map(|t| vec![true; t.cells]).collect();
         let contested = tiles.iter().zip(&mut masks).enumerate();
         let mut contested: Vec<_> = contested
-            .map(|(age, (tile, mask))| ContestedTile {
+            .map(|(age, (tile, mask))| ComparedTile {
                 age,
                 fragment_time: age as u64,
                 timestamps: tile.timestamps.as_deref(),
@@ -161,7 +161,7 @@ fn run(
             })
             .collect();
         let begin = Instant::now();
-        let hidden = hide_older_copies(&mut contested).expect("cells can be compared");
+        let hidden = hide_older_versions(&mut contested).expect("cells can be compared");
         let time = begin.elapsed();
         assert!(hidden > cells / 20, "{hidden} of {cells} cells are hidden");
         time

@@ -1,12 +1,12 @@
-//! Which sparse tiles stand alone, and how the others are cut into units of bounded size.
+//! Which sparse tiles are disjoint, and how the others are cut into units of bounded size.
 //!
-//! In an array without duplicates a cell may lie in several fragments, and its newest copy wins. A tile whose MBR
-//! meets no MBR of another fragment stands *alone*: nothing in another fragment can hide its cells. The others are
-//! *entangled* and are resolved together, but not all at once: space is halved, again and again, where the cut parts
+//! In an array without duplicates a cell may lie in several fragments, and its newest version wins. A tile whose MBR
+//! meets no MBR of another fragment is *disjoint*: nothing in another fragment can hide its cells. The others are
+//! *overlapping* and are resolved together, but not all at once: space is halved, again and again, where the cut parts
 //! the tiles best, until what is left in a box is small. A tile that straddles a cut belongs to both sides, which keep
 //! only the cells in their own box.
 //!
-//! Of a fragment that holds several copies of a cell itself, tiles that stand alone may share cells with entangled ones.
+//! Of a fragment that holds several versions of a cell itself, tiles that are disjoint may share cells with overlapping ones.
 //! They are *witnesses* there: their cells are compared, and become rows elsewhere.
 //!
 //! An R*-tree over the first three dimensions of the boxes finds neighbours. Of tiles with cells that may be NaN it knows
@@ -17,7 +17,7 @@ use rstar::{AABB, RTree};
 
 use super::boxes::{Clip, TileBounds};
 use super::versions::Neighbourhood;
-use crate::scan::plan::sparse_units::{Copies, TileRef};
+use crate::scan::plan::sparse_units::{CellVersions, TileRef};
 
 /// Cells resolved together at most, unless space cannot be cut any finer.
 const UNIT_CELLS: u64 = 512 * 1024;
@@ -35,7 +35,7 @@ const MOST_LOOKED_AT: usize = 256;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
 
-/// A tile of an [`EntangledUnit`].
+/// A tile of an [`OverlappingUnit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// Its position.
@@ -46,59 +46,59 @@ pub struct Member {
     pub witness: bool,
 }
 
-/// Entangled tiles read together.
+/// Overlapping tiles read together.
 #[derive(Debug)]
-pub struct EntangledUnit {
+pub struct OverlappingUnit {
     /// The tiles.
     pub members: Vec<Member>,
     /// Whose cells count.
     pub clip: Clip,
-    /// Where copies of the members' cells may lie.
-    pub copies: Copies,
+    /// Where versions of the members' cells may lie.
+    pub versions: CellVersions,
     /// About how many cells count.
     pub cells: u64,
 }
 
 /// The tiles, parted.
 #[derive(Debug)]
-pub struct EntanglementSplit {
-    /// Positions of the tiles that stand alone.
-    pub alone: Vec<usize>,
+pub struct OverlapSplit {
+    /// Positions of the tiles that are disjoint.
+    pub disjoint: Vec<usize>,
     /// The others.
-    pub units: Vec<EntangledUnit>,
+    pub units: Vec<OverlappingUnit>,
 }
 
-/// Tiles in the order of their fragments, their boxes, and where a fragment itself holds copies of its cells.
-pub struct Entanglement<'a> {
+/// Tiles in the order of their fragments, their boxes, and where a fragment itself holds versions of its cells.
+pub struct Overlaps<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
-    copies: &'a [Copies],
+    versions: &'a [CellVersions],
     witnesses: Vec<usize>,
 }
 
-impl<'a> Entanglement<'a> {
-    /// `copies` says per fragment where copies of its cells may lie within it.
-    pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, copies: &'a [Copies]) -> Self {
+impl<'a> Overlaps<'a> {
+    /// `versions` says per fragment where versions of its cells may lie within it.
+    pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, versions: &'a [CellVersions]) -> Self {
         Self {
             tiles,
             bounds,
-            copies,
+            versions,
             witnesses: Vec::new(),
         }
     }
 
     /// Parts the tiles.
-    pub fn split(mut self) -> EntanglementSplit {
+    pub fn split(mut self) -> OverlapSplit {
         let index = Index::new(self.tiles, self.bounds);
-        let (entangled, alone): (Vec<_>, Vec<_>) =
-            (0..self.tiles.len()).partition(|tile| self.is_entangled(*tile, &index));
+        let (overlapping, disjoint): (Vec<_>, Vec<_>) =
+            (0..self.tiles.len()).partition(|tile| self.is_overlapping(*tile, &index));
         let mut units = Vec::new();
-        if !entangled.is_empty() {
-            let with_copies = |tile: &usize| self.copies_in(*tile) == Copies::Neighbours;
-            let with_copies = entangled.iter().copied().filter(with_copies);
+        if !overlapping.is_empty() {
+            let with_versions = |tile: &usize| self.versions_in(*tile) == CellVersions::Neighbours;
+            let with_versions = overlapping.iter().copied().filter(with_versions);
             let neighbourhood = Neighbourhood::new(self.tiles, self.bounds);
-            self.witnesses = neighbourhood.witnesses(&with_copies.collect::<Vec<_>>());
-            let mut members = [entangled, self.witnesses.clone()].concat();
+            self.witnesses = neighbourhood.witnesses(&with_versions.collect::<Vec<_>>());
+            let mut members = [overlapping, self.witnesses.clone()].concat();
             members.sort_unstable();
             let whole = Clip::all(self.bounds.dimensions());
             let cells = self.cells(&members, &whole);
@@ -106,20 +106,20 @@ impl<'a> Entanglement<'a> {
             let hard = (cells / FEWEST_UNITS).clamp(most, HARD_TO_CUT_CELLS);
             self.halve(members, whole, (most, hard), &mut units);
         }
-        EntanglementSplit { alone, units }
+        OverlapSplit { disjoint, units }
     }
 
     fn fragment(&self, tile: usize) -> usize {
         self.tiles.get(tile).map_or(usize::MAX, |t| t.fragment)
     }
 
-    fn copies_in(&self, tile: usize) -> Copies {
-        let copies = self.copies.get(self.fragment(tile));
-        copies.copied().unwrap_or(Copies::Anywhere)
+    fn versions_in(&self, tile: usize) -> CellVersions {
+        let versions = self.versions.get(self.fragment(tile));
+        versions.copied().unwrap_or(CellVersions::Anywhere)
     }
 
-    fn is_entangled(&self, tile: usize, index: &Index) -> bool {
-        if self.copies_in(tile) == Copies::Anywhere {
+    fn is_overlapping(&self, tile: usize, index: &Index) -> bool {
+        if self.versions_in(tile) == CellVersions::Anywhere {
             return true;
         }
         let others = |other: usize| self.fragment(other) != self.fragment(tile);
@@ -154,7 +154,7 @@ impl<'a> Entanglement<'a> {
         members: Vec<usize>,
         clip: Clip,
         (most, hard): (u64, u64),
-        units: &mut Vec<EntangledUnit>,
+        units: &mut Vec<OverlappingUnit>,
     ) {
         let cells = self.cells(&members, &clip);
         let cut = if cells > most {
@@ -191,12 +191,12 @@ impl<'a> Entanglement<'a> {
     }
 
     /// The members in a box; `None` if nothing of them becomes rows.
-    fn unit(&self, members: &[usize], clip: Clip, cells: u64) -> Option<EntangledUnit> {
+    fn unit(&self, members: &[usize], clip: Clip, cells: u64) -> Option<OverlappingUnit> {
         let first = members.first()?;
         let mut others = members.iter().map(|m| self.fragment(*m));
-        let copies = match others.all(|other| other == self.fragment(*first)) {
-            true => self.copies_in(*first),
-            false => Copies::Anywhere,
+        let versions = match others.all(|other| other == self.fragment(*first)) {
+            true => self.versions_in(*first),
+            false => CellVersions::Anywhere,
         };
         let member = |tile: &usize| Member {
             tile: *tile,
@@ -205,10 +205,10 @@ impl<'a> Entanglement<'a> {
         };
         let members = members.iter().map(member).collect::<Vec<_>>();
         let any_rows = members.iter().any(|m| !m.witness);
-        any_rows.then_some(EntangledUnit {
+        any_rows.then_some(OverlappingUnit {
             members,
             clip,
-            copies,
+            versions,
             cells,
         })
     }
@@ -326,11 +326,11 @@ mod tests {
     fn a_tile_is_alone_unless_another_fragment_meets_its_box() {
         let tiles = tiles(&[(0, 10), (0, 10), (1, 10)]);
         let bounds = TileBounds::of_line(vec![(0, 9), (10, 19), (15, 30)]);
-        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 2]).split();
-        assert_eq!(split.alone, [0]);
+        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
+        assert_eq!(split.disjoint, [0]);
         assert_eq!(split.units.len(), 1);
         assert_eq!(split.units[0].members, [member(1), member(2)]);
-        assert_eq!(split.units[0].copies, Copies::Anywhere);
+        assert_eq!(split.units[0].versions, CellVersions::Anywhere);
     }
 
     #[test]
@@ -339,50 +339,55 @@ mod tests {
         let pairs = vec![(0, 9), (10, 19), (20, 29), (30, 39), (40, 49)];
         let split = |nan: [bool; 5]| {
             let bounds = TileBounds::of_floats(pairs.clone(), nan.to_vec());
-            Entanglement::new(&tiles, &bounds, &[Copies::None; 3]).split()
+            Overlaps::new(&tiles, &bounds, &[CellVersions::None; 3]).split()
         };
         let split_of_two = split([true, false, false, true, false]);
-        assert_eq!(split_of_two.alone, [1, 2, 4]);
+        assert_eq!(split_of_two.disjoint, [1, 2, 4]);
         let members = split_of_two.units.iter().map(|u| u.members.len());
         assert_eq!(members.collect::<Vec<_>>(), [2]);
         // The NaN of one fragment alone is in one place only.
-        assert_eq!(split([true, true, false, false, false]).alone.len(), 5);
-        assert_eq!(split([false; 5]).alone.len(), 5);
-        assert!(split([true; 5]).alone.is_empty());
+        assert_eq!(split([true, true, false, false, false]).disjoint.len(), 5);
+        assert_eq!(split([false; 5]).disjoint.len(), 5);
+        assert!(split([true; 5]).disjoint.is_empty());
         // Numbers meet as ever.
         let bounds = TileBounds::of_floats(vec![(0, 9), (9, 12)], vec![true, false]);
         let two = [tiles[0], tiles[2]];
-        let split = Entanglement::new(&two, &bounds, &[Copies::None; 2]).split();
+        let split = Overlaps::new(&two, &bounds, &[CellVersions::None; 2]).split();
         assert_eq!(split.units[0].members.len(), 2);
     }
 
     #[test]
-    fn tiles_of_one_fragment_are_entangled_where_copies_may_lie_anywhere() {
+    fn tiles_of_one_fragment_are_overlapping_where_copies_may_lie_anywhere() {
         let tiles = tiles(&[(0, 10), (0, 10)]);
         let bounds = TileBounds::of_line(vec![(0, 9), (9, 19)]);
-        let split = Entanglement::new(&tiles, &bounds, &[Copies::Anywhere]).split();
-        assert!(split.alone.is_empty());
-        assert!(split.units.iter().all(|u| u.copies == Copies::Anywhere));
-        let split = Entanglement::new(&tiles, &bounds, &[Copies::Neighbours]).split();
-        assert_eq!(split.alone, [0, 1]);
+        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::Anywhere]).split();
+        assert!(split.disjoint.is_empty());
+        assert!(
+            split
+                .units
+                .iter()
+                .all(|u| u.versions == CellVersions::Anywhere)
+        );
+        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::Neighbours]).split();
+        assert_eq!(split.disjoint, [0, 1]);
     }
 
     #[test]
-    fn neighbours_that_may_share_a_cell_with_an_entangled_tile_are_witnesses() {
+    fn neighbours_that_may_share_a_cell_with_an_overlapping_tile_are_witnesses() {
         let pairs = vec![(0, 9), (9, 9), (9, 15), (16, 20), (12, 14)];
         let tiles = tiles(&[(0, 10), (0, 10), (0, 10), (0, 10), (1, 10)]);
         let bounds = TileBounds::of_line(pairs);
-        let copies = [Copies::Neighbours, Copies::None];
-        let split = Entanglement::new(&tiles, &bounds, &copies).split();
-        assert_eq!(split.alone, [0, 1, 3]);
+        let versions = [CellVersions::Neighbours, CellVersions::None];
+        let split = Overlaps::new(&tiles, &bounds, &versions).split();
+        assert_eq!(split.disjoint, [0, 1, 3]);
         let witness = |tile| Member {
             witness: true,
             ..member(tile)
         };
         let expected = [witness(0), witness(1), member(2), member(4)];
         assert_eq!(split.units[0].members, expected);
-        // Without copies within the fragment nobody is asked.
-        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 2]).split();
+        // Without versions within the fragment nobody is asked.
+        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
         assert_eq!(split.units[0].members, [member(2), member(4)]);
     }
 
@@ -398,7 +403,7 @@ mod tests {
         }
         let tiles = tiles(&refs);
         let bounds = TileBounds::of_line(pairs);
-        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 20]).split();
+        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 20]).split();
         // Every cut goes through a tile of nearly every fragment; those would be cut into 32 otherwise.
         let units = split.units.len() as u64;
         assert!(
@@ -426,8 +431,8 @@ mod tests {
         }
         let tiles = tiles(&refs);
         let bounds = TileBounds::of_line(pairs.clone());
-        let split = Entanglement::new(&tiles, &bounds, &[Copies::None; 4]).split();
-        assert!(split.alone.is_empty());
+        let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 4]).split();
+        assert!(split.disjoint.is_empty());
         assert!(split.units.len() > 10, "{} units", split.units.len());
         for key in [0_u64, 3, 4567, 5000, 10_008] {
             let rank = bounds.rank_of(key);

@@ -1,35 +1,35 @@
-//! Of the copies of a cell in the tiles of a unit, only the newest is left.
+//! Of the versions of a cell in the tiles of a unit, only the newest is left.
 
 use super::tile::TileWork;
 use crate::error::Result;
 use crate::format::schema::Layout;
 use crate::scan::context::ScanContext;
-use crate::scan::plan::sparse_units::Copies;
+use crate::scan::plan::sparse_units::CellVersions;
 use crate::tile::memory::MemoryBudget;
 use crate::tile::scratch::Scratch;
-use crate::tile::visibility::{BYTES_PER_CONTESTED_CELL, Runs, hide_older_copies};
+use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
 
-/// Clears the marks of older copies in the tiles, which come in the order of the plan; says how many, but for witnesses.
+/// Clears the marks of older versions in the tiles, which come in the order of the plan; says how many, but for witnesses.
 pub(super) fn hide_older(
     context: &ScanContext,
-    copies: Copies,
+    versions: CellVersions,
     tiles: &mut [TileWork<'_>],
     scratch: &mut Scratch,
 ) -> Result<usize> {
     let before = count_witnesses(tiles);
-    let hidden = match copies {
-        Copies::None => return Ok(0),
-        Copies::Neighbours => among_neighbours(tiles, scratch)?,
-        Copies::Anywhere => {
+    let hidden = match versions {
+        CellVersions::None => return Ok(0),
+        CellVersions::Neighbours => among_neighbours(tiles, scratch)?,
+        CellVersions::Anywhere => {
             let cells = tiles.iter().map(TileWork::count).sum::<usize>();
             let _grant = context
                 .memory
-                .reserve(cells.saturating_mul(BYTES_PER_CONTESTED_CELL))?;
-            let mut contested = Vec::with_capacity(tiles.len());
+                .reserve(cells.saturating_mul(BYTES_PER_COMPARED_CELL))?;
+            let mut compared = Vec::with_capacity(tiles.len());
             for tile in tiles.iter_mut() {
-                contested.push(tile.contested(scratch)?);
+                compared.push(tile.compared(scratch)?);
             }
-            hide_older_copies(&mut contested)?
+            hide_older_versions(&mut compared)?
         }
     };
     Ok(hidden - (before - count_witnesses(tiles)))
@@ -42,7 +42,7 @@ fn count_witnesses(tiles: &[TileWork<'_>]) -> usize {
 }
 
 /// Compares cells with those before them. Coordinates are decoded only of tiles in which those known so far are equal
-/// somewhere, and times only of those with copies.
+/// somewhere, and times only of those with versions.
 fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result<usize> {
     let Some(tile) = tiles.first() else {
         return Ok(0);
