@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let weather = Array::open(array).await?;
     println!("dimensions: {}", weather.dimensions().join(", "));
     for range in weather.non_empty_domain().unwrap_or_default() {
-        println!("  {} from {} to {}", range.dimension, range.low, range.high);
+        println!("  {range}");
     }
     for fragment in weather.fragments()? {
         println!("fragment {}: {:?} cells", fragment.name, fragment.cells);

@@ -13,7 +13,7 @@ fn ends(ranges: Option<Vec<DimensionRange>>) -> Vec<(String, ScalarValue, Scalar
     ranges.map(|r| (r.dimension, r.low, r.high)).collect()
 }
 
-pub async fn facts() -> Result<(), Failed> {
+pub async fn fragments() -> Result<(), Failed> {
     let weather = Array::open(path("weather_stations")).await?;
     expect("sparse", weather.is_dense(), false)?;
     expect("uri", weather.uri(), &path("weather_stations"))?;
@@ -52,7 +52,12 @@ pub async fn facts() -> Result<(), Failed> {
         found.sort();
         expect(array.uri(), found, told)?;
     }
+    Ok(())
+}
 
+pub async fn boxes() -> Result<(), Failed> {
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
     let overlapping = Array::open(path("dense_partial_unaligned")).await?;
     expect("dense", overlapping.is_dense(), true)?;
     let int = |n: i32| ScalarValue::Int32(Some(n));
@@ -77,6 +82,14 @@ pub async fn facts() -> Result<(), Failed> {
         ends(quick.fragments()?.remove(0).non_empty_domain),
         wanted,
     )?;
+    let weather = Array::open(path("weather_stations")).await?;
+    let days = weather.non_empty_domain().unwrap_or_default();
+    let shown = days.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let wanted = [
+        "station from Bergen to Zurich",
+        "time from 2024-01-01T00:00:00 to 2024-03-03T06:00:00",
+    ];
+    expect("box as text", shown, wanted.map(str::to_owned).to_vec())?;
     for empty in ["sparse_empty", "dense_empty"] {
         let empty = Array::open(path(empty)).await?;
         expect("no box", empty.non_empty_domain(), None)?;

@@ -29,7 +29,8 @@ pub fn trials() -> Vec<Trial> {
     trials.extend([
         trial("reader::refused", || block_on(refused::refused())),
         trial("reader::unreadable", || block_on(refused::unreadable())),
-        trial("reader::facts", || block_on(facts::facts())),
+        trial("reader::fragments", || block_on(facts::fragments())),
+        trial("reader::boxes", || block_on(facts::boxes())),
         trial("reader::metadata", || block_on(facts::metadata())),
         trial("reader::requests", || block_on(requests())),
         trial("reader::as_it_was_opened", || block_on(as_it_was_opened())),

@@ -1,7 +1,9 @@
 //! What there is to know of an array before its cells are read, in Arrow's terms.
 
 use std::cmp::Ordering;
+use std::fmt;
 
+use arrow::util::display::array_value_to_string;
 use datafusion::scalar::ScalarValue;
 
 use crate::array::fragment::Fragment;
@@ -47,6 +49,18 @@ pub struct DimensionRange {
     pub low: ScalarValue,
     /// The largest coordinate, likewise.
     pub high: ScalarValue,
+}
+
+impl fmt::Display for DimensionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &ScalarValue| {
+            let array = value.to_array().ok();
+            let text = array.and_then(|array| array_value_to_string(&array, 0).ok());
+            text.unwrap_or_else(|| value.to_string())
+        };
+        let (low, high) = (text(&self.low), text(&self.high));
+        write!(f, "{} from {low} to {high}", self.dimension)
+    }
 }
 
 impl FragmentInfo {
