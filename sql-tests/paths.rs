@@ -366,7 +366,7 @@ async fn files_of_the_session() -> Result<(), Failed> {
         "weather".to_owned(),
         format!("'{path}'"),
         format!("tiledb_scan('file://{path}')"),
-        format!("tiledb_fragments('{path}')"),
+        format!("(SELECT count(*) FROM tiledb_fragments('{path}'))"),
     ] {
         store.take();
         let sql = format!("SELECT * FROM {from}");

@@ -1,12 +1,14 @@
-//! Where a path or URL of a statement lies.
+//! Where a path or URL of a statement lies, and with which key it is read.
 
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::path::Path;
 use url::Url;
 
+use super::encryption::key_of_environment;
+use super::options::TableOptions;
 use crate::error::{Error, Result};
-use crate::storage::Location;
+use crate::storage::{Location, Storage};
 
 /// Where `path` lies: on this machine, or in an object store that the runtime knows.
 pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
@@ -39,4 +41,27 @@ pub(super) fn local(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
         // What is left is read in fewer steps than an object store has.
         Ok(_) | Err(_) => location,
     })
+}
+
+/// Reads what lies at `path`.
+pub(super) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
+    with_key(Storage::new(locate(path, runtime)?), options)
+}
+
+/// The storage with the key that the options give, else with that of the environment.
+pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Storage> {
+    if options.encryption_key.is_some() {
+        return Ok(storage.with_encryption_key(options.encryption_key.clone()));
+    }
+    Ok(match key_of_environment()? {
+        Some(key) => storage.with_encryption_key_on_demand(Some(key)),
+        None => storage,
+    })
+}
+
+/// A group, and the arrays in it, to be read with `options`. Not all of them need be encrypted.
+pub(super) fn group_storage(location: Location, options: &TableOptions) -> Result<Storage> {
+    let storage = with_key(Storage::new(location), options)?;
+    let key = storage.encryption_key().cloned();
+    Ok(storage.with_encryption_key_on_demand(key))
 }

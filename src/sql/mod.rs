@@ -17,6 +17,7 @@ mod location;
 mod open;
 pub mod optimizer;
 pub mod options;
+mod planning;
 pub mod provider;
 pub mod query;
 mod rebuild;

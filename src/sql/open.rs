@@ -5,36 +5,12 @@ use std::sync::Arc;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 
-use super::encryption::key_of_environment;
-use super::location::locate;
+use super::location::{locate, storage, with_key};
 use super::options::TableOptions;
 use super::provider::TileDbTable;
 use crate::error::Result;
 use crate::filter::EncryptionKey;
 use crate::storage::{Location, MetadataCache, RequestLog, Storage};
-
-/// Reads what lies at `path`.
-pub(super) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
-    with_key(Storage::new(locate(path, runtime)?), options)
-}
-
-/// The storage with the key that the options give, else with that of the environment.
-pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Storage> {
-    if options.encryption_key.is_some() {
-        return Ok(storage.with_encryption_key(options.encryption_key.clone()));
-    }
-    Ok(match key_of_environment()? {
-        Some(key) => storage.with_encryption_key_on_demand(Some(key)),
-        None => storage,
-    })
-}
-
-/// A group, and the arrays in it, to be read with `options`. Not all of them need be encrypted.
-pub(super) fn group_storage(location: Location, options: &TableOptions) -> Result<Storage> {
-    let storage = with_key(Storage::new(location), options)?;
-    let key = storage.encryption_key().cloned();
-    Ok(storage.with_encryption_key_on_demand(key))
-}
 
 /// Opens the array at `path`.
 pub(super) async fn open_table(

@@ -18,7 +18,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
-use super::query::{ScanFilters, ScanQuery, shown};
+use super::planning::shown;
+use super::query::{ScanFilters, ScanQuery};
 use super::settings::TileDbSettings;
 use super::source::TileDbSource;
 use crate::array::columns::Columns;

@@ -26,7 +26,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source::{DataSource, OpenArgs};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -130,23 +129,21 @@ impl TileDbSource {
         &self.arrangement.mode
     }
 
-    /// The same scan made anew of its [request](Self::request) and its [mode](Self::mode), as it would be on another
-    /// machine: the array is opened through the object stores of `runtime`, with the fragments that this scan sees.
-    ///
-    /// Fails if one of them is gone.
-    pub async fn opened_anew(&self, runtime: &RuntimeEnv) -> crate::Result<Self> {
-        let opened = self.request().open(runtime).await?;
-        let Some(mut opened) = opened.in_mode(self.mode().clone())? else {
+    /// This scan in the mode of another of the same plan, with the filters and limits that the other was given.
+    pub(super) fn going_the_way_of(self, other: &Self) -> crate::Result<Self> {
+        let Some(arranged) = self.in_mode(other.mode().clone())? else {
             return Err(crate::Error::internal(
                 "a scan that is opened anew cannot go the way it was planned for",
             ));
         };
-        opened.filters = self.filters.clone();
-        opened.fetch = self.fetch;
-        opened.preserve_order = self.preserve_order;
-        let tells_bounds = self.tells_bounds.load(Ordering::Relaxed);
-        opened.tells_bounds = Arc::new(tells_bounds.into());
-        Ok(opened)
+        let tells_bounds = other.tells_bounds.load(Ordering::Relaxed);
+        Ok(Self {
+            filters: other.filters.clone(),
+            fetch: other.fetch,
+            preserve_order: other.preserve_order,
+            tells_bounds: Arc::new(tells_bounds.into()),
+            ..arranged
+        })
     }
 
     pub(super) fn aggregate_from(&self) -> AggregateFrom {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 
-use super::super::open::group_storage;
+use super::super::location::group_storage;
 use super::super::options::TableOptions;
 use super::attached;
 use super::explore::Explored;

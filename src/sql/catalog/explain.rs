@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 
-use super::super::open::group_storage;
+use super::super::location::group_storage;
 use super::super::options::TableOptions;
 use super::group::Shared;
 use super::resolve::holds;

@@ -14,8 +14,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use super::arguments::Call;
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
-use crate::sql::open;
-use crate::sql::open::with_key;
+use crate::sql::location;
+use crate::sql::location::with_key;
 use crate::sql::options::TableOptions;
 use crate::sql::provider::TileDbTable;
 use crate::sql::url_table::{Named, has_store, looks_like_location};
@@ -85,7 +85,7 @@ impl Surroundings {
                 return Err(Error::storage("the object store cannot be used").with_source(e));
             }
         }
-        let storage = open::storage(&named.path, &options, &self.runtime)?;
+        let storage = location::storage(&named.path, &options, &self.runtime)?;
         let runtime = Arc::clone(&self.runtime);
         Ok(Place {
             storage,

@@ -1,0 +1,156 @@
+//! From what a query asks of an array to the scan of it.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+
+use super::budget::PoolBudget;
+use super::labels::Labels;
+use super::location::{group_storage, locate};
+use super::options::TableOptions;
+use super::query::{ScanQuery, ScanRequest};
+use super::source::{Planned, TileDbSource};
+use crate::array::snapshot::Snapshot;
+use crate::array::table::ArrayTable;
+use crate::geometry::subarray::Subarray;
+use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
+use crate::sql::expressions::predicate::ExprPredicate;
+use crate::sql::expressions::pruning::ExprPruner;
+use crate::sql::expressions::ranges::{self, DimensionColumn};
+use crate::tile::memory::MemoryBudget;
+
+impl TileDbSource {
+    /// The same scan made anew of its [request](Self::request) and its [mode](Self::mode), as it would be on another
+    /// machine: the array is opened through the object stores of `runtime`, with the fragments that this scan sees.
+    ///
+    /// Fails if one of them is gone.
+    pub async fn opened_anew(&self, runtime: &RuntimeEnv) -> crate::Result<Self> {
+        self.request().open(runtime).await?.going_the_way_of(self)
+    }
+}
+
+impl ScanRequest {
+    /// Opens the array and plans the scan, with the fragments that are named alone.
+    pub(super) async fn open(&self, runtime: &RuntimeEnv) -> crate::Result<TileDbSource> {
+        let options = &self.query.options;
+        let storage = group_storage(locate(&self.uri, runtime)?, options)?;
+        let snapshot = Snapshot::open(&storage, self.seen.window).await?;
+        let table = shown(snapshot.only(&self.seen)?, options)?;
+        let labels = Labels::of_table(&table, options.empty_cells)?;
+        let query = Arc::new(self.query.clone());
+        let source = query.plan(table, &labels, runtime).await;
+        source.map_err(|e| crate::Error::invalid("the scan cannot be planned again").with_source(e))
+    }
+}
+
+/// A snapshot as the table that the options make of it.
+pub(super) fn shown(snapshot: Snapshot, options: &TableOptions) -> crate::Result<ArrayTable> {
+    let dense = snapshot.schema.is_dense();
+    let table = ArrayTable::new(snapshot, &options.types())?;
+    Ok(match options.empty_cells {
+        EmptyCells::Null if dense => table.with_nullable_attributes(),
+        _ => table,
+    })
+}
+
+impl ScanQuery {
+    /// Plans the scan of an array with its labels.
+    pub(super) async fn plan(
+        self: Arc<Self>,
+        table: ArrayTable,
+        labels: &Labels,
+        runtime: &RuntimeEnv,
+    ) -> Result<TileDbSource> {
+        let table = Arc::new(table);
+        self.check_readable(&table, labels)?;
+        let (mut subarray, residual) = self.ranges(&table)?;
+        let of_labels = &self.filters.of_labels;
+        let used = |label: usize| {
+            let filtered = of_labels.iter().any(|(number, _)| *number == label);
+            filtered
+                || self
+                    .projection
+                    .iter()
+                    .any(|c| labels.number(*c) == Some(label))
+        };
+        let empty_cells = self.options.empty_cells;
+        let unplanned = |e| DataFusionError::from(labels.how_to_leave_out(e));
+        let open = labels.open(&table, runtime, empty_cells, used).await;
+        let open = open.map_err(unplanned)?;
+        let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
+        let memory: Arc<dyn MemoryBudget> = Arc::new(pool);
+        let mut label_filters = Vec::with_capacity(of_labels.len());
+        for (label, expr) in of_labels {
+            let narrowed = open.narrow(*label, expr, &table.snapshot, &mut subarray, &memory);
+            label_filters.push(narrowed.await.map_err(DataFusionError::from)?);
+        }
+        let (projection, labelled) = open
+            .project(&self.projection, &table, &subarray)
+            .map_err(DataFusionError::from)?;
+
+        let mut predicate = None;
+        if let Some(expr) = &residual {
+            let pruner = ExprPruner::new(expr, &table);
+            let evaluated = ExprPredicate::new(expr, labels.schema())?.with_pruner(pruner);
+            predicate = Some(Arc::new(evaluated) as Arc<dyn Predicate>);
+        }
+        let spec = ScanSpec {
+            table,
+            projection,
+            subarray: Arc::new(subarray),
+            predicate,
+            empty_cells,
+            ways: ScanWays {
+                text_search: self.settings.enable_text_search,
+                cell_search: self.settings.enable_cell_search,
+            },
+        };
+        let mut plan = ScanPlan::new(spec).await.map_err(unplanned)?;
+        if let Some((order, rows)) = &self.first_cells {
+            plan = plan.first_cells(order, *rows).unwrap_or(plan);
+        }
+        let schema = match &labelled {
+            Some(labels) => Arc::clone(labels.schema()),
+            None => plan.spec.output_schema(),
+        };
+        let planned = Planned {
+            plan: Arc::new(plan),
+            predicate: residual,
+            labels: labelled.map(Arc::new),
+            label_filters: label_filters.into(),
+            schema,
+        };
+        Ok(TileDbSource::new(self, planned))
+    }
+
+    /// Fails if a column that is asked for cannot be read, whatever its cells.
+    fn check_readable(&self, table: &ArrayTable, labels: &Labels) -> Result<()> {
+        let filters = &self.filters;
+        let looked_at = filters.of_array.iter().flat_map(collect_columns);
+        let asked = self.projection.iter().copied();
+        let labelled = filters.of_labels.iter();
+        let labelled = labelled.map(|(label, _)| labels.column(*label));
+        let asked = asked
+            .chain(looked_at.map(|column| column.index()))
+            .chain(labelled);
+        labels
+            .check_readable(table, asked)
+            .map_err(DataFusionError::from)
+    }
+
+    /// The coordinates that the filters leave, and the condition that rows must meet besides.
+    fn ranges(&self, table: &ArrayTable) -> Result<(Subarray, Option<Arc<dyn PhysicalExpr>>)> {
+        let Some(expr) = &self.filters.of_array else {
+            return Ok((Subarray::all(table.dimension_count()), None));
+        };
+        let schema = &table.snapshot.schema;
+        let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options)
+            .map_err(DataFusionError::from)?;
+        let split = ranges::split(expr, &dimensions);
+        Ok((split.subarray, split.residual))
+    }
+}
