@@ -113,21 +113,22 @@
 //!
 //! # Layers
 //!
-//! Each module knows only those below it.
+//! Each module knows only those below it. Those without a link are the engine: each is described in its own source, and
+//! nothing is promised of it from version to version.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the DataFusion seam: provider, scan operator, expressions, optimizer rules, catalog, functions |
-//! | [`scan`] | from a request to batches: the plan, its units of work, the streams that read them |
-//! | [`tile`] | from fetched bytes to visible cells: decoding, versions of cells, deletes |
-//! | [`stats`] | statistics of tiles and fragments, and when they can be trusted |
-//! | [`array`](mod@array) | what lies on storage, opened: commits, snapshots, fragments, deletes, groups |
-//! | [`arrow`](mod@arrow) | how TileDB's types and cells become Arrow's |
+//! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
+//! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
+//! | `stats` | statistics of tiles and fragments, and when they can be trusted |
+//! | `array` | what lies on storage, opened: commits, snapshots, fragments, deletes, groups |
+//! | `arrow` | how TileDB's types and cells become Arrow's |
 //! | [`storage`] | the only door to the object store: listing, coalesced reads, cache |
-//! | [`geometry`] | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
-//! | [`filter`] | the filter pipeline, one file a filter |
-//! | [`format`](mod@format) | plain structs from bytes, for every supported format version |
+//! | `geometry` | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
+//! | `filter` | the filter pipeline, one file a filter |
+//! | `format` | plain structs from bytes, for every supported format version |
 //! | [`error`] | the one public error |
 
 #![cfg_attr(
@@ -138,17 +139,28 @@
     )
 )]
 
-pub mod array;
-pub mod arrow;
 pub mod error;
-pub mod filter;
-pub mod format;
-pub mod geometry;
 pub mod reader;
-pub mod scan;
 pub mod sql;
-pub mod stats;
 pub mod storage;
+
+// The engine. It is public for the tests and benchmarks of this project, which are crates of their own; nothing is promised
+// of it from version to version.
+#[doc(hidden)]
+pub mod array;
+#[doc(hidden)]
+pub mod arrow;
+#[doc(hidden)]
+pub mod filter;
+#[doc(hidden)]
+pub mod format;
+#[doc(hidden)]
+pub mod geometry;
+#[doc(hidden)]
+pub mod scan;
+#[doc(hidden)]
+pub mod stats;
+#[doc(hidden)]
 pub mod tile;
 
 /// The examples of the README, compiled and run.

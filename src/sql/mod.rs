@@ -6,9 +6,11 @@
 
 mod budget;
 pub mod catalog;
+#[doc(hidden)]
 pub mod claims;
 mod encryption;
 mod error;
+#[doc(hidden)]
 pub mod expressions;
 mod factory;
 pub mod functions;
