@@ -13,7 +13,8 @@ use super::case::Case;
 use super::compare::{REORDERED, difference};
 use super::determined::is_ordered;
 use super::known::{
-    cuts, groups_by_sets, is_known_error, is_known_panic, joins_outside, names_zero,
+    cuts, groups_by_sets, is_known_error, is_known_panic, joins_outside, looks_through_windows,
+    names_zero,
 };
 use super::parquet;
 use super::print;
@@ -78,13 +79,14 @@ pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
 }
 
 /// Whether the answers may differ because plain DataFusion is known to lose the order of such a statement, which shows
-/// in other rows where they are cut.
+/// in other rows where they are cut, and in windows.
 fn loses_orders(case: &Case, what: &str) -> bool {
     let statement = &case.statement;
     if what.starts_with(REORDERED) {
         return names_zero(statement) || groups_by_sets(statement) || joins_outside(statement);
     }
-    groups_by_sets(statement) && cuts(statement)
+    (groups_by_sets(statement) && cuts(statement))
+        || (names_zero(statement) && looks_through_windows(statement))
 }
 
 /// Whether all of the panics happened in code of DataFusion.

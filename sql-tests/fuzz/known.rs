@@ -33,6 +33,17 @@ pub fn names_zero(statement: &Statement) -> bool {
     found
 }
 
+/// Whether a statement has windows. Where zero is taken for one value, the rows of both zeros are not brought together.
+pub fn looks_through_windows(statement: &Statement) -> bool {
+    let mut found = false;
+    let mut look = |expr: &Expr| found |= matches!(expr.node, Node::Window { .. });
+    for (_, view) in &statement.views {
+        view.visit(&mut |_| {}, &mut look);
+    }
+    statement.query.visit(&mut |_| {}, &mut look);
+    found
+}
+
 /// Whether a statement groups by sets. What is one value throughout their rows is taken for one in their groups too, and
 /// not sorted by.
 pub fn groups_by_sets(statement: &Statement) -> bool {

@@ -52,7 +52,7 @@ fn without_untrusted(
         let source = source.trusting(above);
         return Ok(source.map(|source| DataSourceExec::from_data_source(source) as _));
     }
-    if let Some(input) = below_untrusted(plan, above) {
+    if let Some(input) = below_dynamic(plan) {
         let changed = without_untrusted(input, above)?;
         return Ok(Some(changed.unwrap_or_else(|| Arc::clone(input))));
     }
@@ -79,20 +79,15 @@ fn without_untrusted(
     changed.then(|| with_children(plan, children)).transpose()
 }
 
-/// The input of a node that does nothing but evaluate a filter that may not be used: DataFusion puts one below a sort whose
-/// input does not take the filter. Such nodes stay in plans without an array.
-fn below_untrusted<'a>(
-    plan: &'a Arc<dyn ExecutionPlan>,
-    above: &Trusted,
-) -> Option<&'a Arc<dyn ExecutionPlan>> {
+/// The input of a node that does nothing but evaluate a filter that tightens while the plan runs: DataFusion puts one below a
+/// sort whose input does not take the filter. Whoever made the filter looks at every row itself, and the scan has it where
+/// it may be used; the node would keep the filter of the first run when the plan is reset and runs again. Such nodes stay
+/// in plans without an array.
+fn below_dynamic(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let filter = plan.downcast_ref::<FilterExec>()?;
-    let predicate = filter.predicate();
-    let dynamic = predicate.is::<DynamicFilterPhysicalExpr>();
-    let known = predicate
-        .expression_id()
-        .is_some_and(|id| above.contains(&id));
+    let dynamic = filter.predicate().is::<DynamicFilterPhysicalExpr>();
     let plain = filter.projection().is_none() && filter.fetch().is_none();
-    (dynamic && !known && plain && scans_array(plan)).then(|| filter.input())
+    (dynamic && plain && scans_array(plan)).then(|| filter.input())
 }
 
 /// Whether which rows a node gives depends on which others there are.
