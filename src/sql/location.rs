@@ -37,10 +37,20 @@ pub(super) fn local(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let location = Location::local(path)?;
     let files = runtime.object_store(ObjectStoreUrl::local_filesystem());
     Ok(match files {
-        Ok(files) if !files.to_string().starts_with("LocalFileSystem") => location.through(files),
+        Ok(files) if !is_plain(&files.to_string()) => location.through(files),
         // What is left is read in fewer steps than an object store has.
         Ok(_) | Err(_) => location,
     })
+}
+
+/// Whether a store of files is DataFusion's own, as its name tells. The shell puts others around it, one more for each table
+/// that is created, which only pass requests on until they are told to profile them.
+fn is_plain(mut name: &str) -> bool {
+    const IDLE: &str = "Instrumented Object Store: instrument_mode: Disabled, inner: ";
+    while let Some(inner) = name.strip_prefix(IDLE) {
+        name = inner;
+    }
+    name.starts_with("LocalFileSystem")
 }
 
 /// Reads what lies at `path`.
@@ -64,4 +74,30 @@ pub(super) fn group_storage(location: Location, options: &TableOptions) -> Resul
     let storage = with_key(Storage::new(location), options)?;
     let key = storage.encryption_key().cloned();
     Ok(storage.with_encryption_key_on_demand(key))
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use datafusion::execution::object_store::ObjectStoreRegistry;
+    use datafusion_cli::object_storage::instrumented::{
+        InstrumentedObjectStoreMode, InstrumentedObjectStoreRegistry,
+    };
+
+    use super::*;
+
+    /// Local folders are listed again for each query where this is not so.
+    #[test]
+    fn stores_that_only_pass_requests_on_are_passed_by() {
+        let files = Url::parse("file:///").unwrap();
+        let name = |mode| {
+            let stores = InstrumentedObjectStoreRegistry::new().with_profile_mode(mode);
+            for _ in 0..2 {
+                let store = stores.get_store(&files).unwrap();
+                stores.register_store(&files, store);
+            }
+            stores.get_store(&files).unwrap().to_string()
+        };
+        assert!(is_plain(&name(InstrumentedObjectStoreMode::Disabled)));
+        assert!(!is_plain(&name(InstrumentedObjectStoreMode::Trace)));
+    }
 }
