@@ -164,6 +164,18 @@ const CASES: &[Case] = &[
         "SELECT gene, count(*), sum(value) FROM a GROUP BY gene",
     ),
     (
+        "enable_run_groups",
+        "groups by codes",
+        "ships",
+        "SELECT doing, count(*), avg(speed) FROM a GROUP BY doing",
+    ),
+    (
+        "enable_run_groups",
+        "count of each code",
+        "climate",
+        "SELECT ground, count(*) FROM a GROUP BY ground",
+    ),
+    (
         "enable_elements_in_place",
         "condition on elements",
         "calls",
