@@ -11,8 +11,6 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::run::Answer;
 
-/// What a difference begins with that is one of order only.
-pub const REORDERED: &str = "the same rows in another order";
 /// Sums of floats may differ by so much of their size, or by so much.
 const RELATIVE: f64 = 1e-6;
 const ABSOLUTE: f64 = 1e-3;
@@ -52,7 +50,7 @@ pub fn difference(
         );
         return Some(match multisets(&mut wanted, &mut got) {
             Some(rows) => format!("{order}\n{rows}"),
-            None => format!("{REORDERED}\n{order}"),
+            None => format!("the same rows in another order\n{order}"),
         });
     }
     multisets(&mut wanted, &mut got)

@@ -1,26 +1,23 @@
 //! Runs a case on the arrays and on the same rows in plain DataFusion, and says who is right.
 //!
-//! What is expected is the answer of a session without anything of this project, over rows in memory, in one partition and
-//! without run-time filters. Where the arrays' answer differs, the same rows in memory are asked in a plain session of the
-//! shape in question: if they differ as well, the fault is DataFusion's own. Parquet files are asked too, and what they
-//! say is told: that DataFusion's run-time filters are wrong does not excuse a scan that takes them.
+//! What is expected is the answer of a session without anything of this project, over rows in memory, in one partition,
+//! without run-time filters and with every sort done ([`forgetful`](super::forgetful)). Where the arrays' answer differs,
+//! the same rows in memory are asked in a plain session of the shape in question: if they differ as well, the fault is
+//! DataFusion's own. Parquet files are asked too, and what they say is told: that DataFusion's run-time filters are wrong
+//! does not excuse a scan that takes them.
 
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 
 use super::case::Case;
-use super::compare::{REORDERED, difference};
+use super::compare::difference;
 use super::determined::is_ordered;
-use super::known::{
-    cuts, groups_by_sets, is_known_error, is_known_panic, joins_outside, looks_through_windows,
-    names_zero,
-};
+use super::known::{is_known_error, is_known_panic};
 use super::parquet;
 use super::print;
 use super::run::{Answer, Fault, Runner};
 use super::session::Parts;
-use super::sorted::is_sorted;
 
 /// Rows of a batch of tables in memory, for sessions of a shape: few, so that every partition has some, and many.
 const SCATTERED: [usize; 2] = [100, 100_000];
@@ -69,24 +66,12 @@ pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
         found = in_shape(case, runner, parts, arrays, true, &[]);
     }
     match compare(case, &expected, &found) {
-        Verdict::Wrong(what) if loses_orders(case, &what) => Verdict::Upstream(what),
         Verdict::Wrong(what) => match in_memory(case, runner, parts, &expected) {
             Some(same) => Verdict::Upstream(format!("{what}\n{same}")),
             None => Verdict::Wrong(what),
         },
         verdict => verdict,
     }
-}
-
-/// Whether the answers may differ because plain DataFusion is known to lose the order of such a statement, which shows
-/// in other rows where they are cut, and in windows.
-fn loses_orders(case: &Case, what: &str) -> bool {
-    let statement = &case.statement;
-    if what.starts_with(REORDERED) {
-        return names_zero(statement) || groups_by_sets(statement) || joins_outside(statement);
-    }
-    (groups_by_sets(statement) && cuts(statement))
-        || (names_zero(statement) && looks_through_windows(statement))
 }
 
 /// Whether all of the panics happened in code of DataFusion.
@@ -178,12 +163,8 @@ fn compare(case: &Case, expected: &Answers, found: &Answers) -> Verdict {
     };
     let ordered = is_ordered(&case.statement.query, &case.keys());
     let approximate = case.approximate();
-    let in_order = |answer: &Answer| is_sorted(answer, &case.statement.query);
     for (run, answer) in found.iter().enumerate() {
         if let Some(what) = difference(&expected[0], answer, &approximate, ordered) {
-            if what.starts_with(REORDERED) && !in_order(&expected[0]) && in_order(answer) {
-                return Verdict::Upstream(format!("the reference is out of order: {what}"));
-            }
             let again = if run > 0 { "when run again: " } else { "" };
             return Verdict::Wrong(format!("{again}{what}"));
         }

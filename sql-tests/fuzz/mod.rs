@@ -16,6 +16,7 @@ mod compare;
 mod determined;
 mod faulty;
 mod features;
+mod forgetful;
 mod generate;
 mod judge;
 mod known;
@@ -26,7 +27,6 @@ mod rng;
 mod run;
 mod session;
 mod shrink;
-mod sorted;
 mod walk;
 mod walk_mut;
 

@@ -13,6 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::forgetful::Forget;
 use super::rng::Rng;
 use datafusion_tiledb::sql::optimizer;
 use datafusion_tiledb::sql::settings::TileDbSettings;
@@ -275,8 +276,14 @@ impl Parts {
         // Filters are handed down by the names of columns, of which a join may have two: one more mistake of DataFusion.
         let kept = plain.physical_optimizers().iter().cloned();
         let kept = kept.filter(|rule| !rule.name().starts_with("FilterPushdown"));
+        let mut kept: Vec<_> = kept.collect();
+        // Where sorts are added, and taken out.
+        let sorts = kept
+            .iter()
+            .position(|rule| rule.name() == "EnsureRequirements");
+        kept.insert(sorts.expect("DataFusion has this rule"), Arc::new(Forget));
         let reference = SessionStateBuilder::new_from_existing(plain.clone())
-            .with_physical_optimizer_rules(kept.collect());
+            .with_physical_optimizer_rules(kept);
         Ok(Self {
             reference: reference.build(),
             arrays: arrays.state(),
