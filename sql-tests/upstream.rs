@@ -14,11 +14,12 @@ use datafusion::error::Result;
 use datafusion::logical_expr::col;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, lit};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPhase, PushedDown};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use libtest_mimic::Trial;
 
@@ -32,6 +33,9 @@ pub fn trials() -> Vec<Trial> {
         }),
         still_wrong("bounds_of_an_earlier_iteration", "run_time_filters", || {
             block_on(bounds_of_an_earlier_iteration())
+        }),
+        still_wrong("filters_of_an_earlier_run", "run_time_filters", || {
+            block_on(filters_of_an_earlier_run())
         }),
         still_wrong(
             "filters_below_a_fetch",
@@ -162,6 +166,20 @@ async fn bounds_of_an_earlier_iteration() -> Result<bool> {
                       SELECT n + 1, q.lo FROM r CROSS JOIN (SELECT min(c) AS lo FROM t WHERE c * d >= 0) q WHERE n < 3) \
                       SELECT count(*) AS n FROM r WHERE lo = 0";
     Ok(answer(&ctx, iterations).await?.contains(" 3 "))
+}
+
+/// `docs/upstream/filters-of-earlier-runs.md`
+async fn filters_of_an_earlier_run() -> Result<bool> {
+    let ctx = session(1);
+    ctx.sql("CREATE TABLE t(k BIGINT, x BIGINT) AS VALUES (1, 5), (2, 6), (3, 7)")
+        .await?;
+    let top = "SELECT k, array_agg(x ORDER BY x) AS xs FROM t GROUP BY k ORDER BY k LIMIT 2";
+    let plan = ctx.sql(top).await?.create_physical_plan().await?;
+    let rows = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let first = rows(collect(Arc::clone(&plan), ctx.task_ctx()).await?);
+    let again = rows(collect(reset_plan_states(plan)?, ctx.task_ctx()).await?);
+    assert_eq!(first, 2);
+    Ok(again == 2)
 }
 
 /// `docs/upstream/filters-below-a-fetch.md`
