@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .range("station", "Bergen"..="Bergen")
         .range("time", "2024-01-01".."2024-02-01")
         .filter(col("temperature").lt(lit(0)));
-    // The same cells as they were before a correction.
+    // `at` shows the cells as they were before a correction.
     let before = frost.clone().at(1000);
     for (name, scan) in [("now", frost), ("before the correction", before)] {
         let mut batches = scan.stream().await?;

@@ -33,7 +33,7 @@ impl CoordinateRange {
         }
     }
 
-    /// The same range in the type of the dimension.
+    /// Casts both ends of the range to the type of the dimension's column.
     fn fit(&self, ty: &DataType) -> Result<(Bound<ScalarValue>, Bound<ScalarValue>)> {
         let fitted = |bound: &Bound<ScalarValue>| match bound {
             Bound::Included(value) => fitted(value, ty).map(Bound::Included),

@@ -24,8 +24,8 @@ use crate::sql::expressions::ranges::{self, DimensionColumn};
 use crate::tile::memory::MemoryBudget;
 
 impl TileDbSource {
-    /// The same scan made anew of its [request](Self::request) and its [mode](Self::mode), as it would be on another
-    /// machine: the array is opened through the object stores of `runtime`, with the fragments that this scan sees.
+    /// Makes the scan anew of its [request](Self::request) and its [mode](Self::mode), as another machine would: the array is
+    /// opened through the object stores of `runtime`, with the fragments that this scan sees.
     ///
     /// Fails if one of them is gone.
     pub async fn opened_anew(&self, runtime: &RuntimeEnv) -> crate::Result<Self> {

@@ -27,11 +27,12 @@ pub struct ScanQuery {
     pub options: TableOptions,
     /// The columns of the table, labels among them, in order.
     pub projection: Vec<usize>,
-    /// Which rows.
+    /// The conditions that rows must meet.
     pub filters: ScanFilters,
     /// At most so many rows are wanted of each partition.
     pub limit: Option<usize>,
-    /// Only the cells that hold the first so many rows in an order by dimensions, of a dense array.
+    /// Where it is known, the scan of a dense array reads only the cells that hold the first so many rows in an order by
+    /// dimensions.
     pub first_cells: Option<(Vec<DimensionOrder>, u64)>,
     /// At most so many partitions.
     pub partitions: usize,

@@ -80,8 +80,8 @@ impl Location {
         })
     }
 
-    /// The same folder of this machine, read through a store that the user brought for its files, seen from their root: one
-    /// that counts, limits or delays requests, for example.
+    /// Reads the folder through a store that the user brought for the files of this machine, seen from their root: one that
+    /// counts, limits or delays requests, for example.
     #[must_use]
     pub fn through(self, files: Arc<dyn ObjectStore>) -> Self {
         Self {

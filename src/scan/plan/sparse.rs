@@ -312,7 +312,7 @@ struct KnownOf<'a> {
     subarray: &'a Subarray,
     /// Which dimensions tiles are judged by.
     judges: &'a (dyn Fn(usize) -> bool + Sync),
-    /// Whether cells of several tiles may be versions.
+    /// Whether tiles of several fragments may hold versions of one cell.
     resolves: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Of the versions of a cell in the tiles of a unit, only the newest is left.
+//! Deduplication keeps the newest version of each cell in the tiles of a unit, and hides the others.
 
 use super::tile::TileWork;
 use crate::error::Result;

@@ -17,23 +17,23 @@ use crate::stats::trust::{Asked, Rounding};
 /// How a scan goes about its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ScanMode {
-    /// In no order; partitions take over units of each other.
+    /// Rows come in no order, and partitions take over units of each other.
     #[default]
     Plain,
-    /// In no order, but the units that promise these rows are read first.
+    /// Rows come in no order, but the units that promise these rows are read first.
     BestFirst(Vec<WantedFirst>),
-    /// The rows of each partition in an order.
+    /// The rows of each partition come in an order.
     Ordered {
         /// The order.
         order: Arc<RowOrder>,
-        /// So many rows are wanted at most.
+        /// The query wants so many rows at most.
         rows: Option<usize>,
-        /// There are at most so many partitions.
+        /// The scan has at most so many partitions.
         partitions: usize,
     },
     /// Partitions are ranges of the leading dimension.
     Ranges {
-        /// Where it is cut.
+        /// The coordinates at which the leading dimension is cut.
         cuts: RangeCuts,
         /// The order of the rows of each partition, if there is one.
         order: Option<Arc<RowOrder>>,

@@ -11,7 +11,7 @@ use crate::geometry::key::{Native, with_native};
 use crate::tile::bitmask;
 use crate::tile::coordinates::DimCells;
 
-/// The cells in question of tiles that follow each other, and which of them may be versions of the one before.
+/// The cells in question of tiles that follow each other, and which of them may be another version of the cell before.
 #[derive(Debug)]
 pub struct Runs {
     tiles: Vec<TileRuns>,
@@ -56,7 +56,7 @@ impl Runs {
         !self.tiles.iter().any(|tile| tile.any)
     }
 
-    /// Whether cells of a tile may be versions, of each other or of the next tile's.
+    /// Whether cells of a tile may be versions of each other, or of cells of the next tile.
     pub fn meet(&self, tile: usize) -> bool {
         let own = self.tiles.get(tile).is_some_and(|tile| tile.any);
         own || self.tiles.get(tile + 1).is_some_and(TileRuns::continues)
