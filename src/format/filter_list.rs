@@ -109,8 +109,8 @@ impl Filter {
     fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<(Self, Setting)> {
         let code = cursor.u8("filter type")?;
         let option_bytes = cursor.u32("filter option bytes")?;
-        let options = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
-        let mut options = Cursor::new(options, "filter options");
+        let stored = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
+        let mut options = Cursor::new(stored, "filter options");
         let mut setting = Setting::None;
         let filter = match code {
             0 => Self::None,
@@ -143,6 +143,10 @@ impl Filter {
             // What stands behind is readable all the same: columns that do not use the filter are.
             other => Self::Unknown(other),
         };
+        if matches!(filter, Self::WebP(_) | Self::Unknown(_)) {
+            let options = stored.to_vec();
+            setting = Setting::Stored { code, options };
+        }
         Ok((filter, setting))
     }
 
@@ -165,18 +169,18 @@ impl Filter {
     }
 
     /// Writes the stage as creation options spell it: `zstd(5)`, or the bare name where the writer's default is meant.
-    fn write(&self, setting: Setting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(&self, setting: &Setting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
         match (self, setting) {
             (Self::Gzip | Self::Zstd | Self::Bzip2, Setting::Level(level))
-                if level != DEFAULT_LEVEL =>
+                if *level != DEFAULT_LEVEL =>
             {
                 write!(f, "({level})")
             }
-            (Self::BitWidthReduction, Setting::Window(bytes)) if bytes != BIT_WIDTH_WINDOW => {
+            (Self::BitWidthReduction, Setting::Window(bytes)) if *bytes != BIT_WIDTH_WINDOW => {
                 write!(f, "({bytes})")
             }
-            (Self::PositiveDelta, Setting::Window(bytes)) if bytes != POSITIVE_DELTA_WINDOW => {
+            (Self::PositiveDelta, Setting::Window(bytes)) if *bytes != POSITIVE_DELTA_WINDOW => {
                 write!(f, "({bytes})")
             }
             (Self::Delta(Some(datatype)) | Self::DoubleDelta(Some(datatype)), _) => {
@@ -202,8 +206,8 @@ const BIT_WIDTH_WINDOW: u32 = 256;
 /// Window bytes of positive delta unless the writer was told otherwise.
 const POSITIVE_DELTA_WINDOW: u32 = 1024;
 
-/// What the writer of a stage was told and no reader needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What the writer of a stage was told and no reader needs: with the stage, all that was stored of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Setting {
     /// Nothing.
     #[default]
@@ -212,6 +216,13 @@ pub enum Setting {
     Level(i32),
     /// The bytes of a window.
     Window(u32),
+    /// The stage as it is stored, where this release does not know all that its options say.
+    Stored {
+        /// The type of the filter; that of a compressor may differ from it.
+        code: u8,
+        /// The bytes of its options.
+        options: Vec<u8>,
+    },
 }
 
 impl Setting {
@@ -249,7 +260,7 @@ pub struct FilterList {
     pub max_chunk_bytes: u32,
     /// The stages in the order of writing.
     pub filters: Vec<Filter>,
-    /// What the writer of each stage was told; for display.
+    /// What the writer of each stage was told.
     pub settings: Vec<Setting>,
 }
 
@@ -291,8 +302,7 @@ impl fmt::Display for FilterList {
             if i > 0 {
                 f.write_str(", ")?;
             }
-            let setting = self.settings.get(i).copied().unwrap_or_default();
-            filter.write(setting, f)?;
+            filter.write(self.settings.get(i).unwrap_or(&Setting::None), f)?;
         }
         Ok(())
     }
@@ -386,6 +396,13 @@ mod tests {
             list.to_string(),
             "bitsort, unknown (42), unknown (99), byteshuffle"
         );
+        let stored = |code, options: &[u8]| Setting::Stored {
+            code,
+            options: options.to_vec(),
+        };
+        let gzip = stored(1, &[99, 0, 0, 0, 0]);
+        let settings = [Setting::None, stored(42, &[7, 7]), gzip, Setting::None];
+        assert_eq!(list.settings, settings);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_err());
         }
@@ -404,6 +421,8 @@ mod tests {
         };
         let list = decode(&filter(4)).unwrap();
         assert_eq!(list.filters, [Filter::WebP(Some(PixelFormat::Bgra))]);
+        let options = filter(4).split_off(13);
+        assert_eq!(list.settings, [Setting::Stored { code: 18, options }]);
         for unknown in [0, 5, 255] {
             let list = decode(&filter(unknown)).unwrap();
             assert_eq!(list.filters, [Filter::WebP(None)]);
