@@ -11,7 +11,8 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::{MetadataCache, RequestKind, RequestLog};
+use datafusion_tiledb::storage::{MetadataCache, RequestKind, RequestLog, release_buffers};
+use datafusion_tiledb::tile::tile_memory::release_spare;
 use libtest_mimic::{Failed, Trial};
 
 use crate::workshop::{Files, contents, plain_tile};
@@ -495,6 +496,8 @@ async fn memory() -> Result<(), Failed> {
                 }
                 _ => {}
             }
+            release_buffers();
+            release_spare();
             expect("left in the pool", pool.reserved(), 0)?;
         }
     }

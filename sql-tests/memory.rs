@@ -9,7 +9,8 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::MetadataCache;
+use datafusion_tiledb::storage::{MetadataCache, release_buffers};
+use datafusion_tiledb::tile::tile_memory::release_spare;
 use futures::StreamExt;
 use libtest_mimic::{Failed, Trial};
 
@@ -29,6 +30,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("memory::limits", || block_on(limits())),
         trial("memory::dropped_halfway", || block_on(dropped_halfway())),
+        trial("memory::idle", || block_on(idle())),
         trial("memory::executed_again", || block_on(executed_again())),
         trial(
             "memory::limit_stops_early",
@@ -48,8 +50,12 @@ fn session(pool: &Arc<dyn MemoryPool>, partitions: usize) -> Result<SessionConte
 }
 
 async fn register(ctx: &SessionContext, array: &str) -> Result<(), Failed> {
+    register_as(ctx, "t", array).await
+}
+
+async fn register_as(ctx: &SessionContext, name: &str, array: &str) -> Result<(), Failed> {
     let path = golden::folder().join(array).display().to_string();
-    ctx.register_table("t", Arc::new(TileDbTable::open(path).await?))?;
+    ctx.register_table(name, Arc::new(TileDbTable::open(path).await?))?;
     Ok(())
 }
 
@@ -83,9 +89,12 @@ async fn large(copies: usize) -> Result<TileDbTable, Failed> {
     Ok(table.open().await?)
 }
 
-/// Decoding that is under way when a stream ends finishes on its own.
+/// Decoding that is under way when a stream ends finishes on its own. Buffers that wait for the next query, of whatever
+/// session, are given back first.
 async fn expect_empty(pool: &Arc<dyn MemoryPool>, what: &str) -> Result<(), Failed> {
     for _ in 0..200 {
+        release_buffers();
+        release_spare();
         if pool.reserved() == 0 {
             return Ok(());
         }
@@ -171,6 +180,33 @@ async fn rows_of(
         rows.push(count);
     }
     Ok(rows)
+}
+
+/// What waits for the next query takes a small part of the pool.
+async fn idle() -> Result<(), Failed> {
+    let table = Arc::new(large(200).await?);
+    for limit in [16 << 20, 64 << 20] {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limit));
+        let ctx = session(&pool, 2)?;
+        ctx.register_table("t", Arc::clone(&table) as _)?;
+        register_as(&ctx, "e", "elevation").await?;
+        for sql in ["SELECT * FROM t", "SELECT * FROM e"] {
+            assert!(ctx.sql(sql).await?.count().await? > 0);
+            let mut left = pool.reserved();
+            // Decoding that is under way finishes on its own.
+            for _ in 0..200 {
+                if left <= limit / 16 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                left = pool.reserved();
+            }
+            if left > limit / 16 {
+                return Err(format!("{sql} leaves {left} bytes of {limit}").into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One plan, executed twice as a whole and partition by partition, gives the same rows.

@@ -157,6 +157,8 @@ pub mod format;
 #[doc(hidden)]
 pub mod geometry;
 #[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
 pub mod scan;
 #[doc(hidden)]
 pub mod stats;

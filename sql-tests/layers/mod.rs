@@ -16,9 +16,10 @@ pub use self::paths::finds_paths;
 pub use self::sizes::finds_sizes;
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
-const LEVELS: [(&str, u8); 16] = [
+const LEVELS: [(&str, u8); 17] = [
     ("error", 0),
     ("format", 1),
+    ("memory", 1),
     ("filter", 2),
     ("geometry", 2),
     ("storage", 3),

@@ -8,6 +8,11 @@ use crate::error::Result;
 pub trait MemoryBudget: fmt::Debug + Send + Sync {
     /// Reserves `bytes` until the grant is dropped, or says why not.
     fn reserve(&self, bytes: usize) -> Result<Grant>;
+
+    /// At most so many bytes may be idle between queries.
+    fn idle_limit(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// Reserved memory; dropping it gives the memory back.

@@ -16,9 +16,9 @@ use super::threads;
 use super::unit_order::UnitOrder;
 use crate::error::Result;
 use crate::geometry::subarray::Subarray;
+use crate::memory::budget::MemoryBudget;
 use crate::stats::pruner::TilePruner;
 use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::memory::MemoryBudget;
 use crate::tile::scratch::Scratch;
 use crate::tile::tile_memory::TileMemory;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::ArrayRef;
 
 use crate::geometry::box_runs::Coordinates;
-use crate::tile::memory::Grant;
+use crate::memory::budget::Grant;
 
 /// The most that is kept.
 const MOST_KEPT_BYTES: usize = 24 << 20;

@@ -17,8 +17,8 @@ use super::plan::Units;
 use super::units::UnitQueue;
 use super::{dense, sparse};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::narrow::narrow_unit;
-use crate::tile::memory::{Grant, MemoryBudget};
 use crate::tile::scratch::Scratch;
 
 /// Units in flight for each partition: while the rows of the oldest wait to be taken, the next is decoded and the one after

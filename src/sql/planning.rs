@@ -17,11 +17,11 @@ use super::source::{Planned, TileDbSource};
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
+use crate::memory::budget::MemoryBudget;
 use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 use crate::sql::expressions::predicate::ExprPredicate;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::ranges::{self, DimensionColumn};
-use crate::tile::memory::MemoryBudget;
 
 impl TileDbSource {
     /// Makes the scan anew of its [request](Self::request) and its [mode](Self::mode), as another machine would: the array is

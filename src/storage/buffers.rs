@@ -4,9 +4,9 @@
 //! allocator gives the pages back when it is dropped. Reading tiles that way costs half as much again as reading them
 //! into memory that was touched before. So buffers return here when the last slice of them is gone.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use bytes::Bytes;
+
+use crate::memory::idle::IdleBuffers;
 
 /// Smaller ones are as cheap to make as to look for.
 const SMALLEST_KEPT: usize = 64 << 10;
@@ -14,23 +14,14 @@ const SMALLEST_KEPT: usize = 64 << 10;
 const KEPT_BYTES: usize = 32 << 20;
 
 /// Buffers waiting to be used again.
-#[derive(Debug)]
-struct Shelf {
-    /// The last one returned is the warmest.
-    buffers: Vec<Vec<u8>>,
-    bytes: usize,
+static IDLE: IdleBuffers<Vec<u8>> = IdleBuffers::new(KEPT_BYTES);
+
+/// Gives the buffers that wait to be used again back to the system.
+pub fn release_buffers() {
+    IDLE.release();
 }
 
-static SHELF: Mutex<Shelf> = Mutex::new(Shelf {
-    buffers: Vec::new(),
-    bytes: 0,
-});
-
-fn shelf() -> MutexGuard<'static, Shelf> {
-    SHELF.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A buffer of a given length that goes back to the shelf when dropped.
+/// A buffer of a given length that is kept for others when dropped.
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
@@ -40,7 +31,8 @@ pub(super) struct Buffer {
 impl Buffer {
     /// A buffer of `len` bytes; what they are is left to chance.
     pub(super) fn new(len: usize) -> std::io::Result<Self> {
-        if let Some(bytes) = take(len) {
+        let used = (len >= SMALLEST_KEPT).then(|| IDLE.take(len)).flatten();
+        if let Some(bytes) = used {
             return Ok(Self { bytes, len });
         }
         let mut bytes = Vec::new();
@@ -70,29 +62,10 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        if bytes.len() < SMALLEST_KEPT {
-            return;
-        }
-        let mut shelf = shelf();
-        let kept = shelf.bytes.saturating_add(bytes.len());
-        if kept <= KEPT_BYTES {
-            shelf.bytes = kept;
-            shelf.buffers.push(bytes);
+        if bytes.len() >= SMALLEST_KEPT {
+            IDLE.keep(bytes);
         }
     }
-}
-
-/// The warmest buffer that is long enough and not far too long.
-fn take(len: usize) -> Option<Vec<u8>> {
-    if len < SMALLEST_KEPT {
-        return None;
-    }
-    let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.len());
-    let mut shelf = shelf();
-    let place = shelf.buffers.iter().rposition(fits)?;
-    let buffer = shelf.buffers.swap_remove(place);
-    shelf.bytes = shelf.bytes.saturating_sub(buffer.len());
-    Some(buffer)
 }
 
 #[cfg(test)]
@@ -112,20 +85,6 @@ mod tests {
         assert_ne!(other.as_ref().as_ptr(), address);
         assert_eq!(slice, [7_u8][..]);
         assert_eq!(other.as_ref().len(), 1 << 20);
-    }
-
-    #[test]
-    fn the_shelf_is_bounded() {
-        let many = (0..100)
-            .map(|_| Buffer::new(1 << 20).unwrap())
-            .collect::<Vec<_>>();
-        drop(many);
-        let shelf = shelf();
-        assert!(shelf.bytes <= KEPT_BYTES);
-        assert_eq!(
-            shelf.bytes,
-            shelf.buffers.iter().map(Vec::len).sum::<usize>()
-        );
     }
 
     #[test]

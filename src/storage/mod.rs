@@ -19,6 +19,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use buffers::release_buffers;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
 pub use listing::{FileInfo, Keep, Listing};
 pub use location::Location;

@@ -10,7 +10,6 @@ pub mod decode;
 pub mod deletes;
 pub mod fetch;
 pub mod fields;
-pub mod memory;
 mod moved;
 pub mod needles;
 pub mod scratch;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::arrow::TileBuffer;
 use crate::error::Result;
 use crate::filter;
-use crate::tile::memory::Unlimited;
+use crate::memory::budget::Unlimited;
 use crate::tile::tile_memory::TileMemory;
 
 /// Buffers and contexts of one decoding thread.

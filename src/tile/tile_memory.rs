@@ -12,7 +12,8 @@ use arrow::buffer::MutableBuffer;
 
 use crate::arrow::{MemoryHome, TileBuffer, check_memory};
 use crate::error::Result;
-use crate::tile::memory::{Grant, MemoryBudget};
+use crate::memory::budget::{Grant, MemoryBudget};
+use crate::memory::idle::{IdleBuffers, best_fit};
 
 /// Less than this is quickly had and quickly cleared.
 const SMALLEST_KEPT_BYTES: usize = 16 << 10;
@@ -22,26 +23,12 @@ const MOST_IDLE_BYTES: usize = 32 << 20;
 /// The most that waits for other scans.
 const MOST_SPARE_BYTES: usize = 16 << 20;
 
-static SPARE: Mutex<Spare> = Mutex::new(Spare(VecDeque::new()));
+/// What waits for other scans.
+static SPARE: IdleBuffers<MutableBuffer> = IdleBuffers::new(MOST_SPARE_BYTES);
 
-/// What waits for other scans, longest waiting first.
-struct Spare(VecDeque<MutableBuffer>);
-
-impl Spare {
-    fn give(&mut self, memory: impl Iterator<Item = MutableBuffer>) {
-        self.0.extend(memory);
-        let mut waiting = self.0.iter().map(MutableBuffer::len).sum::<usize>();
-        while waiting > MOST_SPARE_BYTES
-            && let Some(oldest) = self.0.pop_front()
-        {
-            waiting = waiting.saturating_sub(oldest.len());
-        }
-    }
-
-    fn take(&mut self, bytes: usize) -> Option<MutableBuffer> {
-        let best = best_fit(self.0.iter().map(MutableBuffer::len), bytes)?;
-        self.0.remove(best)
-    }
+/// Gives the memory that waits for other scans back to the system.
+pub fn release_spare() {
+    SPARE.release();
 }
 
 /// Memory that waits for the next tile.
@@ -92,7 +79,7 @@ impl TileMemory {
             return Some(idle.memory);
         }
         drop(idle);
-        spare().take(bytes)
+        SPARE.take(bytes)
     }
 
     fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
@@ -100,21 +87,13 @@ impl TileMemory {
     }
 }
 
-fn spare() -> MutexGuard<'static, Spare> {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The place of the smallest memory that holds `bytes` and is not far too large.
-fn best_fit(sizes: impl Iterator<Item = usize>, bytes: usize) -> Option<usize> {
-    let sizes = sizes.enumerate().map(|(i, size)| (size, i));
-    let fitting = sizes.filter(|(size, _)| (bytes..=bytes.saturating_mul(2)).contains(size));
-    fitting.min().map(|(_, best)| best)
-}
-
 impl Drop for TileMemory {
     fn drop(&mut self) {
         let idle = std::mem::take(&mut *self.idle());
-        spare().give(idle.into_iter().map(|idle| idle.memory));
+        for Idle { memory, _grant } in idle {
+            drop(_grant);
+            SPARE.keep(memory);
+        }
     }
 }
 
@@ -172,7 +151,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::tile::memory::Unlimited;
+    use crate::memory::budget::Unlimited;
 
     /// Grants up to a limit.
     #[derive(Debug)]
@@ -226,21 +205,6 @@ mod tests {
         drop(grant);
         assert!(memory.reserve(limit + 1).is_err());
         assert_eq!(left.load(Ordering::Relaxed), limit);
-    }
-
-    #[test]
-    fn a_little_is_left_for_other_scans() {
-        let mut spare = Spare(VecDeque::new());
-        let memory = |bytes| MutableBuffer::from_len_zeroed(bytes);
-        spare.give([memory(30 << 10), memory(20 << 10)].into_iter());
-        assert!(spare.take(40 << 10).is_none());
-        assert!(spare.take(5 << 10).is_none(), "far too large");
-        assert_eq!(spare.take(15 << 10).unwrap().len(), 20 << 10);
-        spare.give((0..20).map(|_| memory(1 << 20)));
-        assert_eq!(spare.0.len(), MOST_SPARE_BYTES >> 20);
-        assert!(spare.take(30 << 10).is_none(), "it waited longest");
-        spare.give(std::iter::once(memory(MOST_SPARE_BYTES + 1)));
-        assert!(spare.0.is_empty());
     }
 
     #[test]

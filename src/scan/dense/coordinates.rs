@@ -14,9 +14,9 @@ use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
 use crate::geometry::box_runs::Coordinates;
 use crate::geometry::key::{Native, with_native};
+use crate::memory::budget::MemoryBudget;
 use crate::scan::context::ScanContext;
 use crate::scan::coordinate_columns::Kept;
-use crate::tile::memory::MemoryBudget;
 use crate::tile::scratch::Scratch;
 
 /// Shorter columns are computed faster than found.

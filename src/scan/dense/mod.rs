@@ -24,11 +24,11 @@ use super::rows::{Columns, apply_predicate, batch, keep_selected};
 use super::spec::EmptyCells;
 use crate::error::{Error, Result};
 use crate::geometry::box_runs::Coordinates;
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
 use crate::scan::runtime::RuntimeCondition;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
-use crate::tile::memory::{Grant, MemoryBudget};
 use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
 

@@ -10,12 +10,12 @@ use super::clip::{Clip, Copy};
 use super::{dense_plan, fragment};
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
+use crate::memory::budget::MemoryBudget;
 use crate::scan::context::ScanContext;
 use crate::tile::coordinates::DimCells;
 use crate::tile::decode::Needed;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, TileOf};
-use crate::tile::memory::MemoryBudget;
 use crate::tile::scratch::Scratch;
 
 /// A tile of a fragment of the plan.

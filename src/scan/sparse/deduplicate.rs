@@ -3,9 +3,9 @@
 use super::tile::TileWork;
 use crate::error::Result;
 use crate::format::schema::Layout;
+use crate::memory::budget::MemoryBudget;
 use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::CellVersions;
-use crate::tile::memory::MemoryBudget;
 use crate::tile::scratch::Scratch;
 use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
 

@@ -25,11 +25,11 @@ use self::tile::TileWork;
 use super::plan::ScanPlan;
 use super::rows::{Columns, batch};
 use crate::error::{Error, Result};
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::{SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::FragmentScan;
-use crate::tile::memory::{Grant, MemoryBudget};
 use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
 

@@ -13,9 +13,9 @@ use super::index;
 use super::scan::LabelScan;
 use crate::error::{Error, Result};
 use crate::geometry::subarray::{DimRanges, KeyRange};
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::Predicate;
 use crate::sql::expressions::predicate::ExprPredicate;
-use crate::tile::memory::{Grant, MemoryBudget};
 
 /// Memory for ranges is asked for in steps of so many.
 const RANGES_PER_GRANT: usize = 64 * 1024;

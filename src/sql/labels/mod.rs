@@ -33,10 +33,10 @@ use crate::error::{Error, Result};
 use crate::format::schema::DimensionLabel;
 use crate::geometry::domain::Bounds;
 use crate::geometry::subarray::{DimRanges, Subarray};
+use crate::memory::budget::MemoryBudget;
 use crate::scan::EmptyCells;
 use crate::sql::location::locate;
 use crate::storage::Storage;
-use crate::tile::memory::MemoryBudget;
 
 /// The label columns of a table.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use super::index;
 use super::reader::LabelReader;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
-use crate::tile::memory::MemoryBudget;
+use crate::memory::budget::MemoryBudget;
 
 /// Where a column of the result comes from.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use datafusion::arrow::error::ArrowError;
 use super::scan::LabelScan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::geometry::subarray::{DimRanges, KeyRange};
-use crate::tile::memory::{Grant, MemoryBudget};
+use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Tiles are read together until a chunk has so many cells.
 const CHUNK_CELLS: u64 = 64 * 1024;

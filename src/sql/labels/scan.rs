@@ -10,12 +10,12 @@ use crate::array::label::LabelArray;
 use crate::array::table::fill_column;
 use crate::error::{Error, Result};
 use crate::geometry::subarray::{DimRanges, Subarray};
+use crate::memory::budget::MemoryBudget;
 use crate::scan::context::ScanContext;
 use crate::scan::metrics::ScanMetrics;
 use crate::scan::stream::read_units;
 use crate::scan::units::UnitQueue;
 use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
-use crate::tile::memory::MemoryBudget;
 
 /// An open label.
 #[derive(Debug)]

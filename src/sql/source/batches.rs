@@ -10,8 +10,8 @@ use datafusion::error::DataFusionError;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 
+use crate::memory::budget::MemoryBudget;
 use crate::sql::labels::LabelProjection;
-use crate::tile::memory::MemoryBudget;
 
 /// The batches of a scan with the labels that are asked for.
 pub(super) fn with_labels(

@@ -15,13 +15,14 @@ use super::batches::{coalesce, with_labels};
 use super::mode::Shared;
 use super::published::Published;
 use super::runs::Siblings;
+use crate::memory::budget::MemoryBudget;
+use crate::memory::idle::account_in;
 use crate::scan::ScanPlan;
 use crate::scan::context::ScanContext;
 use crate::scan::metrics::ScanMetrics;
 use crate::scan::stream::read_units;
 use crate::scan::units::UnitQueue;
 use crate::sql::budget::PoolBudget;
-use crate::tile::memory::MemoryBudget;
 
 impl TileDbSource {
     /// The rows of one partition.
@@ -100,6 +101,8 @@ impl TileDbSource {
     ) -> Result<SendableRecordBatchStream> {
         self.record_plan(&plan, partition);
         let budget: Arc<dyn MemoryBudget> = Arc::new(PoolBudget::new(context, partition));
+        let idle = PoolBudget::named("TileDbBuffers", context.memory_pool());
+        account_in(Arc::new(idle));
         let counters = Arc::new(ScanMetrics::default());
         let filter = self
             .filters
