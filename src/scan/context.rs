@@ -125,9 +125,9 @@ impl ScanContext {
     }
 
     /// What judges tiles for the plan's condition, if planning left it for later.
-    pub fn judges_late(&self) -> Option<Arc<dyn TilePruner>> {
+    pub fn late_pruner(&self) -> Option<Arc<dyn TilePruner>> {
         let predicate = self.plan.spec.predicate.as_ref();
-        predicate.filter(|_| self.plan.unjudged)?.pruner()
+        predicate.filter(|_| self.plan.prunes_late)?.pruner()
     }
 
     /// The context with the condition on rows that came at run time, and with these ranges of coordinates.

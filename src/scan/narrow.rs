@@ -11,7 +11,7 @@ use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::scan::plan::versions::witnesses_of_rest;
 use crate::scan::runtime::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Extent, Subject};
+use crate::stats::{Candidate, Extent};
 
 /// The unit as it is to be read now, with what is asked of its rows; `None` if none of its tiles is of use.
 pub async fn narrow_unit(
@@ -19,8 +19,8 @@ pub async fn narrow_unit(
     unit: &Arc<SparseUnit>,
 ) -> Result<Option<(Arc<ScanContext>, Arc<SparseUnit>)>> {
     let condition = context.condition()?;
-    let judged_late = context.judges_late();
-    if condition.is_none() && judged_late.is_none() {
+    let late_pruner = context.late_pruner();
+    if condition.is_none() && late_pruner.is_none() {
         return Ok(Some((context, Arc::clone(unit))));
     }
     let mut narrowed = SparseUnit::clone(unit);
@@ -31,7 +31,7 @@ pub async fn narrow_unit(
         look_for_nan(&context.plan, &subarray, unit).await?;
         narrow_ranges(&context.plan, &subarray, &mut narrowed)?;
         let verdicts = match &condition.pruner {
-            Some(pruner) => judge(&context, pruner.as_ref(), &narrowed).await?,
+            Some(pruner) => evaluate(&context, pruner.as_ref(), &narrowed).await?,
             None => Vec::new(),
         };
         let given = context.plan.spec.predicate.is_none();
@@ -45,9 +45,9 @@ pub async fn narrow_unit(
         let metrics = &context.metrics;
         metrics.tiles_pruned_runtime.add(all - narrowed.tiles.len());
     }
-    if let Some(pruner) = judged_late {
+    if let Some(pruner) = late_pruner {
         let left = narrowed.tiles.len();
-        let verdicts = judge(&context, pruner.as_ref(), &narrowed).await?;
+        let verdicts = evaluate(&context, pruner.as_ref(), &narrowed).await?;
         let asks_more = condition.as_ref().is_some_and(|c| c.stricter);
         let mut verdicts = verdicts.into_iter();
         narrowed.tiles.retain_mut(|tile| {
@@ -144,15 +144,15 @@ fn boxes_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a TileBoxes> {
 
 /// Judges the tiles of a unit: by their attributes only if no tile has a say in their cells, or such as are compared
 /// with them even if they are ruled out.
-async fn judge(
+async fn evaluate(
     context: &ScanContext,
     pruner: &dyn TilePruner,
     unit: &SparseUnit,
 ) -> Result<Vec<Verdict>> {
     let plan = &context.plan;
     let by_attributes =
-        unit.versions != CellVersions::Anywhere && plan.statistics_cache.judges_attributes(pruner);
-    if !by_attributes && !plan.statistics_cache.judges_dimensions(pruner) {
+        unit.versions != CellVersions::Anywhere && plan.statistics_cache.reads_attributes(pruner);
+    if !by_attributes && !plan.statistics_cache.reads_dimensions(pruner) {
         return Ok(Vec::new());
     }
     let mut known = Vec::with_capacity(unit.tiles.len());
@@ -170,14 +170,14 @@ async fn judge(
             None => None,
         });
     }
-    let subjects = unit.tiles.iter().zip(&known).map(|(tile, known)| {
-        Ok(Subject {
+    let candidates = unit.tiles.iter().zip(&known).map(|(tile, known)| {
+        Ok(Candidate {
             tile: tile.tile,
             cells: tile.cells as u64,
             extent: Extent::Box(boxes_of(plan, tile)?),
             known: known.as_deref(),
         })
     });
-    let subjects = subjects.collect::<Result<Vec<_>>>()?;
-    plan.statistics_cache.judge(pruner, &subjects)
+    let candidates = candidates.collect::<Result<Vec<_>>>()?;
+    plan.statistics_cache.evaluate(pruner, &candidates)
 }

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::geometry::domain::KeyBox;
 use crate::scan::plan::dense::{DensePlan, StoredAs};
 use crate::scan::plan::{ScanPlan, Units};
-use crate::stats::{Extent, KnownStatistics, Subject};
+use crate::stats::{Candidate, Extent, KnownStatistics};
 
 /// More tiles than this are left in the order they are stored in.
 const MOST_TILES: usize = 1 << 18;
@@ -112,25 +112,25 @@ async fn order_units(
     };
     let columns = wanted.iter().map(|w| w.column).collect::<Vec<_>>();
     let known = known(plan, &columns, &tiles).await?;
-    let subjects = tiles.iter().map(|tile| {
+    let candidates = tiles.iter().map(|tile| {
         let known = tile.fragment.and_then(|number| known.get(&number));
         let extent = match (&tile.extent, tile.fragment) {
             (Some(cells), _) => Extent::Cells(cells),
             (None, Some(number)) => Extent::Box(plan.boxes.get(number).ok_or_else(unplanned)?),
             (None, None) => return Err(unplanned()),
         };
-        Ok(Subject {
+        Ok(Candidate {
             tile: tile.tile,
             cells: tile.cells,
             extent,
             known: known.map(Arc::as_ref),
         })
     });
-    let subjects = subjects.collect::<Result<Vec<_>>>()?;
-    if subjects.is_empty() {
+    let candidates = candidates.collect::<Result<Vec<_>>>()?;
+    if candidates.is_empty() {
         return Ok(natural());
     }
-    let statistics = plan.statistics_cache.statistics(&columns, &subjects)?;
+    let statistics = plan.statistics_cache.statistics(&columns, &candidates)?;
     let keys = wanted.iter().zip(statistics.columns);
     let keys = keys.map(|(wanted, column)| SortColumn {
         values: match wanted.descending {

@@ -9,5 +9,5 @@ pub mod trust;
 mod zeros;
 
 pub use known::KnownStatistics;
-pub use statistics_cache::{Extent, StatisticsCache, Subject};
+pub use statistics_cache::{Candidate, Extent, StatisticsCache};
 pub(crate) use zeros::outer_zeros;

@@ -47,7 +47,7 @@ pub trait TilePruner: fmt::Debug + Send + Sync {
     fn columns(&self) -> &[usize];
 
     /// A verdict for every tile. What cannot be judged is [`Verdict::Something`].
-    fn judge(&self, tiles: &TileStatistics) -> Vec<Verdict>;
+    fn evaluate(&self, tiles: &TileStatistics) -> Vec<Verdict>;
 }
 
 /// What is known of some tiles: one value of each array a tile.

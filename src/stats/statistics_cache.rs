@@ -36,7 +36,7 @@ pub enum Extent<'a> {
 
 /// A tile to be judged.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct Candidate<'a> {
     /// Its number in the fragment.
     pub tile: TileIdx,
     /// Cells that its statistics are of.
@@ -97,29 +97,33 @@ impl StatisticsCache {
     }
 
     /// Whether a pruner looks at an attribute.
-    pub fn judges_attributes(&self, pruner: &dyn TilePruner) -> bool {
+    pub fn reads_attributes(&self, pruner: &dyn TilePruner) -> bool {
         let dimensions = self.table.dimension_count();
         pruner.columns().iter().any(|c| *c >= dimensions)
     }
 
     /// Whether a pruner looks at a dimension.
-    pub fn judges_dimensions(&self, pruner: &dyn TilePruner) -> bool {
+    pub fn reads_dimensions(&self, pruner: &dyn TilePruner) -> bool {
         let dimensions = self.table.dimension_count();
         pruner.columns().iter().any(|c| *c < dimensions)
     }
 
     /// A verdict for each tile.
-    pub fn judge(&self, pruner: &dyn TilePruner, tiles: &[Subject<'_>]) -> Result<Vec<Verdict>> {
+    pub fn evaluate(
+        &self,
+        pruner: &dyn TilePruner,
+        tiles: &[Candidate<'_>],
+    ) -> Result<Vec<Verdict>> {
         if tiles.is_empty() {
             return Ok(Vec::new());
         }
-        let mut verdicts = pruner.judge(&self.statistics(pruner.columns(), tiles)?);
+        let mut verdicts = pruner.evaluate(&self.statistics(pruner.columns(), tiles)?);
         verdicts.resize(tiles.len(), Verdict::Something);
         Ok(verdicts)
     }
 
     /// What is known of some columns of some tiles.
-    pub fn statistics(&self, columns: &[usize], tiles: &[Subject<'_>]) -> Result<TileStatistics> {
+    pub fn statistics(&self, columns: &[usize], tiles: &[Candidate<'_>]) -> Result<TileStatistics> {
         let columns = columns
             .iter()
             .map(|column| {
@@ -140,7 +144,7 @@ impl StatisticsCache {
         })
     }
 
-    fn bounds(&self, column: usize, tiles: &[Subject<'_>]) -> Result<Bounds> {
+    fn bounds(&self, column: usize, tiles: &[Candidate<'_>]) -> Result<Bounds> {
         let ty = self.table.types.get(column);
         let ty = ty.ok_or_else(|| Error::internal(format!("there is no column {column}")))?;
         let mut bounds = if column < self.table.dimension_count() {
@@ -169,13 +173,13 @@ impl StatisticsCache {
         &self,
         column: usize,
         ty: &ColumnType,
-        tiles: &[Subject<'_>],
+        tiles: &[Candidate<'_>],
     ) -> Result<Bounds> {
         let dimension = self.table.snapshot.schema.dimensions.get(column);
         let dimension = dimension.ok_or_else(|| Error::internal("there is no such dimension"))?;
         let datatype = dimension.datatype;
         let stored = |(lo, hi)| (key::from_key(datatype, lo), key::from_key(datatype, hi));
-        let ends = |tile: &Subject<'_>| match tile.extent {
+        let ends = |tile: &Candidate<'_>| match tile.extent {
             Extent::Box(boxes) => match boxes.range(tile.tile.get(), column) {
                 TileRange::Bytes { lo, hi } => Some((lo.to_vec(), hi.to_vec())),
                 range => range.keys().map(stored),
@@ -203,9 +207,9 @@ impl StatisticsCache {
         &self,
         column: usize,
         ty: &ColumnType,
-        tiles: &[Subject<'_>],
+        tiles: &[Candidate<'_>],
     ) -> Result<Bounds> {
-        let same = |a: &Subject<'_>, b: &Subject<'_>| match (a.known, b.known) {
+        let same = |a: &Candidate<'_>, b: &Candidate<'_>| match (a.known, b.known) {
             (Some(a), Some(b)) => std::ptr::eq(a, b),
             (a, b) => a.is_none() && b.is_none(),
         };
@@ -226,7 +230,7 @@ impl StatisticsCache {
         column: usize,
         ty: &ColumnType,
         stored: &StoredStatistics,
-        tiles: &[Subject<'_>],
+        tiles: &[Candidate<'_>],
     ) -> Result<Bounds> {
         let mut bounds = Bounds::unknown(ty, tiles);
         bounds.nulls = tiles.iter().map(|t| stored.null_count(t.tile)).collect();
@@ -266,7 +270,7 @@ impl StatisticsCache {
         column: usize,
         ty: &ColumnType,
         stored: &StoredStatistics,
-        tiles: &[Subject<'_>],
+        tiles: &[Candidate<'_>],
         bounds: &mut Bounds,
     ) -> Result<()> {
         let (Some(values), Some(order)) = (ty.enumeration_values(), self.orders.get(column)) else {
@@ -309,7 +313,7 @@ impl StatisticsCache {
 }
 
 impl Bounds {
-    fn unknown(ty: &ColumnType, tiles: &[Subject<'_>]) -> Self {
+    fn unknown(ty: &ColumnType, tiles: &[Candidate<'_>]) -> Self {
         let nothing = new_null_array(value_type(ty), tiles.len());
         Self {
             min: Arc::clone(&nothing),
@@ -320,7 +324,7 @@ impl Bounds {
     }
 
     /// Every cell has the one value.
-    fn constant(value: &ArrayRef, ty: &ColumnType, tiles: &[Subject<'_>]) -> Result<Self> {
+    fn constant(value: &ArrayRef, ty: &ColumnType, tiles: &[Candidate<'_>]) -> Result<Self> {
         let mut bounds = Self::unknown(ty, tiles);
         let null = value.is_null(0);
         let nulls = tiles.iter().map(|t| Some(if null { t.cells } else { 0 }));

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::scan::context::ScanContext;
 use crate::scan::runtime::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Extent, Subject};
+use crate::stats::{Candidate, Extent};
 
 /// Lets go of clips without matches, and marks those where everything matches.
 pub(super) async fn prune(
@@ -21,8 +21,8 @@ pub(super) async fn prune(
     let metrics = &context.metrics;
     let given = plan.spec.predicate.is_none();
     let mut proven = vec![given; clips.len()];
-    if let Some(pruner) = context.judges_late() {
-        let verdicts = judge(context, pruner.as_ref(), &clips).await?;
+    if let Some(pruner) = context.late_pruner() {
+        let verdicts = evaluate(context, pruner.as_ref(), &clips).await?;
         proven = verdicts.iter().map(|v| *v == Verdict::Everything).collect();
         metrics
             .tiles_proven
@@ -32,7 +32,7 @@ pub(super) async fn prune(
     }
     if let Some(condition) = condition {
         let verdicts = match &condition.pruner {
-            Some(pruner) => judge(context, pruner.as_ref(), &clips).await?,
+            Some(pruner) => evaluate(context, pruner.as_ref(), &clips).await?,
             None => vec![Verdict::Something; clips.len()],
         };
         for (proven, verdict) in proven.iter_mut().zip(&verdicts) {
@@ -60,7 +60,7 @@ fn keep(clips: &mut Vec<Clip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> 
     before - clips.len()
 }
 
-async fn judge(
+async fn evaluate(
     context: &ScanContext,
     pruner: &dyn TilePruner,
     clips: &[Clip],
@@ -73,7 +73,7 @@ async fn judge(
         let boxes = clip.copies.iter().map(|copy| copy.written.as_ref());
         let boxes = boxes.collect::<Option<Vec<_>>>();
         let empty = clip.pieces.iter().any(|p| clip.is_empty_piece(p)) || clip.copies.is_empty();
-        let by_attributes = plan.statistics_cache.judges_attributes(pruner) && !empty;
+        let by_attributes = plan.statistics_cache.reads_attributes(pruner) && !empty;
         let Some(boxes) = boxes.filter(|_| by_attributes) else {
             known.push(None);
             copies.push((number, None, &clip.cells, clip.rows as u64));
@@ -92,8 +92,8 @@ async fn judge(
             copies.push((number, Some(copy.tile), written, cells.unwrap_or(u64::MAX)));
         }
     }
-    let subjects = copies.iter().zip(&known);
-    let subjects = subjects.map(|((_, tile, cells, stored), known)| Subject {
+    let candidates = copies.iter().zip(&known);
+    let candidates = candidates.map(|((_, tile, cells, stored), known)| Candidate {
         tile: tile.unwrap_or_default(),
         cells: *stored,
         extent: Extent::Cells(cells),
@@ -101,7 +101,7 @@ async fn judge(
     });
     let verdicts = plan
         .statistics_cache
-        .judge(pruner, &subjects.collect::<Vec<_>>())?;
+        .evaluate(pruner, &candidates.collect::<Vec<_>>())?;
     let mut of_clips: Vec<Option<Verdict>> = vec![None; clips.len()];
     for ((number, ..), verdict) in copies.iter().zip(verdicts) {
         if let Some(of_clip) = of_clips.get_mut(*number) {

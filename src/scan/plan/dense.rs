@@ -282,7 +282,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
     Ok(ScanPlan {
         statistics_cache: Arc::new(StatisticsCache::new(&table)),
-        unjudged: true,
+        prunes_late: true,
         boxes: Vec::new(),
         spec,
         fragments: Arc::new(fragments),
@@ -381,7 +381,7 @@ async fn scattered_tiles(
 fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     ScanPlan {
         statistics_cache: Arc::new(StatisticsCache::new(&spec.table)),
-        unjudged: false,
+        prunes_late: false,
         boxes: Vec::new(),
         exact_rows: Some(0),
         max_rows: 0,

@@ -89,7 +89,7 @@ pub struct ScanPlan {
     /// What is known of the tiles' values.
     pub statistics_cache: Arc<StatisticsCache>,
     /// Whether tiles are judged by their statistics only when they are about to be read.
-    pub unjudged: bool,
+    pub prunes_late: bool,
     /// The units.
     pub units: Units,
     /// What was considered and skipped.
@@ -123,7 +123,7 @@ impl ScanPlan {
             fragments: Arc::clone(&self.fragments),
             boxes: self.boxes.clone(),
             statistics_cache: Arc::clone(&self.statistics_cache),
-            unjudged: self.unjudged,
+            prunes_late: self.prunes_late,
             units,
             counts: self.counts,
             exact_rows: self.exact_rows,

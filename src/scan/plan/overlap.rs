@@ -308,7 +308,7 @@ mod tests {
             tile: TileIdx(i as u64),
             cells: *cells as usize,
             covered: false,
-            spared: true,
+            no_deletes: true,
             proven: false,
         };
         boxes.iter().enumerate().map(tile).collect()

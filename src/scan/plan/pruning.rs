@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::scan::plan::sparse_units::{SparseUnit, TileRef};
 use crate::scan::spec::ScanSpec;
 use crate::stats::pruner::{TilePruner, Verdict};
-use crate::stats::{Extent, KnownStatistics, StatisticsCache, Subject};
+use crate::stats::{Candidate, Extent, KnownStatistics, StatisticsCache};
 
 /// Statistics of more fragments than this are read when their tiles are.
 const MOST_FRAGMENTS: usize = 256;
@@ -26,7 +26,7 @@ pub(super) struct Pruning {
     /// What is known of the tiles.
     pub statistics_cache: StatisticsCache,
     /// Whether judging by attributes is left for later.
-    pub unjudged: bool,
+    pub prunes_late: bool,
     pruner: Option<Arc<dyn TilePruner>>,
 }
 
@@ -38,38 +38,40 @@ impl Pruning {
     pub fn new(spec: &ScanSpec) -> Self {
         Self {
             statistics_cache: StatisticsCache::new(&spec.table),
-            unjudged: false,
+            prunes_late: false,
             pruner: spec.predicate.as_ref().and_then(|p| p.pruner()),
         }
     }
 
     fn by_attributes(&self) -> Option<Arc<dyn TilePruner>> {
-        let judges = |p: &&Arc<dyn TilePruner>| self.statistics_cache.judges_attributes(p.as_ref());
-        self.pruner.as_ref().filter(judges).map(Arc::clone)
+        let reads = |p: &&Arc<dyn TilePruner>| self.statistics_cache.reads_attributes(p.as_ref());
+        self.pruner.as_ref().filter(reads).map(Arc::clone)
     }
 
     /// Whether tiles are judged by a dimension.
-    pub fn judges(&self, dimension: usize) -> bool {
+    pub fn reads_dimension(&self, dimension: usize) -> bool {
         let columns = self.pruner.as_ref().map(|p| p.columns());
         columns.is_some_and(|columns| columns.contains(&dimension))
     }
 
     /// Lets go of tiles that their coordinates rule out.
     pub fn by_coordinates(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
-        let judges = |p: &&Arc<dyn TilePruner>| self.statistics_cache.judges_dimensions(p.as_ref());
-        let Some(pruner) = self.pruner.as_ref().filter(judges) else {
+        let reads = |p: &&Arc<dyn TilePruner>| self.statistics_cache.reads_dimensions(p.as_ref());
+        let Some(pruner) = self.pruner.as_ref().filter(reads) else {
             return Ok(());
         };
-        let subjects = left.iter().flat_map(|(_, boxes, tiles)| {
-            tiles.iter().map(|tile| Subject {
+        let candidates = left.iter().flat_map(|(_, boxes, tiles)| {
+            tiles.iter().map(|tile| Candidate {
                 tile: tile.tile,
                 cells: tile.cells as u64,
                 extent: Extent::Box(boxes),
                 known: None,
             })
         });
-        let subjects = subjects.collect::<Vec<_>>();
-        let verdicts = self.statistics_cache.judge(pruner.as_ref(), &subjects)?;
+        let candidates = candidates.collect::<Vec<_>>();
+        let verdicts = self
+            .statistics_cache
+            .evaluate(pruner.as_ref(), &candidates)?;
         let mut verdicts = verdicts.into_iter();
         for (_, _, tiles) in left {
             let before = tiles.len();
@@ -98,7 +100,7 @@ impl Pruning {
         let mut numbers = tiles.iter().map(|t| t.fragment).collect::<Vec<_>>();
         numbers.dedup();
         if numbers.len() > MOST_FRAGMENTS {
-            self.unjudged = true;
+            self.prunes_late = true;
             return Ok(());
         }
         let knowledge = &self.statistics_cache;
@@ -110,19 +112,19 @@ impl Pruning {
         let known = stream::iter(numbers.into_iter().map(load)).buffered(CONCURRENCY);
         let known = known.try_collect::<Vec<_>>().await?;
         let mut known = known.iter().peekable();
-        let subjects = tiles.iter().map(|tile| {
+        let candidates = tiles.iter().map(|tile| {
             while known.peek().is_some_and(|(n, _)| *n != tile.fragment) {
                 known.next();
             }
-            Ok(Subject {
+            Ok(Candidate {
                 tile: tile.tile,
                 cells: tile.cells as u64,
                 extent: Extent::Box(boxes.get(tile.fragment).ok_or_else(unplanned)?),
                 known: known.peek().map(|(_, known)| known.as_ref()),
             })
         });
-        let subjects = subjects.collect::<Result<Vec<_>>>()?;
-        let verdicts = knowledge.judge(pruner.as_ref(), &subjects)?;
+        let candidates = candidates.collect::<Result<Vec<_>>>()?;
+        let verdicts = knowledge.evaluate(pruner.as_ref(), &candidates)?;
         let (before, mut verdicts) = (tiles.len(), verdicts.into_iter());
         tiles.retain_mut(|tile| {
             let verdict = verdicts.next().unwrap_or(Verdict::Something);

@@ -62,7 +62,7 @@ impl SparsePlan {
             && (touched.len() > 1 || touched.iter().any(|f| f.footer.has_timestamps));
         let known = KnownOf {
             subarray: &self.spec.subarray,
-            judges: &|d| pruning.judges(d),
+            pruned_by: &|d| pruning.reads_dimension(d),
             resolves,
         };
         let boxes = touched.iter().map(|f| known.boxes(f, storage));
@@ -109,7 +109,7 @@ impl SparsePlan {
             fragments: Arc::new(fragments),
             boxes: candidates.into_iter().map(|c| c.boxes).collect(),
             statistics_cache: Arc::new(pruning.statistics_cache),
-            unjudged: pruning.unjudged,
+            prunes_late: pruning.prunes_late,
             units: Units::Sparse(units.into_iter().map(Arc::new).collect()),
             counts: self.counts,
             exact_rows,
@@ -136,7 +136,7 @@ impl SparsePlan {
             let boxes = &candidates.boxes;
             for tile in &mut candidates.tiles {
                 let range = |d| stored_range(&fragment.schema, boxes, tile.tile, d);
-                tile.spared = deletes.spare(range);
+                tile.no_deletes = deletes.match_none(range);
             }
             all.push(deletes);
         }
@@ -156,7 +156,7 @@ impl SparsePlan {
                     tile: idx,
                     cells,
                     covered,
-                    spared: true,
+                    no_deletes: true,
                     proven: false,
                 });
             }
@@ -284,7 +284,7 @@ impl SparsePlan {
             let max = cells(&mut tiles());
             let exact = proven
                 && no_copies
-                && tiles().all(|t| t.covered && t.spared)
+                && tiles().all(|t| t.covered && t.no_deletes)
                 && fragments.iter().all(|f| f.visibility == Visibility::Whole);
             return (exact.then_some(max), max);
         }
@@ -292,7 +292,7 @@ impl SparsePlan {
         let max = cells(&mut tiles());
         let exact = no_copies
             && self.spec.predicate.is_none()
-            && tiles().all(|t| t.covered && t.spared)
+            && tiles().all(|t| t.covered && t.no_deletes)
             && fragments.iter().all(|f| f.visibility == Visibility::Whole);
         (exact.then_some(max), max)
     }
@@ -311,7 +311,7 @@ struct KnownOf<'a> {
     /// Which tiles are read.
     subarray: &'a Subarray,
     /// Which dimensions tiles are judged by.
-    judges: &'a (dyn Fn(usize) -> bool + Sync),
+    pruned_by: &'a (dyn Fn(usize) -> bool + Sync),
     /// Whether tiles of several fragments may hold versions of one cell.
     resolves: bool,
 }
@@ -327,7 +327,7 @@ impl KnownOf<'_> {
         let hilbert = fragment.schema.cell_order == Layout::Hilbert;
         let orders = |d: usize| boxes.len() > 1 && (d == 0 || !hilbert);
         let decides =
-            |d: &usize| self.resolves || orders(*d) || doubtful.contains(d) || (self.judges)(*d);
+            |d: &usize| self.resolves || orders(*d) || doubtful.contains(d) || (self.pruned_by)(*d);
         let mut looked_at = boxes.floats();
         looked_at.retain(decides);
         boxes.look_for_nan(fragment, storage, &looked_at).await?;

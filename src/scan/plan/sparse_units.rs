@@ -25,7 +25,7 @@ pub struct TileRef {
     /// The box lies inside the subarray: no cell needs a test.
     pub covered: bool,
     /// The box proves that no delete hits a cell.
-    pub spared: bool,
+    pub no_deletes: bool,
     /// The statistics prove that every cell meets the condition.
     pub proven: bool,
 }
@@ -109,7 +109,7 @@ mod tests {
             tile: TileIdx(i as u64),
             cells: *cells,
             covered: false,
-            spared: true,
+            no_deletes: true,
             proven: false,
         };
         let tiles = cells.iter().enumerate().map(tile).collect::<Vec<_>>();

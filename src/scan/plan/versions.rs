@@ -166,7 +166,7 @@ mod tests {
             tile: TileIdx(i as u64),
             cells: *cells,
             covered: false,
-            spared: true,
+            no_deletes: true,
             proven: false,
         };
         cells.iter().enumerate().map(tile).collect()

@@ -60,7 +60,7 @@ impl ScanPlan {
             let fragment = self.fragments.get(tile.fragment);
             let visible = fragment.is_some_and(|f| f.fragment.visibility == Visibility::Whole);
             let asked = self.spec.predicate.is_none() || tile.proven;
-            visible && asked && tile.covered && tile.spared
+            visible && asked && tile.covered && tile.no_deletes
         };
         let tiles = (0_u64..).zip(disjoint_tiles(units));
         let whole = tiles.filter(|(_, tile)| whole(tile));

@@ -67,7 +67,7 @@ impl UnitReader<'_> {
     ) -> Result<FirstRound> {
         let scan = fragment(&self.context.plan, tile)?;
         let coordinates = self.coordinates(tile);
-        let delete_columns = match tile.spared {
+        let delete_columns = match tile.no_deletes {
             true => &[],
             false => scan.delete_columns(),
         };
@@ -122,7 +122,7 @@ impl UnitReader<'_> {
     ) -> Result<Option<TileTicket>> {
         let scan = fragment(&self.context.plan, tile)?;
         let partly = scan.fragment.visibility == Visibility::ByCell;
-        let by_time = !tile.spared && scan.deletes().needs_timestamps();
+        let by_time = !tile.no_deletes && scan.deletes().needs_timestamps();
         if !self.compares() && !partly && !by_time {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl UnitReader<'_> {
             CellVersions::Anywhere => 2,
         };
         // Two times and a few marks.
-        let per_cell = per_cell + if request.tile.spared { 0 } else { 20 };
+        let per_cell = per_cell + if request.tile.no_deletes { 0 } else { 20 };
         let mut bytes = cells.saturating_mul(per_cell);
         let first = request.coordinates.iter().chain(&request.by_deletes);
         for column in first.chain(&request.columns).chain(later) {

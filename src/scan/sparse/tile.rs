@@ -234,7 +234,7 @@ impl<'a> TileWork<'a> {
 
     /// Clears the marks of deleted cells.
     pub fn drop_deleted(&mut self, scratch: &mut Scratch) -> Result<()> {
-        if self.request.tile.spared || self.is_empty() {
+        if self.request.tile.no_deletes || self.is_empty() {
             return Ok(());
         }
         let (scan, of) = (self.decoder.scan, self.decoder.of);

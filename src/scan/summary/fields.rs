@@ -114,14 +114,14 @@ impl<'a> Fields<'a> {
     }
 
     /// What is known of a tile, column by column; `None` unless all of it is.
-    pub(super) fn judge(&self, tile: &WholeTile) -> Option<Vec<Known<'_>>> {
+    pub(super) fn check(&self, tile: &WholeTile) -> Option<Vec<Known<'_>>> {
         let fields = self.asked.iter().zip(&self.fields);
         fields
-            .map(|(asked, field)| self.judge_field(asked, field, tile))
+            .map(|(asked, field)| self.check_field(asked, field, tile))
             .collect()
     }
 
-    fn judge_field<'b>(
+    fn check_field<'b>(
         &'b self,
         asked: &Asked,
         field: &'b Field<'a>,
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
                     let (lo, hi) = mbrs.range(tile.tile.get(), *dimension);
                     (stored.min, stored.max) = (Some(lo), Some(hi));
                 }
-                trust.judge(asked, tile.cells, stored)
+                trust.check(asked, tile.cells, stored)
             }
         }
     }

@@ -142,7 +142,7 @@ async fn of_fragment(
     let mut known = vec![Vec::with_capacity(tiles.len()); asked.len()];
     let mut magnitudes = vec![0_u128; asked.len()];
     for tile in tiles {
-        let Some(row) = fields.judge(tile) else {
+        let Some(row) = fields.check(tile) else {
             continue;
         };
         answered.push(tile);

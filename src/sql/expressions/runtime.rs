@@ -225,8 +225,8 @@ impl LiveFilters {
             Some(predicate) => Some(Arc::new(predicate) as _),
             None => spec.predicate.clone(),
         };
-        let judged = conjunction_opt(folded.into_iter().chain(dynamic));
-        let pruner = judged.and_then(|filter| ExprPruner::new(&filter, &spec.table));
+        let conditions = conjunction_opt(folded.into_iter().chain(dynamic));
+        let pruner = conditions.and_then(|filter| ExprPruner::new(&filter, &spec.table));
         let unchanged = subarray == *spec.subarray;
         if unchanged && !stricter && pruner.is_none() && tests.is_empty() {
             return Ok(None);

@@ -49,7 +49,7 @@ impl FieldTrust {
     }
 
     /// What is true of a tile of `cells` cells; `None` if its statistics do not prove it.
-    pub fn judge<'a>(
+    pub fn check<'a>(
         &self,
         asked: &Asked,
         cells: u64,

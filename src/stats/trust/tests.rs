@@ -58,20 +58,20 @@ fn f64s(min: f64, max: f64, sum: f64) -> ([u8; 8], [u8; 8], Sum) {
 #[test]
 fn a_float_sum_that_is_not_finite_or_saturated_hides_a_nan() {
     let trust = trust(Datatype::Float64);
-    let judge = |min, max, sum| {
+    let check = |min, max, sum| {
         let (min, max, sum) = f64s(min, max, sum);
-        trust.judge(&BOUNDS, 4, stored(&min, &max, sum)).is_some()
+        trust.check(&BOUNDS, 4, stored(&min, &max, sum)).is_some()
     };
-    assert!(judge(1.0, 5.0, 9.0));
+    assert!(check(1.0, 5.0, 9.0));
     // [1, NaN, 5, 2]: the bounds are those of what follows the NaN.
-    assert!(!judge(2.0, 5.0, f64::NAN));
-    assert!(!judge(2.0, 5.0, f64::INFINITY));
-    assert!(!judge(2.0, 5.0, f64::MAX));
-    assert!(!judge(2.0, 5.0, f64::MIN));
+    assert!(!check(2.0, 5.0, f64::NAN));
+    assert!(!check(2.0, 5.0, f64::INFINITY));
+    assert!(!check(2.0, 5.0, f64::MAX));
+    assert!(!check(2.0, 5.0, f64::MIN));
     // [1e308, 1e308, NaN] in one piece, [-1e308] in the next: the sum stopped, then came back.
-    assert!(!judge(-1e308, -1e308, f64::MAX - 1e308));
-    assert!(!judge(f64::NAN, f64::NAN, 1.0));
-    assert!(!judge(5.0, 1.0, 1.0));
+    assert!(!check(-1e308, -1e308, f64::MAX - 1e308));
+    assert!(!check(f64::NAN, f64::NAN, 1.0));
+    assert!(!check(5.0, 1.0, 1.0));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_rules_tiles_out_is_proven_like_what_answers() {
     // As signed numbers 0xC3 comes before 'A'.
     let none = stored(b"\xc3", b"A", Sum::UInt(0));
     assert_eq!(
-        (chars.limits(2, &none), chars.judge(&BOUNDS, 2, none)),
+        (chars.limits(2, &none), chars.check(&BOUNDS, 2, none)),
         (None, None)
     );
     let nullable = attribute(Datatype::Int32, CellValNum::Fixed(1), true);
@@ -113,14 +113,14 @@ fn floats_without_sums_and_sums_without_bounds_prove_nothing() {
         sum: None,
         ..stored(&min, &max, sum)
     };
-    assert_eq!(trust.judge(&BOUNDS, 4, no_sum), None);
+    assert_eq!(trust.check(&BOUNDS, 4, no_sum), None);
     let no_bounds = TileStatistics {
         min: None,
         ..stored(&min, &max, sum)
     };
-    assert_eq!(trust.judge(&FLOAT_SUM, 4, no_bounds), None);
-    assert!(trust.judge(&COUNT, 4, TileStatistics::default()).is_some());
-    let whole = trust.judge(&FLOAT_SUM, 4, stored(&min, &max, sum)).unwrap();
+    assert_eq!(trust.check(&FLOAT_SUM, 4, no_bounds), None);
+    assert!(trust.check(&COUNT, 4, TileStatistics::default()).is_some());
+    let whole = trust.check(&FLOAT_SUM, 4, stored(&min, &max, sum)).unwrap();
     assert_eq!(whole.sum, Some(sum));
 }
 
@@ -131,20 +131,20 @@ fn exact_answers_leave_out_sums_of_floats_and_zeros_of_unknown_sign() {
         ..trust(Datatype::Float64)
     };
     let (min, max, sum) = f64s(0.0, 5.0, 9.0);
-    assert_eq!(exact.judge(&FLOAT_SUM, 4, stored(&min, &max, sum)), None);
-    assert_eq!(exact.judge(&BOUNDS, 4, stored(&min, &max, sum)), None);
+    assert_eq!(exact.check(&FLOAT_SUM, 4, stored(&min, &max, sum)), None);
+    assert_eq!(exact.check(&BOUNDS, 4, stored(&min, &max, sum)), None);
     let only_max = Asked {
         min: false,
         ..BOUNDS
     };
-    assert!(exact.judge(&only_max, 4, stored(&min, &max, sum)).is_some());
+    assert!(exact.check(&only_max, 4, stored(&min, &max, sum)).is_some());
     // The sign of a zero is not known however sums may round.
     let usual = trust(Datatype::Float64);
-    assert_eq!(usual.judge(&BOUNDS, 4, stored(&min, &max, sum)), None);
+    assert_eq!(usual.check(&BOUNDS, 4, stored(&min, &max, sum)), None);
     let no_zero = f64s(1.0, 5.0, 9.0);
     let no_zero = stored(&no_zero.0, &no_zero.1, no_zero.2);
-    assert!(usual.judge(&BOUNDS, 4, no_zero).is_some());
-    assert!(exact.judge(&BOUNDS, 4, no_zero).is_some());
+    assert!(usual.check(&BOUNDS, 4, no_zero).is_some());
+    assert!(exact.check(&BOUNDS, 4, no_zero).is_some());
 }
 
 #[test]
@@ -152,18 +152,18 @@ fn sums_of_large_integers_may_have_stopped_at_the_limit() {
     let trust = trust(Datatype::Int64);
     let (one, large) = (1_i64.to_le_bytes(), (i64::MAX / 3).to_le_bytes());
     let sum = Sum::Int(7);
-    assert!(trust.judge(&SUM, 3, stored(&one, &large, sum)).is_some());
-    assert_eq!(trust.judge(&SUM, 4, stored(&one, &large, sum)), None);
+    assert!(trust.check(&SUM, 3, stored(&one, &large, sum)).is_some());
+    assert_eq!(trust.check(&SUM, 4, stored(&one, &large, sum)), None);
     let lowest = i64::MIN.to_le_bytes();
-    assert_eq!(trust.judge(&SUM, 1, stored(&lowest, &one, sum)), None);
+    assert_eq!(trust.check(&SUM, 1, stored(&lowest, &one, sum)), None);
     // Of small ones only more than there are could.
     let small = self::trust(Datatype::Int16);
     let alone = TileStatistics {
         sum: Some(sum),
         ..TileStatistics::default()
     };
-    assert!(small.judge(&SUM, 1 << 40, alone).is_some());
-    assert_eq!(small.judge(&SUM, 1 << 50, alone), None);
+    assert!(small.check(&SUM, 1 << 40, alone).is_some());
+    assert_eq!(small.check(&SUM, 1 << 50, alone), None);
 }
 
 #[test]
@@ -175,12 +175,12 @@ fn a_tile_of_nulls_has_no_bounds_whatever_is_stored() {
         null_count: Some(n),
         ..stored(&zero, &zero, Sum::Int(0))
     };
-    let none = trust.judge(&BOUNDS, 5, nulls(5)).unwrap();
+    let none = trust.check(&BOUNDS, 5, nulls(5)).unwrap();
     assert_eq!((none.count, none.min, none.max), (0, None, None));
-    let some = trust.judge(&BOUNDS, 5, nulls(3)).unwrap();
+    let some = trust.check(&BOUNDS, 5, nulls(3)).unwrap();
     assert_eq!((some.count, some.min), (2, Some(zero.as_slice())));
-    assert_eq!(trust.judge(&BOUNDS, 5, nulls(6)), None);
-    assert_eq!(trust.judge(&COUNT, 5, TileStatistics::default()), None);
+    assert_eq!(trust.check(&BOUNDS, 5, nulls(6)), None);
+    assert_eq!(trust.check(&COUNT, 5, TileStatistics::default()), None);
 }
 
 #[test]
@@ -188,33 +188,33 @@ fn text_bounds_with_a_nul_byte_prove_nothing() {
     let var = attribute(Datatype::StringAscii, CellValNum::Var, false);
     let trust = FieldTrust::of_stored(&var, false);
     let none = Sum::UInt(0);
-    assert!(trust.judge(&BOUNDS, 2, stored(b"", b"b", none)).is_some());
-    assert_eq!(trust.judge(&BOUNDS, 2, stored(b"a\0", b"b", none)), None);
-    assert_eq!(trust.judge(&BOUNDS, 2, stored(b"a", b"b\0c", none)), None);
-    assert_eq!(trust.judge(&SUM, 2, stored(b"a", b"b", none)), None);
+    assert!(trust.check(&BOUNDS, 2, stored(b"", b"b", none)).is_some());
+    assert_eq!(trust.check(&BOUNDS, 2, stored(b"a\0", b"b", none)), None);
+    assert_eq!(trust.check(&BOUNDS, 2, stored(b"a", b"b\0c", none)), None);
+    assert_eq!(trust.check(&SUM, 2, stored(b"a", b"b", none)), None);
 }
 
 #[test]
 fn nulls_of_dense_text_and_of_types_without_bounds_are_miscounted() {
-    let judge = |datatype, cell_val_num, dense| {
+    let check = |datatype, cell_val_num, dense| {
         let nullable = attribute(datatype, cell_val_num, true);
         let trust = FieldTrust::of_stored(&nullable, dense);
         let nulls = TileStatistics {
             null_count: Some(1),
             ..TileStatistics::default()
         };
-        trust.judge(&COUNT, 5, nulls).map(|known| known.count)
+        trust.check(&COUNT, 5, nulls).map(|known| known.count)
     };
     assert_eq!(
-        judge(Datatype::StringAscii, CellValNum::Var, false),
+        check(Datatype::StringAscii, CellValNum::Var, false),
         Some(4)
     );
-    assert_eq!(judge(Datatype::StringAscii, CellValNum::Var, true), None);
-    assert_eq!(judge(Datatype::StringUtf8, CellValNum::Var, false), None);
-    assert_eq!(judge(Datatype::Int32, CellValNum::Var, false), None);
-    assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(2), false), None);
-    assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(1), true), None);
-    assert_eq!(judge(Datatype::Int32, CellValNum::Fixed(1), false), Some(4));
+    assert_eq!(check(Datatype::StringAscii, CellValNum::Var, true), None);
+    assert_eq!(check(Datatype::StringUtf8, CellValNum::Var, false), None);
+    assert_eq!(check(Datatype::Int32, CellValNum::Var, false), None);
+    assert_eq!(check(Datatype::Int32, CellValNum::Fixed(2), false), None);
+    assert_eq!(check(Datatype::Int32, CellValNum::Fixed(1), true), None);
+    assert_eq!(check(Datatype::Int32, CellValNum::Fixed(1), false), Some(4));
 }
 
 #[test]
@@ -222,18 +222,18 @@ fn a_nat_or_a_code_without_a_value_is_a_null_that_nobody_counted() {
     let times = trust(Datatype::DateTimeMs).with_nat(true);
     let (nat, one) = (i64::MIN.to_le_bytes(), 1_i64.to_le_bytes());
     let sum = Sum::Int(1);
-    assert!(times.judge(&COUNT, 2, stored(&one, &one, sum)).is_some());
-    assert_eq!(times.judge(&COUNT, 2, stored(&nat, &one, sum)), None);
+    assert!(times.check(&COUNT, 2, stored(&one, &one, sum)).is_some());
+    assert_eq!(times.check(&COUNT, 2, stored(&nat, &one, sum)), None);
     let codes = trust(Datatype::Int8).with_codes(Some(3));
-    let judge = |lo: i8, hi: i8| {
+    let check = |lo: i8, hi: i8| {
         let (lo, hi) = (lo.to_le_bytes(), hi.to_le_bytes());
-        codes.judge(&COUNT, 2, stored(&lo, &hi, sum)).is_some()
+        codes.check(&COUNT, 2, stored(&lo, &hi, sum)).is_some()
     };
-    assert!(judge(0, 2));
-    assert!(!judge(-1, 2));
-    assert!(!judge(0, 3));
+    assert!(check(0, 2));
+    assert!(!check(-1, 2));
+    assert!(!check(0, 3));
     let two = 2_i8.to_le_bytes();
-    assert_eq!(codes.judge(&BOUNDS, 2, stored(&two, &two, sum)), None);
+    assert_eq!(codes.check(&BOUNDS, 2, stored(&two, &two, sum)), None);
 }
 
 #[test]
@@ -246,9 +246,9 @@ fn statistics_are_not_of_what_a_lossy_filter_left() {
     }];
     let trust = FieldTrust::of_stored(&scaled, false);
     let (min, max, sum) = f64s(1.0, 5.0, 9.0);
-    assert_eq!(trust.judge(&BOUNDS, 4, stored(&min, &max, sum)), None);
-    assert_eq!(trust.judge(&FLOAT_SUM, 4, stored(&min, &max, sum)), None);
-    assert!(trust.judge(&COUNT, 4, stored(&min, &max, sum)).is_some());
+    assert_eq!(trust.check(&BOUNDS, 4, stored(&min, &max, sum)), None);
+    assert_eq!(trust.check(&FLOAT_SUM, 4, stored(&min, &max, sum)), None);
+    assert!(trust.check(&COUNT, 4, stored(&min, &max, sum)).is_some());
 }
 
 #[test]

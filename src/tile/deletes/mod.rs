@@ -146,7 +146,7 @@ impl FragmentDeletes {
 
     /// Whether every cell of a tile survives, as the bounds of its coordinates prove; `range` gives those of a
     /// dimension, if they are known. Deletes by dimensions alone, as by time, cost nothing where they hit nothing.
-    pub fn spare(&self, range: impl Fn(usize) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
+    pub fn match_none(&self, range: impl Fn(usize) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
         let bounds = |field: usize, test: &CellTest| match self.fields.get(field) {
             Some(FragmentField::Dimension(d)) => {
                 let (lo, hi) = range(*d)?;

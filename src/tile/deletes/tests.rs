@@ -294,34 +294,34 @@ fn bounds_decide_what_every_cell_between_them_answers() {
 }
 
 #[test]
-fn a_tile_is_spared_where_all_trees_hold_for_its_bounds() {
+fn no_delete_matches_a_tile_where_all_trees_hold_for_its_bounds() {
     use Comparison::{Ge, Le, Lt};
-    let spare = |node: Node, lo: i32, hi: i32| {
+    let match_none = |node: Node, lo: i32, hi: i32| {
         let mut deletes = tree(node, None);
         deletes.fields = vec![FragmentField::Dimension(0)];
         let ends = (lo.to_le_bytes().to_vec(), hi.to_le_bytes().to_vec());
-        deletes.spare(|_| Some(ends.clone()))
+        deletes.match_none(|_| Some(ends.clone()))
     };
-    assert!(spare(a(Ge, 5), 5, 9));
-    assert!(!spare(a(Ge, 5), 4, 9));
+    assert!(match_none(a(Ge, 5), 5, 9));
+    assert!(!match_none(a(Ge, 5), 4, 9));
     let outside = || Node::Any(vec![a(Lt, 5), a(Ge, 9)]);
-    assert!(spare(outside(), 0, 4) && spare(outside(), 9, 20));
-    assert!(!spare(outside(), 4, 9) && !spare(outside(), 6, 7));
+    assert!(match_none(outside(), 0, 4) && match_none(outside(), 9, 20));
+    assert!(!match_none(outside(), 4, 9) && !match_none(outside(), 6, 7));
     let all = || Node::All(vec![a(Ge, 1), outside(), a(Le, 30)]);
-    assert!(spare(all(), 1, 4));
-    assert!(!spare(all(), 0, 4));
-    assert!(!spare(Node::Any(vec![a(Ge, 0), Node::Missing]), 1, 2));
-    assert!(spare(Node::Any(vec![Node::Missing, a(Ge, 0)]), 1, 2));
+    assert!(match_none(all(), 1, 4));
+    assert!(!match_none(all(), 0, 4));
+    assert!(!match_none(Node::Any(vec![a(Ge, 0), Node::Missing]), 1, 2));
+    assert!(match_none(Node::Any(vec![Node::Missing, a(Ge, 0)]), 1, 2));
     let mut recorded = tree(a(Ge, 0), None);
     recorded.recorded = true;
     let any = |_| Some((Vec::new(), Vec::new()));
-    assert!(!recorded.spare(any));
+    assert!(!recorded.match_none(any));
     // An attribute has no bounds.
-    assert!(!tree(a(Ge, 0), None).spare(any));
+    assert!(!tree(a(Ge, 0), None).match_none(any));
     // Where nothing is known of a dimension, nothing is spared.
     let mut unknown = tree(all(), None);
     unknown.fields = vec![FragmentField::Dimension(0)];
-    assert!(!unknown.spare(|_| None));
+    assert!(!unknown.match_none(|_| None));
 }
 
 #[test]

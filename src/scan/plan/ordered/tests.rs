@@ -26,7 +26,7 @@ fn parted(tiles: &[(usize, u64, u64)], touching: Touching) -> Vec<(usize, usize)
             tile: TileIdx(i as u64),
             cells: 10,
             covered: true,
-            spared: true,
+            no_deletes: true,
             proven: false,
         }),
     };

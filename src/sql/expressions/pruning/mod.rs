@@ -103,7 +103,7 @@ impl TilePruner for ExprPruner {
         &self.columns
     }
 
-    fn judge(&self, tiles: &TileStatistics) -> Vec<Verdict> {
+    fn evaluate(&self, tiles: &TileStatistics) -> Vec<Verdict> {
         let matching = self.kept(self.inclusive.as_ref(), tiles);
         let failing = self.kept(self.strict.as_ref(), tiles);
         let verdict = |(matching, failing)| match (matching, failing) {

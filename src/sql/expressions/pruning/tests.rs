@@ -288,7 +288,7 @@ fn condition() -> impl Strategy<Value = Expr> {
     })
 }
 
-fn judge(expr: &Expr, tiles: &[RecordBatch], known: &[bool]) -> Option<Vec<Verdict>> {
+fn evaluate(expr: &Expr, tiles: &[RecordBatch], known: &[bool]) -> Option<Vec<Verdict>> {
     let enumeration = |column| (column == ENUM).then(labels);
     let pruner = ExprPruner::over(expr, &schema(), &enumeration)?;
     let columns = pruner.columns().iter();
@@ -301,7 +301,7 @@ fn judge(expr: &Expr, tiles: &[RecordBatch], known: &[bool]) -> Option<Vec<Verdi
             .into(),
         columns: columns.map(|c| statistics(*c, tiles, known)).collect(),
     };
-    Some(pruner.judge(&statistics))
+    Some(pruner.evaluate(&statistics))
 }
 
 proptest! {
@@ -314,7 +314,7 @@ proptest! {
         expr in condition(),
     ) {
         let tiles = tiles.iter().map(|rows| batch(rows)).collect::<Vec<_>>();
-        if let Some(verdicts) = judge(&expr, &tiles, &known) {
+        if let Some(verdicts) = evaluate(&expr, &tiles, &known) {
             for (tile, verdict) in tiles.iter().zip(verdicts) {
                 let Ok(value) = expr.evaluate(tile) else { continue };
                 let value = value.into_array(tile.num_rows()).unwrap();
@@ -361,7 +361,7 @@ fn a_list_of_100_000_values_keeps_the_tiles_that_hold_one() {
     let list = (0..100_000i64).map(|v| lit(v * 25)).collect();
     let list: Expr = Arc::new(InListExpr::try_new(column, list, false, &schema).unwrap());
     let pruner = ExprPruner::over(&list, &schema, &|_| None).unwrap();
-    let verdicts = pruner.judge(&runs(1000));
+    let verdicts = pruner.evaluate(&runs(1000));
     for (tile, verdict) in verdicts.iter().enumerate() {
         let held = (0..10).any(|i| (tile * 10 + i).is_multiple_of(25));
         assert_eq!(*verdict != Verdict::Nothing, held, "tile {tile}");
@@ -384,7 +384,7 @@ fn a_thousand_ranges_keep_the_tiles_they_touch() {
         .reduce(|a, b| binary(a, Op::Or, b))
         .unwrap();
     let pruner = ExprPruner::over(&any, &schema, &|_| None).unwrap();
-    let verdicts = pruner.judge(&runs(200));
+    let verdicts = pruner.evaluate(&runs(200));
     for (tile, verdict) in verdicts.iter().enumerate() {
         assert_eq!(
             *verdict != Verdict::Nothing,
