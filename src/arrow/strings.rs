@@ -87,15 +87,15 @@ impl Strings {
 
     /// Whether copies of the marked cells would take more than a fraction of what strings back to back take; no marks stand
     /// for all.
-    pub fn is_large_part(&self, marks: &[bool]) -> bool {
+    pub fn is_large_part(&self, mask: &[bool]) -> bool {
         let StringData::Plain { offsets, data } = &self.data else {
             return false;
         };
-        if marks.is_empty() {
+        if mask.is_empty() {
             return true;
         }
-        let marked = offsets.lengths().zip(marks).filter(|(_, mark)| **mark);
-        let bytes = marked.map(|(len, _)| len).sum::<usize>();
+        let selected = offsets.lengths().zip(mask).filter(|(_, bit)| **bit);
+        let bytes = selected.map(|(len, _)| len).sum::<usize>();
         bytes > data.len() / LARGE_PART
     }
 

@@ -116,7 +116,7 @@ impl<'a> DimCells<'a> {
     }
 
     /// Clears the mark of every cell outside `ranges`.
-    pub fn mark_inside(&self, ranges: &DimRanges, mask: &mut [bool]) {
+    pub fn select_inside(&self, ranges: &DimRanges, mask: &mut [bool]) {
         if ranges.is_all() {
             return;
         }
@@ -129,28 +129,32 @@ impl<'a> DimCells<'a> {
                     let runs = mask.chunks_mut(bitmask::AT_ONCE).zip(runs);
                     for (mask, values) in runs.filter(|(mask, _)| bitmask::any(mask)) {
                         let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
-                        mark_keys(keys, ranges, mask);
+                        select_keys(keys, ranges, mask);
                     }
                 }, _ => mask.fill(false));
             }
             (Self::Bytes { .. }, DimRanges::Bytes(_)) => {
                 // Neighbours are often the same.
                 let mut last: Option<(&[u8], bool)> = None;
-                for (cell, mark) in mask.iter_mut().enumerate().filter(|(_, mark)| **mark) {
+                for (cell, selected) in mask
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(_, selected)| **selected)
+                {
                     let bytes = self.bytes(cell);
-                    *mark = match last {
+                    *selected = match last {
                         Some((known, inside)) if known == bytes => inside,
                         _ => ranges.contains_bytes(bytes),
                     };
-                    last = Some((bytes, *mark));
+                    last = Some((bytes, *selected));
                 }
             }
             (Self::Encoded(strings), DimRanges::Bytes(_)) => {
                 let inside = (0..strings.strings())
                     .map(|number| ranges.contains_bytes(strings.string(number)))
                     .collect::<Vec<_>>();
-                for (mark, key) in mask.iter_mut().zip(strings.keys()) {
-                    *mark &= inside.get(*key as usize).copied().unwrap_or(false);
+                for (selected, key) in mask.iter_mut().zip(strings.keys()) {
+                    *selected &= inside.get(*key as usize).copied().unwrap_or(false);
                 }
             }
             // Ranges of the other kind can hold no cell of this dimension.
@@ -159,26 +163,26 @@ impl<'a> DimCells<'a> {
     }
 }
 
-fn mark_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [bool]) {
+fn select_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [bool]) {
     match ranges {
         [] => mask.fill(false),
         // Equality of all types is compared many at a time.
         [point] if point.lo == point.hi => {
-            for (mark, key) in mask.iter_mut().zip(keys) {
-                *mark &= key == point.lo;
+            for (selected, key) in mask.iter_mut().zip(keys) {
+                *selected &= key == point.lo;
             }
         }
         [one] => {
             let width = one.hi - one.lo;
-            for (mark, key) in mask.iter_mut().zip(keys) {
-                *mark &= key.wrapping_sub(one.lo) <= width;
+            for (selected, key) in mask.iter_mut().zip(keys) {
+                *selected &= key.wrapping_sub(one.lo) <= width;
             }
         }
         many => {
             // The range or the gap in which the last key lay.
             let (mut lo, mut hi, mut inside) = (1, 0, false);
-            for (mark, key) in mask.iter_mut().zip(keys) {
-                if !*mark {
+            for (selected, key) in mask.iter_mut().zip(keys) {
+                if !*selected {
                     continue;
                 }
                 if key < lo || hi < key {
@@ -191,7 +195,7 @@ fn mark_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [b
                         None => (above, u64::MAX, false),
                     };
                 }
-                *mark = inside;
+                *selected = inside;
             }
         }
     }
@@ -226,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn marks_say_what_ranges_contain(
+        fn masks_say_what_ranges_contain(
             values in prop::collection::vec(-20_i16..20, 0..40),
             ranges in prop::collection::vec((-22_i16..22, 0_i16..4), 0..6),
         ) {
@@ -240,9 +244,9 @@ mod tests {
             let cells = DimCells::Numbers { datatype: Datatype::Int16, bytes: &bytes };
             let asked: Vec<bool> = values.iter().map(|v| v % 5 != 0).collect();
             let mut mask = asked.clone();
-            cells.mark_inside(&ranges, &mut mask);
-            for ((value, asked), mark) in values.iter().zip(asked).zip(mask) {
-                prop_assert_eq!(mark, asked && ranges.contains_key(value.to_key()));
+            cells.select_inside(&ranges, &mut mask);
+            for ((value, asked), selected) in values.iter().zip(asked).zip(mask) {
+                prop_assert_eq!(selected, asked && ranges.contains_key(value.to_key()));
             }
         }
     }
@@ -259,7 +263,7 @@ mod tests {
         };
         assert_ne!(cells.place(0), cells.place(1));
         let mut mask = [true; 2];
-        cells.mark_inside(&DimRanges::from_points([0.0_f64.to_key()]), &mut mask);
+        cells.select_inside(&DimRanges::from_points([0.0_f64.to_key()]), &mut mask);
         assert_eq!(mask, [true; 2]);
     }
 }

@@ -48,20 +48,20 @@ impl Selection {
     }
 
     /// A mark for each cell; none if all are selected.
-    pub fn marks(&self) -> Vec<bool> {
+    pub fn to_bools(&self) -> Vec<bool> {
         self.mask.as_ref().map(bitmask::unpack).unwrap_or_default()
     }
 
     /// The numbers of the selected cells.
-    pub fn places(&self) -> Vec<u32> {
+    pub fn indices(&self) -> Vec<u32> {
         match &self.mask {
             None => (0_u32..).take(self.len).collect(),
             Some(mask) => {
-                let mut places = Vec::with_capacity(self.selected);
+                let mut indices = Vec::with_capacity(self.selected);
                 for (start, end) in mask.set_slices() {
-                    places.extend((start..end).filter_map(|cell| u32::try_from(cell).ok()));
+                    indices.extend((start..end).filter_map(|cell| u32::try_from(cell).ok()));
                 }
-                places
+                indices
             }
         }
     }
@@ -151,10 +151,10 @@ pub struct Copier(Option<FilterPredicate>);
 impl Copier {
     /// The selected values of a column of the tile.
     pub fn copy(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        let Some(places) = &self.0 else {
+        let Some(filter) = &self.0 else {
             return Ok(ArrayRef::clone(column));
         };
-        places
+        filter
             .filter(column)
             .map_err(|e| Error::internal("the selected cells cannot be copied").with_source(e))
     }
@@ -196,13 +196,13 @@ mod tests {
             assert_eq!(narrowed.count(), expected.iter().filter(|e| **e).count());
             let cells: ArrayRef = std::sync::Arc::new(arrow::array::UInt32Array::from_iter(0..200));
             let kept = narrowed.apply(&cells).unwrap();
-            let marked = (0_u32..200).zip(&expected).filter(|(_, e)| **e);
-            let marked: ArrayRef = std::sync::Arc::new(
-                marked
+            let expected_values = (0_u32..200).zip(&expected).filter(|(_, e)| **e);
+            let expected_values: ArrayRef = std::sync::Arc::new(
+                expected_values
                     .map(|(i, _)| Some(i))
                     .collect::<arrow::array::UInt32Array>(),
             );
-            assert_eq!(&kept, &marked);
+            assert_eq!(&kept, &expected_values);
         }
         let wrong = Selection::all(3).and(&Selection::from_bools(&[true, false]));
         assert!(wrong.is_err());

@@ -254,11 +254,11 @@ async fn read_footer(
     old_schema: Option<&ArraySchema>,
     suffix: Suffix,
 ) -> Result<(Vec<u8>, u64)> {
-    let unmarked = match old_schema {
-        Some(schema) => Footer::unmarked_range(versions, schema, suffix.file_bytes)?,
+    let without_length = match old_schema {
+        Some(schema) => Footer::range_without_length(versions, schema, suffix.file_bytes)?,
         None => None,
     };
-    let range = match unmarked {
+    let range = match without_length {
         Some(range) => range,
         None => Footer::footer_range(&suffix.bytes, suffix.file_bytes)?,
     };

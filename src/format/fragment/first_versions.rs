@@ -101,9 +101,9 @@ fn footers_without_a_length() {
             3 | 4 => 3..=4,
             _ => version..=version,
         };
-        let unmarked = Footer::unmarked_range(&versions, &schema, size).unwrap();
-        assert_eq!(unmarked.is_some(), version < 10, "{version}");
-        let range = match unmarked {
+        let range = Footer::range_without_length(&versions, &schema, size).unwrap();
+        assert_eq!(range.is_some(), version < 10, "{version}");
+        let range = match range {
             Some(range) => range,
             None => Footer::footer_range(&tail, size).unwrap(),
         };
@@ -133,8 +133,8 @@ fn footers_of_string_dimensions_have_a_length() {
         let schema = schema(version, "mixed");
         let tail = bytes(&format!("v{version}.mixed.tail"));
         let size = size_of_file(&format!("v{version}.mixed"));
-        let unmarked = Footer::unmarked_range(&(version..=version), &schema, size).unwrap();
-        assert_eq!(unmarked, None);
+        let range = Footer::range_without_length(&(version..=version), &schema, size).unwrap();
+        assert_eq!(range, None);
         let range = Footer::footer_range(&tail, size).unwrap();
         assert_eq!(range, size - tail.len() as u64..size - 8);
         let footer = Footer::decode(&tail[..tail.len() - 8], &schema).unwrap();
@@ -152,7 +152,7 @@ fn footers_of_string_dimensions_have_a_length() {
 #[test]
 fn a_file_too_short_for_its_footer() {
     let schema = schema(4, "sparse");
-    let error = Footer::unmarked_range(&(3..=4), &schema, 100).unwrap_err();
+    let error = Footer::range_without_length(&(3..=4), &schema, 100).unwrap_err();
     let message = error.to_string();
     assert!(
         message.contains("100 bytes, expected a footer of"),

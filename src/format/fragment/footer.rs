@@ -168,7 +168,7 @@ impl Footer {
     /// Where the footer of a fragment of versions 3 to 9 is in a file of this size, if its length is not stored.
     ///
     /// `versions` are those the fragment's name leaves possible; of these, all have the same length.
-    pub fn unmarked_range(
+    pub fn range_without_length(
         versions: &RangeInclusive<u32>,
         schema: &ArraySchema,
         file_size: u64,

@@ -401,10 +401,10 @@ mod tests {
             [95..320, 499..500],
             [150..151, 300..310],
         ] {
-            let mut marks = vec![false; clip.rows];
-            ranges.iter().for_each(|r| marks[r.clone()].fill(true));
-            let narrowed = clip.narrowed(&Selection::from_bools(&marks)).unwrap();
-            let expected = all.iter().zip(&marks).filter(|(_, mark)| **mark);
+            let mut mask = vec![false; clip.rows];
+            ranges.iter().for_each(|r| mask[r.clone()].fill(true));
+            let narrowed = clip.narrowed(&Selection::from_bools(&mask)).unwrap();
+            let expected = all.iter().zip(&mask).filter(|(_, selected)| **selected);
             let expected: Vec<_> = expected.map(|(cell, _)| *cell).collect();
             assert_eq!(cells(&narrowed), expected);
         }

@@ -55,8 +55,8 @@ fn keep(clips: &mut Vec<Clip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> 
     };
     let mut of_clips = verdicts.iter();
     clips.retain(|_| kept(&mut of_clips));
-    let mut of_marks = verdicts.iter();
-    proven.retain(|_| kept(&mut of_marks));
+    let mut of_proven = verdicts.iter();
+    proven.retain(|_| kept(&mut of_proven));
     before - clips.len()
 }
 

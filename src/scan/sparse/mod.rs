@@ -118,7 +118,7 @@ async fn second_round(
             let mut states = states;
             for (state, requests) in states.iter_mut().zip(&requests) {
                 let mut decoder = TileDecoder::new(context, &state.tile, &fetched)?;
-                let kept = state.selection.marks();
+                let kept = state.selection.to_bools();
                 let rows = state.selection.copier(requests.len());
                 for request in requests {
                     let column = decoder.column(request, &kept, scratch)?;

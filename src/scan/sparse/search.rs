@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
     }
 
     /// Clears the marks of cells in chunks that hold none in the ranges.
-    pub fn mark(&self, mask: &mut [bool]) {
+    pub fn select(&self, mask: &mut [bool]) {
         for ((_, cells), skipped) in self.chunks.iter().zip(&self.skipped) {
             if *skipped {
                 mask.get_mut(cells.clone()).unwrap_or_default().fill(false);

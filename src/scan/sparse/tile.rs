@@ -71,7 +71,11 @@ impl<'a> TileWork<'a> {
     pub fn count(&self) -> usize {
         match self.mask.is_empty() {
             true => self.decoder.of.cells,
-            false => self.mask.iter().map(|mark| usize::from(*mark)).sum(),
+            false => self
+                .mask
+                .iter()
+                .map(|selected| usize::from(*selected))
+                .sum(),
         }
     }
 
@@ -86,8 +90,8 @@ impl<'a> TileWork<'a> {
     /// Clears the mark of a cell.
     pub fn hide(&mut self, cell: usize) {
         self.mask.resize(self.decoder.of.cells, true);
-        if let Some(mark) = self.mask.get_mut(cell) {
-            *mark = false;
+        if let Some(selected) = self.mask.get_mut(cell) {
+            *selected = false;
         }
     }
 
@@ -122,7 +126,7 @@ impl<'a> TileWork<'a> {
             if tested {
                 let mut mask = std::mem::take(&mut self.mask);
                 mask.resize(of.cells, true);
-                self.coordinates(d)?.mark_inside(ranges, &mut mask);
+                self.coordinates(d)?.select_inside(ranges, &mut mask);
                 self.mask = mask;
             }
         }
@@ -164,7 +168,7 @@ impl<'a> TileWork<'a> {
         let mut search = Search::new(&by, datatype, &order, subarray.dim(d));
         let cells = self.decoder.search(&request, &mut search, scratch)?;
         self.mask.resize(of.cells, true);
-        search.mark(&mut self.mask);
+        search.select(&mut self.mask);
         self.stored.push((d, cells));
         Ok(())
     }
@@ -318,7 +322,7 @@ impl<'a> TileWork<'a> {
         }
         strings.retain(|(column, _)| projection.contains(column));
         if !strings.is_empty() {
-            let places = selection.places();
+            let places = selection.indices();
             for (column, strings) in &strings {
                 let array = self.decoder.strings_of(*column, strings, &places)?;
                 columns.push((*column, array));
@@ -353,12 +357,12 @@ fn dim_cells<'c>(
 fn keep_survivors(survivors: Vec<bool>, mask: &mut Vec<bool>) -> usize {
     if mask.is_empty() {
         *mask = survivors;
-        return mask.iter().filter(|mark| !**mark).count();
+        return mask.iter().filter(|selected| !**selected).count();
     }
     let mut deleted = 0;
-    for (mark, survives) in mask.iter_mut().zip(survivors) {
-        deleted += usize::from(*mark & !survives);
-        *mark &= survives;
+    for (selected, survives) in mask.iter_mut().zip(survivors) {
+        deleted += usize::from(*selected & !survives);
+        *selected &= survives;
     }
     deleted
 }

@@ -37,15 +37,15 @@ pub(super) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
 /// above it `marks` what is below.
 pub(super) fn rewritten_below(
     plan: &Plan,
-    marked: bool,
-    marks: &dyn Fn(&dyn ExecutionPlan) -> bool,
+    selected: bool,
+    selects: &dyn Fn(&dyn ExecutionPlan) -> bool,
     rewrite: &dyn Fn(&Plan, bool) -> Result<Option<Plan>>,
 ) -> Result<Option<Plan>> {
-    let marked_below = marked || marks(plan.as_ref());
+    let selected_below = selected || selects(plan.as_ref());
     let mut changed = false;
     let mut children = Vec::new();
     for child in plan.children() {
-        let new = rewritten_below(child, marked_below, marks, rewrite)?;
+        let new = rewritten_below(child, selected_below, selects, rewrite)?;
         changed |= new.is_some();
         children.push(new.unwrap_or_else(|| Arc::clone(child)));
     }
@@ -53,7 +53,7 @@ pub(super) fn rewritten_below(
         true => with_children(plan, children)?,
         false => Arc::clone(plan),
     };
-    let new = rewrite(&plan, marked)?;
+    let new = rewrite(&plan, selected)?;
     Ok(new.or(changed.then_some(plan)))
 }
 

@@ -12,18 +12,21 @@ pub enum Asked {
 impl Asked {
     /// Those that are marked.
     pub fn new(mask: &[bool]) -> Self {
-        let count = mask.iter().map(|mark| usize::from(*mark)).sum::<usize>();
+        let count = mask
+            .iter()
+            .map(|selected| usize::from(*selected))
+            .sum::<usize>();
         if count == mask.len() {
             return Self::All(count);
         }
         // Without a branch: every number is written, and the next overwrites one that is not wanted.
         let mut cells = vec![0; count + 1];
         let mut next = 0;
-        for (cell, mark) in (0_u32..).zip(mask) {
+        for (cell, selected) in (0_u32..).zip(mask) {
             if let Some(place) = cells.get_mut(next) {
                 *place = cell;
             }
-            next += usize::from(*mark);
+            next += usize::from(*selected);
         }
         cells.truncate(count);
         Self::Some(cells)

@@ -96,8 +96,8 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
     for tile in tiles.iter_mut() {
         let (own, others) = rest.split_at_checked(tile.mask.len()).unwrap_or_default();
         rest = others;
-        for (mark, hidden) in tile.mask.iter_mut().zip(own) {
-            *mark &= !*hidden;
+        for (selected, hidden) in tile.mask.iter_mut().zip(own) {
+            *selected &= !*hidden;
         }
     }
     Ok(count)

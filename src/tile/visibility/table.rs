@@ -86,8 +86,8 @@ impl VersionTable {
     ) -> usize {
         let mut count = 0;
         let mut hide = |item: &Item| {
-            if let Some(mark) = hidden.get_mut(item.cell as usize) {
-                *mark = true;
+            if let Some(is_hidden) = hidden.get_mut(item.cell as usize) {
+                *is_hidden = true;
             }
             count += 1;
         };

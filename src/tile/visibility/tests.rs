@@ -42,11 +42,11 @@ fn simple(tiles: &[Tile]) -> Vec<Vec<bool>> {
         (time(tile, cell), tile.age) == (newest_time, age)
             && (tile.timestamps.is_none() || (t, cell) == (newest_tile, newest_cell))
     };
-    let marks = |(t, tile): (usize, &Tile)| {
+    let mask = |(t, tile): (usize, &Tile)| {
         let cells = 0..tile.mask.len();
         cells.map(|c| tile.mask[c] && seen(t, tile, c)).collect()
     };
-    tiles.iter().enumerate().map(marks).collect()
+    tiles.iter().enumerate().map(mask).collect()
 }
 
 /// What is decided.

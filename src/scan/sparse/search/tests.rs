@@ -63,11 +63,11 @@ impl Tile {
             search.decoded(number, &bytes[chunks[number].clone()]);
         }
         let mut mask = vec![true; self.cells.len()];
-        search.mark(&mut mask);
-        for (cell, (value, marked)) in values(d).zip(mask).enumerate() {
-            assert_eq!(marked, decoded[cell / per_chunk]);
+        search.select(&mut mask);
+        for (cell, (value, selected)) in values(d).zip(mask).enumerate() {
+            assert_eq!(selected, decoded[cell / per_chunk]);
             assert!(
-                marked || !ranges.contains_key(value.to_key()),
+                selected || !ranges.contains_key(value.to_key()),
                 "cell {cell} is missed"
             );
         }

@@ -99,7 +99,7 @@ impl TileWork<'_> {
     /// Asks a condition of a column.
     fn test_column(&mut self, test: &TextCondition, columns: &Columns) -> Result<()> {
         let selection = self.meeting(Some(&*test.predicate), columns, &Texts::new())?;
-        self.mask = selection.marks();
+        self.mask = selection.to_bools();
         Ok(())
     }
 
@@ -127,18 +127,18 @@ impl TileWork<'_> {
             let meets = |key: &u32| answers.get(*key as usize).copied().unwrap_or(false);
             self.mask.resize(self.decoder.of.cells, true);
             let cells = self.mask.iter_mut().zip(encoded.keys());
-            cells.for_each(|(mark, key)| *mark &= meets(key));
+            cells.for_each(|(selected, key)| *selected &= meets(key));
             if let Some(nulls) = strings.nulls() {
                 let cells = self.mask.iter_mut().zip(nulls);
-                cells.for_each(|(mark, valid)| *mark &= valid);
+                cells.for_each(|(selected, valid)| *selected &= valid);
             }
             return Ok(());
         }
         let selection = self.selection();
         let answers = ask(self
             .decoder
-            .strings_of(column, strings, &selection.places())?)?;
-        self.mask = selection.and_then(&answers)?.marks();
+            .strings_of(column, strings, &selection.indices())?)?;
+        self.mask = selection.and_then(&answers)?.to_bools();
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl TileWork<'_> {
             match strings {
                 Some((_, strings)) => {
                     self.decoder
-                        .strings_of(*column, strings, &selection.places())
+                        .strings_of(*column, strings, &selection.indices())
                 }
                 None => selection.apply(find(columns, *column)?),
             }
