@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::Int64Array;
 use datafusion::catalog::CatalogProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::array::group::{Group, Place};
+use datafusion_tiledb::array::group::{Group, MemberLocation};
 use datafusion_tiledb::array::window::{OpenWindow, TimestampMs};
 use datafusion_tiledb::format::group::ObjectKind;
 use datafusion_tiledb::storage::{Location, MetadataCache, RequestLog, Storage};
@@ -116,7 +116,7 @@ fn walk(
         let passed = [passed, vec![folder]].concat();
         let mut found = Vec::new();
         for member in group.members {
-            let Place::Here(location) = &member.place else {
+            let MemberLocation::SameStore(location) = &member.location else {
                 return Err("the golden groups are relative".into());
             };
             let folder = PathBuf::from(format!("/{}", location.root()));

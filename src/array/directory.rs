@@ -294,12 +294,12 @@ impl ArrayDirectory {
     pub fn schema_named(&self, name: &str) -> Result<&ArrayFile> {
         let mut schemas = self.schemas.iter();
         schemas.find(|f| f.info.name == name).ok_or_else(|| {
-            let place = match name {
+            let folder = match name {
                 OLD_SCHEMA_NAME => "the array's folder",
                 _ => SCHEMA_FOLDER,
             };
             Error::corrupt(format!(
-                "the schema \"{name}\" named by a fragment is not in {place}"
+                "the schema \"{name}\" named by a fragment is not in {folder}"
             ))
         })
     }

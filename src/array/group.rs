@@ -45,16 +45,16 @@ pub struct Member {
     /// Where it lies, as a path or URI to show.
     pub uri: String,
     /// Where it lies.
-    pub place: Place,
+    pub location: MemberLocation,
 }
 
 /// Where a member lies.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum MemberLocation {
     /// In the group's own store.
-    Here(Location),
+    SameStore(Location),
     /// Wherever this absolute URI leads.
-    Elsewhere(String),
+    Uri(String),
 }
 
 impl Group {
@@ -154,7 +154,7 @@ fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Membe
             name: given(entry).unwrap_or_else(|| free_name(&entry.uri, &mut taken)),
             kind: entry.kind,
             uri: shown_uri(group, entry),
-            place: place(group, entry),
+            location: member_location(group, entry),
         })
         .collect();
     members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -176,15 +176,15 @@ fn free_name(uri: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
-fn place(group: &Location, entry: &MemberEntry) -> Place {
+fn member_location(group: &Location, entry: &MemberEntry) -> MemberLocation {
     if entry.relative {
-        return Place::Here(group.resolve(&entry.uri));
+        return MemberLocation::SameStore(group.resolve(&entry.uri));
     }
     // A store that only this program knows is not to be found by a URI, but what lies below the group is in its store.
     let below = entry.uri.strip_prefix(group.uri().trim_end_matches('/'));
     match below.and_then(|rest| rest.strip_prefix('/')) {
-        Some(rest) => Place::Here(group.resolve(rest)),
-        None => Place::Elsewhere(entry.uri.clone()),
+        Some(rest) => MemberLocation::SameStore(group.resolve(rest)),
+        None => MemberLocation::Uri(entry.uri.clone()),
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn members_have_names_and_places() {
+    async fn members_have_names_and_locations() {
         let storage = group(&[(
             &file(1, "_2"),
             details(
@@ -334,11 +334,11 @@ mod tests {
             .members
             .iter()
             .map(|m| {
-                let place = match &m.place {
-                    Place::Here(location) => location.root().to_string(),
-                    Place::Elsewhere(uri) => uri.clone(),
+                let location = match &m.location {
+                    MemberLocation::SameStore(location) => location.root().to_string(),
+                    MemberLocation::Uri(uri) => uri.clone(),
                 };
-                format!("{} {} {} {place}", m.name, m.kind, m.uri)
+                format!("{} {} {} {location}", m.name, m.kind, m.uri)
             })
             .collect();
         assert_eq!(

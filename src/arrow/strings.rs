@@ -105,8 +105,8 @@ impl Strings {
             StringData::Encoded(strings) => strings.cell(cell),
             StringData::Plain { offsets, data } => {
                 let ends = offsets.get(cell).zip(offsets.get(cell + 1));
-                let place = |offset: i64| usize::try_from(offset).ok();
-                let range = ends.and_then(|(start, end)| Some(place(*start)?..place(*end)?));
+                let index = |offset: i64| usize::try_from(offset).ok();
+                let range = ends.and_then(|(start, end)| Some(index(*start)?..index(*end)?));
                 range
                     .and_then(|range| data.as_slice().get(range))
                     .unwrap_or_default()
@@ -160,8 +160,8 @@ impl ColumnType {
         let mut rest = data.as_slice_mut();
         for cell in cells {
             let bytes = bytes(*cell);
-            let (place, after) = rest.split_at_mut_checked(bytes.len()).unwrap_or_default();
-            place.copy_from_slice(bytes);
+            let (slot, after) = rest.split_at_mut_checked(bytes.len()).unwrap_or_default();
+            slot.copy_from_slice(bytes);
             rest = after;
         }
         let nulls = strings.nulls().map(|_| {

@@ -163,19 +163,19 @@ mod tests {
     fn memory_comes_home_with_the_last_array_over_it() {
         let shelf = Arc::new(Shelf::default());
         let memory = MutableBuffer::from_len_zeroed(128);
-        let place = memory.as_ptr();
+        let address = memory.as_ptr();
         let mut buffer = TileBuffer::in_memory(memory, 100, &shelf).unwrap();
         buffer.typed_data_mut::<u64>().fill(7);
         assert_eq!(buffer.typed_data::<u64>().len(), 12);
         let whole = Buffer::from(buffer);
-        assert_eq!((whole.as_ptr(), whole.len()), (place, 100));
+        assert_eq!((whole.as_ptr(), whole.len()), (address, 100));
         let part = whole.slice_with_length(8, 8);
         drop(whole);
         assert!(shelf.0.lock().unwrap().is_empty());
         assert_eq!(part.typed_data::<u64>(), [7]);
         drop(part);
         let returned = shelf.0.lock().unwrap().pop().unwrap();
-        assert_eq!((returned.as_ptr(), returned.len()), (place, 128));
+        assert_eq!((returned.as_ptr(), returned.len()), (address, 128));
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub fn restore_order(width: usize, order: &[u32], stored: &[u8], out: &mut [u8])
 
 fn gather<const N: usize>(order: &[u32], stored: &[u8], out: &mut [u8]) -> Result<()> {
     let (elements, rest) = stored.as_chunks::<N>();
-    let (places, left) = out.as_chunks_mut::<N>();
-    let fits = elements.len() == order.len() && places.len() == order.len();
+    let (slots, left) = out.as_chunks_mut::<N>();
+    let fits = elements.len() == order.len() && slots.len() == order.len();
     if !fits || !rest.is_empty() || !left.is_empty() {
         return Err(Error::corrupt(format!(
             "{FILTER}: {} bytes for {} elements of {N} bytes",
@@ -52,9 +52,9 @@ fn gather<const N: usize>(order: &[u32], stored: &[u8], out: &mut [u8]) -> Resul
             order.len()
         )));
     }
-    for (place, from) in places.iter_mut().zip(order) {
+    for (slot, from) in slots.iter_mut().zip(order) {
         let element = usize::try_from(*from).ok().and_then(|i| elements.get(i));
-        *place = *element.ok_or_else(|| Error::internal("an order points past its tile"))?;
+        *slot = *element.ok_or_else(|| Error::internal("an order points past its tile"))?;
     }
     Ok(())
 }

@@ -179,12 +179,12 @@ impl Pipeline {
         }
         let chunks = Chunks::new(filtered)?.collect::<Result<Vec<_>>>()?;
         let mut end = 0_usize;
-        let places = chunks.iter().map(|chunk| {
+        let ranges = chunks.iter().map(|chunk| {
             let start = end;
             end = end.saturating_add(chunk.original_bytes);
             start..end
         });
-        let places = places.collect::<Vec<_>>();
+        let ranges = ranges.collect::<Vec<_>>();
         if end != out.len() {
             return Err(Error::corrupt(format!(
                 "the chunks of the tile have {end} bytes where {} are expected",
@@ -192,22 +192,22 @@ impl Pipeline {
             )));
         }
         let mut left = (0..chunks.len()).map(Some).collect::<Vec<_>>();
-        choice.begin(&places);
+        choice.begin(&ranges);
         while let Some(number) = choice.next() {
             let taken = left.get_mut(number).and_then(Option::take);
-            let chunk = taken.and_then(|number| chunks.get(number).zip(places.get(number)));
-            let Some((chunk, place)) = chunk else {
+            let chunk = taken.and_then(|number| chunks.get(number).zip(ranges.get(number)));
+            let Some((chunk, range)) = chunk else {
                 return Err(Error::internal("a chunk was chosen twice, or is none"));
             };
-            let out = out.get_mut(place.clone()).unwrap_or_default();
+            let out = out.get_mut(range.clone()).unwrap_or_default();
             self.decode_chunk(State::new(chunk), out, scratch)
                 .context("chunk", || number)?;
             choice.decoded(number, out);
         }
         for number in left.into_iter().flatten() {
             scratch.skip_chunk();
-            let place = places.get(number).cloned().unwrap_or_default();
-            unwanted.leave(out.get_mut(place).unwrap_or_default());
+            let range = ranges.get(number).cloned().unwrap_or_default();
+            unwanted.leave(out.get_mut(range).unwrap_or_default());
         }
         Ok(())
     }

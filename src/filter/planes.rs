@@ -35,8 +35,8 @@ pub(super) fn interleave<const N: usize>(
                 *vector = u8x16::new(*bytes);
             }
         }
-        let (places, _) = block.as_flattened_mut().as_chunks_mut::<LANES>();
-        store(weave(vectors), places);
+        let (slots, _) = block.as_flattened_mut().as_chunks_mut::<LANES>();
+        store(weave(vectors), slots);
     }
     if last.is_empty() {
         return;
@@ -45,23 +45,23 @@ pub(super) fn interleave<const N: usize>(
     let mut vectors = [u8x16::ZERO; N];
     for (vector, (_, rest)) in vectors.iter_mut().zip(planes) {
         let mut padded = [0; LANES];
-        for (place, byte) in padded.iter_mut().zip(rest) {
-            *place = *byte;
+        for (slot, byte) in padded.iter_mut().zip(rest) {
+            *slot = *byte;
         }
         *vector = u8x16::new(padded);
     }
     let mut padded = [[0; LANES]; N];
     store(weave(vectors), &mut padded);
     let bytes = padded.as_flattened().iter();
-    for (place, byte) in last.as_flattened_mut().iter_mut().zip(bytes) {
-        *place = *byte;
+    for (slot, byte) in last.as_flattened_mut().iter_mut().zip(bytes) {
+        *slot = *byte;
     }
 }
 
 #[inline(always)]
-fn store<const N: usize>(vectors: [u8x16; N], places: &mut [Lanes]) {
-    for (place, vector) in places.iter_mut().zip(vectors) {
-        *place = vector.to_array();
+fn store<const N: usize>(vectors: [u8x16; N], slots: &mut [Lanes]) {
+    for (slot, vector) in slots.iter_mut().zip(vectors) {
+        *slot = vector.to_array();
     }
 }
 

@@ -73,24 +73,24 @@ fn rearrange<'a>(format: PixelFormat, pixels: impl Iterator<Item = &'a [u8]>, ou
     let pixels = pixels.map(colours);
     match format {
         PixelFormat::Rgb => {
-            let places = out.as_chunks_mut::<3>().0.iter_mut();
-            places
+            let pixels_out = out.as_chunks_mut::<3>().0.iter_mut();
+            pixels_out
                 .zip(pixels)
                 .for_each(|(out, [r, g, b, _])| *out = [r, g, b]);
         }
         PixelFormat::Bgr => {
-            let places = out.as_chunks_mut::<3>().0.iter_mut();
-            places
+            let pixels_out = out.as_chunks_mut::<3>().0.iter_mut();
+            pixels_out
                 .zip(pixels)
                 .for_each(|(out, [r, g, b, _])| *out = [b, g, r]);
         }
         PixelFormat::Rgba => {
-            let places = out.as_chunks_mut::<4>().0.iter_mut();
-            places.zip(pixels).for_each(|(out, rgba)| *out = rgba);
+            let pixels_out = out.as_chunks_mut::<4>().0.iter_mut();
+            pixels_out.zip(pixels).for_each(|(out, rgba)| *out = rgba);
         }
         PixelFormat::Bgra => {
-            let places = out.as_chunks_mut::<4>().0.iter_mut();
-            places
+            let pixels_out = out.as_chunks_mut::<4>().0.iter_mut();
+            pixels_out
                 .zip(pixels)
                 .for_each(|(out, [r, g, b, a])| *out = [b, g, r, a]);
         }

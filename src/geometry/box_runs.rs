@@ -270,8 +270,8 @@ impl Coordinates {
             while !rest.is_empty() {
                 let (run, others) = rest.split_at_mut(rest.len().min(self.side - step));
                 let first = self.lo + step as u64;
-                for (i, place) in run.iter_mut().enumerate() {
-                    *place = value(first + i as u64);
+                for (i, slot) in run.iter_mut().enumerate() {
+                    *slot = value(first + i as u64);
                 }
                 (rest, step) = (others, 0);
             }

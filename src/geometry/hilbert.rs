@@ -198,8 +198,8 @@ fn bytes_bucket(bytes: &[u8], bits: u32) -> u64 {
     let padded = bytes.iter().copied().chain(std::iter::repeat(0)).take(8);
     let number = padded
         .zip((0..8u32).rev())
-        .fold(0u64, |all, (byte, place)| {
-            all | i64::from(byte.cast_signed()).cast_unsigned() << (8 * place)
+        .fold(0u64, |all, (byte, shift)| {
+            all | i64::from(byte.cast_signed()).cast_unsigned() << (8 * shift)
         });
     number.checked_shr(64 - bits).unwrap_or(0)
 }

@@ -20,7 +20,7 @@ pub trait Native: Copy + Send + Sync + 'static {
     fn to_key(self) -> u64;
     /// As [`Self::to_key`], but different for `-0.0` and `0.0`, which are two places.
     #[inline]
-    fn to_place(self) -> u64 {
+    fn to_exact_key(self) -> u64 {
         self.to_key()
     }
     /// Whether the global order does not tell two values apart, as libtiledb compares them: equal numbers, zeros of either
@@ -85,7 +85,7 @@ impl Native for f64 {
         if bits & SIGN == 0 { bits | SIGN } else { !bits }
     }
     #[inline]
-    fn to_place(self) -> u64 {
+    fn to_exact_key(self) -> u64 {
         let bits = self.to_bits();
         if bits & SIGN == 0 { bits | SIGN } else { !bits }
     }
@@ -114,7 +114,7 @@ impl Native for f32 {
         })
     }
     #[inline]
-    fn to_place(self) -> u64 {
+    fn to_exact_key(self) -> u64 {
         let bits = self.to_bits();
         u64::from(if bits & SIGN32 == 0 {
             bits | SIGN32
@@ -359,8 +359,14 @@ mod tests {
     fn zeros_share_a_key_and_nan_is_above_infinity() {
         assert_eq!((-0.0f64).to_key(), 0.0f64.to_key());
         assert_eq!((-0.0f32).to_key(), 0.0f32.to_key());
-        assert!((-0.0f64).to_place() < 0.0f64.to_place() && 0.0f64.to_place() == 0.0f64.to_key());
-        assert!((-0.0f32).to_place() < 0.0f32.to_place() && 1.5f32.to_place() == 1.5f32.to_key());
+        assert!(
+            (-0.0f64).to_exact_key() < 0.0f64.to_exact_key()
+                && 0.0f64.to_exact_key() == 0.0f64.to_key()
+        );
+        assert!(
+            (-0.0f32).to_exact_key() < 0.0f32.to_exact_key()
+                && 1.5f32.to_exact_key() == 1.5f32.to_key()
+        );
         assert!(f64::NAN.to_key() > f64::INFINITY.to_key());
         assert!((-f64::MIN_POSITIVE).to_key() < 0.0f64.to_key());
     }

@@ -252,7 +252,7 @@ impl TileBox {
     pub fn tile_at(&self, position: u64) -> Option<Vec<u64>> {
         let mut rest = position;
         let mut tile = self.lo.clone();
-        let mut place = |(t, (_, side)): (&mut u64, (u64, Option<u64>))| match side {
+        let mut locate = |(t, (_, side)): (&mut u64, (u64, Option<u64>))| match side {
             Some(side) => {
                 *t += rest % side;
                 rest /= side;
@@ -263,8 +263,12 @@ impl TileBox {
             }
         };
         match self.order {
-            Layout::ColMajor => tile.iter_mut().zip(self.sides()).for_each(&mut place),
-            _ => tile.iter_mut().zip(self.sides()).rev().for_each(&mut place),
+            Layout::ColMajor => tile.iter_mut().zip(self.sides()).for_each(&mut locate),
+            _ => tile
+                .iter_mut()
+                .zip(self.sides())
+                .rev()
+                .for_each(&mut locate),
         }
         (rest == 0).then_some(tile)
     }

@@ -133,15 +133,15 @@ fn gather(batches: &[RecordBatch], rows: &UInt32Array) -> Result<RecordBatch> {
         end += batch.num_rows();
         ends.push(end);
     }
-    let place = |row: &u32| {
+    let index = |row: &u32| {
         let row = *row as usize;
         let batch = ends.partition_point(|end| *end <= row);
         let before = batch.checked_sub(1).and_then(|b| ends.get(b));
         (batch, row - before.copied().unwrap_or(0))
     };
-    let places = rows.values().iter().map(place).collect::<Vec<_>>();
+    let indices = rows.values().iter().map(index).collect::<Vec<_>>();
     let batches = batches.iter().collect::<Vec<_>>();
-    interleave_record_batch(&batches, &places).map_err(failed)
+    interleave_record_batch(&batches, &indices).map_err(failed)
 }
 
 fn shown<'a>(batch: &'a RecordBatch, term: &OrderTerm) -> Result<&'a ArrayRef> {

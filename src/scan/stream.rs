@@ -92,14 +92,14 @@ impl ScanContext {
     }
 
     /// The unit that is read at a place of the queue.
-    async fn unit_at(&self, place: u64) -> Result<u64> {
+    async fn unit_at(&self, position: u64) -> Result<u64> {
         match (&self.order, &self.row_order) {
             (_, Some(order)) if order.descends() => {
                 let last = self.plan.unit_count().saturating_sub(1);
-                Ok(last.saturating_sub(place))
+                Ok(last.saturating_sub(position))
             }
-            (Some(order), None) => order.unit(&self.plan, place).await,
-            _ => Ok(place),
+            (Some(order), None) => order.unit(&self.plan, position).await,
+            _ => Ok(position),
         }
     }
 }
@@ -187,11 +187,11 @@ impl Running {
                 self.current = None;
             }
             while self.has_room() {
-                let Some(place) = self.next_place() else {
+                let Some(position) = self.next_position() else {
                     break;
                 };
-                let unit = self.context.unit_at(place).await?;
-                self.reading.push_back(place);
+                let unit = self.context.unit_at(position).await?;
+                self.reading.push_back(position);
                 self.bytes.push_back(self.context.plan.unit_bytes(unit));
                 let context = Arc::clone(&self.context);
                 let read = async move { context.read(unit).await };
@@ -231,7 +231,7 @@ impl Running {
         few && self.bytes.iter().sum::<u64>() < most
     }
 
-    fn next_place(&mut self) -> Option<u64> {
+    fn next_position(&mut self) -> Option<u64> {
         self.again.pop_front().or_else(|| self.units.take())
     }
 }

@@ -65,14 +65,14 @@ impl UnitOrder {
     }
 
     /// The unit at a place.
-    pub async fn unit(&self, plan: &ScanPlan, place: u64) -> Result<u64> {
+    pub async fn unit(&self, plan: &ScanPlan, position: u64) -> Result<u64> {
         let order = async || {
             let ordered = order_units(plan, &self.wanted, 0..plan.unit_count()).await?;
             Ok::<_, Error>(deal(&ordered, &self.partitions))
         };
         let units = self.units.get_or_try_init(order).await?;
-        let unit = units.get(usize::try_from(place)?).copied();
-        unit.ok_or_else(|| Error::internal(format!("there is no unit at place {place}")))
+        let unit = units.get(usize::try_from(position)?).copied();
+        unit.ok_or_else(|| Error::internal(format!("there is no unit at position {position}")))
     }
 }
 
@@ -82,8 +82,8 @@ fn deal(ordered: &[u64], partitions: &[Range<u64>]) -> Vec<u64> {
     let mut ordered = ordered.iter().copied();
     let longest = partitions.iter().map(|p| p.end.saturating_sub(p.start));
     for turn in 0..longest.max().unwrap_or(0) {
-        for (run, places) in runs.iter_mut().zip(partitions) {
-            if places.start + turn < places.end {
+        for (run, positions) in runs.iter_mut().zip(partitions) {
+            if positions.start + turn < positions.end {
                 run.extend(ordered.next());
             }
         }

@@ -189,8 +189,8 @@ impl Checked {
                 return Ok(());
             };
             for row in 0..batch.num_rows() {
-                let place = compare_with(ordering, &keys, row, point.values())?;
-                if wrong(place) {
+                let order = compare_with(ordering, &keys, row, point.values())?;
+                if wrong(order) {
                     return internal_err!(
                         "{} promised partition {partition} in a range of keys that a row is outside of",
                         self.claims.node
@@ -235,17 +235,17 @@ fn follows(ordering: &LexOrdering, last: Option<&[ArrayRef]>, keys: &[ArrayRef])
         compare.collect::<Result<Vec<_>>>()
     };
     let compare = comparators(keys)?;
-    let place = |compare: &[_], left, right| {
-        let mut places = compare
+    let order = |compare: &[_], left, right| {
+        let mut orders = compare
             .iter()
             .map(|c: &datafusion::arrow::array::DynComparator| c(left, right));
-        places
-            .find(|place| place.is_ne())
+        orders
+            .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal)
     };
-    let among = (1..rows).all(|row| place(&compare, row - 1, row).is_le());
+    let among = (1..rows).all(|row| order(&compare, row - 1, row).is_le());
     let behind = match last {
-        Some(last) => place(&comparators(last)?, 0, 0).is_le(),
+        Some(last) => order(&comparators(last)?, 0, 0).is_le(),
         None => true,
     };
     Ok(among && behind)
@@ -260,9 +260,9 @@ fn compare_with(
 ) -> Result<Ordering> {
     for ((key, value), by) in keys.iter().zip(point).zip(ordering) {
         let value = value.to_array()?;
-        let place = make_comparator(key, &value, by.options)?(row, 0);
-        if place.is_ne() {
-            return Ok(place);
+        let order = make_comparator(key, &value, by.options)?(row, 0);
+        if order.is_ne() {
+            return Ok(order);
         }
     }
     Ok(Ordering::Equal)

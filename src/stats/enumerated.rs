@@ -26,22 +26,22 @@ impl ValueOrder {
     /// The order of an enumeration's values.
     pub(super) fn new(values: &ArrayRef) -> Result<Self> {
         let len = values.len();
-        let (mut codes, mut places) = (UInt32Array::from(Vec::<u32>::new()), Vec::new());
+        let (mut codes, mut ranks) = (UInt32Array::from(Vec::<u32>::new()), Vec::new());
         if len <= LARGEST {
             codes = sort_to_indices(values, None, None).map_err(|e| {
                 Error::internal("the values of an enumeration have no order").with_source(e)
             })?;
-            places = vec![0_u32; len];
-            for (place, code) in (0_u32..).zip(codes.values()) {
-                if let Some(slot) = places.get_mut(*code as usize) {
-                    *slot = place;
+            ranks = vec![0_u32; len];
+            for (rank, code) in (0_u32..).zip(codes.values()) {
+                if let Some(slot) = ranks.get_mut(*code as usize) {
+                    *slot = rank;
                 }
             }
         }
         Ok(Self {
             values: len,
-            smallest: levels(places.clone(), u32::min),
-            largest: levels(places, u32::max),
+            smallest: levels(ranks.clone(), u32::min),
+            largest: levels(ranks, u32::max),
             codes,
         })
     }
@@ -56,15 +56,15 @@ impl ValueOrder {
         let (lo, hi) = (usize::try_from(lo).ok()?, usize::try_from(hi).ok()?);
         let smallest = of_range(&self.smallest, lo, hi, u32::min)?;
         let largest = of_range(&self.largest, lo, hi, u32::max)?;
-        let code = |place: u32| self.codes.values().get(place as usize).copied();
+        let code = |rank: u32| self.codes.values().get(rank as usize).copied();
         Some((code(smallest)?.into(), code(largest)?.into()))
     }
 }
 
 /// What `pick` leaves of each range of 1, 2, 4, … places.
-fn levels(places: Vec<u32>, pick: fn(u32, u32) -> u32) -> Vec<Vec<u32>> {
+fn levels(ranks: Vec<u32>, pick: fn(u32, u32) -> u32) -> Vec<Vec<u32>> {
     let mut width = 1_usize;
-    let mut levels = vec![places];
+    let mut levels = vec![ranks];
     while let Some(last) = levels.last() {
         let next = last
             .iter()

@@ -40,7 +40,7 @@ impl KnownStatistics {
     /// Loads what a fragment knows of `columns`.
     pub async fn load(table: &ArrayTable, fragment: &Fragment, columns: &[usize]) -> Result<Self> {
         let mut known = Vec::with_capacity(columns.len());
-        let (mut fields, mut trusts, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fields, mut trusts, mut indices) = (Vec::new(), Vec::new(), Vec::new());
         for column in columns {
             if *column < table.dimension_count() {
                 continue;
@@ -49,7 +49,7 @@ impl KnownStatistics {
             if let Some((field, trust)) = field {
                 fields.push(field);
                 trusts.push(trust);
-                places.push(known.len());
+                indices.push(known.len());
             }
             known.push((*column, of_column));
         }
@@ -64,8 +64,8 @@ impl KnownStatistics {
             Err(e) => return Err(e),
         };
         let mut loaded = trusts.into_iter().zip(loaded);
-        for place in places {
-            let Some((_, of_column)) = known.get_mut(place) else {
+        for index in indices {
+            let Some((_, of_column)) = known.get_mut(index) else {
                 continue;
             };
             *of_column = match loaded.next() {

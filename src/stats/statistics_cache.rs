@@ -333,14 +333,14 @@ impl Bounds {
             return Ok(bounds);
         }
         let mut value = Arc::clone(value);
-        let mut place = 0_u64;
+        let mut index = 0_u64;
         if let Some(dictionary) = value.as_any_dictionary_opt() {
             let code = dictionary.normalized_keys().first().copied().unwrap_or(0);
-            place = code as u64;
+            index = code as u64;
             value = Arc::clone(dictionary.values());
-            bounds.codes = Some(vec![Some((place, place)); tiles.len()]);
+            bounds.codes = Some(vec![Some((index, index)); tiles.len()]);
         }
-        bounds.min = picked(&value, vec![Some(place); tiles.len()])?;
+        bounds.min = picked(&value, vec![Some(index); tiles.len()])?;
         bounds.max = Arc::clone(&bounds.min);
         Ok(bounds)
     }
@@ -408,11 +408,11 @@ fn converted(
 }
 
 /// The values at these places.
-fn picked(values: &ArrayRef, places: Vec<Option<u64>>) -> Result<ArrayRef> {
-    let places = places
+fn picked(values: &ArrayRef, indices: Vec<Option<u64>>) -> Result<ArrayRef> {
+    let indices = indices
         .into_iter()
-        .map(|place| place.and_then(|p| u32::try_from(p).ok()))
+        .map(|index| index.and_then(|p| u32::try_from(p).ok()))
         .collect::<UInt32Array>();
-    take(values, &places, None)
+    take(values, &indices, None)
         .map_err(|e| Error::internal("there is no such value").with_source(e))
 }

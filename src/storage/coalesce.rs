@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) requests: Vec<Range<u64>>,
-    places: Vec<Place>,
+    slices: Vec<Slice>,
 }
 
 /// Where an asked range lies: request number, offset in its buffer, length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Place {
+struct Slice {
     request: usize,
     offset: u64,
     len: u64,
@@ -41,7 +41,7 @@ pub(super) fn plan(ranges: &[Range<u64>], gap_bytes: u64, request_bytes: u64) ->
     sorted.sort_unstable_by_key(|(_, range)| range.start);
 
     let mut requests: Vec<Range<u64>> = Vec::new();
-    let mut places = vec![Place::default(); ranges.len()];
+    let mut slices = vec![Slice::default(); ranges.len()];
     for (idx, range) in sorted {
         let joins = requests
             .last()
@@ -50,16 +50,16 @@ pub(super) fn plan(ranges: &[Range<u64>], gap_bytes: u64, request_bytes: u64) ->
             requests.push(range.clone());
         }
         let request = requests.len() - 1;
-        if let (Some(last), Some(place)) = (requests.last_mut(), places.get_mut(idx)) {
+        if let (Some(last), Some(slice)) = (requests.last_mut(), slices.get_mut(idx)) {
             last.end = last.end.max(range.end);
-            *place = Place {
+            *slice = Slice {
                 request,
                 offset: range.start - last.start,
                 len: range.end - range.start,
             };
         }
     }
-    Ok(Plan { requests, places })
+    Ok(Plan { requests, slices })
 }
 
 /// Whether `next`, which starts no earlier than `last`, is read with it.
@@ -73,15 +73,12 @@ fn joins(last: &Range<u64>, next: &Range<u64>, gap_bytes: u64, request_bytes: u6
 impl Plan {
     /// The asked ranges, in the order asked, as slices of the requests' buffers.
     pub(super) fn slices(&self, buffers: &[Bytes]) -> Result<Vec<Bytes>> {
-        self.places
-            .iter()
-            .map(|place| place.slice(buffers))
-            .collect()
+        self.slices.iter().map(|slice| slice.of(buffers)).collect()
     }
 }
 
-impl Place {
-    fn slice(&self, buffers: &[Bytes]) -> Result<Bytes> {
+impl Slice {
+    fn of(&self, buffers: &[Bytes]) -> Result<Bytes> {
         if self.len == 0 {
             return Ok(Bytes::new());
         }

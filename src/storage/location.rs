@@ -119,23 +119,23 @@ impl Location {
     /// root of a store.
     #[must_use]
     pub fn resolve(&self, relative: &str) -> Self {
-        let mut place = self.clone();
+        let mut resolved = self.clone();
         for part in relative.split('/') {
             match part {
                 "" | "." => {}
                 ".." => {
-                    let above = place.root.parts().count().saturating_sub(1);
-                    place.root = place.root.parts().take(above).collect();
+                    let above = resolved.root.parts().count().saturating_sub(1);
+                    resolved.root = resolved.root.parts().take(above).collect();
                 }
-                part => place.root = place.path_of(part),
+                part => resolved.root = resolved.path_of(part),
             }
         }
-        place.uri = self.uri_of(relative).into();
-        place
+        resolved.uri = self.uri_of(relative).into();
+        resolved
     }
 
     /// Whether both are the same folder of the same store.
-    pub fn same_place(&self, other: &Self) -> bool {
+    pub fn same_location(&self, other: &Self) -> bool {
         self.store_id == other.store_id && self.root == other.root
     }
 
@@ -337,10 +337,10 @@ mod tests {
         ] {
             let resolved = location.resolve(relative);
             assert_eq!(resolved.root().as_ref(), root);
-            assert!(resolved.same_place(&Location::local(&format!("/{root}")).unwrap()));
+            assert!(resolved.same_location(&Location::local(&format!("/{root}")).unwrap()));
         }
         assert_eq!(location.resolve("../x").uri(), "/d/group/../x");
-        assert!(!location.same_place(&location.resolve("..")));
+        assert!(!location.same_location(&location.resolve("..")));
     }
 
     #[test]

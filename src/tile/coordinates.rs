@@ -72,13 +72,13 @@ impl<'a> DimCells<'a> {
 
     /// The key of a cell, but that -0.0 and 0.0 differ: as in libtiledb they are two places, although no range tells
     /// them apart. 0 for a dimension of strings.
-    pub fn place(&self, cell: usize) -> u64 {
+    pub fn exact_key(&self, cell: usize) -> u64 {
         let Self::Numbers { datatype, bytes } = self else {
             return 0;
         };
         with_native!(*datatype, T => {
             let value = bytes.as_chunks().0.get(cell);
-            value.map_or(0, |value| T::from_le_bytes(*value).to_place())
+            value.map_or(0, |value| T::from_le_bytes(*value).to_exact_key())
         }, _ => 0)
     }
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_two_places_within_one_range() {
+    fn zeros_are_two_coordinates_within_one_range() {
         let bytes: Vec<u8> = [-0.0_f64, 0.0]
             .iter()
             .flat_map(|v| v.to_le_bytes())
@@ -261,7 +261,7 @@ mod tests {
             datatype: Datatype::Float64,
             bytes: &bytes,
         };
-        assert_ne!(cells.place(0), cells.place(1));
+        assert_ne!(cells.exact_key(0), cells.exact_key(1));
         let mut mask = [true; 2];
         cells.select_inside(&DimRanges::from_points([0.0_f64.to_key()]), &mut mask);
         assert_eq!(mask, [true; 2]);

@@ -149,8 +149,8 @@ impl FragmentScan {
         if let Some(column) = shown.filter(|c| *c < columns && readable(c)) {
             let source = source(table, &self.fragment, column)?;
             if stored(&source) {
-                if let Some(place) = self.columns.get_mut(column) {
-                    *place = Some(source);
+                if let Some(slot) = self.columns.get_mut(column) {
+                    *slot = Some(source);
                 }
                 return Ok(column);
             }

@@ -57,20 +57,20 @@ impl Needles {
     /// Where they begin in `data`.
     pub fn find_in(&self, data: &[u8]) -> Finds {
         let most = data.len() / BYTES_PER_FIND + 1;
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         for finder in &self.0 {
             let mut from = 0;
             // Finds may overlap: one that begins in a cell before must not hide one that begins in the next.
             while let Some(at) = data.get(from..).and_then(|rest| finder.find(rest)) {
-                places.push(from + at);
+                offsets.push(from + at);
                 from += at + 1;
-                if places.len() > most {
+                if offsets.len() > most {
                     return Finds::Anywhere;
                 }
             }
         }
-        places.sort_unstable();
-        Finds::At(places)
+        offsets.sort_unstable();
+        Finds::At(offsets)
     }
 }
 

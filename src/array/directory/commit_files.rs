@@ -107,20 +107,20 @@ impl Commits {
             return;
         }
         let is_inline = inline.is_some();
-        let place = self.deletes.entry(name.name.clone());
+        let entry = self.deletes.entry(name.name.clone());
         let delete = CommittedDelete {
             name,
             update: CommitKind::of(&file.info.name) == Some(CommitKind::Update),
             file: file.clone(),
             inline,
         };
-        match place {
-            Entry::Vacant(place) => {
-                place.insert(delete);
+        match entry {
+            Entry::Vacant(entry) => {
+                entry.insert(delete);
             }
             // The bytes at hand spare a request.
-            Entry::Occupied(mut place) if is_inline => {
-                place.insert(delete);
+            Entry::Occupied(mut entry) if is_inline => {
+                entry.insert(delete);
             }
             Entry::Occupied(_) => {}
         }

@@ -142,7 +142,7 @@ impl DimRanges {
     }
 
     /// How many different values match at most.
-    pub fn places(&self) -> u64 {
+    pub fn distinct_values(&self) -> u64 {
         let of_keys = |r: &KeyRange| (r.hi - r.lo).saturating_add(1);
         let of_bytes = |r: &BytesRange| {
             let point = r.end.as_deref().and_then(<[u8]>::split_last);

@@ -212,13 +212,13 @@ fn text_is_short_and_readable() {
 }
 
 #[test]
-fn places_are_counted_where_they_can_be() {
-    assert_eq!(DimRanges::all().places(), u64::MAX);
-    assert_eq!(DimRanges::none().places(), 0);
-    assert_eq!(DimRanges::from_points([3, 9, 4]).places(), 3);
-    assert_eq!(DimRanges::key_range(10, 19).places(), 10);
+fn distinct_values_are_counted_where_they_can_be() {
+    assert_eq!(DimRanges::all().distinct_values(), u64::MAX);
+    assert_eq!(DimRanges::none().distinct_values(), 0);
+    assert_eq!(DimRanges::from_points([3, 9, 4]).distinct_values(), 3);
+    assert_eq!(DimRanges::key_range(10, 19).distinct_values(), 10);
     let points = vec![BytesRange::point(b"a"), BytesRange::point(b"")];
-    assert_eq!(DimRanges::from_bytes(points).places(), 2);
+    assert_eq!(DimRanges::from_bytes(points).distinct_values(), 2);
     let prefix = DimRanges::from_bytes(vec![BytesRange::prefix(b"a")]);
-    assert_eq!(prefix.places(), u64::MAX);
+    assert_eq!(prefix.distinct_values(), u64::MAX);
 }

@@ -209,7 +209,7 @@ impl Clip {
 
     /// Paints the clip when the coordinates of its scattered copies are there: `cells_of` gives, for a copy's index, the
     /// cells of the clip it holds as (number within the space tile, number within the copy).
-    pub fn place(
+    pub fn resolve(
         &mut self,
         dense: &DensePlan,
         mut cells_of: impl FnMut(&Self, &Copy) -> Result<Vec<(usize, usize)>>,

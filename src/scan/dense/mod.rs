@@ -84,7 +84,7 @@ pub async fn read_unit(
         .map(|tile| Clip::new(dense, tile, &context.subarray))
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>>>()?;
-    let clips = scattered::place(context, clips).await?;
+    let clips = scattered::resolve(context, clips).await?;
     let clips = pruned::prune(context, condition, clips).await?;
     let first = match context.predicate {
         Some(_) => context.predicate_columns().to_vec(),

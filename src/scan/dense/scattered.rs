@@ -22,7 +22,7 @@ use crate::tile::scratch::Scratch;
 type TileKey = (usize, TileIdx);
 
 /// Paints the clips that have copies in sparse fragments.
-pub(super) async fn place(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Result<Vec<Clip>> {
+pub(super) async fn resolve(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Result<Vec<Clip>> {
     if !clips.iter().any(Clip::has_scattered_copies) {
         return Ok(clips);
     }
@@ -100,7 +100,7 @@ fn paint(
     let dense = dense_plan(&context.plan)?;
     let strides = dense.grid.strides();
     for clip in clips.iter_mut().filter(|clip| clip.has_scattered_copies()) {
-        clip.place(dense, |clip: &Clip, copy: &Copy| {
+        clip.resolve(dense, |clip: &Clip, copy: &Copy| {
             let dims = tiles
                 .get(&(copy.fragment, copy.tile))
                 .ok_or_else(|| Error::internal("the coordinates of a tile were not read"))?;

@@ -148,7 +148,7 @@ impl TileBounds {
     }
 
     /// Whether the box of a tile is a single place, but that zeros of either sign are one.
-    pub(super) fn is_one_place(&self, tile: usize) -> bool {
+    pub(super) fn has_one_coordinate(&self, tile: usize) -> bool {
         self.tile(tile).iter().all(|(lo, hi)| lo == hi)
     }
 

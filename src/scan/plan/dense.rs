@@ -226,7 +226,7 @@ impl DensePlan {
     pub(super) fn tile_at(&self, number: u64) -> Option<Vec<u64>> {
         let mut rest = self.position(number)?;
         let mut tile = vec![0; self.intervals.len()];
-        let mut place = |(slot, axis): (&mut u64, &TileIntervals)| {
+        let mut locate = |(slot, axis): (&mut u64, &TileIntervals)| {
             *slot = axis.at(rest % axis.count.max(1))?;
             rest /= axis.count.max(1);
             Some(())
@@ -235,12 +235,12 @@ impl DensePlan {
             Layout::ColMajor => tile
                 .iter_mut()
                 .zip(&self.intervals)
-                .try_for_each(&mut place),
+                .try_for_each(&mut locate),
             _ => tile
                 .iter_mut()
                 .zip(&self.intervals)
                 .rev()
-                .try_for_each(&mut place),
+                .try_for_each(&mut locate),
         }?;
         Some(tile)
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_part_cells_evenly_and_never_twice_at_one_place() {
+    fn cuts_part_cells_evenly_and_never_twice_at_one_coordinate() {
         let even = spans(&[(0, 9, 10), (10, 19, 10), (20, 29, 10), (30, 39, 10)]);
         assert_eq!(cuts(&even, 2), [20]);
         assert_eq!(cuts(&even, 4), [10, 20, 30]);

@@ -75,7 +75,7 @@ impl<'a> Neighbourhood<'a> {
                 break;
             }
             found.push(next);
-            if !self.bounds.is_one_place(next) {
+            if !self.bounds.has_one_coordinate(next) {
                 break;
             }
             last = next;
@@ -129,8 +129,8 @@ impl<'a> Neighbourhood<'a> {
     }
 
     fn position(&self, tile: &TileRef) -> Option<usize> {
-        let place = |tile: &TileRef| (tile.fragment, tile.tile);
-        self.tiles.binary_search_by_key(&place(tile), place).ok()
+        let key = |tile: &TileRef| (tile.fragment, tile.tile);
+        self.tiles.binary_search_by_key(&key(tile), key).ok()
     }
 }
 

@@ -22,7 +22,7 @@ const MOST_DENSE_TILES: u64 = 1 << 22;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeTile {
     /// Which one it is among the tiles of the plan.
-    pub place: u64,
+    pub ordinal: u64,
     /// Index into the plan's fragments.
     pub fragment: usize,
     /// The tile, in the fragment's own numbering.
@@ -44,10 +44,10 @@ impl ScanPlan {
 
     /// The same scan without the tiles at these places, which ascend.
     #[must_use]
-    pub fn without(&self, places: &[u64]) -> Self {
+    pub fn without(&self, ordinals: &[u64]) -> Self {
         let units = match &self.units {
-            Units::Sparse(units) => Units::Sparse(sparse_rest(units, places)),
-            Units::Dense(dense) => Units::Dense(Box::new(dense.without(places))),
+            Units::Sparse(units) => Units::Sparse(sparse_rest(units, ordinals)),
+            Units::Dense(dense) => Units::Dense(Box::new(dense.without(ordinals))),
         };
         Self {
             exact_rows: None,
@@ -64,8 +64,8 @@ impl ScanPlan {
         };
         let tiles = (0_u64..).zip(disjoint_tiles(units));
         let whole = tiles.filter(|(_, tile)| whole(tile));
-        let whole = whole.map(|(place, tile)| WholeTile {
-            place,
+        let whole = whole.map(|(ordinal, tile)| WholeTile {
+            ordinal,
             fragment: tile.fragment,
             tile: tile.tile,
             cells: tile.cells as u64,
@@ -78,8 +78,8 @@ impl ScanPlan {
         if self.spec.predicate.is_some() || dense.tile_count() > MOST_DENSE_TILES {
             return Vec::new();
         }
-        let whole = |place| {
-            let cells = dense.grid.tile_box(&dense.tile_at(place)?);
+        let whole = |ordinal| {
+            let cells = dense.grid.tile_box(&dense.tile_at(ordinal)?);
             let count = cells.cells()?;
             // A tile at the end of its type is cut short.
             if count != dense.grid.cells_per_tile() || !self.spec.subarray.covers_box(&cells) {
@@ -87,7 +87,7 @@ impl ScanPlan {
             }
             let (fragment, tile) = dense.only_supplier(&cells)?;
             Some(WholeTile {
-                place,
+                ordinal,
                 fragment,
                 tile,
                 cells: count,
@@ -133,10 +133,10 @@ fn is_disjoint(unit: &SparseUnit) -> bool {
     unit.versions == CellVersions::None && unit.clip.is_none()
 }
 
-fn sparse_rest(units: &[Arc<SparseUnit>], places: &[u64]) -> Vec<Arc<SparseUnit>> {
-    let mut places = places.iter().copied().peekable();
+fn sparse_rest(units: &[Arc<SparseUnit>], ordinals: &[u64]) -> Vec<Arc<SparseUnit>> {
+    let mut ordinals = ordinals.iter().copied().peekable();
     let tiles = (0_u64..).zip(disjoint_tiles(units));
-    let left = tiles.filter(|(place, _)| places.next_if_eq(place).is_none());
+    let left = tiles.filter(|(ordinal, _)| ordinals.next_if_eq(ordinal).is_none());
     let left = left.map(|(_, tile)| *tile).collect::<Vec<_>>();
     let resolved = units.iter().filter(|unit| !is_disjoint(unit)).cloned();
     let disjoint = group_disjoint(&left, unit_cells(&left))

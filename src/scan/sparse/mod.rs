@@ -162,7 +162,7 @@ fn decide(
             tiles.push(work);
         }
     }
-    tiles.sort_by_key(TileWork::place);
+    tiles.sort_by_key(TileWork::tile_key);
     let hidden = hide_older(context, unit.versions, &mut tiles, scratch)?;
     context.metrics.cells_hidden.add(hidden);
     tiles.retain(|tile| !tile.is_witness());

@@ -34,15 +34,15 @@ pub(super) struct UnitReader<'a> {
 }
 
 /// A unit asks for few places if there is one for so many cells.
-const CELLS_PER_PLACE: u64 = 64;
+const CELLS_PER_COORDINATE: u64 = 64;
 
 impl UnitReader<'_> {
     /// Whether most tiles will have no cell in the ranges, or next to none: then their other columns wait.
     pub fn asks_for_few(&self) -> bool {
         let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
-        let places = subarray.dims().iter().map(DimRanges::places);
-        let places = places.fold(1_u64, u64::saturating_mul);
-        places.saturating_mul(CELLS_PER_PLACE) <= self.unit.cells
+        let coordinates = subarray.dims().iter().map(DimRanges::distinct_values);
+        let coordinates = coordinates.fold(1_u64, u64::saturating_mul);
+        coordinates.saturating_mul(CELLS_PER_COORDINATE) <= self.unit.cells
     }
 
     /// Whether cells are compared with each other.

@@ -37,7 +37,7 @@ pub(super) const FEWEST_CELLS: usize = 8 << 10;
 const GUESSES: u8 = 3;
 
 /// A place on the way through a tile: the first or the second ascent, and how far up.
-type Place = (bool, u64);
+type Position = (bool, u64);
 
 /// Chunks between two that were decoded.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl<'a> Search<'a> {
     }
 
     /// Where on the way a step lies; `None` if it should not be there.
-    fn place(&self, step: u64) -> Option<Place> {
+    fn position(&self, step: u64) -> Option<Position> {
         match self.turn {
             None => Some((false, step)),
             Some((_, start)) if step >= start => Some((false, step)),
@@ -130,17 +130,17 @@ impl<'a> Search<'a> {
     }
 
     /// The places between which a gap lies.
-    fn around(&self, chunks: &Range<usize>) -> Option<(Place, Place)> {
+    fn around(&self, chunks: &Range<usize>) -> Option<(Position, Position)> {
         let (min, max) = (*self.by.bounds.start(), *self.by.bounds.end());
         let end = |chunk: Option<usize>| self.ends.get(chunk?).copied().flatten();
         let before = end(chunks.start.checked_sub(1)).map_or(min, |(_, last)| last);
         let behind = end(Some(chunks.end)).map_or(max, |(first, _)| first);
-        let around = (self.place(before)?, self.place(behind)?);
+        let around = (self.position(before)?, self.position(behind)?);
         (around.0 <= around.1).then_some(around)
     }
 
     /// The steps between two places, in one or two pieces.
-    fn steps(&self, from: Place, to: Place) -> [Option<(u64, u64)>; 2] {
+    fn steps(&self, from: Position, to: Position) -> [Option<(u64, u64)>; 2] {
         match (from, to) {
             ((true, _), _) | (_, (false, _)) => [Some((from.1, to.1)), None],
             _ => [
@@ -160,7 +160,7 @@ impl<'a> Search<'a> {
     }
 
     /// A chunk of a gap that may hold the first wanted cells; `None` if none can.
-    fn guess(&self, gap: &Gap, from: Place, to: Place) -> Option<usize> {
+    fn guess(&self, gap: &Gap, from: Position, to: Position) -> Option<usize> {
         let pieces = self.steps(from, to);
         // Steps from the start of the gap, and all of its steps.
         let (mut target, mut all) = (None, 0_u64);
@@ -240,8 +240,8 @@ impl ChunkChoice for Search<'_> {
             values.first().map(key).zip(values.last().map(key))
         }, _ => None);
         let ends = ends.map(|(first, last)| (self.step(first), self.step(last)));
-        let place = self.chunks.iter().position(|(number, _)| *number == chunk);
-        if let Some(known) = place.and_then(|place| self.ends.get_mut(place)) {
+        let index = self.chunks.iter().position(|(number, _)| *number == chunk);
+        if let Some(known) = index.and_then(|index| self.ends.get_mut(index)) {
             *known = ends;
         }
         if self.lost {
@@ -264,9 +264,9 @@ impl ChunkChoice for Search<'_> {
             }
             return;
         }
-        let places = ends.map(|(first, last)| (self.place(first), self.place(last)));
+        let positions = ends.map(|(first, last)| (self.position(first), self.position(last)));
         let ascends = |(first, last)| matches!((first, last), (Some(a), Some(b)) if a <= b);
-        if !places.is_some_and(ascends) {
+        if !positions.is_some_and(ascends) {
             self.give_up();
         }
     }

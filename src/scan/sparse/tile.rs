@@ -48,7 +48,7 @@ impl<'a> TileWork<'a> {
     }
 
     /// The place of the tile in the plan.
-    pub fn place(&self) -> (usize, TileIdx) {
+    pub fn tile_key(&self) -> (usize, TileIdx) {
         (self.request.tile.fragment, self.request.tile.tile)
     }
 
@@ -147,7 +147,7 @@ impl<'a> TileWork<'a> {
         let requests = &self.request.coordinates;
         let request = |d: usize| requests.iter().position(|request| request.column == d);
         let searched = |d: usize| {
-            let request = request(d).and_then(|place| requests.get(place));
+            let request = request(d).and_then(|index| requests.get(index));
             let scan = self.decoder.scan;
             !subarray.dim(d).is_all() && request.is_some_and(|r| scan.can_be_searched(r))
         };
@@ -158,11 +158,11 @@ impl<'a> TileWork<'a> {
         let ends = |d: usize| boxes.keys(tile.tile.get(), d);
         let by = search_by(&schema.dimensions, &order, ends, searched);
         let found = by.and_then(|by| Some((request(by.dimension)?, by)));
-        let Some((place, by)) = found else {
+        let Some((index, by)) = found else {
             return Ok(());
         };
         let d = by.dimension;
-        let request = self.request.coordinates.remove(place);
+        let request = self.request.coordinates.remove(index);
         let datatype = of.table.types.get(d).map(ColumnType::datatype);
         let datatype = datatype.ok_or_else(|| Error::internal("a dimension has no type"))?;
         let mut search = Search::new(&by, datatype, &order, subarray.dim(d));
@@ -176,8 +176,8 @@ impl<'a> TileWork<'a> {
     /// Decodes the coordinates of a dimension, if they are not yet.
     pub fn decode_coordinates(&mut self, d: usize, scratch: &mut Scratch) -> Result<()> {
         let mut requests = self.request.coordinates.iter();
-        if let Some(place) = requests.position(|request| request.column == d) {
-            let request = self.request.coordinates.remove(place);
+        if let Some(index) = requests.position(|request| request.column == d) {
+            let request = self.request.coordinates.remove(index);
             let cells = self.decoder.cells(&request, &self.mask, scratch)?;
             self.stored.push((d, cells));
         }
@@ -322,9 +322,9 @@ impl<'a> TileWork<'a> {
         }
         strings.retain(|(column, _)| projection.contains(column));
         if !strings.is_empty() {
-            let places = selection.indices();
+            let indices = selection.indices();
             for (column, strings) in &strings {
-                let array = self.decoder.strings_of(*column, strings, &places)?;
+                let array = self.decoder.strings_of(*column, strings, &indices)?;
                 columns.push((*column, array));
             }
         }

@@ -30,7 +30,7 @@ const FRAGMENTS_AT_ONCE: usize = 16;
 #[derive(Debug)]
 pub struct Summary {
     /// The places of the tiles, ascending.
-    pub places: Vec<u64>,
+    pub ordinals: Vec<u64>,
     /// The rows of each.
     pub rows: Vec<u64>,
     /// What was asked for, in the order asked.
@@ -97,7 +97,7 @@ pub async fn summarize(
     Ok(summaries
         .into_iter()
         .map(|(summary, _)| summary)
-        .filter(|summary| !summary.places.is_empty())
+        .filter(|summary| !summary.ordinals.is_empty())
         .collect())
 }
 
@@ -159,7 +159,7 @@ async fn of_fragment(
         columns.push(column);
     }
     let summary = Summary {
-        places: answered.iter().map(|tile| tile.place).collect(),
+        ordinals: answered.iter().map(|tile| tile.ordinal).collect(),
         rows: answered.iter().map(|tile| tile.cells).collect(),
         columns,
     };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::{StreamExt, stream};
 
 use super::locate::Stores;
-use crate::array::group::{Group, Member, Place};
+use crate::array::group::{Group, Member, MemberLocation};
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
 use crate::format::group::ObjectKind;
@@ -117,12 +117,16 @@ async fn enter(
     window: OpenWindow,
 ) -> Result<Entered> {
     let storage = storage_of(stores, &entered.group, member).await?;
-    let place = storage.location().clone();
-    if entered.above.iter().any(|above| above.same_place(&place)) {
+    let location = storage.location().clone();
+    if entered
+        .above
+        .iter()
+        .any(|above| above.same_location(&location))
+    {
         return Err(contains_itself(&storage));
     }
     let mut above = entered.above.as_ref().clone();
-    above.push(place);
+    above.push(location);
     Ok(Entered {
         path: path.to_owned(),
         group: Group::open(&storage, window).await?,
@@ -132,9 +136,9 @@ async fn enter(
 
 /// Where a member of `group` is to be read from.
 pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) -> Result<Storage> {
-    Ok(group.storage.at(match &member.place {
-        Place::Here(location) => location.clone(),
-        Place::Elsewhere(uri) => stores.locate(uri).await?,
+    Ok(group.storage.at(match &member.location {
+        MemberLocation::SameStore(location) => location.clone(),
+        MemberLocation::Uri(uri) => stores.locate(uri).await?,
     }))
 }
 

@@ -147,12 +147,16 @@ impl<'a> Walk<'a> {
             return Err(Error::invalid("this is an array: it has no members"));
         }
         let storage = self.storage_of(member).await?;
-        let place = storage.location().clone();
-        if self.passed.iter().any(|passed| passed.same_place(&place)) {
+        let location = storage.location().clone();
+        if self
+            .passed
+            .iter()
+            .any(|passed| passed.same_location(&location))
+        {
             return Err(contains_itself(&storage));
         }
         self.group = Group::open(&storage, self.window).await?;
-        self.passed.push(place);
+        self.passed.push(location);
         Ok(())
     }
 

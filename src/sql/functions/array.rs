@@ -19,7 +19,7 @@ use futures::stream::BoxStream;
 
 use super::columns::{self, TEXT, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use crate::array::inspect::Inspection;
 use crate::error::Result;
 
@@ -47,9 +47,9 @@ impl Describe for ArrayFacts {
         ])
     }
 
-    fn rows(place: Place, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         once(async move {
-            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let array = Inspection::open(&target.storage, target.window()?).await?;
             let schema = &array.schema;
             let text = |value: String| columns::text([value]);
             let count = |count: usize| columns::u64s([Some(count as u64)]);

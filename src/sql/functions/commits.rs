@@ -24,7 +24,7 @@ use futures::stream::BoxStream;
 
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, Visibility};
@@ -54,10 +54,10 @@ impl Describe for Commits {
         ])
     }
 
-    fn rows(place: Place, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         once(async move {
-            let window = place.window()?;
-            let array = Inspection::open(&place.storage, window).await?;
+            let window = target.window()?;
+            let array = Inspection::open(&target.storage, window).await?;
             let commits = array.commits().await?;
             rows(&commits, &window, !array.schema.is_dense())
         })

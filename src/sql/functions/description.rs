@@ -25,7 +25,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::arguments::Call;
-use super::place::{Place, Surroundings};
+use super::target::{Surroundings, Target};
 use crate::sql::provider::evaluable;
 
 /// Rows of a description: one array a column of the function's schema. Those of unwanted columns are not looked at.
@@ -62,7 +62,10 @@ pub(super) trait Describe: Send + Sync + 'static {
     fn schema() -> SchemaRef;
 
     /// The rows.
-    fn rows(place: Place, request: Arc<Request>) -> BoxStream<'static, crate::error::Result<Rows>>;
+    fn rows(
+        target: Target,
+        request: Arc<Request>,
+    ) -> BoxStream<'static, crate::error::Result<Rows>>;
 }
 
 /// The rows of a description that is read as a whole.
@@ -150,7 +153,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let place = Surroundings::of(state).resolve(&self.call).await;
+        let target = Surroundings::of(state).resolve(&self.call).await;
         let projection = match projection {
             Some(projection) => projection.clone(),
             None => (0..self.schema.fields().len()).collect(),
@@ -164,7 +167,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
             None => None,
         };
         let partition = DescriptionStream::<D> {
-            place: place.map_err(DataFusionError::from)?,
+            target: target.map_err(DataFusionError::from)?,
             request: Arc::new(Request {
                 projection,
                 filter,
@@ -181,7 +184,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
 
 /// The one partition of a description.
 struct DescriptionStream<D> {
-    place: Place,
+    target: Target,
     request: Arc<Request>,
     /// Of the wanted columns.
     schema: SchemaRef,
@@ -190,7 +193,7 @@ struct DescriptionStream<D> {
 
 impl<D> fmt::Debug for DescriptionStream<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.place.storage.uri().fmt(f)
+        self.target.storage.uri().fmt(f)
     }
 }
 
@@ -202,7 +205,7 @@ impl<D: Describe> PartitionStream for DescriptionStream<D> {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let request = Arc::clone(&self.request);
         let schema = Arc::clone(&self.schema);
-        let batches = D::rows(self.place.clone(), Arc::clone(&request))
+        let batches = D::rows(self.target.clone(), Arc::clone(&request))
             .map_err(DataFusionError::from)
             .and_then(move |rows| {
                 let batch = project(rows, &request, &schema);

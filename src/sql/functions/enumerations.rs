@@ -17,7 +17,7 @@ use futures::stream::BoxStream;
 
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use super::value;
 use crate::array::inspect::Inspection;
 use crate::arrow::{Enumerations, column_names};
@@ -43,9 +43,9 @@ impl Describe for EnumerationValues {
         ])
     }
 
-    fn rows(place: Place, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         once(async move {
-            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let array = Inspection::open(&target.storage, target.window()?).await?;
             let by_name = array.enumerations().await?;
             rows(&array.schema, &by_name)
         })

@@ -26,7 +26,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use crate::array::fragment::Fragment;
 use crate::array::inspect::{InspectedFragment, Inspection};
 use crate::error::Result;
@@ -67,9 +67,9 @@ impl Describe for Fragments {
         ])
     }
 
-    fn rows(place: Place, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         once(async move {
-            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let array = Inspection::open(&target.storage, target.window()?).await?;
             let fragments = array.fragments().await?;
             let metadata = if request.wants(&METADATA_BYTES) {
                 metadata_bytes(array.storage(), &fragments).await?

@@ -20,7 +20,7 @@ use futures::{StreamExt, stream};
 
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use crate::array::group::{Group, Member};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
@@ -50,8 +50,8 @@ impl Describe for Members {
         ])
     }
 
-    fn rows(place: Place, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
-        once(async move { rows(&place, request.wants(FOUND)).await })
+    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+        once(async move { rows(&target, request.wants(FOUND)).await })
     }
 }
 
@@ -62,11 +62,11 @@ struct Found {
     problem: Option<Error>,
 }
 
-async fn rows(place: &Place, look: bool) -> Result<Rows> {
-    let end = place.options.timestamp_end.map(TimestampMs);
+async fn rows(target: &Target, look: bool) -> Result<Rows> {
+    let end = target.options.timestamp_end.map(TimestampMs);
     let window = OpenWindow::new(TimestampMs(0), end)?;
-    let stores = &Stores::of_runtime(Arc::clone(&place.runtime));
-    let root = Group::open(&place.storage, window).await?;
+    let stores = &Stores::of_runtime(Arc::clone(&target.runtime));
+    let root = Group::open(&target.storage, window).await?;
     let Explored {
         groups,
         mut problems,

@@ -24,7 +24,7 @@ use futures::stream::BoxStream;
 
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use super::value;
 use crate::array::metadata::{self, METADATA_FOLDER, MetadataItem};
 use crate::error::Result;
@@ -54,8 +54,8 @@ impl Describe for Metadata {
         ])
     }
 
-    fn rows(place: Place, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
-        once(async move { rows(&metadata::load(&place.storage, &place.window()?).await?) })
+    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+        once(async move { rows(&metadata::load(&target.storage, &target.window()?).await?) })
     }
 }
 

@@ -25,9 +25,9 @@ pub mod enumerations;
 pub mod fragments;
 pub mod members;
 pub mod metadata;
-mod place;
 pub mod scan;
 pub mod schema;
+mod target;
 pub mod tiles;
 pub(crate) mod value;
 

@@ -10,7 +10,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::error::DataFusionError;
 
 use super::arguments::Call;
-use super::place::Surroundings;
+use super::target::Surroundings;
 use crate::error::{Error, Result};
 use crate::sql::provider::TileDbTable;
 
@@ -40,8 +40,8 @@ fn open(call: Call, surroundings: Surroundings) -> Result<TileDbTable> {
             .build()
             .map_err(|e| Error::internal("no runtime to open the array with").with_source(e))?;
         runtime.block_on(async {
-            let place = surroundings.resolve(&call).await?;
-            TileDbTable::open_columns(place.storage, place.options).await
+            let target = surroundings.resolve(&call).await?;
+            TileDbTable::open_columns(target.storage, target.options).await
         })
     };
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(work);

@@ -28,7 +28,7 @@ use futures::stream::BoxStream;
 
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::place::Place;
+use super::target::Target;
 use super::value;
 use crate::array::inspect::Inspection;
 use crate::arrow::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
@@ -70,11 +70,11 @@ impl Describe for Fields {
         ])
     }
 
-    fn rows(place: Place, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         once(async move {
-            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let array = Inspection::open(&target.storage, target.window()?).await?;
             let enumerations = array.enumerations().await?;
-            let types = place.options.types();
+            let types = target.options.types();
             rows(&fields(&array.schema, &enumerations, &types)?)
         })
     }

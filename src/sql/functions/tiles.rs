@@ -29,7 +29,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::columns::{self, Side, TEXT, optional, required};
 use super::description::{Describe, Request, Rows};
-use super::place::Place;
+use super::target::Target;
 use super::value;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
@@ -75,9 +75,9 @@ impl Describe for Tiles {
         ])
     }
 
-    fn rows(place: Place, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         let fragments = async move {
-            let array = Inspection::open(&place.storage, place.window()?).await?;
+            let array = Inspection::open(&target.storage, target.window()?).await?;
             let fragments = VecDeque::from(array.visible_fragments().await?);
             Ok::<_, Error>((fragments, array.storage().clone()))
         };

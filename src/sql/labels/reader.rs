@@ -60,16 +60,16 @@ impl LabelReader {
         keys: &[u64],
         memory: &Arc<dyn MemoryBudget>,
     ) -> Result<ArrayRef> {
-        let mut places: Vec<(u64, usize, u64)> = keys
+        let mut rows: Vec<(u64, usize, u64)> = keys
             .iter()
             .enumerate()
-            .map(|(row, key)| (self.place(*key), row, *key))
+            .map(|(row, key)| (self.chunk_number(*key), row, *key))
             .collect();
-        if !places.is_sorted_by_key(|(place, ..)| *place) {
-            places.sort_unstable();
+        if !rows.is_sorted_by_key(|(number, ..)| *number) {
+            rows.sort_unstable();
         }
         let mut pieces = Vec::new();
-        for piece in places.chunk_by(|a, b| a.0 == b.0) {
+        for piece in rows.chunk_by(|a, b| a.0 == b.0) {
             pieces.push(self.piece(piece, memory).await?);
         }
         let sorted = match pieces.as_slice() {
@@ -80,11 +80,11 @@ impl LabelReader {
                 concat(&many).map_err(failed)?
             }
         };
-        if places.is_sorted_by_key(|(_, row, _)| *row) {
+        if rows.is_sorted_by_key(|(_, row, _)| *row) {
             return Ok(sorted);
         }
-        let mut sources = vec![0_u64; places.len()];
-        for (source, (_, row, _)) in (0..).zip(&places) {
+        let mut sources = vec![0_u64; rows.len()];
+        for (source, (_, row, _)) in (0..).zip(&rows) {
             if let Some(slot) = sources.get_mut(*row) {
                 *slot = source;
             }
@@ -93,7 +93,7 @@ impl LabelReader {
     }
 
     /// The number of the chunk that holds a key.
-    fn place(&self, key: u64) -> u64 {
+    fn chunk_number(&self, key: u64) -> u64 {
         match self.label.array.written {
             Some((lo, hi)) if (lo..=hi).contains(&key) => self.offset(key) / self.chunk_cells(),
             _ => UNWRITTEN,
@@ -125,35 +125,35 @@ impl LabelReader {
         keys: &[(u64, usize, u64)],
         memory: &Arc<dyn MemoryBudget>,
     ) -> Result<ArrayRef> {
-        let place = keys.first().map_or(UNWRITTEN, |k| k.0);
-        if place == UNWRITTEN {
+        let number = keys.first().map_or(UNWRITTEN, |k| k.0);
+        if number == UNWRITTEN {
             let first = UInt64Array::from_value(0, keys.len());
             return take(&self.label.fill()?, &first, None).map_err(failed);
         }
-        if let Some(chunk) = self.kept(place) {
+        if let Some(chunk) = self.kept(number) {
             return chunk.at(keys);
         }
         // Partitions do not wait for each other's chunks: nobody may be polling the other one.
-        let mut loaded = self.load(place, memory).await;
+        let mut loaded = self.load(number, memory).await;
         if matches!(&loaded, Err(e) if e.kind() == ErrorKind::OutOfMemory) {
             // What other chunks hold may be what is missing.
             self.locked().clear();
-            loaded = self.load(place, memory).await;
+            loaded = self.load(number, memory).await;
         }
         let chunk = Arc::new(loaded?);
         let mut chunks = self.locked();
         if chunks.len() >= KEPT_CHUNKS {
             chunks.pop_front();
         }
-        chunks.push_back((place, Arc::clone(&chunk)));
+        chunks.push_back((number, Arc::clone(&chunk)));
         drop(chunks);
         chunk.at(keys)
     }
 
     /// A chunk that is there, as the one used last.
-    fn kept(&self, place: u64) -> Option<Arc<Chunk>> {
+    fn kept(&self, number: u64) -> Option<Arc<Chunk>> {
         let mut chunks = self.locked();
-        let kept = chunks.iter().position(|(kept, _)| *kept == place)?;
+        let kept = chunks.iter().position(|(kept, _)| *kept == number)?;
         let kept = chunks.remove(kept)?;
         let chunk = Arc::clone(&kept.1);
         chunks.push_back(kept);
@@ -164,9 +164,9 @@ impl LabelReader {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn load(&self, place: u64, memory: &Arc<dyn MemoryBudget>) -> Result<Chunk> {
+    async fn load(&self, number: u64, memory: &Arc<dyn MemoryBudget>) -> Result<Chunk> {
         let cells = self.chunk_cells();
-        let first = self.domain().0.saturating_add(place.saturating_mul(cells));
+        let first = self.domain().0.saturating_add(number.saturating_mul(cells));
         let (lo, hi) = self.label.array.written.unwrap_or((1, 0));
         let (lo, hi) = (lo.max(first), hi.min(first.saturating_add(cells - 1)));
         let mut ranges = Vec::new();

@@ -189,20 +189,20 @@ fn element(list: &ArrayRef, index: i64) -> Result<ArrayRef> {
         return exec_err!("{} is no list of fixed length", list.data_type());
     };
     let length = i64::from(list.value_length());
-    let place = match index {
+    let offset = match index {
         1.. => index - 1,
         0 => -1,
         _ => index.saturating_add(length),
     };
-    let (first, step) = match place {
-        0.. if place < length => (place.cast_unsigned(), length.cast_unsigned()),
+    let (first, step) = match offset {
+        0.. if offset < length => (offset.cast_unsigned(), length.cast_unsigned()),
         _ => {
             return Ok(new_null_array(&list.value_type(), list.len()));
         }
     };
-    let places = (0..list.len() as u64).map(|row| row * step + first);
-    let places = UInt64Array::new(places.collect(), list.nulls().cloned());
-    Ok(take(list.values(), &places, None)?)
+    let indices = (0..list.len() as u64).map(|row| row * step + first);
+    let indices = UInt64Array::new(indices.collect(), list.nulls().cloned());
+    Ok(take(list.values(), &indices, None)?)
 }
 
 #[cfg(test)]

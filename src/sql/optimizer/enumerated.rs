@@ -207,8 +207,8 @@ impl Codes {
         let compare = make_comparator(&self.values, &found, SortOptions::default())?;
         let order = order.values();
         let code = |value: usize| {
-            let place = order.partition_point(|code| compare(*code as usize, value).is_lt());
-            let code = order.get(place).map(|code| *code as usize);
+            let position = order.partition_point(|code| compare(*code as usize, value).is_lt());
+            let code = order.get(position).map(|code| *code as usize);
             code.filter(|code| compare(*code, value).is_eq())
         };
         let used = used_values(array);

@@ -62,13 +62,13 @@ impl RemainingScan {
         let answered = summary::summarize(&self.plan, &self.whole, &self.asked, self.rounding)
             .await
             .map_err(|e| e.with("array", uri()))?;
-        let mut places = answered
+        let mut ordinals = answered
             .iter()
-            .flat_map(|summary| summary.places.iter().copied())
+            .flat_map(|summary| summary.ordinals.iter().copied())
             .collect::<Vec<_>>();
-        places.sort_unstable();
+        ordinals.sort_unstable();
         Ok(Parted {
-            left: Arc::new(self.plan.without(&places)),
+            left: Arc::new(self.plan.without(&ordinals)),
             answered,
         })
     }

@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 
 #[tokio::test]
 async fn lists_files_and_folders_sorted() {
-    for place in places() {
+    for fixture in fixtures() {
         for file in [
             "b.tdb",
             "a.tdb",
@@ -14,33 +14,36 @@ async fn lists_files_and_folders_sorted() {
             "__fragments/__1/y/z",
             "__fragments/c",
         ] {
-            place.put(file, "12345").await;
+            fixture.put(file, "12345").await;
         }
-        place.put("../elsewhere", "1").await;
-        let root = place.storage.list("").await.unwrap();
+        fixture.put("../elsewhere", "1").await;
+        let root = fixture.storage.list("").await.unwrap();
         assert_eq!(names(&root), ["a.tdb", "b.tdb"]);
         assert_eq!(root.folders, ["%2E%2E", "__fragments"]);
         assert_eq!(root.files[0].bytes, 5);
         assert!(root.files[0].modified_us > 1_600_000_000_000_000);
 
-        let fragments = place.storage.list("__fragments").await.unwrap();
+        let fragments = fixture.storage.list("__fragments").await.unwrap();
         assert_eq!(names(&fragments), ["c"]);
         assert_eq!(fragments.folders, ["__1", "__2"]);
-        assert_eq!(place.storage.list("__fragments/").await.unwrap(), fragments);
-        assert_eq!(place.log.count(RequestKind::List), 3);
+        assert_eq!(
+            fixture.storage.list("__fragments/").await.unwrap(),
+            fragments
+        );
+        assert_eq!(fixture.log.count(RequestKind::List), 3);
 
-        let info = place.storage.head("a.tdb").await.unwrap();
+        let info = fixture.storage.head("a.tdb").await.unwrap();
         assert_eq!(info.as_ref(), root.files.first());
     }
 }
 
 #[tokio::test]
 async fn what_does_not_exist_is_an_empty_folder_or_not_found() {
-    for place in places() {
-        let storage = &place.storage;
+    for fixture in fixtures() {
+        let storage = &fixture.storage;
         assert_eq!(*storage.list("").await.unwrap(), Listing::default());
-        place.put("file", "1").await;
-        place.put("folder/file", "1").await;
+        fixture.put("file", "1").await;
+        fixture.put("folder/file", "1").await;
         for folder in ["nothing", "file", "file/below", "fol", "folder/nothing"] {
             let listing = storage.list(folder).await.unwrap();
             assert_eq!(*listing, Listing::default(), "{folder}");
@@ -68,8 +71,8 @@ async fn what_does_not_exist_is_an_empty_folder_or_not_found() {
 
 #[tokio::test]
 async fn listings_are_kept_while_the_folder_stays_as_it_was() {
-    let place = Place::local("kept");
-    let root = place.storage.location().local_path("").unwrap();
+    let fixture = Fixture::local("kept");
+    let root = fixture.storage.location().local_path("").unwrap();
     let age = |folder: &str, seconds| {
         let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
         let folder = std::fs::File::open(root.join(folder)).unwrap();
@@ -87,20 +90,20 @@ async fn listings_are_kept_while_the_folder_stays_as_it_was() {
             ("d", Keep::WithoutFiles),
             ("missing", Keep::Always),
         ];
-        let listed = place.storage.list_all(folders).await.unwrap();
+        let listed = fixture.storage.list_all(folders).await.unwrap();
         listed.map(|listing| names(&listing).join(" "))
     };
-    place.put("c/1", "").await;
-    place.put("d/1", "").await;
+    fixture.put("c/1", "").await;
+    fixture.put("d/1", "").await;
     assert_eq!(list().await, ["", "1", "1", ""]);
     // Just written, so nothing was kept.
-    place.put("c/2", "").await;
+    fixture.put("c/2", "").await;
     assert_eq!(list().await, ["", "1 2", "1", ""]);
     let (c, d, top) = (age("c", 100), age("d", 100), age("", 100));
     assert_eq!(list().await, ["", "1 2", "1", ""]);
     // What takes back the time of a folder goes unseen where listings are kept.
     for file in ["c/3", "d/2", "top"] {
-        place.put(file, "").await;
+        fixture.put(file, "").await;
     }
     restore("c", c);
     restore("d", d);
@@ -108,13 +111,13 @@ async fn listings_are_kept_while_the_folder_stays_as_it_was() {
     assert_eq!(list().await, ["", "1 2", "1 2", ""]);
     age("c", 50);
     age("", 50);
-    place.put("missing/1", "").await;
+    fixture.put("missing/1", "").await;
     assert_eq!(list().await, ["top", "1 2 3", "1 2", "1"]);
 }
 
 #[tokio::test]
 async fn names_are_literal_in_every_store() {
-    for place in places() {
+    for fixture in fixtures() {
         for name in [
             "a b",
             "a%20b",
@@ -126,9 +129,9 @@ async fn names_are_literal_in_every_store() {
             "\"<>\"",
             "a\\b",
         ] {
-            place.put(name, name.to_owned()).await;
-            assert_eq!(place.storage.read(name).await.unwrap(), name);
-            let listing = place.storage.list("").await.unwrap();
+            fixture.put(name, name.to_owned()).await;
+            assert_eq!(fixture.storage.read(name).await.unwrap(), name);
+            let listing = fixture.storage.list("").await.unwrap();
             assert!(names(&listing).contains(&name), "{name} in {listing:?}");
         }
     }
@@ -136,18 +139,18 @@ async fn names_are_literal_in_every_store() {
 
 #[tokio::test]
 async fn empty_objects_that_stand_for_folders_are_dropped() {
-    let place = Place::memory();
-    place.put("__fragments", "").await;
-    place.put("__fragments/x", "1").await;
-    place.put("__meta", "not empty").await;
-    place.put("__meta/x", "1").await;
-    place.put("empty", "").await;
-    let listing = place.storage.list("").await.unwrap();
+    let fixture = Fixture::memory();
+    fixture.put("__fragments", "").await;
+    fixture.put("__fragments/x", "1").await;
+    fixture.put("__meta", "not empty").await;
+    fixture.put("__meta/x", "1").await;
+    fixture.put("empty", "").await;
+    let listing = fixture.storage.list("").await.unwrap();
     assert_eq!(names(&listing), ["__meta", "empty"]);
     assert_eq!(listing.folders, ["__fragments", "__meta"]);
 
-    let place = Place::over(Odd::store(Oddity::ListsTheFolderItself));
-    place.put("__fragments/x", "1").await;
-    let listing = place.storage.list("__fragments").await.unwrap();
+    let fixture = Fixture::over(Odd::store(Oddity::ListsTheFolderItself));
+    fixture.put("__fragments/x", "1").await;
+    let listing = fixture.storage.list("__fragments").await.unwrap();
     assert_eq!(names(&listing), ["x"]);
 }

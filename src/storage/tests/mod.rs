@@ -18,13 +18,13 @@ use tempfile::TempDir;
 use super::*;
 
 /// A storage under test; the folder of local files lives as long as this.
-struct Place {
+struct Fixture {
     storage: Storage,
     log: Arc<RequestLog>,
     _folder: Option<TempDir>,
 }
 
-impl Place {
+impl Fixture {
     fn new(location: Location, folder: Option<TempDir>) -> Self {
         let log = Arc::new(RequestLog::new());
         let storage = Storage::new(location).with_request_log(Arc::clone(&log));
@@ -60,12 +60,12 @@ impl Place {
 }
 
 /// The stores every behaviour is checked on, among them folders with names that need care.
-fn places() -> Vec<Place> {
+fn fixtures() -> Vec<Fixture> {
     vec![
-        Place::memory(),
-        Place::local("array"),
-        Place::local("with space, 100%41 #1 ?q é~[x]"),
-        Place::local("a\\b{c}^`|<>*\"'+&;="),
+        Fixture::memory(),
+        Fixture::local("array"),
+        Fixture::local("with space, 100%41 #1 ?q é~[x]"),
+        Fixture::local("a\\b{c}^`|<>*\"'+&;="),
     ]
 }
 
@@ -88,9 +88,9 @@ fn futures_can_be_spawned_and_run_without_a_runtime() {
     fn spawnable<F: Future + Send>(future: F) -> F {
         future
     }
-    for place in places() {
-        futures::executor::block_on(place.put("f", "0123456789"));
-        let storage = place.storage.clone();
+    for fixture in fixtures() {
+        futures::executor::block_on(fixture.put("f", "0123456789"));
+        let storage = fixture.storage.clone();
         let ranges = [0..1, 9..10];
         let options = IoOptions {
             gap_bytes: 1,
@@ -128,8 +128,8 @@ async fn a_local_path_may_go_through_links_and_parents() {
 
 #[tokio::test]
 async fn a_cached_value_goes_stale_with_its_file() {
-    for place in places() {
-        let storage = place
+    for fixture in fixtures() {
+        let storage = fixture
             .storage
             .clone()
             .with_cache(Arc::new(MetadataCache::new(1 << 20)));
@@ -143,11 +143,11 @@ async fn a_cached_value_goes_stale_with_its_file() {
             storage.cache().get_or_load(key, load).await.unwrap()
         };
         let mut loads = 0;
-        place.put("f", "first").await;
+        fixture.put("f", "first").await;
         assert_eq!(*parsed(&mut loads).await, "first");
         assert_eq!(*parsed(&mut loads).await, "first");
         assert_eq!(loads, 1);
-        place.put("f", "second").await;
+        fixture.put("f", "second").await;
         assert_eq!(*parsed(&mut loads).await, "second");
         assert_eq!(loads, 2);
     }

@@ -21,12 +21,12 @@ async fn ranges_come_back_in_the_order_asked() {
         0..10,
         5_000_000..5_000_000,
     ];
-    for place in places() {
+    for fixture in fixtures() {
         let data = digits(100_000);
-        place.put("f", data.clone()).await;
+        fixture.put("f", data.clone()).await;
         for gap_bytes in [0, 100, 1 << 20] {
             for request_bytes in [1, 1000, 1 << 20] {
-                let storage = place.storage.clone().with_io_options(IoOptions {
+                let storage = fixture.storage.clone().with_io_options(IoOptions {
                     gap_bytes,
                     request_bytes,
                     parallel_requests: 3,
@@ -44,7 +44,7 @@ async fn ranges_come_back_in_the_order_asked() {
             }
         }
         assert!(
-            place
+            fixture
                 .storage
                 .read_ranges("f", &[])
                 .await
@@ -52,7 +52,7 @@ async fn ranges_come_back_in_the_order_asked() {
                 .is_empty()
         );
         assert_eq!(
-            place.storage.read_range("f", 1..3).await.unwrap(),
+            fixture.storage.read_range("f", 1..3).await.unwrap(),
             data[1..3]
         );
     }
@@ -60,23 +60,23 @@ async fn ranges_come_back_in_the_order_asked() {
 
 #[tokio::test]
 async fn near_ranges_are_one_request_and_far_ones_are_not() {
-    for place in places() {
-        place.put("f", digits(100_000)).await;
-        let storage = place.storage.clone().with_io_options(IoOptions {
+    for fixture in fixtures() {
+        fixture.put("f", digits(100_000)).await;
+        let storage = fixture.storage.clone().with_io_options(IoOptions {
             gap_bytes: 1000,
             request_bytes: 20_000,
             parallel_requests: 2,
         });
         let asked = async |ranges: &[Range<u64>]| {
-            place.log.clear();
+            fixture.log.clear();
             let before = storage.counters().counts();
             storage.read_ranges("f", ranges).await.unwrap();
-            let entries = place.log.entries();
+            let entries = fixture.log.entries();
             assert!(entries.iter().all(|r| r.kind == RequestKind::Range));
             assert!(entries.iter().all(|r| r.bytes_asked == r.bytes_returned));
             let counts = storage.counters().counts() - before;
             assert_eq!(counts.requests, entries.len() as u64);
-            assert_eq!(counts.bytes_fetched, place.log.bytes_returned());
+            assert_eq!(counts.bytes_fetched, fixture.log.bytes_returned());
             let request = |r: &Request| {
                 let start = r.offset.unwrap();
                 start..start + r.bytes_asked.unwrap()
@@ -108,10 +108,10 @@ async fn a_range_beyond_the_end_is_a_truncated_file_and_no_allocation() {
         &[0..10, 600_000_000..600_000_001],
         &[0..1000, 3..4, 999..1001],
     ];
-    for place in places() {
-        place.put("a0.tdb", digits(1000)).await;
+    for fixture in fixtures() {
+        fixture.put("a0.tdb", digits(1000)).await;
         for ranges in lists {
-            let error = place
+            let error = fixture
                 .storage
                 .read_ranges("a0.tdb", ranges)
                 .await
@@ -126,13 +126,13 @@ async fn a_range_beyond_the_end_is_a_truncated_file_and_no_allocation() {
                 )
             );
         }
-        let error = place
+        let error = fixture
             .storage
             .read_ranges("a0.tdb", &[Range { start: 9, end: 3 }])
             .await;
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Corrupt);
         assert_eq!(
-            place.storage.read_range("a0.tdb", 0..1000).await.unwrap(),
+            fixture.storage.read_range("a0.tdb", 0..1000).await.unwrap(),
             digits(1000)
         );
     }

@@ -5,13 +5,13 @@ use super::*;
 
 #[tokio::test]
 async fn reads_whole_files_and_their_ends() {
-    let mut all = places();
-    all.push(Place::over(Odd::store(Oddity::NoSuffix)));
-    for place in all {
-        let storage = &place.storage;
+    let mut all = fixtures();
+    all.push(Fixture::over(Odd::store(Oddity::NoSuffix)));
+    for fixture in all {
+        let storage = &fixture.storage;
         let data = digits(100_000);
-        place.put("f", data.clone()).await;
-        place.put("empty", "").await;
+        fixture.put("f", data.clone()).await;
+        fixture.put("empty", "").await;
         assert_eq!(storage.read("f").await.unwrap(), data);
         assert_eq!(storage.read("empty").await.unwrap(), "");
         for len in [1, 10, 99_999, 100_000, 100_001, u64::MAX, 0] {
@@ -27,10 +27,10 @@ async fn reads_whole_files_and_their_ends() {
 
 #[tokio::test]
 async fn a_suffix_is_one_request() {
-    for place in places() {
-        place.put("f", digits(1000)).await;
-        place.storage.read_suffix("f", 10).await.unwrap();
-        let counts = place.storage.counters().counts();
+    for fixture in fixtures() {
+        fixture.put("f", digits(1000)).await;
+        fixture.storage.read_suffix("f", 10).await.unwrap();
+        let counts = fixture.storage.counters().counts();
         assert_eq!((counts.requests, counts.bytes_fetched), (1, 10));
         let asked = Request {
             kind: RequestKind::Suffix,
@@ -39,6 +39,6 @@ async fn a_suffix_is_one_request() {
             bytes_asked: Some(10),
             bytes_returned: Some(10),
         };
-        assert_eq!(place.log.entries(), [asked]);
+        assert_eq!(fixture.log.entries(), [asked]);
     }
 }

@@ -157,7 +157,7 @@ pub enum Duplicates {
 /// How the cells of a tile come back into the global order.
 #[derive(Debug)]
 pub struct CellOrder {
-    places: Vec<u32>,
+    positions: Vec<u32>,
     /// Runs of cells that cannot be told apart.
     duplicates: Vec<Range<usize>>,
 }
@@ -171,13 +171,13 @@ impl CellOrder {
     ) -> Self {
         let mut sorted = Vec::with_capacity(cells);
         let mut cell = Vec::with_capacity(dimensions.len());
-        for place in (0_u32..).take(cells) {
+        for position in (0_u32..).take(cells) {
             cell.clear();
-            let at = usize::try_from(place).unwrap_or(usize::MAX);
+            let at = usize::try_from(position).unwrap_or(usize::MAX);
             cell.extend(dimensions.iter().filter_map(|keys| keys.get(at)));
             let mut key = Vec::with_capacity(2 * dimensions.len() + 1);
             order.written_key(&cell, &mut key);
-            sorted.push((key, place));
+            sorted.push((key, position));
         }
         sorted.sort_unstable();
         let by_hilbert_value =
@@ -195,14 +195,14 @@ impl CellOrder {
             start = end;
         }
         Self {
-            places: sorted.into_iter().map(|(_, place)| place).collect(),
+            positions: sorted.into_iter().map(|(_, position)| position).collect(),
             duplicates: runs,
         }
     }
 
     /// Where each cell is stored.
-    pub fn places(&self) -> &[u32] {
-        &self.places
+    pub fn positions(&self) -> &[u32] {
+        &self.positions
     }
 
     /// An error if cells that cannot be told apart have different values.
@@ -216,7 +216,7 @@ impl CellOrder {
         match self.duplicates.iter().find(differ) {
             None => Ok(()),
             Some(duplicates) => Err(Error::unsupported(format!(
-                "filter bitsort on {} cells in one place: libtiledb did not keep which value belongs to which; attribute and dimensions can be read without other attributes, and those without it",
+                "filter bitsort on {} cells with the same coordinates: libtiledb did not keep which value belongs to which; attribute and dimensions can be read without other attributes, and those without it",
                 duplicates.len()
             ))),
         }

@@ -79,10 +79,10 @@ impl CoordsTile {
         let ours = coordinates
             .skip(self.dimension)
             .step_by(self.dimensions.max(1));
-        let places = out.as_slice_mut().chunks_exact_mut(coordinate_bytes.max(1));
-        places
+        let slots = out.as_slice_mut().chunks_exact_mut(coordinate_bytes.max(1));
+        slots
             .zip(ours)
-            .for_each(|(place, coordinate)| place.copy_from_slice(coordinate));
+            .for_each(|(slot, coordinate)| slot.copy_from_slice(coordinate));
         Ok(out)
     }
 }

@@ -23,8 +23,8 @@ impl Asked {
         let mut cells = vec![0; count + 1];
         let mut next = 0;
         for (cell, selected) in (0_u32..).zip(mask) {
-            if let Some(place) = cells.get_mut(next) {
-                *place = cell;
+            if let Some(slot) = cells.get_mut(next) {
+                *slot = cell;
             }
             next += usize::from(*selected);
         }

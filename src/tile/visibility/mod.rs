@@ -62,7 +62,9 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
     });
     let cells = tiles.iter().map(|t| t.mask.len()).sum::<usize>();
     if u32::try_from(cells).is_err() {
-        return Err(Error::unsupported("too many cells overlap at one place"));
+        return Err(Error::unsupported(
+            "too many cells overlap at the same coordinates",
+        ));
     }
     let asked = tiles.iter().map(|t| Asked::new(t.mask)).collect::<Vec<_>>();
     let fragments = Fragments::of(tiles);
@@ -89,7 +91,7 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
     let exact = packed.exact;
     drop((packed, asked));
     let mut hidden = vec![false; cells];
-    let same = |a, b| same_place(tiles, &starts, a, b);
+    let same = |a, b| same_coordinates(tiles, &starts, a, b);
     let same = (!exact).then_some(same);
     let count = table.hide(&mut hidden, &fragments.timed, same);
     let mut rest = hidden.as_slice();
@@ -104,7 +106,7 @@ pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
 }
 
 /// Whether two cells, numbered through all tiles, have the same coordinates.
-fn same_place(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32) -> bool {
+fn same_coordinates(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32) -> bool {
     let find = |cell: u32| {
         let number = starts.partition_point(|start| *start <= cell as usize);
         let number = number.checked_sub(1)?;
@@ -115,7 +117,9 @@ fn same_place(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32) -> b
         return false;
     };
     let mut dims = a.iter().zip(b);
-    dims.all(|(a, b)| a.place(a_cell) == b.place(b_cell) && a.bytes(a_cell) == b.bytes(b_cell))
+    dims.all(|(a, b)| {
+        a.exact_key(a_cell) == b.exact_key(b_cell) && a.bytes(a_cell) == b.bytes(b_cell)
+    })
 }
 
 /// The fragments of some tiles, numbered in their order.

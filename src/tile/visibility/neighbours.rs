@@ -104,7 +104,7 @@ impl Runs {
                         if newest.is_empty() {
                             newest.push(last);
                         }
-                        match newest.iter_mut().find(|n| n.is_at_the_place_of(&version)) {
+                        match newest.iter_mut().find(|n| n.has_coordinates_of(&version)) {
                             Some(known) if version.time() > known.time() => {
                                 older.push((known.number, known.cell));
                                 *known = version;
@@ -173,9 +173,9 @@ impl Copy<'_, '_> {
         self.tile.times.get(self.cell).copied().unwrap_or(0)
     }
 
-    fn is_at_the_place_of(&self, other: &Self) -> bool {
+    fn has_coordinates_of(&self, other: &Self) -> bool {
         let mut dims = self.tile.floats.iter().zip(&other.tile.floats);
-        dims.all(|(a, b)| a.place(self.cell) == b.place(other.cell))
+        dims.all(|(a, b)| a.exact_key(self.cell) == b.exact_key(other.cell))
     }
 }
 

@@ -120,8 +120,8 @@ impl Column<'_, '_> {
             with_native!(*datatype, T => {
                 let mut bounds = (u64::MAX, 0);
                 asked.for_each_of(bytes.as_chunks().0, |value| {
-                    let place = T::from_le_bytes(value).to_place();
-                    bounds = (place.min(bounds.0), place.max(bounds.1));
+                    let key = T::from_le_bytes(value).to_exact_key();
+                    bounds = (key.min(bounds.0), key.max(bounds.1));
                 });
                 (lo, hi) = (lo.min(bounds.0), hi.max(bounds.1));
             }, _ => return Err(no_keys()));
@@ -140,7 +140,7 @@ impl Column<'_, '_> {
                 return Err(no_keys());
             };
             with_native!(*datatype, T => asked.for_each_of(bytes.as_chunks().0, |value| {
-                let distance = T::from_le_bytes(value).to_place().wrapping_sub(lo);
+                let distance = T::from_le_bytes(value).to_exact_key().wrapping_sub(lo);
                 if let Some(key) = keys.next() {
                     *key = key.unbounded_shl(bits) | distance;
                 }
@@ -162,7 +162,7 @@ impl Column<'_, '_> {
             match dim {
                 DimCells::Numbers { datatype, bytes } => {
                     with_native!(*datatype, T => asked.for_each_of(bytes.as_chunks().0, |value| {
-                        mix(T::from_le_bytes(value).to_place());
+                        mix(T::from_le_bytes(value).to_exact_key());
                     }), _ => return Err(no_keys()));
                 }
                 DimCells::Bytes { .. } | DimCells::Encoded(_) => {
@@ -203,7 +203,7 @@ fn number<'a>(known: &mut HashMap<&'a [u8], u32>, string: &'a [u8]) -> u32 {
     let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
     match known.entry(string) {
         Entry::Occupied(known) => *known.get(),
-        Entry::Vacant(place) => *place.insert(next),
+        Entry::Vacant(entry) => *entry.insert(next),
     }
 }
 

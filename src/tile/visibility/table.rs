@@ -67,11 +67,11 @@ impl VersionTable {
         let Some(next) = self.next.get_mut(self.hash.bucket(hash)) else {
             return;
         };
-        if let Some(place) = self.items.get_mut(*next) {
-            *place = item;
+        if let Some(slot) = self.items.get_mut(*next) {
+            *slot = item;
         }
-        if let Some(place) = self.times.get_mut(*next) {
-            *place = time;
+        if let Some(slot) = self.times.get_mut(*next) {
+            *slot = time;
         }
         *next += 1;
     }
@@ -110,10 +110,7 @@ impl VersionTable {
     }
 
     /// Items come with the newest first, so whoever comes first stays, and with it the others of its fragment.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "places are taken modulo the length"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "slots are taken modulo the length")]
     fn first_come(&self, items: &[Item], table: &mut Vec<u64>, mut hide: impl FnMut(&Item)) {
         let len = (items.len() * 2).next_power_of_two();
         table.clear();
@@ -121,9 +118,9 @@ impl VersionTable {
         let (table, bits) = (table.as_mut_slice(), self.fragment_bits);
         for item in items {
             let coordinates = item.key >> bits;
-            let mut place = Hash::place(self.hash.of(coordinates));
+            let mut slot = Hash::slot(self.hash.of(coordinates));
             loop {
-                let found = &mut table[place & (len - 1)];
+                let found = &mut table[slot & (len - 1)];
                 if *found == EMPTY {
                     *found = item.key;
                     break;
@@ -134,7 +131,7 @@ impl VersionTable {
                     }
                     break;
                 }
-                place += 1;
+                slot += 1;
             }
         }
     }
@@ -155,7 +152,7 @@ impl ThoroughTable {
     #[expect(
         clippy::indexing_slicing,
         clippy::cast_possible_truncation,
-        reason = "places are taken modulo the length, entries and their items are known, and there are fewer than 2^32"
+        reason = "slots are taken modulo the length, entries and their items are known, and there are fewer than 2^32"
     )]
     fn hide(
         &mut self,
@@ -175,9 +172,9 @@ impl ThoroughTable {
         self.entries.clear();
         for (i, item) in items.iter().enumerate() {
             let coordinates = item.key >> bits;
-            let mut place = Hash::place(table.hash.of(coordinates));
+            let mut slot = Hash::slot(table.hash.of(coordinates));
             let entry = loop {
-                let found = &mut self.table[place & (len - 1)];
+                let found = &mut self.table[slot & (len - 1)];
                 if *found == EMPTY_ENTRY {
                     *found = self.newest.len() as u32;
                     self.newest.push(i);
@@ -187,7 +184,7 @@ impl ThoroughTable {
                 if other.key >> bits == coordinates && same(other.cell, item.cell) {
                     break *found;
                 }
-                place += 1;
+                slot += 1;
             };
             self.entries.push(entry);
             let newest = &mut self.newest[entry as usize];
@@ -245,9 +242,9 @@ impl Hash {
 
     /// By the low bits.
     #[inline]
-    fn place(hash: u64) -> usize {
+    fn slot(hash: u64) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
-        let place = hash as u32 as usize;
-        place
+        let slot = hash as u32 as usize;
+        slot
     }
 }

@@ -104,8 +104,8 @@ proptest! {
         let cells = cells.iter().map(|c| [0, 1].map(|d| corner[d] + c[d] % size[d]));
         let mut tile = Tile::new(extents, orders, cells.collect());
         // A tile begins and ends anywhere in the order.
-        let place = |part: f64| (part * tile.cells.len() as f64) as usize;
-        let (from, to) = (place(window.0.min(window.1)), place(window.0.max(window.1)) + 1);
+        let cell_at = |part: f64| (part * tile.cells.len() as f64) as usize;
+        let (from, to) = (cell_at(window.0.min(window.1)), cell_at(window.0.max(window.1)) + 1);
         tile.cells = tile.cells[from..to].to_vec();
         for d in 0..2 {
             tile.search(d, &ranges(&wanted), per_chunk);

@@ -79,16 +79,16 @@ impl TileWork<'_> {
     fn take_request(&mut self, column: usize) -> Option<ColumnRequest> {
         let requests = [&mut self.request.columns, &mut self.request.coordinates];
         requests.into_iter().find_map(|requests| {
-            let place = requests.iter().position(|r| r.column == column);
-            place.map(|place| requests.remove(place))
+            let index = requests.iter().position(|r| r.column == column);
+            index.map(|index| requests.remove(index))
         })
     }
 
     /// Clears the marks of cells in which nothing was found.
     fn keep_found(&mut self, strings: &Strings, finds: Finds) {
-        let Finds::At(places) = finds else { return };
+        let Finds::At(offsets) = finds else { return };
         let mut found = vec![false; self.decoder.of.cells];
-        for cell in places.into_iter().filter_map(|byte| strings.cell_at(byte)) {
+        for cell in offsets.into_iter().filter_map(|byte| strings.cell_at(byte)) {
             if let Some(found) = found.get_mut(cell) {
                 *found = self.mask.get(cell).copied().unwrap_or(true);
             }

@@ -73,7 +73,7 @@ impl TileDbAggregateExec {
                     .rows
                     .iter()
                     .fold(0, |sum: u64, rows| sum.saturating_add(*rows));
-                tiles.add(summary.places.len());
+                tiles.add(summary.ordinals.len());
                 rows.add(usize::try_from(sum).unwrap_or(usize::MAX));
             }
             let some = !parted.answered.is_empty();

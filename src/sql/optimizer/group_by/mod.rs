@@ -43,7 +43,7 @@ use crate::sql::source::TileDbSource;
 /// Runs shorter than this are not worth looking for.
 const ROWS_PER_RUN: u64 = 4;
 /// A table of numbers has at most as many places as there are rows, divided by this.
-const ROWS_PER_PLACE: usize = 4;
+const ROWS_PER_SLOT: usize = 4;
 
 /// The same aggregate with the groups of its rows found otherwise; `None` if there is nothing better than a hash table.
 pub(super) fn without_hashing(
@@ -145,13 +145,13 @@ fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<Span>>> {
         Span::between(known.min_value.get_value()?, known.max_value.get_value()?)
     };
     let spans = keys.map(span).collect::<Option<Vec<_>>>();
-    let sized = spans.and_then(|spans| Some((Span::places(&spans)?, spans)));
-    let Some((places, spans)) = sized else {
+    let sized = spans.and_then(|spans| Some((Span::slots(&spans)?, spans)));
+    let Some((slots, spans)) = sized else {
         return Ok(None);
     };
     let rows = statistics.and_then(|known| known.num_rows.get_value().copied());
     let only_a_code = others.is_empty() && codes.len() == 1;
-    let worth = only_a_code || rows.is_some_and(|rows| rows / ROWS_PER_PLACE >= places);
+    let worth = only_a_code || rows.is_some_and(|rows| rows / ROWS_PER_SLOT >= slots);
     Ok(worth.then_some(spans))
 }
 

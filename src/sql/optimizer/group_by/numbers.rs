@@ -14,7 +14,7 @@ use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion::physical_plan::aggregates::group_values::GroupValues;
 
 /// The most places in a table: four bytes each, of which those that are met should stay in the processor's caches.
-const MOST_PLACES: usize = 1 << 20;
+const MOST_SLOTS: usize = 1 << 20;
 
 /// No group yet.
 const NONE: u32 = u32::MAX;
@@ -29,7 +29,7 @@ pub(super) struct Span {
     /// The smallest number, as [`Number::bits`] gives it.
     first: u64,
     /// How many places there are.
-    places: usize,
+    slots: usize,
 }
 
 impl Span {
@@ -42,35 +42,35 @@ impl Span {
             DataType::UInt16 => (0, 16),
             _ => return None,
         };
-        let places = (1 << bits) + 1;
-        Some(Self { first, places })
+        let slots = (1 << bits) + 1;
+        Some(Self { first, slots })
     }
 
     /// The numbers from one to another; `None` if they are none, or too many.
     pub fn between(least: &ScalarValue, greatest: &ScalarValue) -> Option<Self> {
         let first = bits_of(least)?;
-        let places = usize::try_from(bits_of(greatest)?.wrapping_sub(first)).ok()?;
-        let places = places.checked_add(2)?;
-        (places <= MOST_PLACES).then_some(Self { first, places })
+        let slots = usize::try_from(bits_of(greatest)?.wrapping_sub(first)).ok()?;
+        let slots = slots.checked_add(2)?;
+        (slots <= MOST_SLOTS).then_some(Self { first, slots })
     }
 
     /// How many places numbers within these take together; `None` if they are too many.
-    pub fn places(spans: &[Self]) -> Option<usize> {
-        let places = spans
+    pub fn slots(spans: &[Self]) -> Option<usize> {
+        let slots = spans
             .iter()
-            .try_fold(1_usize, |all, span| all.checked_mul(span.places));
-        places.filter(|places| *places <= MOST_PLACES)
+            .try_fold(1_usize, |all, span| all.checked_mul(span.slots));
+        slots.filter(|slots| *slots <= MOST_SLOTS)
     }
 
     /// Appends a number, by its [bits](Number::bits), to a place.
     #[inline]
-    fn append(self, place: u32, number: Option<u64>) -> u32 {
+    fn append(self, slot: u32, number: Option<u64>) -> u32 {
         let number = number.map_or(0, |n| n.wrapping_sub(self.first).saturating_add(1));
-        let places = self.places as u64;
-        if place == NOWHERE || number >= places {
+        let slots = self.slots as u64;
+        if slot == NOWHERE || number >= slots {
             return NOWHERE;
         }
-        u32::try_from(u64::from(place) * places + number).unwrap_or(NOWHERE)
+        u32::try_from(u64::from(slot) * slots + number).unwrap_or(NOWHERE)
     }
 }
 
@@ -153,21 +153,19 @@ fn bits_of(value: &ScalarValue) -> Option<u64> {
 /// Appends the numbers of a key to the places of their rows.
 struct Append<'a> {
     span: Span,
-    places: &'a mut [u32],
+    slots: &'a mut [u32],
 }
 
 impl Visit for Append<'_> {
     type Answer = ();
 
     fn visit<T: ArrowPrimitiveType<Native: Number>>(self, numbers: &PrimitiveArray<T>) {
-        let Self { span, places } = self;
-        let rows = places.iter_mut().zip(numbers.values());
+        let Self { span, slots } = self;
+        let rows = slots.iter_mut().zip(numbers.values());
         match numbers.nulls().filter(|nulls| nulls.null_count() > 0) {
-            None => {
-                rows.for_each(|(place, number)| *place = span.append(*place, Some(number.bits())))
-            }
-            Some(nulls) => rows.zip(nulls).for_each(|((place, number), valid)| {
-                *place = span.append(*place, valid.then(|| number.bits()));
+            None => rows.for_each(|(slot, number)| *slot = span.append(*slot, Some(number.bits()))),
+            Some(nulls) => rows.zip(nulls).for_each(|((slot, number), valid)| {
+                *slot = span.append(*slot, valid.then(|| number.bits()));
             }),
         }
     }
@@ -179,16 +177,16 @@ pub(super) struct NumberTable {
     spans: Vec<Span>,
     groups: Vec<u32>,
     /// Of the rows of a batch.
-    places: Vec<u32>,
+    slots: Vec<u32>,
 }
 
 impl NumberTable {
     /// No groups yet of keys within these spans; `None` if the table would be too large.
     pub fn new(spans: &[Span]) -> Option<Self> {
         Some(Self {
-            groups: vec![NONE; Span::places(spans)?],
+            groups: vec![NONE; Span::slots(spans)?],
             spans: spans.to_vec(),
-            places: Vec::new(),
+            slots: Vec::new(),
         })
     }
 
@@ -199,7 +197,7 @@ impl NumberTable {
 
     /// Bytes this takes in memory.
     pub fn size(&self) -> usize {
-        (self.groups.capacity() + self.places.capacity()) * size_of::<u32>()
+        (self.groups.capacity() + self.slots.capacity()) * size_of::<u32>()
     }
 
     /// The group of each row; `values` keeps the keys of groups.
@@ -210,17 +208,11 @@ impl NumberTable {
         groups: &mut Vec<usize>,
     ) -> Result<()> {
         let rows = keys.first().map_or(0, |key| key.len());
-        self.places.clear();
-        self.places.resize(rows, 0);
+        self.slots.clear();
+        self.slots.resize(rows, 0);
         for (key, span) in keys.iter().zip(&self.spans) {
-            let places = &mut self.places;
-            let numbers = visit(
-                key,
-                Append {
-                    span: *span,
-                    places,
-                },
-            );
+            let slots = &mut self.slots;
+            let numbers = visit(key, Append { span: *span, slots });
             numbers.ok_or_else(|| internal_datafusion_err!("a key is no number"))?;
         }
         if !self.find(groups) {
@@ -235,8 +227,8 @@ impl NumberTable {
     fn find(&self, groups: &mut Vec<usize>) -> bool {
         let mut all = true;
         groups.clear();
-        groups.extend(self.places.iter().map(|place| {
-            let group = self.groups.get(*place as usize).copied().unwrap_or(NONE);
+        groups.extend(self.slots.iter().map(|slot| {
+            let group = self.groups.get(*slot as usize).copied().unwrap_or(NONE);
             all &= group != NONE;
             group as usize
         }));
@@ -246,8 +238,8 @@ impl NumberTable {
     /// Gives groups to what was not seen yet and has a place.
     fn add_new(&mut self, keys: &[ArrayRef], values: &mut dyn GroupValues) -> Result<()> {
         let mut firsts = Vec::new();
-        for (row, place) in (0_u32..).zip(&self.places) {
-            if let Some(group) = self.groups.get_mut(*place as usize)
+        for (row, slot) in (0_u32..).zip(&self.slots) {
+            if let Some(group) = self.groups.get_mut(*slot as usize)
                 && *group == NONE
             {
                 *group = COMING;
@@ -257,8 +249,8 @@ impl NumberTable {
         let rows = UInt32Array::from(firsts);
         let added = intern_rows(keys, &rows, values)?;
         for (row, added) in rows.values().iter().zip(added) {
-            let place = self.places.get(*row as usize);
-            let group = place.and_then(|place| self.groups.get_mut(*place as usize));
+            let slot = self.slots.get(*row as usize);
+            let group = slot.and_then(|slot| self.groups.get_mut(*slot as usize));
             if let Some(group) = group {
                 *group = u32::try_from(added)
                     .ok()
@@ -276,8 +268,8 @@ impl NumberTable {
         values: &mut dyn GroupValues,
         groups: &mut [usize],
     ) -> Result<()> {
-        let places = (0_u32..).zip(&self.places);
-        let nowhere = places.filter(|(_, place)| **place == NOWHERE);
+        let slots = (0_u32..).zip(&self.slots);
+        let nowhere = slots.filter(|(_, slot)| **slot == NOWHERE);
         let rows = nowhere.map(|(row, _)| row).collect::<UInt32Array>();
         let found = intern_rows(keys, &rows, values)?;
         for (row, found) in rows.values().iter().zip(found) {
@@ -354,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_places_to_the_limits_of_their_type() {
+    fn numbers_have_slots_to_the_limits_of_their_type() {
         let codes: ArrayRef = Arc::new(UInt16Array::from(vec![u16::MAX, 0, u16::MAX, 1 << 15]));
         let span = Span::of_type(codes.data_type()).unwrap();
         assert_eq!(grouped(&[span], &[vec![codes]]).0, [[0, 1, 0, 2]]);
@@ -369,7 +361,7 @@ mod tests {
         }
         assert_eq!(ends(i64::MIN, i64::MAX), None);
         assert_eq!(ends(0, -1), None);
-        assert_eq!(ends(0, MOST_PLACES as i64), None);
+        assert_eq!(ends(0, MOST_SLOTS as i64), None);
         assert_eq!(Span::between(&0.5_f64.into(), &7.5_f64.into()), None);
         assert_eq!(
             Span::between(&ScalarValue::Int64(None), &1_i64.into()),

@@ -50,12 +50,12 @@ pub(in crate::sql) fn let_through(plan: &Plan) -> Result<Plan> {
 
 /// Whether a filter on its way from above a node to its input `number` may end up on another column.
 pub(super) fn confuses(plan: &dyn ExecutionPlan, number: usize, input: &Plan) -> bool {
-    let by_place = match plan.downcast_ref::<HashJoinExec>() {
+    let by_index = match plan.downcast_ref::<HashJoinExec>() {
         Some(join) if looks_up_keys(join, number) => return true,
         // A hash join goes by the places of columns in its output otherwise.
         join => join.is_some(),
     };
-    repeats_name(&input.schema()) || (!by_place && repeats_name(&plan.schema()))
+    repeats_name(&input.schema()) || (!by_index && repeats_name(&plan.schema()))
 }
 
 /// Whether a join hands filters on its keys to an input whose columns it does not show, and finds another column there

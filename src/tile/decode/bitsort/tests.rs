@@ -226,7 +226,7 @@ fn tiles_of_several_chunks_have_lost_their_coordinates() {
 }
 
 #[test]
-fn cells_that_share_their_place_are_only_read_where_it_does_not_matter() {
+fn cells_with_the_same_coordinates_are_only_read_where_it_does_not_matter() {
     let schema = schema(Datatype::Int16, &[BITSORT]);
     let decoder = attribute_decoder(&schema).unwrap();
     let ints = |values: [i32; 3]| Bytes::from(le(values.iter().map(|v| v.to_le_bytes())));
@@ -244,7 +244,10 @@ fn cells_that_share_their_place_are_only_read_where_it_does_not_matter() {
         values([1, 1, 2])
     );
     let error = shared([1, 2, 3], Duplicates::SameCoordinates).unwrap_err();
-    assert!(error.contains("2 cells in one place"), "{error}");
+    assert!(
+        error.contains("2 cells with the same coordinates"),
+        "{error}"
+    );
     assert!(error.contains("attribute a"), "{error}");
     let apart = read(
         [3, 4, 3],
@@ -273,7 +276,7 @@ fn the_same_hilbert_value_sorts_by_the_last_dimension() {
         bitsort.order(&coordinates, 3, duplicates).unwrap()
     };
     let written = order(Duplicates::SameCoordinates);
-    assert_eq!(written.places(), [2, 1, 0]);
+    assert_eq!(written.positions(), [2, 1, 0]);
     written.check_duplicates(&[1, 2, 3], 1).unwrap();
     let merged = order(Duplicates::SameHilbertValue);
     merged.check_duplicates(&[1, 1, 1], 1).unwrap();

@@ -159,16 +159,20 @@ impl ColumnDecoder {
         size: usize,
         scratch: &mut Scratch,
     ) -> Result<Cells> {
-        let len = order.places().len();
+        let len = order.positions().len();
         let bytes = len.saturating_mul(size);
         let mut values = scratch.buffer(bytes)?;
         if self.bitsort.as_ref().is_some_and(Bitsort::is_bare) {
-            restore_order(size, order.places(), stored, values.as_slice_mut())?;
+            restore_order(size, order.positions(), stored, values.as_slice_mut())?;
         } else {
             expect_unfiltered_bytes(stored, bytes)?;
             let filters = &mut scratch.filters;
-            self.values
-                .decode_in_order(stored, order.places(), values.as_slice_mut(), filters)?;
+            self.values.decode_in_order(
+                stored,
+                order.positions(),
+                values.as_slice_mut(),
+                filters,
+            )?;
         }
         order.check_duplicates(values.as_slice(), size)?;
         Ok(Cells {

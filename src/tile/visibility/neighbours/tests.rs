@@ -75,8 +75,8 @@ fn simple(tiles: &[Tile]) -> Vec<(usize, usize)> {
     let mut older = Vec::new();
     for (t, tile) in tiles.iter().enumerate() {
         for c in (0..tile.mask.len()).filter(|c| tile.mask[*c]) {
-            let place = (tile.floats[c].to_bits(), tile.strings[c]);
-            let known = newest.entry(place).or_insert((t, c));
+            let coordinates = (tile.floats[c].to_bits(), tile.strings[c]);
+            let known = newest.entry(coordinates).or_insert((t, c));
             if *known == (t, c) {
                 continue;
             }
@@ -108,14 +108,14 @@ fn cut(cells: &[Cell], sizes: &[usize]) -> Vec<Tile> {
     tiles
 }
 
-const PLACES: [f64; 6] = [-1.5, -0.0, 0.0, 1.0, 1e300, f64::INFINITY];
+const COORDINATES: [f64; 6] = [-1.5, -0.0, 0.0, 1.0, 1e300, f64::INFINITY];
 
 proptest! {
     #[test]
     fn the_newest_of_neighbours_is_left(
         mut cells in prop::collection::vec(
             (
-                prop::sample::select(PLACES.to_vec()),
+                prop::sample::select(COORDINATES.to_vec()),
                 prop::sample::select(vec!["", "a", "ab"]),
                 0_u64..4,
                 prop::bool::weighted(0.8),
@@ -132,8 +132,8 @@ proptest! {
 }
 
 #[test]
-fn copies_are_found_in_a_tile_and_across_tiles_that_are_all_one_place() {
-    let cell = |place, time| (place, "", time, true);
+fn copies_are_found_in_a_tile_and_across_tiles_of_the_same_coordinates() {
+    let cell = |coordinate, time| (coordinate, "", time, true);
     let cells = [
         cell(1.0, 3),
         cell(2.0, 1),
@@ -168,8 +168,8 @@ fn a_cell_that_is_not_asked_for_hides_nothing_and_parts_nothing() {
 }
 
 #[test]
-fn what_the_order_cannot_place_does_not_part_copies() {
-    let cell = |place, time| (place, "", time, true);
+fn what_has_no_order_does_not_part_copies() {
+    let cell = |coordinate, time| (coordinate, "", time, true);
     let zeros = [cell(-0.0, 3), cell(0.0, 2), cell(-0.0, 1)];
     assert_eq!(older(&cut(&zeros, &[3])), [(0, 2)]);
     assert_eq!(older(&cut(&zeros, &[1])), [(2, 0)]);

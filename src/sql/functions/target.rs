@@ -38,14 +38,14 @@ impl fmt::Debug for Surroundings {
 
 /// An array or group that is there or not, and how to read it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Target {
     pub storage: Storage,
     pub options: TableOptions,
     /// Knows other object stores, where members of a group may lie.
     pub runtime: Arc<RuntimeEnv>,
 }
 
-impl Place {
+impl Target {
     /// The window of time the options ask for, its end fixed.
     pub(super) fn window(&self) -> Result<OpenWindow> {
         let window = self.options.window()?;
@@ -65,7 +65,7 @@ impl Surroundings {
     }
 
     /// The place a call means.
-    pub(super) async fn resolve(&self, call: &Call) -> Result<Place> {
+    pub(super) async fn resolve(&self, call: &Call) -> Result<Target> {
         // A name with quotes may hold a path of a group: exp."ms/RNA".var
         if (!looks_like_location(&call.target) || call.target.contains('"'))
             && let Some(table) = self.table(&call.target).await?
@@ -87,7 +87,7 @@ impl Surroundings {
         }
         let storage = location::storage(&named.path, &options, &self.runtime)?;
         let runtime = Arc::clone(&self.runtime);
-        Ok(Place {
+        Ok(Target {
             storage,
             options,
             runtime,
@@ -115,7 +115,7 @@ impl Surroundings {
     }
 
     /// The place of a table, with its own options but for those the call gives.
-    fn of_table(&self, name: &str, table: &dyn TableProvider, call: &Call) -> Result<Place> {
+    fn of_table(&self, name: &str, table: &dyn TableProvider, call: &Call) -> Result<Target> {
         let Some(table) = table.downcast_ref::<TileDbTable>() else {
             return Err(Error::invalid(format!(
                 "{}: the table {name} is not a TileDB array",
@@ -126,7 +126,7 @@ impl Surroundings {
         for (key, value) in call.pairs() {
             options.set(key, value)?;
         }
-        Ok(Place {
+        Ok(Target {
             storage: with_key(table.storage().clone(), &options)?,
             options,
             runtime: Arc::clone(&self.runtime),
