@@ -1,4 +1,4 @@
-//! What the units of one partition share.
+//! State that the units of one partition share.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ thread_local! {
 /// How far a partition reads ahead.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// It stands for so many partitions.
+    /// Number of partitions whose share of bytes in flight this one uses.
     pub partitions: usize,
-    /// It may soon have enough: one unit first, then more and more.
+    /// Whether the consumer may soon have enough rows: then one unit is read first, and more and more after it.
     pub gradual: bool,
 }
 
@@ -45,30 +45,31 @@ impl Default for Pace {
     }
 }
 
-/// What all units of a partition share, but for what is asked of their rows: that may tighten from unit to unit.
+/// What all units of a partition share, except the run-time conditions on their rows, which may tighten from unit to
+/// unit.
 #[derive(Debug, Clone)]
 pub struct ScanContext {
     /// The plan.
     pub plan: Arc<ScanPlan>,
     /// The ranges of coordinates to return: those of the plan, or some of them.
     pub subarray: Arc<Subarray>,
-    /// The condition that rows must meet besides: that of the plan, or a stricter one.
+    /// The predicate that rows must also satisfy: that of the plan, or a stricter one.
     pub predicate: Option<Arc<dyn Predicate>>,
-    /// What tightens them.
+    /// The run-time filter that narrows the subarray and the predicate.
     pub(super) runtime: Option<Arc<dyn RuntimeFilter>>,
-    /// The order in which units are read, if another than that of the plan is worth the while.
+    /// The order in which units are read, if it differs from that of the plan.
     pub(super) order: Option<Arc<UnitOrder>>,
-    /// The order in which rows come, where one is promised; the units of the plan follow each other in it.
+    /// The order that rows are promised in, if any; the units of the plan follow each other in it.
     pub(super) row_order: Option<Arc<RowOrder>>,
     /// How far to read ahead.
     pub(super) pace: Pace,
     /// The schema of the batches.
     pub schema: SchemaRef,
-    /// Where memory comes from.
+    /// The budget that memory is reserved from.
     pub memory: Arc<TileMemory>,
     /// Columns of coordinates that dense units share.
     pub coordinates: Arc<CoordinateColumns>,
-    /// What is counted.
+    /// The counters of the scan.
     pub metrics: Arc<ScanMetrics>,
 }
 
@@ -94,21 +95,21 @@ impl ScanContext {
         }
     }
 
-    /// With a condition that may tighten while the scan runs.
+    /// Adds a condition that may tighten while the scan runs.
     #[must_use]
     pub fn with_runtime_filter(mut self, filter: Option<Arc<dyn RuntimeFilter>>) -> Self {
         self.runtime = filter;
         self
     }
 
-    /// With units in an order of their own.
+    /// Sets the order in which units are read.
     #[must_use]
     pub fn with_order(mut self, order: Option<Arc<UnitOrder>>) -> Self {
         self.order = order;
         self
     }
 
-    /// With rows in an order; the units of the plan follow each other in it.
+    /// Promises rows in an order; the units of the plan follow each other in it.
     #[must_use]
     pub fn with_row_order(mut self, order: Option<Arc<RowOrder>>, pace: Pace) -> Self {
         self.row_order = order;
@@ -116,7 +117,7 @@ impl ScanContext {
         self
     }
 
-    /// What is asked of rows at run time, as of now.
+    /// The condition that the run-time filter has at this moment.
     pub fn condition(&self) -> Result<Option<Arc<RuntimeCondition>>> {
         match &self.runtime {
             Some(filter) => filter.current(),
@@ -124,13 +125,13 @@ impl ScanContext {
         }
     }
 
-    /// What judges tiles for the plan's condition, if planning left it for later.
+    /// The pruner of the plan's predicate, if planning left its evaluation to the scan.
     pub fn late_pruner(&self) -> Option<Arc<dyn TilePruner>> {
         let predicate = self.plan.spec.predicate.as_ref();
         predicate.filter(|_| self.plan.prunes_late)?.pruner()
     }
 
-    /// The context with the condition on rows that came at run time, and with these ranges of coordinates.
+    /// A copy of the context for one unit, with the predicate of a run-time condition and these ranges of coordinates.
     #[must_use]
     pub fn under(&self, condition: &RuntimeCondition, subarray: Arc<Subarray>) -> Arc<Self> {
         Arc::new(Self {
@@ -140,7 +141,7 @@ impl ScanContext {
         })
     }
 
-    /// The columns the condition looks at.
+    /// The table columns that the predicate reads.
     pub fn predicate_columns(&self) -> &[usize] {
         self.predicate.as_ref().map_or(&[], |p| p.columns())
     }

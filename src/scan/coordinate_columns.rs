@@ -8,30 +8,30 @@ use arrow::array::ArrayRef;
 use crate::geometry::box_runs::Coordinates;
 use crate::memory::budget::Grant;
 
-/// The most that is kept.
+/// The most bytes of columns that are kept.
 const MOST_KEPT_BYTES: usize = 24 << 20;
 
-/// Columns that later clips may share.
+/// The columns that later clips may reuse, least recently used first.
 #[derive(Debug, Default)]
 pub struct CoordinateColumns(Mutex<VecDeque<Kept>>);
 
-/// One of them.
+/// A column of coordinates.
 #[derive(Debug)]
 pub struct Kept {
     /// The dimension.
     pub dimension: usize,
-    /// Over which cells.
+    /// The cells that the column covers.
     pub coordinates: Coordinates,
     /// Its values.
     pub column: ArrayRef,
-    /// What they take.
+    /// The size of the column.
     pub bytes: usize,
-    /// The memory that is accounted for.
+    /// The memory reserved for the column.
     pub grant: Grant,
 }
 
 impl CoordinateColumns {
-    /// Lets go of everything.
+    /// Drops all columns.
     pub fn clear(&self) {
         self.kept().clear();
     }
@@ -44,12 +44,12 @@ impl CoordinateColumns {
             .position(|k| k.dimension == dimension && k.coordinates == *coordinates)?;
         let found = kept.remove(found)?;
         let column = Arc::clone(&found.column);
-        // Last used, last to go.
+        // The most recently used column is dropped last.
         kept.push_back(found);
         Some(column)
     }
 
-    /// Keeps a column, and lets go of the oldest.
+    /// Keeps a column, and drops the least recently used ones beyond the limit.
     pub fn keep(&self, new: Kept) {
         let mut kept = self.kept();
         kept.push_back(new);

@@ -1,4 +1,4 @@
-//! What a scan counts while it runs.
+//! Counters of a running scan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -41,21 +41,21 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// Tiles left out because their statistics prove that no cell meets the condition.
+    /// Tiles pruned because their statistics prove that no cell satisfies the predicate.
     tiles_pruned_statistics,
-    /// Tiles left out because of conditions that came while the scan ran.
+    /// Tiles pruned by conditions that arrived while the scan ran.
     tiles_pruned_runtime,
-    /// Tiles left out because the text that is asked for does not occur in them.
+    /// Tiles pruned because the text that the predicate searches for does not occur in them.
     tiles_pruned_text,
-    /// Tiles whose statistics prove that every cell meets the condition.
+    /// Tiles whose statistics prove that every cell satisfies the predicate.
     tiles_proven,
     /// Tiles whose bytes were decoded, each counted once per unit that needs it.
     tiles_decoded,
-    /// Chunks of decoded tiles left out because none of their cells was wanted any more.
+    /// Chunks of decoded tiles that were skipped because none of their cells was needed any more.
     chunks_skipped,
-    /// Ranged reads asked of the storage.
+    /// Ranged reads requested from the storage.
     requests,
-    /// Bytes that came from the storage.
+    /// Bytes received from the storage.
     bytes_fetched,
     /// Bytes of decoded columns.
     bytes_decoded,

@@ -1,4 +1,4 @@
-//! Units just before they are read: without the tiles that the latest condition has no use for.
+//! Narrowing of units just before they are read: the tiles that the latest condition rules out are dropped.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::scan::runtime::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{Candidate, Extent};
 
-/// The unit as it is to be read now, with what is asked of its rows; `None` if none of its tiles is of use.
+/// The unit without the tiles that are ruled out by now, and the context to read it with; `None` if no tile is left.
 pub async fn narrow_unit(
     context: Arc<ScanContext>,
     unit: &Arc<SparseUnit>,
@@ -74,7 +74,7 @@ pub async fn narrow_unit(
     Ok(Some((context, Arc::new(narrowed))))
 }
 
-/// Looks for NaN in the fragments of a unit where that may tell what the ranges rule out.
+/// Checks the fragments of a unit for NaN where that may show that the ranges rule a tile out.
 async fn look_for_nan(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &SparseUnit) -> Result<()> {
     if Arc::ptr_eq(subarray, &plan.spec.subarray) {
         return Ok(());
@@ -113,7 +113,7 @@ fn subarray_of(
     })
 }
 
-/// Lets go of the tiles outside the ranges.
+/// Prunes the tiles outside the ranges.
 fn narrow_ranges(plan: &ScanPlan, subarray: &Arc<Subarray>, unit: &mut SparseUnit) -> Result<()> {
     if Arc::ptr_eq(subarray, &plan.spec.subarray) {
         return Ok(());
@@ -142,8 +142,8 @@ fn boxes_of<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a TileBoxes> {
     boxes.ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
 }
 
-/// Judges the tiles of a unit: by their attributes only if no tile has a say in their cells, or such as are compared
-/// with them even if they are ruled out.
+/// Evaluates the pruner on the tiles of a unit. Attributes count only if no other tile can hide cells of the unit's
+/// tiles, or if such tiles are compared with them even when they are pruned.
 async fn evaluate(
     context: &ScanContext,
     pruner: &dyn TilePruner,

@@ -1,9 +1,9 @@
 //! Rows in an order that begins with the leading dimension.
 //!
-//! The [plan](super::plan::ordered) sees to it that units follow each other. What is left is to put the rows of each unit
-//! in order, where they are not: a tile in column-major or Hilbert order, or tiles of several fragments, are sorted, a
-//! bounded number of rows at a time. That the units do follow each other is looked at once more, row by row: whoever
-//! relies on an order that is not there gives a wrong answer without a word.
+//! The [plan](super::plan::ordered) makes units follow each other, so only the rows within each unit remain to be put
+//! in order. A tile in column-major or Hilbert order, or tiles of several fragments, are sorted, a bounded number of
+//! rows at a time. Whether units do follow each other is checked again row by row, because a consumer that relies on a
+//! broken order gives wrong answers silently.
 
 use std::cmp::Ordering;
 
@@ -16,17 +16,17 @@ use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
 
-/// Rows of a batch of what was sorted.
+/// Rows of each batch of sorted rows.
 const BATCH_ROWS: usize = 64 << 10;
 
 /// One term of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderTerm {
-    /// By this column of the table.
+    /// The table column that this term compares.
     pub column: usize,
-    /// Where it is in the rows of the scan.
+    /// The index of that column in the rows of the scan.
     pub shown: usize,
-    /// Which values come first.
+    /// Whether values ascend, and whether NULLs come first.
     pub options: SortOptions,
 }
 
@@ -37,7 +37,7 @@ pub struct RowOrder {
 }
 
 impl RowOrder {
-    /// An order by these terms; `None` unless the first is the leading dimension.
+    /// The order by these terms; `None` unless the first is the leading dimension.
     pub fn new(terms: Vec<OrderTerm>) -> Option<Self> {
         let leads = terms.first().is_some_and(|term| term.column == 0);
         leads.then_some(Self { terms })
@@ -52,7 +52,7 @@ impl RowOrder {
         plain || data_type.is_primitive()
     }
 
-    /// Its terms, that which counts most first.
+    /// The terms, the most significant first.
     pub fn terms(&self) -> &[OrderTerm] {
         &self.terms
     }
@@ -89,7 +89,7 @@ impl RowOrder {
         Ok(compare_rows(&compare, last, 0).is_le())
     }
 
-    /// The rows of batches, sorted.
+    /// Sorts the rows of batches.
     pub fn sort(&self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         let columns = self.terms.iter().map(|term| {
             let parts = batches.iter().map(|batch| shown(batch, term));
@@ -122,7 +122,7 @@ impl RowOrder {
     }
 }
 
-/// Rows of batches by their numbers among all.
+/// Gathers rows by their numbers in the concatenation of the batches.
 fn gather(batches: &[RecordBatch], rows: &UInt32Array) -> Result<RecordBatch> {
     if let [batch] = batches {
         return take_record_batch(batch, rows).map_err(failed);
@@ -158,7 +158,7 @@ fn failed(e: ArrowError) -> Error {
     Error::internal("rows cannot be put in order").with_source(e)
 }
 
-/// Looks whether batch after batch of a partition is in order.
+/// Checks that the batches of a partition follow each other in order.
 #[derive(Debug)]
 pub struct InSequence {
     order: RowOrder,
@@ -167,12 +167,12 @@ pub struct InSequence {
 }
 
 impl InSequence {
-    /// Before the first batch.
+    /// A check that has seen no batch yet.
     pub fn new(order: RowOrder) -> Self {
         Self { order, last: None }
     }
 
-    /// The next batch, in order in itself: an error if it does not follow those before.
+    /// Checks a batch, whose own rows are in order: an error if it does not follow the batches before it.
     pub fn next(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(last) = batch.num_rows().checked_sub(1) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Decoded columns of a tile or clip: what the predicate makes of them, and the batch they become.
+//! The decoded columns of a tile or clip: the predicate is evaluated on them, and the selected rows become a batch.
 
 use arrow::array::{
     Array, ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions,
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::scan::context::ScanContext;
 use crate::tile::selection::Selection;
 
-/// Rows that a predicate is shown at once: whatever it computes on the way stays in the cache.
+/// Rows that a predicate is evaluated on at once, so that its intermediate results stay in the cache.
 const ROWS_AT_ONCE: usize = 16 << 10;
 
 /// Decoded columns by table column, each with one value a cell.
@@ -36,7 +36,7 @@ pub(super) fn apply_predicate(
     selection.and_then(&evaluate(predicate, &inputs, selection.count())?)
 }
 
-/// Evaluates a predicate on a few rows after the other: NULL counts as `false`.
+/// Evaluates a predicate, a few rows at a time; NULL counts as `false`.
 pub(super) fn evaluate(
     predicate: &dyn Predicate,
     inputs: &[ArrayRef],
@@ -58,8 +58,8 @@ pub(super) fn evaluate(
     Ok(BooleanArray::new(kept.finish(), None))
 }
 
-/// Cuts what is there of the projected columns down to the selected rows, which from then on are all there are. Gives
-/// the selection, for columns yet to come.
+/// Filters the decoded columns of the projection to the selected rows, and drops all others. Gives the selection, for
+/// columns that are decoded later.
 pub(super) fn keep_selected(
     plan: &ScanPlan,
     selection: &mut Selection,
@@ -93,7 +93,7 @@ pub(super) fn batch(
     })
 }
 
-/// A column that was decoded.
+/// A decoded column.
 pub(super) fn find(columns: &Columns, column: usize) -> Result<&ArrayRef> {
     columns
         .iter()
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a number is odd; NULL for multiples of ten.
+    /// A predicate that holds for odd numbers, and gives NULL for multiples of ten.
     #[derive(Debug)]
     struct Odd;
 

@@ -1,7 +1,7 @@
-//! Conditions that come, and tighten, while a scan runs.
+//! Conditions that arrive, and tighten, while a scan runs.
 //!
-//! Whoever consumes the rows learns which of them it still can use: the best so far of ORDER BY … LIMIT, the keys of a
-//! join. The scan asks again before each unit, and never waits for an answer.
+//! The consumer of the rows learns which of them it can still use: the best rows so far of ORDER BY … LIMIT, the keys
+//! of a join. The scan asks for the condition again before each unit, and never waits for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::stats::pruner::TilePruner;
 
 /// A condition that may tighten at any time. It never loosens.
 pub trait RuntimeFilter: fmt::Debug + Send + Sync {
-    /// What it asks now; `None`: no more than the plan.
+    /// The condition at this moment; `None` if it is no stricter than the plan's.
     fn current(&self) -> Result<Option<Arc<RuntimeCondition>>>;
 }
 
-/// A condition on one dimension that no ranges express, such as a look-up in a join's hash table. Where a unit spans few
-/// values of the dimension, they are all tried, and those that pass become ranges.
+/// A condition on one dimension that no ranges express, such as a look-up in a join's hash table. Where a unit spans
+/// few values of the dimension, each of them is tested, and those that pass become ranges.
 pub trait CoordinateTest: fmt::Debug + Send + Sync {
     /// The dimension.
     fn dimension(&self) -> usize;
@@ -27,26 +27,26 @@ pub trait CoordinateTest: fmt::Debug + Send + Sync {
     fn passing(&self, lo: u64, hi: u64) -> Result<DimRanges>;
 }
 
-/// What is asked of the rows of a unit, in place of what the plan asks.
+/// The condition on the rows of a unit, which replaces the plan's.
 #[derive(Debug)]
 pub struct RuntimeCondition {
-    /// The ranges of coordinates, those of the plan taken into account.
+    /// The ranges of coordinates, within those of the plan.
     pub subarray: Arc<Subarray>,
-    /// The condition on rows, that of the plan included.
+    /// The predicate, that of the plan included.
     pub predicate: Option<Arc<dyn Predicate>>,
-    /// Whether that condition asks more than the plan's.
+    /// Whether the predicate is stricter than the plan's.
     pub stricter: bool,
-    /// Judges tiles by what came at run time alone.
+    /// Prunes tiles by the run-time part of the condition alone.
     pub pruner: Option<Arc<dyn TilePruner>>,
-    /// Tests of coordinates that the ranges leave out.
+    /// Tests of coordinates that the ranges do not express.
     pub tests: Vec<Arc<dyn CoordinateTest>>,
 }
 
-/// More values than this are not tried for a unit.
+/// The most values of a dimension that are tested for a unit.
 const MOST_TRIED: u64 = 16 * 1024;
 
 impl RuntimeCondition {
-    /// The ranges for the cells of a unit: `cells` of them, `span` says between which keys of a dimension.
+    /// The ranges for the `cells` cells of a unit, whose keys in a dimension lie within `span`.
     pub fn subarray_of(
         &self,
         cells: u64,
@@ -68,7 +68,7 @@ impl RuntimeCondition {
             }
             let passing = test.passing(lo, hi)?;
             let passed = passing.key_ranges().iter().map(|r| r.hi - r.lo + 1);
-            // Where nearly all pass, testing each cell is not worth it.
+            // Where nearly all values pass, testing each cell against the ranges is not worth it.
             if passed.sum::<u64>() / 3 < (hi - lo + 1) / 4 {
                 Arc::make_mut(&mut subarray).intersect_dim(dimension, &passing);
             }

@@ -1,4 +1,4 @@
-//! What a scan is asked for.
+//! The request that a scan answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,42 +27,43 @@ pub enum EmptyCells {
 
 /// A condition on rows, evaluated by the scan.
 pub trait Predicate: fmt::Debug + Send + Sync {
-    /// The table columns it looks at, in the order in which [`Self::evaluate`] expects them.
+    /// The table columns that it reads, in the order in which [`Self::evaluate`] expects them.
     fn columns(&self) -> &[usize];
 
     /// Which of `rows` rows satisfy it; NULL counts as no.
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<BooleanArray>;
 
-    /// What judges whole tiles for it, if anything can.
+    /// What prunes whole tiles by the predicate, if their statistics can decide it.
     fn pruner(&self) -> Option<Arc<dyn TilePruner>> {
         None
     }
 
-    /// The same condition taken apart, if there are conditions on text in it.
+    /// The same predicate as a conjunction, if some of its conjuncts are conditions on text.
     fn conjunction(&self) -> Option<&Conjunction> {
         None
     }
 }
 
-/// A condition on one column of text. It never fails, whatever string it is asked of, and NULL does not meet it.
+/// A condition on one column of text. It never fails, whatever the string, and NULL does not satisfy it.
 #[derive(Debug, Clone)]
 pub struct TextCondition {
     /// The condition.
     pub predicate: Arc<dyn Predicate>,
-    /// Every string that meets it contains one of these, none of which is empty; `None` if nothing is known.
+    /// Every string that satisfies it contains one of these, none of which is empty; `None` if no such strings are
+    /// known.
     pub needles: Option<Needles>,
 }
 
-/// A condition taken apart: rows meet it that meet all of these.
+/// A predicate as a conjunction of conditions.
 #[derive(Debug)]
 pub struct Conjunction {
     /// Conditions on text.
     pub texts: Vec<TextCondition>,
-    /// What else there is.
+    /// The other conjuncts.
     pub rest: Option<Arc<dyn Predicate>>,
 }
 
-/// Which special ways a scan may take to its rows.
+/// Which special ways of reading a scan may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanWays {
     /// Conditions on text are asked of stored bytes.
@@ -89,11 +90,11 @@ pub struct ScanSpec {
     pub projection: Vec<usize>,
     /// The ranges of coordinates to return.
     pub subarray: Arc<Subarray>,
-    /// The condition that rows must meet besides.
+    /// The predicate that rows must also satisfy.
     pub predicate: Option<Arc<dyn Predicate>>,
-    /// How cells that were never written look.
+    /// The values of cells that were never written.
     pub empty_cells: EmptyCells,
-    /// Which special ways may be taken.
+    /// Which special ways may be used.
     pub ways: ScanWays,
 }
 
@@ -111,7 +112,7 @@ impl ScanSpec {
         ))
     }
 
-    /// The columns the predicate looks at.
+    /// The table columns that the predicate reads.
     pub fn predicate_columns(&self) -> &[usize] {
         self.predicate.as_ref().map_or(&[], |p| p.columns())
     }

@@ -1,7 +1,7 @@
 //! Running a scan: units are fetched ahead while others are decoded, within the memory granted.
 //!
-//! Unfiltering and converting a tile takes milliseconds, so it happens on [threads](super::threads) of its own, never while a stream
-//! is polled. Dropping the stream drops the fetches; a decode under way finishes into nothing.
+//! Unfiltering and converting a tile takes milliseconds, so it happens on [threads](super::threads) of its own, never
+//! while a stream is polled. Dropping the stream cancels its fetches; the result of a running decode is discarded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::narrow::narrow_unit;
 use crate::tile::scratch::Scratch;
 
-/// Units in flight for each partition: while the rows of the oldest wait to be taken, the next is decoded and the one after
-/// it fetched.
+/// Units in flight for each partition: while the rows of the first are consumed, the second is decoded and the third is
+/// fetched.
 const UNITS_IN_FLIGHT: usize = 3;
 
-/// No further unit is begun while those in flight, decoded, are about so many bytes.
+/// No further unit is started while the decoded size of those in flight is about this many bytes.
 const BYTES_IN_FLIGHT: u64 = 96 << 20;
 
-/// The same while what a unit brings may make the next one useless.
+/// Units in flight while the rows of one unit may prune the next.
 const UNITS_AHEAD_BY_PROMISE: usize = 2;
 
 impl ScanContext {
@@ -62,7 +62,7 @@ impl ScanContext {
             Some(order) => self.in_order(Arc::clone(order), batches, grant).await?,
             None => (batches, grant),
         };
-        // What it took to make the rows is free while they wait.
+        // The rest of the memory that decoding took is released while the rows wait.
         if let Some(grant) = &mut grant {
             let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
             grant.shrink_to(bytes.fold(0, usize::saturating_add));
@@ -73,7 +73,7 @@ impl ScanContext {
         })
     }
 
-    /// The rows of a unit in order.
+    /// Puts the rows of a unit in order.
     async fn in_order(
         self: &Arc<Self>,
         order: Arc<RowOrder>,
@@ -91,7 +91,7 @@ impl ScanContext {
         self.decode(work).await
     }
 
-    /// The unit that is read at a place of the queue.
+    /// The unit at a position of the queue.
     async fn unit_at(&self, position: u64) -> Result<u64> {
         match (&self.order, &self.row_order) {
             (_, Some(order)) if order.descends() => {
@@ -112,27 +112,27 @@ struct UnitBatches {
 
 struct Running {
     context: Arc<ScanContext>,
-    /// Gives units, or, where there is an order of units, places in it.
+    /// The queue of units; where units have an order of their own, it gives positions in it.
     units: UnitQueue,
     in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
-    /// What the queue gave for those in flight, in their order.
+    /// The positions of the units in flight, in their order.
     reading: VecDeque<u64>,
-    /// About how many bytes each of those takes.
+    /// About how many bytes each unit in flight takes.
     bytes: VecDeque<u64>,
-    /// The same of those that were in flight when memory was short.
+    /// The positions to read again, of the units that were in flight when memory ran out.
     again: VecDeque<u64>,
     /// Units to keep in flight.
     width: usize,
-    /// Whether there are to be more of them when the first rows are there.
+    /// Whether `width` grows once the first rows have come.
     ramps_up: bool,
-    /// As many as there may be in the end.
+    /// The most units to keep in flight.
     widest: usize,
-    /// Whether rows come in the order that is promised.
+    /// The check that rows come in the promised order.
     sequence: Option<InSequence>,
     current: Option<UnitBatches>,
 }
 
-/// The batches of units, in the order in which the queue gives them.
+/// Reads units, and gives their batches in the order of the queue.
 pub fn read_units(
     context: ScanContext,
     units: UnitQueue,
@@ -140,7 +140,7 @@ pub fn read_units(
     let context = Arc::new(context);
     let widest = UNITS_IN_FLIGHT.saturating_mul(context.pace.partitions);
     let running = Running {
-        // What the first unit brings decides which others are read.
+        // The rows of the first unit decide which other units are read.
         ramps_up: context.order.is_some(),
         width: match context.order {
             Some(_) => 1,
@@ -212,7 +212,7 @@ impl Running {
                     self.current = Some(unit);
                 }
                 Err(e) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
-                    // Reading ahead asked for too much: begin again at this unit, one at a time.
+                    // Reading ahead needed too much memory: start again at this unit, one unit at a time.
                     self.in_flight = FuturesOrdered::new();
                     self.again = std::mem::take(&mut self.reading);
                     self.bytes.clear();
@@ -224,7 +224,7 @@ impl Running {
         }
     }
 
-    /// Whether another unit may be begun.
+    /// Whether another unit may be started.
     fn has_room(&self) -> bool {
         let few = self.in_flight.len() < self.width;
         let most = BYTES_IN_FLIGHT.saturating_mul(self.context.pace.partitions as u64);

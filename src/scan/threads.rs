@@ -1,7 +1,7 @@
-//! The threads that decode: as many as there are processors, for all scans of the process.
+//! The threads that decode: one per processor, shared by all scans of the process.
 //!
-//! More would not be faster, and each takes memory: its own decompression contexts, and its own share of what the
-//! allocator keeps. Threads that wait for files are others.
+//! More threads would not be faster, and each takes memory: its own decompression contexts, and its own share of what
+//! the allocator keeps. Other threads wait for files.
 
 use std::io;
 use std::num::NonZero;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
 
-/// Runs `work` on one of the threads when its turn has come. Whoever stops waiting takes work back that has not begun.
+/// Runs `work` on one of the threads. If the caller stops waiting before the work starts, it is cancelled.
 pub async fn decode<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let failed = |e| Error::internal("decoding stopped before it was done").with_source(e);
     let mut tasks = JoinSet::new();

@@ -1,14 +1,14 @@
-//! The order of units when the best rows are wanted first.
+//! The order of units when a top-k wants the best rows first.
 //!
-//! `SELECT * FROM ships ORDER BY time DESC LIMIT 10` is what this is for, and `ORDER BY t DESC LIMIT 10` of an
-//! attribute: ORDER BY … LIMIT keeps the best rows so far, and what is worse than all of them need not be read. So the
-//! units that promise the best rows come first: those with the smallest smallest value, or the largest largest one. The
-//! plain way reads units as they are stored, and learns late which of them it could have left out. It is a hint, and no
-//! order is promised to anyone. It stands aside where the scan gives rows in the order itself, where partitions are
-//! ranges of the leading dimension, where no filter that comes at run time can rule units out, and beyond 262,144
-//! tiles. `tiledb.enable_best_tiles_first` switches it off. Benchmark: `benches/special_ways.rs`,
-//! `enable_best_tiles_first`: 4.6 × for the last rows by time, 1.1 × for the largest values of a smooth field, 0.9 ×
-//! where all tiles have values as large, on two cores.
+//! This serves `SELECT * FROM ships ORDER BY time DESC LIMIT 10` and `ORDER BY t DESC LIMIT 10` of an attribute: a
+//! top-k keeps the best rows so far, and worse ones need not be read. So the units whose bounds promise the best rows
+//! are read first: those with the smallest minimum, or with the largest maximum. Without this, units are read as they
+//! are stored, and the scan learns late which of them it could have pruned. The order is a hint and promises nothing to
+//! the consumer. It does not apply where the scan gives rows in the order itself, where partitions are ranges of the
+//! leading dimension, where no run-time filter can prune units, and beyond 262,144 tiles.
+//! `tiledb.enable_best_tiles_first` switches it off. Benchmark: `benches/special_ways.rs`, `enable_best_tiles_first`:
+//! 4.6 × for the last rows by time, 1.1 × for the largest values of a smooth field, 0.9 × where all tiles have equally
+//! large values, on two cores.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::scan::plan::dense::{DensePlan, StoredAs};
 use crate::scan::plan::{ScanPlan, Units};
 use crate::stats::{Candidate, Extent, KnownStatistics};
 
-/// More tiles than this are left in the order they are stored in.
+/// Plans with more tiles are read in stored order.
 const MOST_TILES: usize = 1 << 18;
 /// Fragments whose statistics are read at the same time.
 const CONCURRENCY: usize = 16;
@@ -33,24 +33,25 @@ const CONCURRENCY: usize = 16;
 /// Which rows are wanted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedFirst {
-    /// By the values of this table column.
+    /// The table column whose values are compared.
     pub column: usize,
-    /// The largest first.
+    /// Whether the largest values come first.
     pub descending: bool,
 }
 
-/// An order of units, found when it is first asked for.
+/// An order of units, computed when it is first needed.
 #[derive(Debug)]
 pub struct UnitOrder {
     wanted: Vec<WantedFirst>,
-    /// The places that each partition begins with.
+    /// The positions that each partition starts with.
     partitions: Vec<Range<u64>>,
-    /// The units by their places.
+    /// The unit at each position.
     units: OnceCell<Vec<u64>>,
 }
 
 impl UnitOrder {
-    /// An order for partitions that begin with these runs of places: each gets its share of what promises most.
+    /// An order for partitions that start with these ranges of positions; each gets its share of the most promising
+    /// units.
     pub fn new(wanted: Vec<WantedFirst>, partitions: Vec<Range<u64>>) -> Self {
         Self {
             wanted,
@@ -64,7 +65,7 @@ impl UnitOrder {
         &self.wanted
     }
 
-    /// The unit at a place.
+    /// The unit at a position.
     pub async fn unit(&self, plan: &ScanPlan, position: u64) -> Result<u64> {
         let order = async || {
             let ordered = order_units(plan, &self.wanted, 0..plan.unit_count()).await?;
@@ -76,7 +77,7 @@ impl UnitOrder {
     }
 }
 
-/// Deals units out to runs of places that follow each other.
+/// Deals units out to consecutive ranges of positions.
 fn deal(ordered: &[u64], partitions: &[Range<u64>]) -> Vec<u64> {
     let mut runs = partitions.iter().map(|_| Vec::new()).collect::<Vec<_>>();
     let mut ordered = ordered.iter().copied();
@@ -100,7 +101,7 @@ struct Tile {
     extent: Option<KeyBox>,
 }
 
-/// The units of a range, those that promise the best rows first.
+/// The units of a range, the most promising first.
 async fn order_units(
     plan: &ScanPlan,
     wanted: &[WantedFirst],
@@ -139,7 +140,7 @@ async fn order_units(
         },
         options: Some(SortOptions {
             descending: wanted.descending,
-            // What is not known may be the best.
+            // Unknown values may be the best.
             nulls_first: true,
         }),
     });
@@ -161,7 +162,7 @@ async fn order_units(
     Ok(ordered)
 }
 
-/// The tiles of units, numbered from the first of these; `None`: too many.
+/// The tiles of units, numbered from the first of these units; `None` if there are too many.
 fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<Tile>>> {
     let mut tiles = Vec::new();
     for (number, unit) in units.enumerate() {
@@ -189,7 +190,7 @@ fn tiles(plan: &ScanPlan, units: Range<u64>) -> Result<Option<Vec<Tile>>> {
     Ok(Some(tiles))
 }
 
-/// A space tile as the newest fragment has it.
+/// A space tile as the newest fragment that touches it stores it.
 fn dense_tile(dense: &DensePlan, unit: usize, tile: &[u64]) -> Tile {
     let whole = dense.grid.tile_box(tile);
     let extent = whole.intersect(&dense.bounds).unwrap_or(whole);

@@ -1,16 +1,17 @@
-//! The units of a scan as its partitions take them.
+//! Work stealing: how the partitions of a scan share its units.
 //!
-//! Every partition begins with a run of neighbouring units of its own, for locality. One that has none left takes half
-//! of what the richest other still has, from the end, so that a few slow units do not leave a core idle.
+//! Every partition starts with a range of neighbouring units, for locality. A partition that has none left takes half
+//! of those that the partition with the most units still has, from their end, so that a few slow units do not leave a
+//! core idle.
 //!
-//! Only partitions of one run of the query lend each other units, and only while they are open. So a plan can run
-//! again, or twice at a time, or in part: whoever runs one partition alone reads exactly that partition's units.
+//! Units move only between partitions of one run of the query, and only while these are open. So a plan can run again,
+//! or twice at a time, or in part: a partition that is executed alone reads exactly its own units.
 
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The units that the open partitions of a scan have left.
+/// The units that the open partitions of a scan have not yet taken.
 #[derive(Debug, Default)]
 pub struct UnitPool {
     state: Mutex<PoolState>,
@@ -19,11 +20,11 @@ pub struct UnitPool {
 #[derive(Debug, Default)]
 struct PoolState {
     open: Vec<OpenPartition>,
-    /// Partitions that have joined so far.
+    /// The number of partitions that have joined so far.
     joined: u64,
 }
 
-/// What an open partition has left.
+/// The units that an open partition has left.
 #[derive(Debug)]
 struct OpenPartition {
     number: u64,
@@ -32,7 +33,7 @@ struct OpenPartition {
     units: Range<u64>,
 }
 
-/// One run of a query: the address of what all its partitions share, and how many runs of it there are.
+/// Identifies one run of a query: the address of what all its partitions share, and how many runs had it before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     address: usize,
@@ -69,7 +70,7 @@ impl UnitPool {
         })
     }
 
-    /// The next unit of the partition that joined with this number.
+    /// The next unit of the partition with this number.
     fn next(&self, number: u64) -> Option<u64> {
         let mut state = self.state();
         let own = state.open.iter().position(|p| p.number == number)?;
@@ -98,7 +99,7 @@ impl UnitPool {
         self.state().open.retain(|p| p.number != number);
     }
 
-    /// A thread that panicked left no half-done state behind.
+    /// A panic of another thread leaves the state consistent.
     fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,19 +111,19 @@ pub struct UnitQueue(Source);
 
 #[derive(Debug)]
 enum Source {
-    /// Exactly these.
+    /// Exactly these units.
     Alone(Range<u64>),
-    /// Those, and what others can spare.
+    /// The units of a partition in a pool, and those that it takes from others.
     Pool {
         pool: Arc<UnitPool>,
         number: u64,
-        /// Lives as long as the queue, so that no other run gets its address.
+        /// Kept as long as the queue, so that no other run gets its address.
         _run: Arc<dyn Any + Send + Sync>,
     },
 }
 
 impl UnitQueue {
-    /// Exactly these units.
+    /// A queue of exactly these units.
     pub fn alone(units: Range<u64>) -> Self {
         Self(Source::Alone(units))
     }
@@ -164,7 +165,7 @@ mod tests {
         let mut poor = pool.join(Arc::clone(&run), 1, 0..2);
         let mut rich = pool.join(Arc::clone(&run), 2, 2..10);
         assert_eq!(rich.take(), Some(2));
-        // Seven are left, four of which change hands.
+        // Seven are left, four of which are taken over.
         assert_eq!(idle.take(), Some(6));
         assert_eq!(drain(&mut rich), [3, 4, 5, 8, 9, 1, 0, 7]);
         assert!(drain(&mut poor).is_empty());
@@ -209,7 +210,7 @@ mod tests {
             let mut alone = pool.join(run(), 2, 20..30);
             assert_eq!(drain(&mut alone), (20..30).collect::<Vec<_>>());
         }
-        // One that is no longer open lends nothing.
+        // Nothing is taken from a partition that is no longer open.
         let run = run();
         drop(pool.join(Arc::clone(&run), 0, 0..10));
         let mut other = pool.join(run, 1, 10..12);
@@ -223,7 +224,7 @@ mod tests {
         let _kept = pool.join(Arc::clone(&first), 0, 0..10);
         let mut other = pool.join(Arc::clone(&second), 1, 10..12);
         assert_eq!(drain(&mut other), [10, 11]);
-        // Not even where they share what tells runs apart.
+        // That holds even for runs with the same identity.
         let mut again = pool.join(Arc::clone(&first), 0, 0..10);
         assert_eq!(drain(&mut again), (0..10).collect::<Vec<_>>());
     }

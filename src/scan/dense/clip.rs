@@ -1,9 +1,9 @@
 //! The part of one space tile that becomes rows, and which fragment supplies each of its cells.
 //!
 //! Every cell comes from the newest fragment that wrote it, with all its attributes. Dense fragments wrote boxes; the
-//! newest box that spans the clip supplies it without any painting. Sparse fragments, which releases up to 2.5 could
-//! write into dense arrays, wrote single cells: where they are is known only when their coordinates are read, so
-//! such a clip is painted later, by [`super::scattered`].
+//! newest box that covers the clip supplies all of it, and nothing is painted. Sparse fragments, which releases up to
+//! 2.5 could write into dense arrays, wrote single cells. Their coordinates must be read first, so such a clip is
+//! painted later, by [`super::scattered`].
 
 use std::ops::Range;
 
@@ -24,24 +24,24 @@ pub(super) struct Copy {
     pub tile: TileIdx,
     /// Cells stored in it.
     pub cells: usize,
-    /// The cells of the clip that it supplies; `None` for a tile of a sparse fragment, whose coordinates tell.
+    /// The cells of the clip that it supplies; `None` for a tile of a sparse fragment, whose coordinates must be read.
     pub written: Option<KeyBox>,
 }
 
-/// Cells that follow each other in the clip and in the copy they come from.
+/// Cells that are consecutive both in the clip and in the copy they come from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
-    /// Index into the clip's copies; as many as there are copies: never written.
+    /// Index into the clip's copies; the number of copies stands for cells that were never written.
     pub copy: usize,
-    /// The first cell's number among those of the copy.
+    /// Number of the first cell within the copy.
     pub start: usize,
-    /// How many cells.
+    /// The number of cells.
     pub len: usize,
 }
 
 /// The part of a space tile that becomes rows.
 pub(super) struct Clip {
-    /// The cells.
+    /// The box of cells.
     pub cells: KeyBox,
     /// The first cell of the tile.
     tile_lo: Vec<u64>,
@@ -49,9 +49,9 @@ pub(super) struct Clip {
     pub copies: Vec<Copy>,
     /// Runs of cells, one copy each, in stored order.
     pub pieces: Vec<Piece>,
-    /// How many cells.
+    /// The number of cells.
     pub rows: usize,
-    /// Every cell is known to meet the condition.
+    /// Whether every cell is known to satisfy the predicate.
     pub proven: bool,
 }
 
@@ -130,7 +130,7 @@ impl Clip {
         BoxRuns::new(grid.extents(), grid.cell_order(), &self.tile_lo, cells)
     }
 
-    /// The pieces of the selected rows, if they are few; `None`: the selection is to be applied to all of them.
+    /// The pieces of the selected rows, if they are few; `None` if the selection must be applied to decoded columns.
     pub fn narrowed(&self, selection: &Selection) -> Option<Vec<Piece>> {
         let runs = selection.few_runs()?;
         let mut narrowed = Vec::with_capacity(runs.len());
@@ -157,10 +157,10 @@ impl Clip {
         Some(narrowed)
     }
 
-    /// Whether one of these cells of a copy is needed for `pieces` of the clip.
+    /// Whether `pieces` of the clip need one of these cells of a copy.
     pub fn wants(&self, pieces: &[Piece], copy: usize, cells: &Range<usize>) -> bool {
         if self.has_scattered_copies() {
-            // Their cells come in any order.
+            // Cells of sparse fragments come in any order.
             let mut own = pieces.iter().filter(|p| p.copy == copy);
             return own.any(|p| p.start < cells.end && cells.start < p.start + p.len);
         }
@@ -177,7 +177,7 @@ impl Clip {
         self.copies.iter().any(|copy| copy.written.is_none())
     }
 
-    /// Cells that no fragment wrote.
+    /// Whether no fragment wrote the cells of a piece.
     pub fn is_empty_piece(&self, piece: &Piece) -> bool {
         piece.copy >= self.copies.len()
     }
@@ -207,8 +207,8 @@ impl Clip {
         Ok(())
     }
 
-    /// Paints the clip when the coordinates of its scattered copies are there: `cells_of` gives, for a copy's index, the
-    /// cells of the clip it holds as (number within the space tile, number within the copy).
+    /// Paints the clip once the coordinates of its scattered copies are known. `cells_of` gives the cells of the clip
+    /// that a copy holds, as (number within the space tile, number within the copy).
     pub fn resolve(
         &mut self,
         dense: &DensePlan,
@@ -242,7 +242,7 @@ impl Clip {
         usize::try_from(number).ok()
     }
 
-    /// Cuts the runs of the clip by what was painted, and lets go of the copies that supply nothing.
+    /// Cuts the runs of the clip into pieces by the painted canvas, and drops the copies that supply nothing.
     fn take(&mut self, canvas: &Canvas, runs: BoxRuns) {
         canvas.pieces(runs, &mut self.pieces);
         let mut used = vec![false; self.copies.len()];
@@ -266,7 +266,7 @@ impl Clip {
     }
 }
 
-/// The smallest box around the selected cells: ranges that select one interval cut the box itself.
+/// The smallest box around the selected cells: ranges that select one interval clip the box itself.
 fn shrink(cells: &KeyBox, subarray: &Subarray) -> Option<KeyBox> {
     let (mut lo, mut hi) = (cells.lo().to_vec(), cells.hi().to_vec());
     for (d, (lo, hi)) in lo.iter_mut().zip(&mut hi).enumerate() {
@@ -280,7 +280,7 @@ fn shrink(cells: &KeyBox, subarray: &Subarray) -> Option<KeyBox> {
 /// Which copy supplies each cell of a space tile: newer copies paint over older ones.
 struct Canvas {
     owners: Vec<u32>,
-    /// The number of each cell among those of its owner; empty if that is its number within the tile.
+    /// The number of each cell within its copy; empty if it equals the number within the tile.
     numbers: Vec<usize>,
 }
 
@@ -330,7 +330,7 @@ impl Canvas {
         }
     }
 
-    /// Cuts runs of the tile where the owner changes or its cells do not follow each other.
+    /// Cuts runs of the tile where the copy changes or its cells are not consecutive.
     fn pieces(&self, runs: BoxRuns, pieces: &mut Vec<Piece>) {
         for run in runs {
             let cells = run.start..run.start + run.len;

@@ -1,4 +1,4 @@
-//! The columns of a dense clip: attributes put together from the copies that supply them, dimensions computed.
+//! The columns of a dense clip: attributes are assembled from the copies that supply them, dimensions are computed.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::tile::fields::{ColumnRequest, TileOf};
 use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
 
-/// The columns of a clip, its selected rows in their order: attributes from the copies' tiles, dimensions computed.
+/// The columns of the selected rows of a clip, in their order.
 pub(super) fn decode(
     context: &ScanContext,
     clip: &Clip,
@@ -76,7 +76,7 @@ pub(super) fn decode(
     Ok(decoded)
 }
 
-/// The cells of a copy, those that are wanted.
+/// The needed cells of a copy.
 fn copied(
     context: &ScanContext,
     clip: &Clip,
@@ -96,7 +96,7 @@ fn copied(
     if !request.is_stored() {
         return scan.decode(request, fetched, of, scratch);
     }
-    // What cannot even be unfiltered is damage, and the number of its cells may be a lie.
+    // A tile that cannot be unfiltered is damaged, and its number of cells may be wrong.
     let needed = || Needed::Where(wanted);
     let mut unfilter = || scan.decode_cells(request, fetched, of, needed(), scratch);
     let refused = match scan.to_array(request.column, unfilter()?, of) {
@@ -109,8 +109,8 @@ fn copied(
     scan.to_array_of_kept(request.column, unfilter()?, of, kept)
 }
 
-/// The cells of a dense tile inside its fragment's box, if others are outside: what is stored there is padding, whose
-/// bytes need not even be valid.
+/// The cells of a dense tile that lie inside its fragment's box; `None` if all do. The others are padding, whose bytes
+/// need not be valid.
 fn padding_excluded(
     context: &ScanContext,
     clip: &Clip,
@@ -144,7 +144,7 @@ fn padding_excluded(
     Ok(Some(BooleanBuffer::from(kept)))
 }
 
-/// Puts the pieces of a clip together; a clip that is a whole tile, or one run of it, is not copied.
+/// Assembles the pieces of a clip; a clip that is one whole tile, or one run of it, is not copied.
 fn gather(
     context: &ScanContext,
     clip: &Clip,
@@ -185,7 +185,7 @@ fn gather(
     Ok(make_array(merged.freeze()))
 }
 
-/// `len` cells that were never written.
+/// `len` cells that no fragment wrote.
 fn empty_cells(context: &ScanContext, column: usize, len: usize) -> Result<ArrayRef> {
     let spec = &context.plan.spec;
     let ty = spec.table.types.get(column);

@@ -1,7 +1,7 @@
-//! The columns of dimensions of dense clips: computed, and shared by all clips over the same coordinates.
+//! The dimension columns of dense clips: computed, and shared by all clips over the same coordinates.
 //!
-//! Tiles in one row of the grid have the same values in all dimensions but one, so that most of these columns are there
-//! already. What is kept for later clips is accounted for, and given up before a query goes without memory.
+//! Tiles in one row of the grid have the same values in all dimensions but one, so most of these columns can be reused.
+//! The memory of kept columns is accounted for, and released before a query runs out of memory.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::scan::context::ScanContext;
 use crate::scan::coordinate_columns::Kept;
 use crate::tile::scratch::Scratch;
 
-/// Shorter columns are computed faster than found.
+/// Shorter columns are faster to compute than to look up.
 const SMALLEST_KEPT_ROWS: usize = 1024;
 /// The values of a dimension over the cells of a clip.
 pub(super) fn column(
@@ -83,7 +83,7 @@ fn values<T: Native + ArrowNativeType>(
     let mut values = scratch.buffer(coordinates.cells().saturating_mul(size_of::<T>()))?;
     coordinates.fill(0, values.typed_data_mut::<T>(), T::from_key);
     if cfg!(target_endian = "big") {
-        // As stored, like the values of any tile.
+        // Values are written as tiles store them.
         let stored = values.as_slice_mut().chunks_exact_mut(size_of::<T>());
         stored.for_each(<[u8]>::reverse);
     }

@@ -1,9 +1,9 @@
 //! Reading one dense unit: a run of space tiles.
 //!
-//! Of each tile only the clip is read, its part inside the subarray and the non-empty domain. The newest fragment
-//! that covers the clip supplies it without any merging; where none does, the cells are painted, oldest fragment
-//! first, and what no fragment covers is the fill value (specification: "Reading dense arrays"; every attribute
-//! of a cell comes from the last fragment whose box contains it). Rows come out in the stored order.
+//! Of each tile only the clip is read: its part inside the subarray and the non-empty domain. The newest fragment that
+//! covers the clip supplies all of it. Where none covers it, the cells are painted, oldest fragment first, and cells of
+//! no fragment get the fill value (specification: "Reading dense arrays"; every attribute of a cell comes from the last
+//! fragment whose box contains it). Rows come out in the stored order.
 
 mod clip;
 mod columns;
@@ -32,12 +32,12 @@ use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
 
-/// A clip after the first round.
+/// A clip after the first round of reading.
 struct ClipState {
     clip: Clip,
-    /// Of the cells of the clip, those that the ranges select.
+    /// The cells of the clip that the ranges select.
     in_ranges: Selection,
-    /// Of these, the ones that become rows.
+    /// The cells among these that become rows.
     selection: Selection,
     columns: Columns,
 }
@@ -63,15 +63,15 @@ impl ClipState {
     }
 }
 
-/// What the first round comes to.
+/// The result of the first round.
 enum Decided {
-    /// All there is.
+    /// All columns were read.
     Rows(Vec<RecordBatch>),
-    /// Rows that lack columns.
+    /// Some columns are left to the second round.
     Partly(Vec<ClipState>),
 }
 
-/// Reads the tiles with these indexes.
+/// Reads the space tiles with these indexes.
 pub async fn read_unit(
     context: &Arc<ScanContext>,
     condition: Option<&RuntimeCondition>,
@@ -164,7 +164,7 @@ async fn second_round(
         .await
 }
 
-/// Memory for a unit; columns kept for other units go first.
+/// Reserves memory for a unit; columns kept for other units are dropped first.
 fn reserve(context: &ScanContext, bytes: usize) -> Result<Grant> {
     context.memory.reserve(bytes).or_else(|_| {
         context.coordinates.clear();
@@ -179,7 +179,7 @@ fn dense_plan(plan: &ScanPlan) -> Result<&DensePlan> {
     }
 }
 
-/// The requests of one clip: per copy, the attributes asked for.
+/// The attribute requests of one clip, copy by copy.
 type ClipRequests = Vec<Vec<ColumnRequest>>;
 
 async fn ask(
@@ -253,7 +253,7 @@ fn decide(
         .collect()
 }
 
-/// The cells of a clip that the ranges select, and that count as rows.
+/// The cells of a clip that the ranges select and that are rows.
 fn select(context: &ScanContext, clip: &Clip) -> Result<Selection> {
     let spec = &context.plan.spec;
     let order = dense_plan(&context.plan)?.grid.cell_order();

@@ -1,7 +1,8 @@
-//! Which clips the condition has no use for, and which it need not be evaluated on.
+//! Pruning of clips by statistics, and the clips that the predicate need not be evaluated on.
 //!
-//! Every cell of a clip comes from one of its copies, so a clip is judged by all of them together: nothing in it matches
-//! if nothing in any of its copies does. Older fragments below a copy that covers the clip have no say, whatever they hold.
+//! Every cell of a clip comes from one of its copies, so the statistics of all of them decide: no cell of the clip
+//! matches if none in any of its copies does. Older fragments under a copy that covers the clip supply nothing, so
+//! their statistics do not count.
 
 use super::clip::Clip;
 use super::dense_plan;
@@ -11,7 +12,7 @@ use crate::scan::runtime::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{Candidate, Extent};
 
-/// Lets go of clips without matches, and marks those where everything matches.
+/// Prunes clips without matches, and sets `proven` where every cell matches.
 pub(super) async fn prune(
     context: &ScanContext,
     condition: Option<&RuntimeCondition>,
@@ -47,7 +48,7 @@ pub(super) async fn prune(
     Ok(clips)
 }
 
-/// Lets go of clips in which nothing matches, and says how many these were.
+/// Drops the clips in which nothing matches, and counts them.
 fn keep(clips: &mut Vec<Clip>, proven: &mut Vec<bool>, verdicts: &[Verdict]) -> usize {
     let before = clips.len();
     let kept = |verdicts: &mut std::slice::Iter<'_, Verdict>| {

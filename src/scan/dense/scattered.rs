@@ -1,7 +1,7 @@
-//! Cells of sparse fragments in a dense array: where they are is read before anything else.
+//! Cells of sparse fragments in a dense array, whose coordinates are read before anything else.
 //!
-//! The coordinates of the tiles that may hold cells of a unit's clips are fetched together, each tile once; then every
-//! such clip is painted, and copies that turn out to supply nothing are not read any further.
+//! The coordinates of the tiles that may hold cells of a unit's clips are fetched together, each tile once. Then every
+//! such clip is painted, and copies that turn out to supply nothing are not read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, TileOf};
 use crate::tile::scratch::Scratch;
 
-/// A tile of a fragment of the plan.
+/// A tile of the plan: fragment and number.
 type TileKey = (usize, TileIdx);
 
 /// Paints the clips that have copies in sparse fragments.

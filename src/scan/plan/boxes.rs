@@ -1,8 +1,8 @@
 //! The boxes of tiles as boxes of ranks.
 //!
-//! The ends of all boxes in a dimension are sorted once and replaced by their positions, so that numbers and strings
-//! are alike from then on. A tile that may have cells anywhere in a dimension has all ranks of it. So has one that may have
-//! NaN in it: but the NaN of one tile only meets the NaN of another.
+//! The ends of all boxes in a dimension are sorted once and replaced by their ranks, so that numbers and strings are
+//! compared alike from then on. A tile whose bounds in a dimension are unknown spans all ranks of it. So does a tile
+//! that may have NaN in it; but NaN coordinates of one tile only meet NaN coordinates of another.
 
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ enum Axis {
 
 /// One dimension of all tiles.
 struct Column {
-    /// Ranks around what is not NaN, inclusive.
+    /// Ranks around the values that are not NaN, inclusive.
     ranks: Vec<(u32, u32)>,
-    /// Where there may be NaN; empty if nowhere.
+    /// Which tiles may have NaN; empty if none.
     nan: Vec<bool>,
 }
 
@@ -41,12 +41,12 @@ pub struct TileBounds {
     ranks: Vec<(u32, u32)>,
     /// `[lo, hi]` ranks around the cells that are not NaN, in the same order; empty if no cell can be NaN.
     but_nan: Vec<(u32, u32)>,
-    /// In which dimensions cells may be NaN, in the same order; empty if nowhere.
+    /// In which dimensions cells may be NaN, in the same order; empty if in none.
     nan: Vec<bool>,
 }
 
 impl TileBounds {
-    /// Ranks the boxes of tiles given as (boxes of the fragment, number of the tile).
+    /// Ranks the boxes of tiles, each given as (boxes of the fragment, number of the tile).
     pub fn new(schema: &ArraySchema, tiles: &[(&TileBoxes, usize)]) -> Self {
         let mut axes = Vec::with_capacity(schema.dimensions.len());
         let mut columns = Vec::with_capacity(schema.dimensions.len());
@@ -67,7 +67,7 @@ impl TileBounds {
                     TileRange::Keys { lo, hi, .. } => Some((lo, hi)),
                     _ => None,
                 }));
-                // What lies anywhere may be NaN, too.
+                // A tile with unknown bounds may have NaN, too.
                 let float = dimension.datatype.is_float();
                 let nan = ranges.map(|range| float && range.keys().is_none());
                 axes.push(Axis::Keys(values));
@@ -80,7 +80,7 @@ impl TileBounds {
         Self::of_columns(axes, &columns, tiles.len())
     }
 
-    /// From the columns of all dimensions.
+    /// Assembles the columns of all dimensions.
     fn of_columns(axes: Vec<Axis>, columns: &[Column], tiles: usize) -> Self {
         let each = || (0..tiles).flat_map(|tile| columns.iter().map(move |column| (column, tile)));
         let mut nan = each()
@@ -128,7 +128,7 @@ impl TileBounds {
         }
     }
 
-    /// In which dimensions cells of a tile may be NaN; empty if in none, as for all tiles.
+    /// In which dimensions cells of a tile may be NaN; empty if no tile may have NaN.
     fn nan(&self, tile: usize) -> &[bool] {
         self.of_tile(&self.nan, tile)
     }
@@ -138,7 +138,7 @@ impl TileBounds {
         self.nan(tile).contains(&true)
     }
 
-    /// Whether two tiles may have cells in one place.
+    /// Whether two tiles may have cells at the same coordinates.
     pub(super) fn meet(&self, a: usize, b: usize) -> bool {
         let (nan_a, nan_b) = (self.nan(a), self.nan(b));
         let both_nan = |d: usize| nan_a.get(d) == Some(&true) && nan_b.get(d) == Some(&true);
@@ -147,7 +147,7 @@ impl TileBounds {
         dims.all(|meet| meet)
     }
 
-    /// Whether the box of a tile is a single place, but that zeros of either sign are one.
+    /// Whether the box of a tile is a single point; zeros of either sign count as one coordinate.
     pub(super) fn has_one_coordinate(&self, tile: usize) -> bool {
         self.tile(tile).iter().all(|(lo, hi)| lo == hi)
     }
@@ -193,20 +193,20 @@ impl TileBounds {
 
 #[cfg(test)]
 impl TileBounds {
-    /// Of tiles with these bounds in their only dimension.
+    /// The boxes of tiles with these bounds in their only dimension.
     pub(super) fn of_line(pairs: Vec<(u64, u64)>) -> Self {
         let nan = vec![false; pairs.len()];
         Self::of_floats(pairs, nan)
     }
 
-    /// Boxes in one dimension of floats; `nan` tells for each tile whether it may hold NaN.
+    /// The boxes of tiles with these bounds in their only dimension, of floats; `nan` says which may hold NaN.
     pub(super) fn of_floats(pairs: Vec<(u64, u64)>, nan: Vec<bool>) -> Self {
         let tiles = pairs.len();
         let (values, ranks) = rank(pairs.into_iter().map(Some));
         Self::of_columns(vec![Axis::Keys(values)], &[Column { ranks, nan }], tiles)
     }
 
-    /// The rank of the last bound at or before a key of the only dimension.
+    /// The rank of the last bound that is at most a key of the only dimension.
     pub(super) fn rank_of(&self, key: u64) -> u32 {
         let Some(Axis::Keys(values)) = self.axes.first() else {
             panic!("the axis has keys")
@@ -226,7 +226,7 @@ impl Axis {
     }
 }
 
-/// Sorts all ends and replaces each by its position; what has none has all positions.
+/// Sorts all ends and replaces each by its rank; a tile without bounds gets all ranks.
 fn rank<T: Ord + Clone>(pairs: impl Iterator<Item = Option<(T, T)>>) -> (Vec<T>, Vec<(u32, u32)>) {
     let pairs = pairs.collect::<Vec<_>>();
     let known = pairs.iter().flatten();
@@ -253,18 +253,19 @@ fn rank<T: Ord + Clone>(pairs: impl Iterator<Item = Option<(T, T)>>) -> (Vec<T>,
 pub struct Clip(pub(super) Vec<Range<u32>>);
 
 impl Clip {
-    /// Everything.
+    /// The box of all ranks.
     pub(super) fn all(dimensions: usize) -> Self {
         Self(vec![0..u32::MAX; dimensions])
     }
 
-    /// Whether a box of ranks, which are inclusive, lies inside.
+    /// Whether a box of inclusive ranks lies inside.
     pub(super) fn covers(&self, ranks: &[(u32, u32)]) -> bool {
         let mut dims = self.0.iter().zip(ranks);
         dims.all(|(clip, (lo, hi))| clip.start <= *lo && *hi < clip.end)
     }
 
-    /// About how much of a box of ranks lies inside: ranks are close together where tiles are.
+    /// About how much of a box of ranks lies inside. Ranks are dense where tiles are, so this estimates the share of
+    /// its cells.
     pub(super) fn share(&self, ranks: &[(u32, u32)]) -> f64 {
         let share = |(clip, (lo, hi)): (&Range<u32>, &(u32, u32))| {
             let end = clip.end.min(hi.saturating_add(1));

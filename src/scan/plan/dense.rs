@@ -22,13 +22,13 @@ use crate::scan::spec::{EmptyCells, ScanSpec};
 use crate::stats::StatisticsCache;
 use crate::tile::fields::FragmentScan;
 
-/// Small tiles are read together until a unit holds so many cells.
+/// Small tiles are read together until a unit holds this many cells.
 const UNIT_CELLS: u64 = 128 * 1024;
 
-/// A fragment's box of cells, and how it stores them.
+/// The box of cells that a fragment wrote, and how it stores them.
 #[derive(Debug, Clone)]
 pub struct DenseFragment {
-    /// The cells it wrote; of a sparse fragment, a box around them.
+    /// The cells it wrote; for a sparse fragment, a box around them.
     pub domain: KeyBox,
     /// How it stores them.
     pub stored_as: StoredAs,
@@ -37,7 +37,7 @@ pub struct DenseFragment {
 /// How a fragment of a dense array stores its cells.
 #[derive(Debug, Clone)]
 pub enum StoredAs {
-    /// As space tiles: this box of them, which numbers them.
+    /// As the space tiles of this box, numbered within it.
     Tiles(TileBox),
     /// As a sparse fragment: single cells with their coordinates.
     Cells,
@@ -50,15 +50,15 @@ pub struct DensePlan {
     pub grid: TileGrid,
     /// The rows of the scan before ranges: the array's non-empty domain.
     pub bounds: KeyBox,
-    /// As the plan's fragments.
+    /// The fragments, parallel to the plan's list.
     pub fragments: Vec<DenseFragment>,
-    /// The tiles of the sparse ones among them.
+    /// The tiles of the sparse fragments among them.
     pub scattered: Arc<ScatteredTiles>,
-    /// Per dimension the touched intervals of tile indexes, ascending.
+    /// Per dimension the intervals of tile indexes that the subarray touches, ascending.
     intervals: Vec<TileIntervals>,
     tiles: u64,
     tiles_per_unit: u64,
-    /// Where only some of the tiles are left: their positions, ascending.
+    /// The positions of the tiles that are left, ascending; `None` if all are.
     left: Option<Vec<u64>>,
 }
 
@@ -66,7 +66,7 @@ pub struct DensePlan {
 #[derive(Debug, Clone)]
 struct TileIntervals {
     ranges: Vec<Range<u64>>,
-    /// How many tiles lie before each range.
+    /// The number of tiles before each range.
     before: Vec<u64>,
     count: u64,
 }
@@ -119,7 +119,7 @@ impl DensePlan {
         }
     }
 
-    /// The same plan without the tiles with these numbers, which ascend.
+    /// The same plan without the tiles with these ascending numbers.
     pub(super) fn without(&self, numbers: &[u64]) -> Self {
         let mut numbers = numbers.iter().copied().peekable();
         let left = (0..self.tile_count()).filter(|n| numbers.next_if_eq(n).is_none());
@@ -130,7 +130,7 @@ impl DensePlan {
         }
     }
 
-    /// The same plan within other ranges, which are some of its own; `None` if only some of its tiles are left.
+    /// The same plan within a smaller subarray; `None` if the plan has already lost some of its tiles.
     pub(super) fn within(&self, subarray: &Subarray) -> Option<Self> {
         if self.left.is_some() {
             return None;
@@ -147,8 +147,8 @@ impl DensePlan {
         })
     }
 
-    /// The same plan in units whose ranges of the leading dimension do not overlap: whole *slabs*, all tiles between two
-    /// bounds of the grid. `None` if one would hold more than `most_cells` cells in several tiles.
+    /// The same plan in units whose ranges of the leading dimension do not overlap. Each is a *slab*: all tiles between
+    /// two bounds of the grid. `None` if a slab of several tiles would hold more than `most_cells` cells.
     pub(super) fn in_slabs(
         &self,
         subarray: &Subarray,
@@ -174,7 +174,8 @@ impl DensePlan {
         })
     }
 
-    /// How many tiles lie between two bounds of the grid along the leading dimension, if they are neighbours.
+    /// How many tiles lie between two neighbouring bounds of the grid along the leading dimension, if the numbers of
+    /// these tiles are consecutive.
     pub(super) fn tiles_of_slab(&self) -> Option<u64> {
         let (leading, others) = self.intervals.split_first()?;
         let mut others = others.iter().map(|interval| interval.count);
@@ -192,7 +193,7 @@ impl DensePlan {
         }
     }
 
-    /// Cells of the tiles of a unit.
+    /// The number of cells in the tiles of a unit.
     pub fn unit_cells(&self) -> u64 {
         self.grid
             .cells_per_tile()
@@ -210,7 +211,7 @@ impl DensePlan {
             .collect()
     }
 
-    /// Between which keys of a dimension the cells of tiles lie.
+    /// The smallest and the largest key of a dimension among the cells of tiles.
     pub fn span(&self, tiles: &[Vec<u64>], dim: usize) -> Option<(u64, u64)> {
         let (lo, hi) = self.bounds.range(dim)?;
         let spans = tiles.iter().map(|tile| self.grid.tile_box(tile).range(dim));
@@ -246,7 +247,7 @@ impl DensePlan {
     }
 }
 
-/// Plans a scan of a dense array. The footers say all, but for the MBRs of sparse fragments.
+/// Plans a scan of a dense array. Only footers are read, and the MBRs of sparse fragments.
 pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let table = Arc::clone(&spec.table);
     let snapshot = &table.snapshot;
@@ -302,7 +303,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     })
 }
 
-/// This is a fragment with the box of the cells it wrote.
+/// A fragment with the box of the cells it wrote.
 type Candidate = (Arc<Fragment>, KeyBox);
 
 /// Finds the fragments that wrote cells, and the box around all of these cells.
@@ -351,7 +352,7 @@ fn touched_fragments(
         boxes.push(DenseFragment { domain, stored_as });
         let needed = match is_dense {
             true => needed.clone(),
-            // Only their coordinates say where its cells are.
+            // Only its coordinates tell which cells a sparse fragment wrote.
             false => (0..needed.len())
                 .map(|c| c < dimensions || needed.get(c) == Some(&true))
                 .collect(),
@@ -377,7 +378,7 @@ async fn scattered_tiles(
     ScatteredTiles::new(tiles.map(|((number, fragment), boxes)| (*number, *fragment, boxes)))
 }
 
-/// An array without fragments has no rows.
+/// The plan for an array without fragments, which has no rows.
 fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     ScanPlan {
         statistics_cache: Arc::new(StatisticsCache::new(&spec.table)),
@@ -392,14 +393,14 @@ fn empty(spec: ScanSpec, counts: PlanCounts) -> ScanPlan {
     }
 }
 
-/// The written box of a fragment, checked to lie inside the domain.
+/// The box that a fragment wrote, checked to lie inside the domain.
 fn domain(fragment: &Fragment, grid: &TileGrid) -> Result<Option<KeyBox>> {
     let Some(ranges) = &fragment.footer.non_empty_domain else {
         return Ok(None);
     };
     let at = |e: Error| e.with("fragment", &fragment.name.name);
     let domain = KeyBox::from_ranges(&fragment.dimension_datatypes(), ranges).map_err(at)?;
-    // Old consolidations widened the box to whole tiles; what lies outside the domain is padding.
+    // Old consolidations widened the box to whole tiles; the cells outside the domain are padding.
     let domain = domain.intersect(grid.domain());
     if let (Some(domain), true) = (&domain, fragment.footer.dense) {
         check_tile_count(fragment, grid, domain).map_err(at)?;
@@ -407,8 +408,8 @@ fn domain(fragment: &Fragment, grid: &TileGrid) -> Result<Option<KeyBox>> {
     Ok(domain)
 }
 
-/// Every tile takes at least a count of chunks in each file, so a box of more tiles than bytes is no box: it would be
-/// a table of cells that nobody wrote, far too many to read.
+/// Checks that a box can hold the tiles it claims. Every tile takes at least a chunk count in each file, so a box of
+/// more tiles than bytes is damaged, and would plan far too many cells.
 fn check_tile_count(fragment: &Fragment, grid: &TileGrid, domain: &KeyBox) -> Result<()> {
     const TILE_BYTES: u64 = 8;
     let bytes = fragment.footer.file_sizes.iter().max().copied();
@@ -422,7 +423,7 @@ fn check_tile_count(fragment: &Fragment, grid: &TileGrid, domain: &KeyBox) -> Re
     }
 }
 
-/// The cells of a tile follow from the extents; the footer must agree.
+/// Checks that the footer states the number of cells per tile that follows from the extents.
 fn check_tile_cells(fragment: &Fragment, grid: &TileGrid) -> Result<()> {
     if fragment.cells_per_tile() == grid.cells_per_tile() {
         return Ok(());
@@ -442,7 +443,7 @@ fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
         .all(|(d, (lo, hi))| spec.subarray.dim(d).intersects_keys(lo, hi))
 }
 
-/// Cells of `bounds` that the subarray selects, if a `u64` holds the number.
+/// The number of cells of `bounds` that the subarray selects, if it fits in a `u64`.
 pub(super) fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
     bounds
         .ranges()

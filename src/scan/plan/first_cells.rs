@@ -9,9 +9,9 @@ use crate::geometry::subarray::{DimRanges, KeyRange};
 /// One term of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DimensionOrder {
-    /// By the coordinates of this dimension.
+    /// The dimension whose coordinates are compared.
     pub dimension: usize,
-    /// The largest first.
+    /// Whether the largest come first.
     pub descending: bool,
 }
 
@@ -25,7 +25,7 @@ impl ScanPlan {
         let all = self.exact_rows.filter(|all| rows > 0 && rows < *all)?;
         let mut spec = self.spec.clone();
         let mut subarray = spec.subarray.as_ref().clone();
-        // Rows of the cells that are left.
+        // The number of rows in the cells that are left.
         let mut left = all;
         for by in order {
             let (lo, hi) = dense.bounds.range(by.dimension)?;

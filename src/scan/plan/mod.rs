@@ -1,8 +1,8 @@
 //! The plan of a scan: which fragments, which tiles, in which units of work.
 //!
-//! A unit is read on its own, in any order, by anybody: a sparse unit is a few tiles (with a box to clip them to if
-//! they are resolved against each other), a dense unit is a run of space tiles in tile order. The plan holds units
-//! compactly, so a dense array of a billion tiles plans as fast as one of ten.
+//! Units are independent: any thread can read any unit in any order. A sparse unit is a few tiles, with a box to clip
+//! them to if they are de-duplicated against each other; a dense unit is a run of space tiles in tile order. The plan
+//! holds units compactly, so a dense array of a billion tiles plans as fast as one of ten.
 
 pub mod boxes;
 pub mod dense;
@@ -31,7 +31,7 @@ use crate::stats::StatisticsCache;
 use crate::tile::fields::FragmentScan;
 use crate::tile::visibility::BYTES_PER_COMPARED_CELL;
 
-/// What a cell of a variable-sized column is taken to need.
+/// The assumed size of a cell in a variable-sized column.
 const STRING_BYTES: usize = 32;
 
 /// What planning considered and skipped.
@@ -51,7 +51,7 @@ pub struct PlanCounts {
     pub tiles_pruned_statistics: u64,
     /// Tiles whose statistics prove that every cell meets the condition.
     pub tiles_proven: u64,
-    /// Deletes that concern the fragments that are read, and that these have not processed.
+    /// Delete conditions that apply to the fragments that are read, and that these have not yet processed.
     pub deletes: u64,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for PlanCounts {
     }
 }
 
-/// The kind of units.
+/// The units of a plan.
 #[derive(Debug)]
 pub enum Units {
     /// Units of a sparse array.
@@ -80,28 +80,28 @@ pub enum Units {
 /// A planned scan.
 #[derive(Debug)]
 pub struct ScanPlan {
-    /// What was asked for.
+    /// The request.
     pub spec: ScanSpec,
-    /// The fragments that are read, oldest first; shared with what remains of the scan when part of it is answered.
+    /// The fragments that are read, oldest first; shared with the rest of the scan when metadata answer part of it.
     pub fragments: Arc<Vec<FragmentScan>>,
-    /// The boxes of the sparse ones' tiles.
+    /// The boxes of the tiles of the sparse fragments.
     pub boxes: Vec<Arc<TileBoxes>>,
-    /// What is known of the tiles' values.
+    /// The statistics of tiles that have been loaded.
     pub statistics_cache: Arc<StatisticsCache>,
-    /// Whether tiles are judged by their statistics only when they are about to be read.
+    /// Whether tiles are pruned by their statistics only when they are about to be read.
     pub prunes_late: bool,
     /// The units.
     pub units: Units,
-    /// What was considered and skipped.
+    /// What planning considered and skipped.
     pub counts: PlanCounts,
-    /// The number of rows, where the metadata alone proves it.
+    /// The number of rows, if the metadata prove it.
     pub exact_rows: Option<u64>,
-    /// At most so many rows come out.
+    /// An upper bound of the number of rows.
     pub max_rows: u64,
 }
 
 impl ScanPlan {
-    /// Plans a scan. Reads the R-trees of the fragments in question, nothing else.
+    /// Plans a scan. Reads the R-trees of the fragments that the subarray touches, and nothing else.
     pub async fn new(spec: ScanSpec) -> Result<Self> {
         let uri = spec.table.snapshot.storage.uri().to_owned();
         let planned = if spec.table.snapshot.schema.is_dense() {
@@ -116,7 +116,7 @@ impl ScanPlan {
         planned.map_err(|e| e.with("array", uri))
     }
 
-    /// The same scan of the same rows in other units.
+    /// The same scan in other units.
     fn with_units(&self, units: Units) -> Self {
         Self {
             spec: self.spec.clone(),
@@ -139,7 +139,7 @@ impl ScanPlan {
         }
     }
 
-    /// About how many bytes a unit takes when it is decoded, and its cells are compared.
+    /// About how many bytes a unit takes while it is decoded and its cells are compared.
     pub fn unit_bytes(&self, unit: u64) -> u64 {
         let units = match &self.units {
             Units::Sparse(units) => units,
@@ -176,7 +176,8 @@ impl ScanPlan {
         bytes.sum()
     }
 
-    /// Cuts the units into at most `wanted` runs of about the same number of cells; at least one, possibly empty.
+    /// Splits the units into at most `wanted` ranges of about equally many cells; at least one range, which may be
+    /// empty.
     pub fn partitions(&self, wanted: usize) -> Vec<Range<u64>> {
         let count = self.unit_count();
         let wanted = (wanted.max(1) as u64).min(count.max(1));
@@ -215,7 +216,7 @@ fn cut_by_cost(costs: &[u64], wanted: u64) -> Vec<Range<u64>> {
     ranges
 }
 
-/// The columns whose tiles a scan may read: projected, looked at by the predicate, or `extra`.
+/// The columns whose tiles a scan may read: those of the projection, of the predicate, and `extra`.
 fn needed_columns(spec: &ScanSpec, extra: impl Fn(usize) -> bool) -> Vec<bool> {
     (0..spec.table.types.len())
         .map(|column| {

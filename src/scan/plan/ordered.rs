@@ -1,10 +1,10 @@
 //! Units that follow each other in the order of the leading dimension.
 //!
-//! A tile's box says between which coordinates of the leading dimension its cells lie, so tiles whose ranges do not
-//! overlap can be read one after the other; tiles whose ranges do are one *slab*, and read together. [`RowOrder`] puts the
-//! rows of a slab in order, so no slab may be large. Where rows are to ascend by more than the leading dimension, slabs
-//! must not even touch: both may have rows of the coordinate between them. Only tiles of one fragment may that lie in
-//! row-major order of all cells, for there the next tile goes on where the last one ends.
+//! A tile's box bounds the coordinates of its cells in the leading dimension. Tiles whose ranges do not overlap can be
+//! read one after the other; tiles whose ranges overlap form one *slab* and are read together. [`RowOrder`] sorts the
+//! rows of a slab, so no slab may be large. Where the order has more terms than the leading dimension, slabs must not
+//! even touch: both may have rows at the coordinate they share. Only tiles of one fragment in row-major order of all
+//! cells may touch, because there each tile continues where the last one ends.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::geometry::subarray::Subarray;
 use crate::scan::order::RowOrder;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef, UNIT_CELLS};
 
-/// So many cells are sorted at once at most, unless they are those of one tile.
+/// The most cells that are sorted at once, unless they are those of one tile.
 const MOST_SLAB_CELLS: u64 = 512 * 1024;
 
 impl ScanPlan {
-    /// The same scan in units that follow each other in an order: its rows are in order once those of each unit are, and
-    /// units are read from the last to the first where the order descends. A unit holds about `rows` cells, if that is less
-    /// than usual. `None` if too many rows would have to be put in order at once.
+    /// The same scan in units that follow each other in an order: its rows are in order once those of each unit are,
+    /// and units are read from the last to the first where the order descends. A unit holds about `rows` cells, if that
+    /// is less than usual. `None` if too many rows would have to be sorted at once.
     pub fn in_order(&self, order: &RowOrder, rows: Option<usize>) -> Option<Self> {
         let ty = self.spec.table.types.first()?;
-        // Text with other characters in place of bytes that are none has an order of its own.
+        // Where invalid text is shown with replacement characters, its order differs from that of the stored bytes.
         if ty.is_lossy() && !key::has_key(ty.datatype()) {
             return None;
         }
@@ -37,7 +37,7 @@ impl ScanPlan {
         let unit_cells = rows
             .filter(|_| all_rows)
             .map_or(UNIT_CELLS, |rows| UNIT_CELLS.min(rows as u64).max(1));
-        // Whoever wants few rows is better served by the best tiles first than by a large slab.
+        // Where few rows are wanted, reading the best tiles first is better than sorting a large slab.
         let slab_cells = rows.map_or(MOST_SLAB_CELLS, |_| UNIT_CELLS);
         let units = match &self.units {
             Units::Sparse(units) => {
@@ -51,7 +51,7 @@ impl ScanPlan {
         Some(self.with_units(units))
     }
 
-    /// Whether the rows of each unit of such a scan come in order as they are stored: ascending by the first so many
+    /// Whether the rows of each unit of such a scan are stored in order: ascending by the first `dimensions`
     /// dimensions.
     pub fn is_stored_in_order(&self, dimensions: usize) -> bool {
         let schema = &self.spec.table.snapshot.schema;
@@ -96,7 +96,7 @@ impl ScanPlan {
         let schema = &self.spec.table.snapshot.schema;
         let mut pieces = Vec::new();
         for unit in units {
-            // Tiles whose cells are compared stay together.
+            // Tiles whose cells are compared with each other stay together.
             if unit.clip.is_some() || unit.versions != CellVersions::None {
                 pieces.push(self.piece_of_unit(schema, unit)?);
                 continue;
@@ -116,9 +116,9 @@ impl ScanPlan {
         let leading = schema.dimensions.first()?;
         let whole = leading.cell_val_num != CellValNum::Var && !leading.datatype.is_float();
         let touching = Touching {
-            // Zero and minus zero are one coordinate, but two values; and strings have ends that are none.
+            // Zero and minus zero are one coordinate but two values, and the bounds of strings need not be values.
             allowed: whole && order.terms().len() == 1,
-            // By the first so many dimensions, all the same way round.
+            // The order is by leading dimensions alone, all of them in the same direction.
             in_fragment: self.boxes.iter().all(|boxes| boxes.are_in_order())
                 && ascends_by(order)
                     .is_some_and(|n| goes_on(schema, &self.spec.subarray, n).unwrap_or(false)),
@@ -179,7 +179,7 @@ impl ScanPlan {
         })
     }
 
-    /// A unit that resolves its tiles against each other; not of strings, whose clips have no last value.
+    /// A unit that de-duplicates its tiles as one piece; `None` for strings, whose clips have no last value.
     fn piece_of_unit(&self, schema: &ArraySchema, unit: &Arc<SparseUnit>) -> Option<Piece<'_>> {
         let clip = unit.clip.as_ref().unwrap_or(&self.spec.subarray);
         let ranges = unit
@@ -214,7 +214,7 @@ impl ScanPlan {
         match range {
             TileRange::Bytes { lo, hi } => Some((Coordinate::Bytes(lo), Coordinate::Bytes(hi))),
             _ if leading.cell_val_num == CellValNum::Var => None,
-            // Where nothing is known, the cells lie anywhere.
+            // Cells with unknown bounds may lie anywhere.
             range => {
                 let (lo, hi) = range.keys().unwrap_or((0, u64::MAX));
                 Some((Coordinate::Key(lo), Coordinate::Key(hi)))
@@ -223,7 +223,7 @@ impl ScanPlan {
     }
 }
 
-/// As much of a range of keys as lies between the ends of a subarray.
+/// The part of a range of keys that lies between the ends of a subarray.
 fn clipped<'a>(
     subarray: &Subarray,
     lo: Coordinate<'a>,
@@ -239,7 +239,7 @@ fn clipped<'a>(
     }
 }
 
-/// How many of the first dimensions an order is by, if by nothing else and all the same way round.
+/// The number of dimensions in an order by leading dimensions, all in one direction; `None` for other orders.
 fn ascends_by(order: &RowOrder) -> Option<usize> {
     let mut terms = order.terms().iter().enumerate();
     let same = |descending| descending == order.descends();
@@ -248,11 +248,11 @@ fn ascends_by(order: &RowOrder) -> Option<usize> {
         .then_some(order.terms().len())
 }
 
-/// Whether the cells of each fragment within a subarray ascend by the first so many dimensions, from tile to tile.
+/// Whether the cells of each fragment within a subarray ascend by the first `dimensions` dimensions, across tiles too.
 fn goes_on(schema: &ArraySchema, subarray: &Subarray, dimensions: usize) -> Result<bool> {
     let ordered = schema.dimensions.get(..dimensions).unwrap_or_default();
     let plain = ordered.iter().all(|dimension| {
-        // Strings come in the order of signed bytes, and zeros of either sign in any.
+        // Strings are stored in the order of signed bytes, and zeros of either sign in any order.
         dimension.cell_val_num == CellValNum::Fixed(1) && !dimension.datatype.is_float()
     });
     if ordered.is_empty() || !plain || schema.is_dense() {
@@ -292,11 +292,11 @@ fn goes_on(schema: &ArraySchema, subarray: &Subarray, dimensions: usize) -> Resu
     Ok(true)
 }
 
-/// What is read as one, and between which coordinates of the leading dimension its cells lie.
+/// Tiles that are read together, and the range of the leading dimension around their cells.
 struct Piece<'a> {
     lo: Coordinate<'a>,
     hi: Coordinate<'a>,
-    /// Whose tile it is, if it is one.
+    /// The fragment of the tile; `None` for a unit.
     fragment: Option<usize>,
     cells: u64,
     what: What,
@@ -307,27 +307,27 @@ enum What {
     Unit(Arc<SparseUnit>),
 }
 
-/// Whether the ranges of slabs that follow each other may share a coordinate.
+/// Whether the ranges of consecutive slabs may share a coordinate.
 #[derive(Debug, Clone, Copy)]
 struct Touching {
     allowed: bool,
-    /// If all tiles of both are of one fragment.
+    /// Whether they may if all tiles of both slabs are of one fragment.
     in_fragment: bool,
 }
 
-/// Pieces that follow each other.
+/// Consecutive pieces that are read together.
 #[derive(Debug)]
 struct Slab<'a> {
     hi: Coordinate<'a>,
     lo: Coordinate<'a>,
-    /// Whose tiles they all are.
+    /// The fragment of all tiles, if it is only one.
     fragment: Option<usize>,
     cells: u64,
     pieces: Range<usize>,
 }
 
 impl Slab<'_> {
-    /// Whether all rows of this slab come before those of one whose range begins no earlier.
+    /// Whether all rows of this slab come before those of another, whose range begins no earlier.
     fn precedes(&self, next: &Self, touching: Touching) -> bool {
         let same = self.fragment.is_some() && self.fragment == next.fragment;
         match self.hi.compare(&next.lo) {
@@ -349,7 +349,7 @@ impl Slab<'_> {
     }
 }
 
-/// Pieces, which ascend, as few together as can be.
+/// Groups ascending pieces into the smallest possible slabs.
 fn slabs<'a>(pieces: &[Piece<'a>], touching: Touching) -> Vec<Slab<'a>> {
     let mut slabs: Vec<Slab<'a>> = Vec::new();
     for (i, piece) in pieces.iter().enumerate() {

@@ -1,16 +1,16 @@
 //! Which sparse tiles are disjoint, and how the others are cut into units of bounded size.
 //!
-//! In an array without duplicates a cell may lie in several fragments, and its newest version wins. A tile whose MBR
+//! In an array without duplicates several fragments may hold a cell, and its newest version wins. A tile whose MBR
 //! meets no MBR of another fragment is *disjoint*: nothing in another fragment can hide its cells. The others are
-//! *overlapping* and are resolved together, but not all at once: space is halved, again and again, where the cut parts
-//! the tiles best, until what is left in a box is small. A tile that straddles a cut belongs to both sides, which keep
-//! only the cells in their own box.
+//! *overlapping* and are de-duplicated together, but not all at once: the space is halved repeatedly, by the cut that
+//! separates the tiles best, until the tiles in a box hold few cells. A tile across a cut belongs to both sides, each
+//! of which keeps only the cells in its own box.
 //!
-//! Of a fragment that holds several versions of a cell itself, tiles that are disjoint may share cells with overlapping ones.
-//! They are *witnesses* there: their cells are compared, and become rows elsewhere.
+//! In a fragment that itself holds several versions of a cell, disjoint tiles may share cells with overlapping ones.
+//! They are *witnesses* in the units of these: their cells are compared there, and become rows in another unit.
 //!
-//! An R*-tree over the first three dimensions of the boxes finds neighbours. Of tiles with cells that may be NaN it knows
-//! where the others lie; which of these tiles may meet in NaN, says a second one.
+//! An R*-tree over the first three dimensions of the boxes finds neighbours. For tiles that may hold NaN it indexes the
+//! cells that are not NaN; a second tree finds which of these tiles may share NaN coordinates.
 
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, RTree};
@@ -19,18 +19,18 @@ use super::boxes::{Clip, TileBounds};
 use super::versions::Neighbourhood;
 use crate::scan::plan::sparse_units::{CellVersions, TileRef};
 
-/// Cells resolved together at most, unless space cannot be cut any finer.
+/// The most cells de-duplicated together, unless the space cannot be cut any finer.
 const UNIT_CELLS: u64 = 512 * 1024;
-/// There is always so much to resolve together.
+/// Units with fewer cells than this are not cut.
 const SMALLEST_UNIT_CELLS: u64 = 128 * 1024;
-/// In between, so many units are made, for as many workers.
+/// The number of units to aim for between these limits, so that many workers have one.
 const UNITS: u64 = 32;
-/// So much is resolved together where cuts would only share the tiles out among more units: each of them looks through
-/// all of its tiles, and fetches them.
+/// The most cells de-duplicated together where cuts mostly duplicate tiles: each unit fetches and reads all of its
+/// tiles.
 const HARD_TO_CUT_CELLS: u64 = 2 * 1024 * 1024;
-/// There are so many units even of tiles that are hard to cut, for as many workers.
+/// The number of units to aim for even if tiles are hard to cut, so that several workers have one.
 const FEWEST_UNITS: u64 = 12;
-/// A tile that may hold NaN is compared with at most so many others that may; with more of them, it counts as overlapping.
+/// A tile that may hold NaN is compared with at most this many others that may; beyond that, it counts as overlapping.
 const MOST_LOOKED_AT: usize = 256;
 /// Cuts tried per dimension and level.
 const CUTS_TRIED: usize = 8;
@@ -38,37 +38,37 @@ const CUTS_TRIED: usize = 8;
 /// A tile of an [`OverlappingUnit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Its position.
+    /// Its position in the list of tiles.
     pub tile: usize,
-    /// Whether all of its cells count.
+    /// Whether all of its cells lie in the clip.
     pub inside: bool,
-    /// Whether its cells are only compared.
+    /// Whether its cells are only compared, and become rows elsewhere.
     pub witness: bool,
 }
 
-/// Overlapping tiles read together.
+/// Overlapping tiles that are de-duplicated together.
 #[derive(Debug)]
 pub struct OverlappingUnit {
     /// The tiles.
     pub members: Vec<Member>,
-    /// Whose cells count.
+    /// The box whose cells become rows.
     pub clip: Clip,
     /// Where versions of the members' cells may lie.
     pub versions: CellVersions,
-    /// About how many cells count.
+    /// About how many cells become rows.
     pub cells: u64,
 }
 
-/// The tiles, parted.
+/// Tiles, split into disjoint and overlapping ones.
 #[derive(Debug)]
 pub struct OverlapSplit {
-    /// Positions of the tiles that are disjoint.
+    /// The positions of the disjoint tiles.
     pub disjoint: Vec<usize>,
-    /// The others.
+    /// The units of the overlapping tiles.
     pub units: Vec<OverlappingUnit>,
 }
 
-/// Tiles in the order of their fragments, their boxes, and where a fragment itself holds versions of its cells.
+/// Tiles in the order of their fragments, their boxes, and where each fragment may hold several versions of a cell.
 pub struct Overlaps<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
@@ -77,7 +77,7 @@ pub struct Overlaps<'a> {
 }
 
 impl<'a> Overlaps<'a> {
-    /// `versions` says per fragment where versions of its cells may lie within it.
+    /// `versions` says for each fragment where versions of a cell may lie within it.
     pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds, versions: &'a [CellVersions]) -> Self {
         Self {
             tiles,
@@ -87,7 +87,7 @@ impl<'a> Overlaps<'a> {
         }
     }
 
-    /// Parts the tiles.
+    /// Splits the tiles.
     pub fn split(mut self) -> OverlapSplit {
         let index = Index::new(self.tiles, self.bounds);
         let (overlapping, disjoint): (Vec<_>, Vec<_>) =
@@ -127,7 +127,7 @@ impl<'a> Overlaps<'a> {
         let in_numbers = || near(&index.numbers, self.bounds.but_nan(tile)).any(meets);
         let in_nan = || {
             let mut near = near(&index.nan, self.bounds.tile(tile));
-            // Where nearly all meet, most of them may be of the tile's own fragment.
+            // Where nearly all tiles meet, most of those found may be of the tile's own fragment.
             near.by_ref().take(MOST_LOOKED_AT).any(meets) || near.next().is_some()
         };
         in_numbers() || (self.bounds.may_hold_nan(tile) && index.nan.size() > 0 && in_nan())
@@ -148,7 +148,7 @@ impl<'a> Overlaps<'a> {
         cells
     }
 
-    /// Cuts what has more cells than `most`, or, where that is hard, than `hard`.
+    /// Cuts a box with more than `most` cells, or with more than `hard` cells where cuts would duplicate many tiles.
     fn halve(
         &self,
         members: Vec<usize>,
@@ -158,7 +158,7 @@ impl<'a> Overlaps<'a> {
     ) {
         let cells = self.cells(&members, &clip);
         let cut = if cells > most {
-            // Tiles on both sides, in quarters of all.
+            // The most tiles that may lie on both sides, in quarters of all tiles.
             let most_twice = if cells > hard { 3 } else { 1 };
             self.best_cut(&members, &clip, most_twice)
         } else {
@@ -190,7 +190,7 @@ impl<'a> Overlaps<'a> {
         self.halve(right, above, (most, hard), units);
     }
 
-    /// The members in a box; `None` if nothing of them becomes rows.
+    /// The unit of the members in a box; `None` if none of their cells becomes a row.
     fn unit(&self, members: &[usize], clip: Clip, cells: u64) -> Option<OverlappingUnit> {
         let first = members.first()?;
         let mut others = members.iter().map(|m| self.fragment(*m));
@@ -213,9 +213,9 @@ impl<'a> Overlaps<'a> {
         })
     }
 
-    /// The cut that leaves the fewest tiles on its larger side, counting tiles on both sides twice; `None` if no cut
-    /// makes both sides clearly smaller, or if more than `most_twice` quarters of the tiles would lie on both. Those are
-    /// fetched, decoded and looked through twice.
+    /// The cut that leaves the fewest tiles on its larger side, counting tiles on both sides twice. `None` if no cut
+    /// makes both sides clearly smaller, or if more than `most_twice` quarters of the tiles would lie on both sides,
+    /// where they are fetched, decoded and compared twice.
     fn best_cut(&self, members: &[usize], clip: &Clip, most_twice: usize) -> Option<(usize, u32)> {
         let n = members.len();
         let mut best: Option<(usize, (usize, u32))> = None;
@@ -250,11 +250,11 @@ impl<'a> Overlaps<'a> {
     }
 }
 
-/// Boxes, and whose they are.
+/// Boxes with the number of their tile.
 type Boxes = RTree<GeomWithData<Rectangle<[i64; 3]>, usize>>;
 
-/// Where tiles lie: their cells but for NaN, and, apart from them, all cells of those tiles that may have NaN, if they are
-/// of several fragments.
+/// An index of the boxes of tiles: around the cells that are not NaN, and separately around all cells of the tiles that
+/// may hold NaN, if several fragments have such tiles.
 struct Index {
     numbers: Boxes,
     nan: Boxes,
@@ -345,11 +345,11 @@ mod tests {
         assert_eq!(split_of_two.disjoint, [1, 2, 4]);
         let members = split_of_two.units.iter().map(|u| u.members.len());
         assert_eq!(members.collect::<Vec<_>>(), [2]);
-        // The NaN of one fragment alone is in one place only.
+        // NaN coordinates of a single fragment overlap nothing.
         assert_eq!(split([true, true, false, false, false]).disjoint.len(), 5);
         assert_eq!(split([false; 5]).disjoint.len(), 5);
         assert!(split([true; 5]).disjoint.is_empty());
-        // Numbers meet as ever.
+        // Coordinates that are not NaN overlap as before.
         let bounds = TileBounds::of_floats(vec![(0, 9), (9, 12)], vec![true, false]);
         let two = [tiles[0], tiles[2]];
         let split = Overlaps::new(&two, &bounds, &[CellVersions::None; 2]).split();
@@ -386,7 +386,7 @@ mod tests {
         };
         let expected = [witness(0), witness(1), member(2), member(4)];
         assert_eq!(split.units[0].members, expected);
-        // Without versions within the fragment nobody is asked.
+        // Without versions within a fragment, its own tiles are not compared.
         let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 2]).split();
         assert_eq!(split.units[0].members, [member(2), member(4)]);
     }
@@ -404,7 +404,7 @@ mod tests {
         let tiles = tiles(&refs);
         let bounds = TileBounds::of_line(pairs);
         let split = Overlaps::new(&tiles, &bounds, &[CellVersions::None; 20]).split();
-        // Every cut goes through a tile of nearly every fragment; those would be cut into 32 otherwise.
+        // Every cut goes through a tile of nearly every fragment; otherwise there would be 32 units.
         let units = split.units.len() as u64;
         assert!(
             (FEWEST_UNITS / 2..=FEWEST_UNITS * 3 / 2).contains(&units),

@@ -1,7 +1,8 @@
-//! Judging the tiles of a sparse plan before they become units.
+//! Pruning of the tiles of a sparse plan, before they are grouped into units.
 //!
-//! By its coordinates every tile may be judged, before tiles are compared with each other; by its attributes only one
-//! that is disjoint. Statistics of many fragments are not waited for: then each tile is judged when it is to be read.
+//! Every tile may be pruned by its coordinates, before tiles are compared with each other; only disjoint tiles may be
+//! pruned by their attributes. Planning does not wait for the statistics of many fragments: then each tile is evaluated
+//! when it is about to be read.
 
 use std::sync::Arc;
 
@@ -16,25 +17,25 @@ use crate::scan::spec::ScanSpec;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{Candidate, Extent, KnownStatistics, StatisticsCache};
 
-/// Statistics of more fragments than this are read when their tiles are.
+/// With more fragments than this, statistics are loaded when tiles are about to be read.
 const MOST_FRAGMENTS: usize = 256;
 /// Fragments whose statistics are read at the same time.
 const CONCURRENCY: usize = 16;
 
-/// What judges tiles while a scan is planned.
+/// Prunes tiles while a scan is planned.
 pub(super) struct Pruning {
-    /// What is known of the tiles.
+    /// The statistics of tiles that have been loaded.
     pub statistics_cache: StatisticsCache,
-    /// Whether judging by attributes is left for later.
+    /// Whether pruning by attributes is left to the scan.
     pub prunes_late: bool,
     pruner: Option<Arc<dyn TilePruner>>,
 }
 
-/// A fragment and those of its tiles that are left.
+/// A fragment, the boxes of its tiles, and the tiles that are left.
 pub(super) type Left = (Arc<Fragment>, Arc<TileBoxes>, Vec<TileRef>);
 
 impl Pruning {
-    /// For the condition of a scan.
+    /// Pruning by the predicate of a scan.
     pub fn new(spec: &ScanSpec) -> Self {
         Self {
             statistics_cache: StatisticsCache::new(&spec.table),
@@ -48,13 +49,13 @@ impl Pruning {
         self.pruner.as_ref().filter(reads).map(Arc::clone)
     }
 
-    /// Whether tiles are judged by a dimension.
+    /// Whether the pruner reads a dimension.
     pub fn reads_dimension(&self, dimension: usize) -> bool {
         let columns = self.pruner.as_ref().map(|p| p.columns());
         columns.is_some_and(|columns| columns.contains(&dimension))
     }
 
-    /// Lets go of tiles that their coordinates rule out.
+    /// Prunes tiles by their coordinates.
     pub fn by_coordinates(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
         let reads = |p: &&Arc<dyn TilePruner>| self.statistics_cache.reads_dimensions(p.as_ref());
         let Some(pruner) = self.pruner.as_ref().filter(reads) else {
@@ -86,7 +87,7 @@ impl Pruning {
         Ok(())
     }
 
-    /// Lets go of tiles that are disjoint and that their attributes rule out.
+    /// Prunes disjoint tiles by their attributes.
     pub async fn disjoint(
         &mut self,
         fragments: &[Arc<Fragment>],
@@ -137,7 +138,7 @@ impl Pruning {
         Ok(())
     }
 
-    /// Whether every row of the units is known to meet the condition.
+    /// Whether every row of the units is known to satisfy the predicate.
     pub fn all_proven(&self, spec: &ScanSpec, units: &[SparseUnit]) -> bool {
         let mut tiles = units.iter().flat_map(|u| &u.tiles);
         spec.predicate.is_none() || tiles.all(|t| t.proven)

@@ -1,7 +1,7 @@
 //! Cutting a scan at coordinates of its leading dimension.
 //!
-//! Each part is a scan of its own, of the same array within narrower ranges, so every cell is in exactly one part,
-//! whatever tiles and fragments it lies in. Tiles that lie across a cut are read on both sides of it.
+//! Each part is a scan of its own, over the same array within narrower ranges, so every cell is in exactly one part.
+//! Tiles that lie across a cut are read by the parts on both sides.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::geometry::key;
 use crate::geometry::subarray::DimRanges;
 use crate::scan::plan::sparse_units::SparseUnit;
 
-/// No cut is worth reading more than one cell in so many twice,
+/// A cut may read at most one cell in this many twice,
 const CELLS_PER_CELL_READ_TWICE: u64 = 8;
-/// unless they are no more than this.
+/// unless it reads no more than this many twice.
 const FEW_CELLS: u64 = 64 * 1024;
 
-/// Where to cut.
+/// The coordinates at which a scan is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeCuts {
-    /// Keys of the leading dimension at which a new part begins, ascending; they make one part more than there are cuts.
+    /// Keys of the leading dimension at which a new part begins, ascending; there is one more part than cuts.
     pub keys: Vec<u64>,
-    /// How many different coordinates the leading dimension can have in the scan.
+    /// How many distinct coordinates the leading dimension can have in the scan.
     pub coordinates: u64,
 }
 
 impl RangeCuts {
-    /// The cuts as the column shows them; `None` if it shows one as NULL or not at all.
+    /// The cuts as values of the column; `None` if the column cannot show one of them, or shows it as NULL.
     pub fn values(&self, plan: &ScanPlan) -> Option<ArrayRef> {
         let ty = plan.spec.table.types.first()?;
         let stored = self.keys.iter().map(|k| key::from_key(ty.datatype(), *k));
@@ -41,7 +41,7 @@ impl RangeCuts {
     }
 }
 
-/// A tile, or a row of tiles of a dense array, along the leading dimension.
+/// The extent of a tile, or of a row of tiles of a dense array, along the leading dimension.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     lo: u64,
@@ -50,8 +50,8 @@ struct Span {
 }
 
 impl ScanPlan {
-    /// Where to cut the scan into at most `parts` parts with about as many cells each; `None` if that takes reading too
-    /// much twice, or if the leading dimension is none of whole numbers or points in time.
+    /// The cuts of the scan into at most `parts` parts with about equally many cells; `None` if too many cells would be
+    /// read twice, or if the leading dimension is not one of integers or points in time.
     pub fn range_cuts(&self, parts: usize) -> Option<RangeCuts> {
         let dimension = self.spec.table.snapshot.schema.dimensions.first()?;
         let datatype = dimension.datatype;
@@ -115,9 +115,9 @@ impl ScanPlan {
     }
 }
 
-/// The rows of tiles of a dense array, if there are not too many.
+/// The rows of tiles of a dense array.
 fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<Span>> {
-    /// More rows than this are taken together.
+    /// Beyond this, several rows of tiles are combined into one span.
     const MOST_SPANS: u64 = 1 << 12;
     let (lo, hi) = dense.bounds.range(0)?;
     let (origin, extent) = (
@@ -144,7 +144,7 @@ fn dense_spans(dense: &DensePlan, ranges: &DimRanges) -> Option<Vec<Span>> {
     Some(spans)
 }
 
-/// Starts of spans, before each of which there are about as many cells.
+/// Starts of spans that split the cells about evenly.
 fn cuts(spans: &[Span], parts: u64) -> Vec<u64> {
     let all = spans
         .iter()

@@ -1,8 +1,8 @@
-//! How many rows in sequence agree in some of the dimensions.
+//! Estimates of how many consecutive rows agree in some of the dimensions.
 //!
-//! Cells of a dense tile count through its dimensions like digits, so the outer ones change seldom. Cells of a sparse
-//! array are sorted, so those that agree in the leading dimension are neighbours. Whoever groups rows by such dimensions
-//! need not look at each row to know its group.
+//! The coordinates of consecutive cells of a dense tile count up like digits, so those of the outer dimensions change
+//! seldom. Cells of a sparse array are sorted, so those with the same leading coordinate are neighbours. An aggregate
+//! that groups by such dimensions need not look up the group of each row.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::geometry::key;
 use crate::scan::plan::sparse_units::SparseUnit;
 
 impl ScanPlan {
-    /// About how many rows in sequence have the same coordinates in these dimensions. An estimate from the extents of
-    /// tiles, ranges and boxes: conditions on attributes leave shorter runs, and cells may be spread unevenly.
+    /// About how many consecutive rows have the same coordinates in these dimensions, estimated from tile extents,
+    /// ranges and boxes: conditions on attributes leave shorter runs, and cells may be spread unevenly.
     pub fn run_length(&self, dimensions: &[usize]) -> u64 {
         match &self.units {
             Units::Dense(dense) => self.dense_run_length(dimensions, dense),
@@ -23,7 +23,7 @@ impl ScanPlan {
         }
     }
 
-    /// The cells below the innermost of the dimensions.
+    /// The number of cells for each coordinate of the innermost of the dimensions.
     fn dense_run_length(&self, dimensions: &[usize], dense: &DensePlan) -> u64 {
         let ndim = dense.grid.ndim();
         let inner_first: Vec<usize> = match dense.grid.cell_order() {
@@ -43,7 +43,7 @@ impl ScanPlan {
             .fold(1, u64::saturating_mul)
     }
 
-    /// The cells of the tiles over the coordinates in their boxes.
+    /// The number of cells in the tiles, divided by the number of coordinates in their boxes.
     fn sparse_run_length(&self, dimensions: &[usize], units: &[Arc<SparseUnit>]) -> u64 {
         let schema = &self.spec.table.snapshot.schema;
         let leading = match schema.cell_order {

@@ -1,7 +1,7 @@
 //! The tiles of sparse fragments in a dense array, found by their MBRs.
 //!
-//! Up to libtiledb 2.5, cells could be written one by one into dense arrays: as sparse fragments, whose cells lie over
-//! those of older fragments wherever they are. An R*-tree over the first three dimensions says which of their tiles
+//! Releases up to libtiledb 2.5 could write single cells into dense arrays, as sparse fragments; these cells hide those
+//! of older fragments at the same coordinates. An R*-tree over the first three dimensions finds which of their tiles
 //! may touch a box.
 
 use rstar::primitives::{GeomWithData, Rectangle};
@@ -19,7 +19,7 @@ pub struct ScatteredTile {
     pub fragment: usize,
     /// The tile.
     pub tile: TileIdx,
-    /// Cells in it.
+    /// Number of cells in it.
     pub cells: usize,
     mbr: KeyBox,
 }
@@ -31,8 +31,8 @@ pub struct ScatteredTiles {
 }
 
 impl ScatteredTiles {
-    /// Indexes the tiles of fragments given as (index into the plan's fragments, fragment, its boxes). Where cells may lie
-    /// anywhere, the whole domain is their box, and more than that.
+    /// Indexes the tiles of fragments given as (index into the plan's fragments, fragment, its boxes). A tile whose
+    /// bounds are unknown gets a box that contains the whole domain.
     pub fn new<'a>(
         fragments: impl Iterator<Item = (usize, &'a Fragment, &'a TileBoxes)>,
     ) -> Result<Self> {
@@ -83,7 +83,8 @@ impl ScatteredTiles {
     }
 }
 
-/// Corners in the index's numbers: coarse enough that no difference overflows, so what it finds is looked at again.
+/// The corners of a box in the index's numbers, which are coarse so that no difference overflows. Boxes found by them
+/// are compared again exactly.
 fn corners(cells: &KeyBox) -> ([i64; 3], [i64; 3]) {
     let (mut low, mut high) = ([0; 3], [0; 3]);
     let slots = low.iter_mut().zip(&mut high);

@@ -1,4 +1,4 @@
-//! Planning a sparse scan: tiles by their MBRs, alone or to be resolved against each other.
+//! Planning a sparse scan: the tiles whose MBRs touch the subarray, split into disjoint and overlapping ones.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     state.plan().await
 }
 
-/// Planning state.
+/// The state of planning.
 struct SparsePlan {
     spec: ScanSpec,
     counts: PlanCounts,
@@ -117,7 +117,7 @@ impl SparsePlan {
         })
     }
 
-    /// The deletes of each fragment; marks the tiles that none of them can hit.
+    /// Finds the delete conditions that apply to each fragment, and the tiles in which none of them can match a cell.
     fn deletes(
         &mut self,
         fragments: &[Arc<Fragment>],
@@ -166,7 +166,7 @@ impl SparsePlan {
         Ok(tiles)
     }
 
-    /// Splits the tiles into those that are disjoint and those resolved against each other.
+    /// Splits the tiles into disjoint and overlapping ones, and groups both into units.
     async fn units(
         &mut self,
         fragments: &[Arc<Fragment>],
@@ -224,12 +224,12 @@ impl SparsePlan {
                 _ => group_disjoint(of_fragment, unit_cells),
             });
         }
-        units.extend(self.entangled_units(split.units, &tiles, &bounds));
+        units.extend(self.overlapping_units(split.units, &tiles, &bounds));
         Ok(units)
     }
 
-    /// Makes units of the tiles that are resolved against each other.
-    fn entangled_units(
+    /// Groups the overlapping tiles into units.
+    fn overlapping_units(
         &self,
         overlapping: Vec<OverlappingUnit>,
         tiles: &[TileRef],
@@ -306,24 +306,24 @@ impl Candidates {
     }
 }
 
-/// What must be known of the boxes of tiles.
+/// What decides which dimensions of tile boxes are checked for NaN.
 struct KnownOf<'a> {
-    /// Which tiles are read.
+    /// The ranges that select tiles.
     subarray: &'a Subarray,
-    /// Which dimensions tiles are judged by.
+    /// The dimensions that the pruner reads.
     pruned_by: &'a (dyn Fn(usize) -> bool + Sync),
-    /// Whether tiles of several fragments may hold versions of one cell.
+    /// Whether tiles of several fragments may hold versions of a cell.
     resolves: bool,
 }
 
 impl KnownOf<'_> {
-    /// The boxes of a fragment's tiles. In floats NaN is looked for where it may decide, which is one request more for
-    /// each fragment, the first time.
+    /// The boxes of a fragment's tiles. Dimensions of floats are checked for NaN where it matters, which takes one more
+    /// request for each fragment, the first time.
     async fn boxes(&self, fragment: &Fragment, storage: &Storage) -> Result<TileBoxes> {
         let boxes = fragment.boxes(storage).await?;
         let doubtful = boxes.in_doubt(self.subarray, 0..boxes.len());
-        // Whether cells come in some order is asked when nothing is read any more. NaN in one dimension spoils the order by
-        // others; in Hilbert order there is only that of tiles, by the leading dimension.
+        // The order of cells matters only for plans made from this one, when nothing more is read. NaN in one dimension
+        // breaks the order by the others; in Hilbert order only tiles are ordered, by the leading dimension.
         let hilbert = fragment.schema.cell_order == Layout::Hilbert;
         let orders = |d: usize| boxes.len() > 1 && (d == 0 || !hilbert);
         let decides =
@@ -344,7 +344,7 @@ fn touches(fragment: &Fragment, subarray: &Subarray) -> bool {
             .all(|(d, ranges)| ranges.is_all() || fragment.non_empty_range(d).touches(ranges))
 }
 
-/// The ends of a tile's box in a dimension as values, if they are known.
+/// The ends of a tile's box in a dimension as stored values, if they are known.
 fn stored_range(
     schema: &ArraySchema,
     boxes: &TileBoxes,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::array::fragment::TileIdx;
 use crate::geometry::subarray::Subarray;
 
-/// Cells of a unit of tiles that are disjoint, where there are many.
+/// The number of cells in a unit of disjoint tiles, where there are many.
 pub(super) const UNIT_CELLS: u64 = 128 * 1024;
-/// Of few cells, units are smaller, so that there are about so many to be decoded side by side. All of them are asked of
-/// the store at once by two partitions.
+/// Small scans have smaller units, so that at least this many can be decoded in parallel. Two partitions request all of
+/// them from the store at once.
 const FEWEST_UNITS: u64 = 4;
-/// No unit is made smaller than this; it costs some tens of microseconds by itself, and requests.
+/// No unit is made smaller than this: each costs tens of microseconds, and requests.
 const SMALLEST_UNIT_CELLS: u64 = 32 * 1024;
 
 /// A tile of a fragment of the plan.
@@ -20,39 +20,39 @@ pub struct TileRef {
     pub fragment: usize,
     /// The tile.
     pub tile: TileIdx,
-    /// Cells in it.
+    /// Number of cells in it.
     pub cells: usize,
-    /// The box lies inside the subarray: no cell needs a test.
+    /// Whether its box lies inside the subarray, so that no cell needs a test.
     pub covered: bool,
-    /// The box proves that no delete hits a cell.
+    /// Whether its box proves that no delete condition matches a cell.
     pub no_deletes: bool,
-    /// The statistics prove that every cell meets the condition.
+    /// Whether its statistics prove that every cell satisfies the predicate.
     pub proven: bool,
 }
 
-/// Where versions of a cell may lie, of which the newest is seen.
+/// Where the versions of a cell may lie, of which the newest becomes a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellVersions {
-    /// There are none.
+    /// No cell has several versions.
     None,
-    /// Next to each other, in the order of the tiles.
+    /// The versions of a cell are neighbours in the order of the tiles.
     Neighbours,
-    /// In any of the tiles.
+    /// The versions of a cell may lie in any of the tiles.
     Anywhere,
 }
 
-/// Tiles read together.
+/// Tiles that are read together.
 #[derive(Debug, Clone)]
 pub struct SparseUnit {
     /// The tiles whose cells become rows.
     pub tiles: Vec<TileRef>,
-    /// Others, which may hold versions of these cells.
+    /// Other tiles, which may hold versions of these cells.
     pub witnesses: Vec<TileRef>,
-    /// The part of the subarray whose cells are this unit's; `None`: all of it.
+    /// The part of the subarray whose cells belong to this unit; `None` if all of it.
     pub clip: Option<Arc<Subarray>>,
-    /// Where versions of the cells may lie among all of these tiles.
+    /// Where the versions of a cell may lie among the tiles and the witnesses.
     pub versions: CellVersions,
-    /// Cells to look through.
+    /// The number of cells in all tiles.
     pub cells: u64,
 }
 
@@ -63,15 +63,15 @@ impl SparseUnit {
     }
 }
 
-/// Tiles that are disjoint are read together until a unit holds so many cells.
+/// The number of cells up to which disjoint tiles are read together in one unit.
 pub(super) fn unit_cells(tiles: &[TileRef]) -> u64 {
-    // How many cells a tile has is what a file says.
+    // The numbers of cells come from files, so their sum may overflow.
     let cells = tiles.iter().map(|tile| tile.cells as u64);
     let cells = cells.fold(0, u64::saturating_add);
     (cells / FEWEST_UNITS).clamp(SMALLEST_UNIT_CELLS, UNIT_CELLS)
 }
 
-/// Units of neighbouring tiles of one fragment, joined until a unit holds `enough` cells.
+/// Groups neighbouring tiles of one fragment into units of about `enough` cells.
 pub(super) fn group_disjoint(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> {
     let mut units: Vec<SparseUnit> = Vec::new();
     for tile in tiles {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(units_of(&[1_000; 10]), [10]);
         assert_eq!(units_of(&[10_000; 20]), [5, 5, 5, 5]);
         assert_eq!(units_of(&[10_000; 140]), [14; 10]);
-        // What a forged file says of its tiles is no panic.
+        // Forged numbers of cells cause no panic.
         assert_eq!(units_of(&[1, usize::MAX, usize::MAX]), [2, 1]);
     }
 }

@@ -1,9 +1,11 @@
-//! Tiles of fragments that hold several versions of a cell, as consolidation leaves them, and that are disjoint otherwise.
+//! Units of tiles in fragments that hold several versions of a cell, as consolidation leaves them, and that are
+//! disjoint from all other fragments.
 //!
-//! All versions of a cell are neighbours there, for cells are in global order. So a tile shares cells only with the tiles
-//! right before and after it, and with more of them only across tiles that are all one place; where MBRs do not meet,
-//! with none. Such tiles are read in runs, each with the few tiles around it that may share a cell as *witnesses*: read
-//! by another unit, or by none because their statistics rule them out, which says nothing of their versions.
+//! Cells are in global order, so all versions of a cell are neighbours. A tile shares cells only with the tiles right
+//! before and after it, and with further ones only across tiles whose cells all have the same coordinates; where MBRs
+//! do not meet, it shares none. Such tiles are read in runs, each with the few tiles around it that may share a cell as
+//! *witnesses*. Witnesses become rows in another unit, or in none if their statistics prune them, which says nothing of
+//! the versions they hold.
 
 use super::ScanPlan;
 use super::boxes::TileBounds;
@@ -16,14 +18,14 @@ use crate::geometry::hilbert::Hilbert;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef, UNIT_CELLS};
 use crate::stats::trust::tells_dimension;
 
-/// A run goes on beyond [`UNIT_CELLS`] until a cut needs no witnesses, but no further than this.
+/// A run continues beyond [`UNIT_CELLS`] until a cut needs no witnesses, but not beyond this.
 const MOST_UNIT_CELLS: u64 = 2 * UNIT_CELLS;
 
-/// Where a fragment of an array without duplicates holds versions of its own cells.
+/// Where a fragment of an array without duplicates holds several versions of a cell.
 ///
-/// libtiledb 2.14 and older wrote cells with the same Hilbert value in another order than that in which all releases merge
-/// them, so versions may have others between them where different cells can have the same value. What a filter did to
-/// coordinates may have changed their order, and NaN has no place in it.
+/// libtiledb 2.14 and older wrote cells with equal Hilbert values in another order than the one in which all releases
+/// merge them, so other cells may lie between versions where different cells can have equal Hilbert values. A lossy
+/// filter may have changed the order of coordinates, and NaN is not ordered.
 pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<CellVersions> {
     let schema = &fragment.schema;
     if !fragment.footer.has_timestamps {
@@ -40,19 +42,19 @@ pub fn copies_within(fragment: &Fragment, boxes: &TileBoxes) -> Result<CellVersi
     })
 }
 
-/// Tiles in the order of their fragments, and their boxes.
+/// Tiles in the order of their fragments, and their boxes, to find the witnesses of units.
 pub struct Neighbourhood<'a> {
     tiles: &'a [TileRef],
     bounds: &'a TileBounds,
 }
 
 impl<'a> Neighbourhood<'a> {
-    /// Of these tiles.
+    /// Looks for witnesses among these tiles.
     pub fn new(tiles: &'a [TileRef], bounds: &'a TileBounds) -> Self {
         Self { tiles, bounds }
     }
 
-    /// The tiles that may share a cell with one of those at `read`, but for these; both are positions in order.
+    /// The other tiles that may share a cell with one of the tiles in `read`; both are positions in order.
     pub fn witnesses(&self, read: &[usize]) -> Vec<usize> {
         let mut found = Vec::new();
         let is_read = |tile: &usize| read.binary_search(tile).is_ok();
@@ -67,7 +69,7 @@ impl<'a> Neighbourhood<'a> {
         found
     }
 
-    /// Goes from a tile to the next and the next, as far as they may share a cell with the first.
+    /// Follows neighbouring tiles as long as they may share a cell with the first.
     fn walk(&self, from: usize, to: impl Iterator<Item = usize>, found: &mut Vec<usize>) {
         let mut last = from;
         for next in to {
@@ -82,7 +84,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Whether a tile and the one at the next position may hold versions of one cell.
+    /// Whether a tile and the tile at the next position may hold versions of one cell.
     fn may_share(&self, tile: usize, next: usize) -> bool {
         let both = self.tiles.get(tile).zip(self.tiles.get(next));
         let follows = |(a, b): (&TileRef, &TileRef)| {
@@ -91,7 +93,7 @@ impl<'a> Neighbourhood<'a> {
         both.is_some_and(follows) && self.bounds.meet(tile, next)
     }
 
-    /// Units of those of the tiles that are read: tiles of one fragment, in order.
+    /// Groups the tiles that are read, all of one fragment and in order, into units.
     pub fn units(&self, read: &[TileRef]) -> Vec<SparseUnit> {
         let mut units = Vec::new();
         let mut run: Vec<(usize, TileRef)> = Vec::new();
@@ -134,7 +136,7 @@ impl<'a> Neighbourhood<'a> {
     }
 }
 
-/// The witnesses of a unit that is left with some of its tiles.
+/// The witnesses of a unit that has lost some of its tiles.
 pub fn witnesses_of_rest(
     plan: &ScanPlan,
     unit: &SparseUnit,
@@ -185,7 +187,7 @@ mod tests {
         assert_eq!(witnesses(&[6]), [5]);
         assert_eq!(witnesses(&[0, 3]), [1, 2, 4]);
         assert!(witnesses(&[0, 1, 2, 3, 4, 5, 6]).is_empty());
-        // A tile that is not asked for at all has no cell to share.
+        // A tile outside the subarray has no cell to share.
         let gap = [0, 1, 3].map(|tile| tiles[tile]);
         let bounds = TileBounds::of_line(vec![(0, 5), (5, 5), (5, 9)]);
         assert_eq!(Neighbourhood::new(&gap, &bounds).witnesses(&[0]), [1]);

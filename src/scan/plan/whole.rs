@@ -1,8 +1,8 @@
-//! Tiles that count as a whole, and the scan without them.
+//! Whole tiles, which metadata may answer, and the scan without them.
 //!
-//! Every cell of such a tile is a row of the scan, and no cell of another tile takes its place: its number of cells and
-//! its statistics are those of rows. What is answered from them need not be read; the other tiles, cut into units anew,
-//! are the rest of the scan.
+//! Every cell of a whole tile is a row of the scan, and no other tile hides any of them, so its number of cells and its
+//! statistics are those of rows. Tiles answered from metadata need not be read; the other tiles, grouped into units
+//! anew, are the rest of the scan.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::scan::plan::sparse_units::{
     CellVersions, SparseUnit, TileRef, group_disjoint, unit_cells,
 };
 
-/// Dense tiles looked at one by one; a scan of more is read as it is.
+/// With more dense tiles than this, none is tested for being whole.
 const MOST_DENSE_TILES: u64 = 1 << 22;
 
 /// A tile all of whose cells are rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeTile {
-    /// Which one it is among the tiles of the plan.
+    /// Its number among the tiles of the plan.
     pub ordinal: u64,
     /// Index into the plan's fragments.
     pub fragment: usize,
     /// The tile, in the fragment's own numbering.
     pub tile: TileIdx,
-    /// Its cells.
+    /// Number of cells in it.
     pub cells: u64,
-    /// The box of a dense tile.
+    /// The box of a dense tile; `None` for a sparse one.
     pub dense: Option<KeyBox>,
 }
 
 impl ScanPlan {
-    /// The tiles that count as a whole, by their places.
+    /// The whole tiles, in the order of their numbers.
     pub fn whole_tiles(&self) -> Vec<WholeTile> {
         match &self.units {
             Units::Sparse(units) => self.whole_sparse_tiles(units),
@@ -42,7 +42,7 @@ impl ScanPlan {
         }
     }
 
-    /// The same scan without the tiles at these places, which ascend.
+    /// The same scan without the tiles with these ascending numbers.
     #[must_use]
     pub fn without(&self, ordinals: &[u64]) -> Self {
         let units = match &self.units {
@@ -81,7 +81,7 @@ impl ScanPlan {
         let whole = |ordinal| {
             let cells = dense.grid.tile_box(&dense.tile_at(ordinal)?);
             let count = cells.cells()?;
-            // A tile at the end of its type is cut short.
+            // A tile at the end of the range of its datatype has fewer cells.
             if count != dense.grid.cells_per_tile() || !self.spec.subarray.covers_box(&cells) {
                 return None;
             }
@@ -99,8 +99,8 @@ impl ScanPlan {
 }
 
 impl DensePlan {
-    /// The fragment that supplies every cell of a tile, and the tile in its numbering. One that wrote part of the tile
-    /// does not: the rest of what it stores is padding, which its statistics may count in.
+    /// The fragment that supplies every cell of a tile, and the tile's number in it. A fragment that wrote only part of
+    /// the tile does not count: the rest is padding, which its statistics may include.
     fn only_supplier(&self, cells: &KeyBox) -> Option<(usize, TileIdx)> {
         let scattered = self.scattered.touching(cells);
         let newest_first = self.fragments.iter().enumerate().rev();
@@ -123,7 +123,7 @@ impl DensePlan {
     }
 }
 
-/// The tiles of whose cells there are no versions, in the order of the units.
+/// The tiles without versions of cells in other tiles, in the order of the units.
 fn disjoint_tiles(units: &[Arc<SparseUnit>]) -> impl Iterator<Item = &TileRef> {
     let disjoint = units.iter().filter(|unit| is_disjoint(unit));
     disjoint.flat_map(|unit| &unit.tiles)

@@ -17,13 +17,13 @@ use crate::tile::fields::{ColumnRequest, FragmentScan, TileOf};
 use crate::tile::needles::{Finds, Needles};
 use crate::tile::scratch::Scratch;
 
-/// What it takes to decode the fields of a tile.
+/// Decodes the fields of a tile.
 pub(super) struct TileDecoder<'a> {
     pub context: &'a ScanContext,
     pub scan: &'a FragmentScan,
     pub of: TileOf<'a>,
     fetched: &'a Fetched,
-    /// Whether the tile counts as decoded.
+    /// Whether the tile has been counted as decoded.
     counted: bool,
 }
 
@@ -42,7 +42,8 @@ impl<'a> TileDecoder<'a> {
         })
     }
 
-    /// The stored cells of a field. Those that are not marked may be anything; no marks stand for all.
+    /// The stored cells of a field, those that the mask selects; an empty mask selects all. The values of other cells
+    /// are undefined.
     pub fn cells(
         &mut self,
         request: &ColumnRequest,
@@ -57,7 +58,8 @@ impl<'a> TileDecoder<'a> {
         self.decode(request, needed, scratch)
     }
 
-    /// The stored cells of a field that can be searched; those of chunks that were not chosen may be anything.
+    /// The stored cells of a field, decoded as far as a search chooses chunks. The values of cells in other chunks are
+    /// undefined.
     pub fn search(
         &mut self,
         request: &ColumnRequest,
@@ -79,7 +81,7 @@ impl<'a> TileDecoder<'a> {
             .decode_cells(request, fetched, of, needed, scratch)
     }
 
-    /// The strings of a field of text, and where needles begin in their bytes; `None` if they do nowhere.
+    /// The strings of a text field, and where needles begin in their bytes; `None` if no needle occurs.
     pub fn strings(
         &mut self,
         request: &ColumnRequest,
@@ -92,13 +94,13 @@ impl<'a> TileDecoder<'a> {
             .decode_strings(request, needles, fetched, of, scratch)
     }
 
-    /// Of what [`Self::strings`] gave, each that is stored once; `None` if they are not all text.
+    /// Each distinct string that [`Self::strings`] returned, stored once; `None` if they are not all text.
     pub fn each_string(&self, column: usize, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
         let each = |decoder: &ColumnDecoder| decoder.each_string(strings);
         self.scan.of_strings(column, self.of, each)
     }
 
-    /// Of what [`Self::strings`] gave, those of some cells.
+    /// The strings of some cells, out of those that [`Self::strings`] returned.
     pub fn strings_of(&self, column: usize, strings: &Strings, cells: &[u32]) -> Result<ArrayRef> {
         let some = |decoder: &ColumnDecoder| decoder.strings_of(strings, cells);
         let array = self.scan.of_strings(column, self.of, some)?;
@@ -106,7 +108,7 @@ impl<'a> TileDecoder<'a> {
         Ok(array)
     }
 
-    /// All of what [`Self::strings`] gave.
+    /// All strings that [`Self::strings`] returned, as an Arrow array.
     pub fn all_strings(&self, column: usize, strings: Strings) -> Result<ArrayRef> {
         let all = |decoder: &ColumnDecoder| decoder.all_strings(strings);
         let array = self.scan.of_strings(column, self.of, all)?;
@@ -114,14 +116,14 @@ impl<'a> TileDecoder<'a> {
         Ok(array)
     }
 
-    /// What [`Self::cells`] gave, as Arrow.
+    /// Converts what [`Self::cells`] returned to an Arrow array.
     pub fn to_array(&self, column: usize, cells: Cells) -> Result<ArrayRef> {
         let array = self.scan.to_array(column, cells, self.of)?;
         self.count_bytes(&array);
         Ok(array)
     }
 
-    /// A column; what is said of [`Self::cells`] holds here, too.
+    /// A column as an Arrow array; the mask selects cells as in [`Self::cells`].
     pub fn column(
         &mut self,
         request: &ColumnRequest,
@@ -139,7 +141,7 @@ impl<'a> TileDecoder<'a> {
         Ok(array)
     }
 
-    /// Times of cells, if the fragment has them.
+    /// The times at which cells were written, if the fragment stores them.
     pub fn times(
         &mut self,
         ticket: Option<TileTicket>,

@@ -9,7 +9,8 @@ use crate::scan::plan::sparse_units::CellVersions;
 use crate::tile::scratch::Scratch;
 use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
 
-/// Clears the marks of older versions in the tiles, which come in the order of the plan; says how many, but for witnesses.
+/// Deselects the older versions of cells in the tiles, which come in the order of the plan; counts them, except those
+/// of witnesses.
 pub(super) fn hide_older(
     context: &ScanContext,
     versions: CellVersions,
@@ -35,19 +36,19 @@ pub(super) fn hide_older(
     Ok(hidden - (before - count_witnesses(tiles)))
 }
 
-/// Cells of witnesses that are left.
+/// The number of selected cells of witnesses.
 fn count_witnesses(tiles: &[TileWork<'_>]) -> usize {
     let witnesses = tiles.iter().filter(|tile| tile.is_witness());
     witnesses.map(TileWork::count).sum()
 }
 
-/// Compares cells with those before them. Coordinates are decoded only of tiles in which those known so far are equal
-/// somewhere, and times only of those with versions.
+/// Compares each cell with those before it. Coordinates of a dimension are decoded only for tiles in which neighbours
+/// are equal in the dimensions before, and times only for tiles with several versions of a cell.
 fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result<usize> {
     let Some(tile) = tiles.first() else {
         return Ok(0);
     };
-    // The dimension that changes most from cell to cell first.
+    // The dimension whose coordinates change most often comes first.
     let schema = &tile.table().snapshot.schema;
     let mut dimensions = (0..schema.dimensions.len()).collect::<Vec<_>>();
     if schema.cell_order != Layout::ColMajor {
@@ -64,7 +65,7 @@ fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result
         .filter(floats)
         .copied()
         .collect::<Vec<_>>();
-    // Before anything is made of the number of cells there must be cells.
+    // The number of cells is not trusted before coordinates have been decoded.
     if let Some(first) = dimensions.first() {
         for tile in tiles.iter_mut() {
             tile.decode_coordinates(*first, scratch)?;
@@ -101,7 +102,7 @@ fn in_runs<'t, 'a>(
     tiles.filter_map(|(number, tile)| runs.meet(number).then_some(tile))
 }
 
-/// Something of each tile that takes part in runs.
+/// Calls `of` on each tile that takes part in a run of equal cells.
 fn of_runs<'t, 'a, T>(
     runs: &Runs,
     tiles: &'t [TileWork<'a>],

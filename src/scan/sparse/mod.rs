@@ -1,12 +1,13 @@
 //! Reading one sparse unit.
 //!
-//! Two rounds of reading. The first brings what decides: coordinates that must be tested or compared, timestamps, the
-//! columns of the predicate (all columns if there is none, unless few cells can lie in the ranges), and those that
-//! deletes look at. The second brings the other columns, only for tiles with survivors.
+//! A unit is read in two rounds. The first reads the columns that decide which cells become rows: coordinates that must
+//! be tested or compared, timestamps, the columns of the predicate (all columns if there is none, unless few cells can
+//! lie in the ranges), and those of delete conditions. The second round reads the other columns, only for tiles with
+//! cells left.
 //!
-//! The order of deciding is law: time window, ranges, newest version, deletes, predicate. Each step decodes what it needs
-//! of the tiles that still have cells, and nothing else; what becomes rows is copied out of a tile at once, so that a
-//! tile of which little is left takes little memory.
+//! The order of the tests is fixed: time window, ranges, newest version, deletes, predicate. Each step decodes only
+//! what it needs, of the tiles that still have cells. The rows of a tile are copied out at once, so that a tile with
+//! few rows takes little memory.
 
 mod decoder;
 mod deduplicate;
@@ -33,7 +34,7 @@ use crate::tile::fields::FragmentScan;
 use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
 
-/// Reads a unit; the batches are in memory accounted for by the grant.
+/// Reads a unit; the grant accounts for the memory of the batches.
 pub async fn read_unit(
     context: &Arc<ScanContext>,
     unit: Arc<SparseUnit>,
@@ -97,7 +98,7 @@ pub async fn read_unit(
     Ok((batches, Some(grant)))
 }
 
-/// Reads the columns that the first round left out, of the tiles with survivors.
+/// Reads the columns that the first round left out, for the tiles with cells left.
 async fn second_round(
     reader: &UnitReader<'_>,
     states: Vec<TileState>,
@@ -136,12 +137,12 @@ fn fragment<'a>(plan: &'a ScanPlan, tile: &TileRef) -> Result<&'a FragmentScan> 
         .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
 }
 
-/// A tile of which cells are left after the first round.
+/// A tile with cells left after the first round.
 struct TileState {
     tile: TileRef,
     /// The cells that become rows; at least one.
     selection: Selection,
-    /// Columns of these rows alone.
+    /// The decoded columns of these rows.
     columns: Columns,
 }
 

@@ -1,4 +1,4 @@
-//! What a unit asks of the storage.
+//! What a unit requests from the storage.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, TileTicket};
 use crate::tile::fields::ColumnRequest;
 
-/// What the first round asks for one tile.
+/// The requests of the first round for one tile.
 pub(super) struct FirstRound {
     pub tile: TileRef,
     /// Dimensions whose coordinates are tested or compared.
     pub coordinates: Vec<ColumnRequest>,
-    /// Other fields whose stored cells deletes look at.
+    /// Other fields whose stored cells delete conditions read.
     pub by_deletes: Vec<ColumnRequest>,
     /// Other columns.
     pub columns: Vec<ColumnRequest>,
-    /// Which of the fields looked at are wanted as columns.
+    /// Those of the fields above that are also returned as columns.
     pub wanted: Vec<usize>,
     pub timestamps: Option<TileTicket>,
     pub delete_times: Option<TileTicket>,
-    /// Whether cells are only compared, and become no rows.
+    /// Whether the tile is a witness: its cells are compared, and become no rows.
     pub witness: bool,
 }
 
@@ -33,11 +33,11 @@ pub(super) struct UnitReader<'a> {
     pub unit: &'a SparseUnit,
 }
 
-/// A unit asks for few places if there is one for so many cells.
+/// A unit selects few cells if its ranges have at most one coordinate for this many cells.
 const CELLS_PER_COORDINATE: u64 = 64;
 
 impl UnitReader<'_> {
-    /// Whether most tiles will have no cell in the ranges, or next to none: then their other columns wait.
+    /// Whether the ranges can select few cells of the unit: then its other columns are left to the second round.
     pub fn asks_for_few(&self) -> bool {
         let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
         let coordinates = subarray.dims().iter().map(DimRanges::distinct_values);
@@ -50,7 +50,7 @@ impl UnitReader<'_> {
         self.unit.versions != CellVersions::None
     }
 
-    /// The dimensions of a tile whose values must be looked at.
+    /// The dimensions of a tile whose coordinates must be tested or compared.
     fn coordinates(&self, tile: &TileRef) -> Vec<usize> {
         let spec = &self.context.plan.spec;
         let subarray = self.unit.clip.as_ref().unwrap_or(&self.context.subarray);
@@ -81,7 +81,7 @@ impl UnitReader<'_> {
         let mut asked = self.ask(tile, &all, list).await?;
         let mut by_deletes_asked = asked.split_off(coordinates.len());
         let columns_asked = by_deletes_asked.split_off(by_deletes.len());
-        // What is read anyway serves the second round, too.
+        // What the first round reads serves the second round, too.
         let projected = |c: &usize| self.context.plan.spec.projection.contains(c);
         let wanted = looked_at().filter(|c| columns.contains(c) || projected(c));
         let wanted = wanted.collect();
@@ -100,7 +100,7 @@ impl UnitReader<'_> {
         })
     }
 
-    /// What is compared of a witness.
+    /// The requests for a witness: only what is compared.
     pub async fn witness(&self, tile: &TileRef, list: &mut FetchList) -> Result<FirstRound> {
         Ok(FirstRound {
             tile: *tile,
@@ -114,7 +114,7 @@ impl UnitReader<'_> {
         })
     }
 
-    /// When the cells of a tile were written, where that may decide.
+    /// Requests the times at which the cells of a tile were written, where they may decide.
     async fn ask_timestamps(
         &self,
         tile: &TileRef,
@@ -145,23 +145,23 @@ impl UnitReader<'_> {
         scan.ask(tiles, columns, tile.tile, list)
     }
 
-    /// Of `columns`, those that the first round does not bring.
+    /// Those of `columns` that the first round does not read.
     pub fn missing(&self, request: &FirstRound, columns: &[usize]) -> Vec<usize> {
         let missing = columns.iter().filter(|c| !request.wanted.contains(c));
         missing.copied().collect()
     }
 
-    /// Memory for the decoded tile, both rounds.
+    /// The memory that the decoded tile takes in both rounds.
     pub fn decoded_bytes(&self, request: &FirstRound, later: &[ColumnRequest]) -> Result<usize> {
         let scan = fragment(&self.context.plan, &request.tile)?;
         let cells = request.tile.cells;
-        // What compares cells that lie anywhere asks for its memory itself, when it knows how many there are.
+        // Comparing cells that lie anywhere reserves its own memory, once their number is known.
         let per_cell = match self.unit.versions {
             CellVersions::None => 1,
             CellVersions::Neighbours => 24,
             CellVersions::Anywhere => 2,
         };
-        // Two times and a few marks.
+        // Two times and a few masks.
         let per_cell = per_cell + if request.tile.no_deletes { 0 } else { 20 };
         let mut bytes = cells.saturating_mul(per_cell);
         let first = request.coordinates.iter().chain(&request.by_deletes);

@@ -1,18 +1,18 @@
-//! Searching a tile for the cells in some ranges, by the order in which cells are stored.
+//! Searching a tile for cells in ranges, by the order in which cells are stored.
 //!
-//! `SELECT avg(value) FROM genes WHERE gene = 77` is what this is for, where `gene` is the inner dimension of a sparse
-//! matrix in row-major order, and a point `WHERE cell = 54321 AND gene = 77`. The plain way unfilters all chunks of the
-//! coordinates that are asked for; a search finds the cells of a column in three or four chunks out of thirteen. It
-//! stands aside for tiles of less than 8,192 cells or four chunks, in Hilbert order, for dimensions of text, where NaN
-//! may be among the coordinates, and where the box of a tile leaves several dimensions free at first, like a tile of
+//! This serves `SELECT avg(value) FROM genes WHERE gene = 77`, where `gene` is the inner dimension of a sparse matrix
+//! in row-major order, and a point `WHERE cell = 54321 AND gene = 77`. Without it, all chunks of the requested
+//! coordinates are unfiltered; a search finds the cells of a column in three or four chunks out of thirteen. It does
+//! not apply to tiles of less than 8,192 cells or four chunks, in Hilbert order, to dimensions of text, where NaN may
+//! be among the coordinates, and where the box of a tile leaves several dimensions free at first, like a tile of
 //! several rows of space tiles. `tiledb.enable_cell_search` switches it off. Benchmark: `benches/special_ways.rs`,
 //! `enable_cell_search`: 1.8 × for a column, 1.4 × for a point, 1.5 × for a box of the inner dimensions, on two cores.
 //!
-//! Cells come by space tile, and within one by cell order (specification: "Global Cell Order"). So of a tile whose box
-//! leaves only one dimension free at first, the coordinates of that dimension ascend, or the space tiles in which they
-//! lie do: a chunk of coordinates that was decoded says what those before and behind it can hold. Where the cells go
-//! through the space tiles of one row and on into the next, they ascend twice: from where they begin to the end of the
-//! row, and from the start of the next row to where they end.
+//! Cells are ordered by space tile, and within one by cell order (specification: "Global Cell Order"). If the box of a
+//! tile leaves only one dimension free at first, the coordinates of that dimension ascend from cell to cell, or the
+//! space tiles in which they lie do: the first and the last coordinate of a decoded chunk bound those of the chunks
+//! before and after it. Where the cells continue from one row of space tiles into the next, the coordinates ascend
+//! twice: from the first cell to the end of the row, and from the start of the next row to the last cell.
 
 mod dimension;
 #[cfg(test)]
@@ -29,43 +29,43 @@ use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::key::{Native, with_native};
 use crate::geometry::subarray::DimRanges;
 
-/// With fewer chunks there is nothing to be found by searching,
+/// With fewer chunks, a search skips none,
 const FEWEST_CHUNKS: usize = 4;
-/// and tiles with fewer cells than these have no more chunks.
+/// and tiles with fewer cells than these have fewer chunks.
 pub(super) const FEWEST_CELLS: usize = 8 << 10;
-/// So many guesses are made by distance; after them, halves are as good.
+/// The number of guesses by interpolation; after them, gaps are halved.
 const GUESSES: u8 = 3;
 
-/// A place on the way through a tile: the first or the second ascent, and how far up.
+/// A position in the order of a tile's cells: whether it is in the second ascent, and the step.
 type Position = (bool, u64);
 
-/// Chunks between two that were decoded.
+/// Consecutive chunks that are not decoded, between two that are.
 #[derive(Debug)]
 struct Gap {
-    /// Numbers in the list of chunks.
+    /// Indices into the list of chunks.
     chunks: Range<usize>,
     guesses: u8,
 }
 
-/// A search under way.
+/// The state of a search.
 #[derive(Debug)]
 pub(super) struct Search<'a> {
     by: &'a SearchBy,
     datatype: Datatype,
     order: &'a GlobalOrder,
     ranges: &'a DimRanges,
-    /// The chunks that have cells: their numbers in the tile, and their cells.
+    /// The chunks that have cells: number in the tile, and range of cells.
     chunks: Vec<(usize, Range<usize>)>,
-    /// The first and the last value of those that were decoded.
+    /// The first and the last step of each chunk that was decoded.
     ends: Vec<Option<(u64, u64)>>,
-    /// The chunks that need not be decoded.
+    /// Whether a chunk need not be decoded.
     skipped: Vec<bool>,
-    /// Where the second ascent ends and the first begins, once that is known of two.
+    /// The step at which the second ascent ends, and the one at which the first begins, once both are known.
     turn: Option<(u64, u64)>,
     gaps: Vec<Gap>,
-    /// Chunks that are to be decoded, whatever they hold.
+    /// Chunks that must be decoded, whatever they hold.
     due: Vec<usize>,
-    /// Whether chunks contradict each other, or are no runs of cells.
+    /// Whether the search has given up: chunks contradict the order, or do not hold whole cells.
     lost: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Clears the marks of cells in chunks that hold none in the ranges.
+    /// Deselects the cells of skipped chunks, which hold none in the ranges.
     pub fn select(&self, mask: &mut [bool]) {
         for ((_, cells), skipped) in self.chunks.iter().zip(&self.skipped) {
             if *skipped {
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Decodes whatever was not, in order.
+    /// Gives up the search: all chunks are decoded, in order.
     fn give_up(&mut self) {
         self.lost = true;
         self.gaps.clear();
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
         self.due = left.map(|(chunk, _)| chunk).rev().collect();
     }
 
-    /// The step at which a coordinate lies.
+    /// The step of a coordinate: its key, or its space tile.
     fn step(&self, key: u64) -> u64 {
         match self.by.step {
             Step::Key => key,
@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where on the way a step lies; `None` if it should not be there.
+    /// The position of a step; `None` if the order does not allow it.
     fn position(&self, step: u64) -> Option<Position> {
         match self.turn {
             None => Some((false, step)),
@@ -129,7 +129,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The places between which a gap lies.
+    /// The positions of the cells right before and after a gap.
     fn around(&self, chunks: &Range<usize>) -> Option<(Position, Position)> {
         let (min, max) = (*self.by.bounds.start(), *self.by.bounds.end());
         let end = |chunk: Option<usize>| self.ends.get(chunk?).copied().flatten();
@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
         (around.0 <= around.1).then_some(around)
     }
 
-    /// The steps between two places, in one or two pieces.
+    /// The steps between two positions, in one or two ranges.
     fn steps(&self, from: Position, to: Position) -> [Option<(u64, u64)>; 2] {
         match (from, to) {
             ((true, _), _) | (_, (false, _)) => [Some((from.1, to.1)), None],
@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The first range with cells in some steps, as steps.
+    /// The first wanted range within some steps.
     fn wanted_in(&self, (lo, hi): (u64, u64)) -> Option<(u64, u64)> {
         let ranges = self.ranges.key_ranges();
         let next = ranges.partition_point(|range| self.step(range.hi) < lo);
@@ -159,10 +159,10 @@ impl<'a> Search<'a> {
         (from <= to).then_some((from, to))
     }
 
-    /// A chunk of a gap that may hold the first wanted cells; `None` if none can.
+    /// The chunk of a gap that most likely holds the first wanted cells; `None` if none can hold any.
     fn guess(&self, gap: &Gap, from: Position, to: Position) -> Option<usize> {
         let pieces = self.steps(from, to);
-        // Steps from the start of the gap, and all of its steps.
+        // The distance of the wanted step from the start of the gap, and the number of steps in it.
         let (mut target, mut all) = (None, 0_u64);
         for (lo, hi) in pieces.into_iter().flatten() {
             if let (None, Some((wanted, _))) = (target, self.wanted_in((lo, hi))) {
@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
         Some(gap.chunks.start + part)
     }
 
-    /// Looks at a gap: it is skipped, or one of its chunks is due and splits it.
+    /// Skips a gap, or splits it at a chunk to decode.
     fn look_at(&mut self, gap: &Gap) {
         let Some((from, to)) = self.around(&gap.chunks) else {
             self.give_up();
@@ -251,7 +251,7 @@ impl ChunkChoice for Search<'_> {
             let end = |ends: Option<&Option<(u64, u64)>>| ends.copied().flatten();
             let (first, last) = (end(self.ends.first()), end(self.ends.last()));
             if let Some(((start, _), (_, end))) = first.zip(last) {
-                // Who ends where he began may have been everywhere twice.
+                // If the last step is not below the first, the cells may ascend through all steps twice.
                 if start <= end {
                     self.give_up();
                     return;

@@ -1,4 +1,4 @@
-//! One tile on its way from filtered bytes to rows.
+//! The cells of one tile, from filtered bytes to rows.
 
 mod text;
 
@@ -25,14 +25,15 @@ use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::scratch::Scratch;
 use crate::tile::visibility::{Asked, ComparedTile, TimedTile};
 
-/// A tile while it is decided which of its cells become rows.
+/// A tile while its cells are tested.
 pub(super) struct TileWork<'a> {
     pub(super) decoder: TileDecoder<'a>,
     pub(super) request: FirstRound,
-    /// The stored cells of the fields that were looked at, by column; what is still to be decoded is in the request.
+    /// The decoded cells of the fields read so far, by column; fields that are not decoded yet are in the request.
     stored: Vec<(usize, Cells)>,
     timestamps: Option<Vec<u64>>,
-    /// The cells that are left. No marks: all of them. Made when cells are there, for their number alone may be a lie.
+    /// The cells that are left, selected by `true`; empty if all are. It is allocated only after a field has been
+    /// decoded, because the number of cells in the metadata may be wrong.
     pub(super) mask: Vec<bool>,
 }
 
@@ -47,7 +48,7 @@ impl<'a> TileWork<'a> {
         }
     }
 
-    /// The place of the tile in the plan.
+    /// Fragment and number of the tile.
     pub fn tile_key(&self) -> (usize, TileIdx) {
         (self.request.tile.fragment, self.request.tile.tile)
     }
@@ -57,12 +58,12 @@ impl<'a> TileWork<'a> {
         !self.mask.is_empty() && !bitmask::any(&self.mask)
     }
 
-    /// Whether cells are only compared.
+    /// Whether its cells are only compared, and become no rows.
     pub fn is_witness(&self) -> bool {
         self.request.witness
     }
 
-    /// The table.
+    /// The array as a table.
     pub fn table(&self) -> &'a ArrayTable {
         self.decoder.of.table
     }
@@ -79,7 +80,7 @@ impl<'a> TileWork<'a> {
         }
     }
 
-    /// The cells that are left.
+    /// The cells that are left, as a list.
     pub fn asked(&self) -> Asked {
         match self.mask.is_empty() {
             true => Asked::All(self.decoder.of.cells),
@@ -87,7 +88,7 @@ impl<'a> TileWork<'a> {
         }
     }
 
-    /// Clears the mark of a cell.
+    /// Deselects a cell.
     pub fn hide(&mut self, cell: usize) {
         self.mask.resize(self.decoder.of.cells, true);
         if let Some(selected) = self.mask.get_mut(cell) {
@@ -95,7 +96,7 @@ impl<'a> TileWork<'a> {
         }
     }
 
-    /// Marks the cells that lie in the window and in the ranges of the unit.
+    /// Selects the cells that lie in the time window and in the ranges of the unit.
     pub fn locate(&mut self, unit: &SparseUnit, scratch: &mut Scratch) -> Result<()> {
         let (scan, of) = (self.decoder.scan, self.decoder.of);
         if scan.fragment.visibility == Visibility::ByCell {
@@ -119,7 +120,7 @@ impl<'a> TileWork<'a> {
             }
             let ranges = subarray.dim(d);
             let tested = !self.request.tile.covered && !ranges.is_all();
-            // Neighbours are compared only as far as it takes.
+            // Where only neighbours are compared, coordinates are decoded when they are needed.
             if tested || unit.versions == CellVersions::Anywhere {
                 self.decode_coordinates(d, scratch)?;
             }
@@ -133,8 +134,8 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
-    /// Decodes a dimension as far as its order leaves open where the cells in the subarray are, and clears the marks of
-    /// those that are elsewhere.
+    /// Searches a dimension by the order of its cells for those in the subarray, and deselects the others as far as the
+    /// skipped chunks tell.
     fn search(&mut self, subarray: &Subarray, scratch: &mut Scratch) -> Result<()> {
         let (of, plan) = (self.decoder.of, &self.decoder.context.plan);
         let schema = &of.table.snapshot.schema;
@@ -173,7 +174,7 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
-    /// Decodes the coordinates of a dimension, if they are not yet.
+    /// Decodes the coordinates of a dimension, unless they are decoded already.
     pub fn decode_coordinates(&mut self, d: usize, scratch: &mut Scratch) -> Result<()> {
         let mut requests = self.request.coordinates.iter();
         if let Some(index) = requests.position(|request| request.column == d) {
@@ -184,7 +185,7 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
-    /// Decodes when the cells were written, if that is asked for and not known yet.
+    /// Decodes the times at which cells were written, if they are requested and not decoded yet.
     pub fn decode_timestamps(&mut self, scratch: &mut Scratch) -> Result<()> {
         if self.timestamps.is_none() {
             let ticket = self.request.timestamps;
@@ -193,12 +194,12 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
-    /// The coordinates of a dimension, which are decoded.
+    /// The decoded coordinates of a dimension.
     pub fn coordinates(&self, d: usize) -> Result<DimCells<'_>> {
         dim_cells(self.decoder.scan, &self.stored, d)
     }
 
-    /// What decides between versions in the tile; coordinates and times are decoded.
+    /// What decides between the versions in the tile; coordinates and times must be decoded.
     pub fn timed(&self, floats: &[usize]) -> Result<TimedTile<'_>> {
         let times = self.timestamps.as_deref();
         let missing = || {
@@ -213,7 +214,7 @@ impl<'a> TileWork<'a> {
         })
     }
 
-    /// The tile as one whose cells other tiles may hide.
+    /// The tile for comparison with other tiles that may hide its cells.
     pub fn compared(&mut self, scratch: &mut Scratch) -> Result<ComparedTile<'_>> {
         self.decode_timestamps(scratch)?;
         let (scan, of) = (self.decoder.scan, self.decoder.of);
@@ -229,14 +230,14 @@ impl<'a> TileWork<'a> {
         })
     }
 
-    /// Lets go of the coordinates that only had to be compared.
+    /// Drops the coordinates that were decoded only to be compared.
     pub fn forget_coordinates(&mut self) {
         let (wanted, by_deletes) = (&self.request.wanted, self.decoder.scan.delete_columns());
         self.stored
             .retain(|(column, _)| wanted.contains(column) || by_deletes.contains(column));
     }
 
-    /// Clears the marks of deleted cells.
+    /// Deselects the cells that a delete condition matches.
     pub fn drop_deleted(&mut self, scratch: &mut Scratch) -> Result<()> {
         if self.request.tile.no_deletes || self.is_empty() {
             return Ok(());
@@ -276,7 +277,8 @@ impl<'a> TileWork<'a> {
         Ok(())
     }
 
-    /// Evaluates the predicate, and copies what is left of the columns of the first round; `None` if nothing is.
+    /// Evaluates the predicate, and copies the columns of the first round for the selected cells; `None` if no cell is
+    /// left.
     pub fn into_rows(mut self, scratch: &mut Scratch) -> Result<Option<TileState>> {
         let context = self.decoder.context;
         let tile = self.request.tile;
@@ -303,7 +305,7 @@ impl<'a> TileWork<'a> {
                 return Ok(None);
             }
         }
-        // Coordinates that nobody had to look at may be wanted.
+        // The projection may need coordinates that no test has decoded.
         let wanted = |request: &&ColumnRequest| self.request.wanted.contains(&request.column);
         let coordinates = self.request.coordinates.iter().filter(wanted);
         for request in coordinates.chain(&self.request.columns) {
@@ -336,7 +338,7 @@ impl<'a> TileWork<'a> {
     }
 }
 
-/// A dimension among the stored cells of fields.
+/// The coordinates of a dimension among the stored cells of fields.
 fn dim_cells<'c>(
     scan: &FragmentScan,
     stored: &'c [(usize, Cells)],
@@ -353,7 +355,7 @@ fn dim_cells<'c>(
     })
 }
 
-/// Clears the marks of deleted cells, and counts them. No marks stand for all.
+/// Deselects the cells that do not survive, and counts them. An empty mask selects all.
 fn keep_survivors(survivors: Vec<bool>, mask: &mut Vec<bool>) -> usize {
     if mask.is_empty() {
         *mask = survivors;

@@ -1,4 +1,4 @@
-//! The bounds of a dimension over all rows of a scan, as planning knows them.
+//! The bounds of a dimension over all rows of a scan, from the boxes of its tiles.
 
 use arrow::array::ArrayRef;
 
@@ -16,13 +16,13 @@ use crate::stats::trust::tells_dimension;
 /// The smallest and the largest coordinate of one dimension.
 #[derive(Debug)]
 pub struct DimensionBounds {
-    /// Both, as the column shows them.
+    /// The smallest and the largest coordinate, as values of the column.
     pub values: ArrayRef,
-    /// Rows have them; otherwise no row lies outside.
+    /// Whether rows have these coordinates; otherwise they only bound those of the rows.
     pub exact: bool,
 }
 
-/// Stored values, and whether rows have them.
+/// Stored coordinates, and whether rows have them.
 struct Stored {
     lo: Vec<u8>,
     hi: Vec<u8>,
@@ -30,7 +30,7 @@ struct Stored {
 }
 
 impl ScanPlan {
-    /// The bounds of a dimension, if there are tiles to read, and all of them are known.
+    /// The bounds of a dimension, if there are tiles and all their bounds are known.
     pub fn dimension_bounds(&self, dimension: usize) -> Option<DimensionBounds> {
         let ty = self.spec.table.types.get(dimension)?;
         let dimensions = &self.spec.table.snapshot.schema.dimensions;
@@ -112,7 +112,7 @@ impl ScanPlan {
 }
 
 fn stored(datatype: Datatype, lo: u64, hi: u64) -> Stored {
-    // A key does not tell the sign of a zero.
+    // A key does not distinguish the zeros of either sign.
     let zero = key::key(datatype, &vec![0; datatype.size()]).ok();
     let unsigned = datatype.is_float() && (Some(lo) == zero || Some(hi) == zero);
     Stored {

@@ -1,4 +1,4 @@
-//! How one fragment answers: per column asked for, from where, and whether that can be believed.
+//! Where one fragment's metadata answer for each requested column, and whether they can be trusted.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
@@ -21,36 +21,36 @@ use crate::stats::trust::{Asked, FieldTrust, Known, Rounding, TileStatistics};
 use crate::storage::Storage;
 use crate::tile::fields::{ColumnSource, FragmentScan};
 
-/// The columns asked for, as one fragment has them.
+/// The requested columns in one fragment.
 pub(super) struct Fields<'a> {
     scan: &'a FragmentScan,
     asked: &'a [Asked],
     fields: Vec<Field<'a>>,
-    /// Of those fields that have some, in their order.
+    /// The loaded statistics, of those fields that have any, in their order.
     statistics: Vec<FieldStatistics>,
 }
 
-/// Where the answers for one column come from.
+/// The source of the answers for one column.
 pub(super) enum Field<'a> {
-    /// The grid: a dimension of a dense array.
+    /// The tile grid, for a dimension of a dense array.
     Grid {
         dimension: usize,
         datatype: Datatype,
     },
-    /// The statistics, and the MBRs where the field is a dimension.
+    /// Stored statistics, and MBRs if the field is a dimension.
     Stored {
         field: FragmentField,
         trust: FieldTrust,
         mbrs: Option<(&'a Mbrs, usize)>,
-        /// Which of the loaded statistics are its own.
+        /// The index of its loaded statistics.
         loaded: Option<usize>,
     },
-    /// The fragment has no such attribute: every cell is this one.
+    /// The fill value: the fragment does not have the attribute.
     Fill { cell: ArrayRef, sum: Option<Sum> },
 }
 
 impl<'a> Fields<'a> {
-    /// `None` if the fragment can never answer all that is asked.
+    /// `None` if the fragment can never answer the request.
     pub(super) fn new(
         plan: &'a ScanPlan,
         number: usize,
@@ -113,7 +113,7 @@ impl<'a> Fields<'a> {
         Ok(self)
     }
 
-    /// What is known of a tile, column by column; `None` unless all of it is.
+    /// The values that metadata prove for a tile, column by column; `None` unless they answer for all columns.
     pub(super) fn check(&self, tile: &WholeTile) -> Option<Vec<Known<'_>>> {
         let fields = self.asked.iter().zip(&self.fields);
         fields
@@ -219,7 +219,7 @@ fn field<'a>(
                 return Ok(None);
             };
             let attribute = own.attributes.get(*number).ok_or_else(missing)?;
-            // Where a value is NULL, no code is known to stand for something.
+            // Where a value of the enumeration is NULL, a code need not stand for a value.
             let codes = ty
                 .enumeration_values()
                 .map(|values| match values.null_count() {
@@ -230,7 +230,7 @@ fn field<'a>(
                 .with_rounding(rounding)
                 .with_nat(ty.nat_is_null() && ty.shape() == Shape::One)
                 .with_codes(codes);
-            // NULLs that the array no longer allows are for the scan to refuse.
+            // Stored NULLs that the array no longer allows are an error of the scan.
             let shown = !attribute.nullable || ty.nullable();
             let known = trust.may_know(asked) && shown;
             Ok(known.then_some(Field::Stored {
@@ -255,7 +255,7 @@ fn fill<'a>(
     let Some(attribute) = number.and_then(|number| attributes.get(number)) else {
         return Err(Error::internal("what is asked for is no column"));
     };
-    // What cannot be shown is for the scan to tell.
+    // A fill value that cannot be shown is an error of the scan.
     let Ok(cell) = fill_array(attribute, ty, 1) else {
         return Ok(None);
     };
@@ -271,7 +271,7 @@ fn fill<'a>(
     Ok(Some(Field::Fill { cell, sum }))
 }
 
-/// The one value of an array, if it is a number.
+/// The only value of an array, if it is a number.
 fn number_of(cell: &ArrayRef) -> Option<Sum> {
     macro_rules! first {
         ($type:ty) => {
@@ -296,7 +296,7 @@ fn number_of(cell: &ArrayRef) -> Option<Sum> {
     })
 }
 
-/// The sum of `count` times the same; `None` if 64 bits do not hold it.
+/// The sum of `count` equal values; `None` if it does not fit in 64 bits.
 fn times(one: Sum, count: u64) -> Option<Sum> {
     Some(match one {
         Sum::Int(value) => Sum::Int(value.checked_mul(i64::try_from(count).ok()?)?),
@@ -306,8 +306,8 @@ fn times(one: Sum, count: u64) -> Option<Sum> {
     })
 }
 
-/// The sum of the coordinates of all cells of a box, and what it cannot exceed on the way; `None` if 64 bits do not
-/// hold it.
+/// The sum of the coordinates of all cells of a box, and a bound of its partial sums; `None` if it does not fit in 64
+/// bits.
 fn sum_of_grid(datatype: Datatype, cells: &KeyBox, dimension: usize) -> Option<(Sum, u128)> {
     let (lo, hi) = cells.range(dimension)?;
     let side = i128::from(hi - lo) + 1;

@@ -1,8 +1,8 @@
-//! What metadata say of whole tiles: how many values, the smallest, the largest, the sum.
+//! Aggregates of whole tiles from metadata: number of values, minimum, maximum, sum.
 //!
-//! Nothing is decoded. Fragment by fragment the statistics of the columns asked for are loaded, and those tiles are
-//! answered for which they prove everything that is asked ([`crate::stats::trust`]); the others must be read. Coordinates need no
-//! statistics: the MBRs bound those of sparse tiles, and those of dense ones are a matter of arithmetic.
+//! Nothing is decoded. The statistics of the requested columns are loaded fragment by fragment, and answer for those
+//! tiles for which they prove all that is requested ([`crate::stats::trust`]); the other tiles must be read.
+//! Coordinates need no statistics: MBRs bound those of sparse tiles, and those of dense tiles are computed.
 
 mod bounds;
 mod fields;
@@ -26,31 +26,31 @@ use crate::stats::trust::{Known, adds_up_exactly};
 /// Fragments whose statistics are loaded at the same time.
 const FRAGMENTS_AT_ONCE: usize = 16;
 
-/// What is known of some whole tiles of one fragment.
+/// The aggregates of some whole tiles of one fragment.
 #[derive(Debug)]
 pub struct Summary {
-    /// The places of the tiles, ascending.
+    /// The numbers of the tiles among those of the plan, ascending.
     pub ordinals: Vec<u64>,
-    /// The rows of each.
+    /// The number of rows of each tile.
     pub rows: Vec<u64>,
-    /// What was asked for, in the order asked.
+    /// The requested columns, in the order of the request.
     pub columns: Vec<ColumnSummary>,
 }
 
-/// What is known of one column of the tiles, a value for each.
+/// The aggregates of one column, one value for each tile.
 #[derive(Debug)]
 pub struct ColumnSummary {
-    /// Values that are not NULL.
+    /// The numbers of values that are not NULL.
     pub counts: Vec<u64>,
-    /// The smallest values; NULL where there is no value.
+    /// The minima; NULL for a tile without values.
     pub mins: Option<ArrayRef>,
-    /// The largest values; NULL where there is no value.
+    /// The maxima; NULL for a tile without values.
     pub maxes: Option<ArrayRef>,
-    /// The sums, if asked for; those of no values stand for nothing.
+    /// The sums, if requested; undefined for a tile without values.
     pub sums: Vec<Sum>,
 }
 
-/// Whether metadata can say of some of these tiles what is asked, before anything is loaded.
+/// Whether metadata may answer for some of these tiles; loads nothing.
 pub fn may_know(
     plan: &ScanPlan,
     tiles: &[WholeTile],
@@ -67,7 +67,7 @@ pub fn may_know(
     Ok(false)
 }
 
-/// What metadata prove of these tiles, as far as they do.
+/// The aggregates of those of these tiles for which metadata prove them.
 pub async fn summarize(
     plan: &ScanPlan,
     tiles: &[WholeTile],
@@ -101,10 +101,10 @@ pub async fn summarize(
         .collect())
 }
 
-/// A summary, and how large its sums can get, column by column.
+/// A summary, and a bound of the sums of each column.
 type Measured = (Summary, Vec<u128>);
 
-/// Leaves out the fragments with which sums of integers grow too large for floats to add them up exactly.
+/// Drops fragments whose sums of integers are too large for floats to add them up exactly.
 fn keep_exact(summaries: &mut Vec<Measured>, asked: &[Asked]) {
     let mut totals = vec![0_u128; asked.len()];
     summaries.retain(|(_, magnitudes)| {
@@ -134,7 +134,7 @@ async fn of_fragment(
     };
     let fields = match fields.load(&plan.spec.table.snapshot.storage).await {
         Ok(fields) => fields,
-        // Statistics that are damaged tell nothing; the cells do.
+        // Damaged statistics tell nothing; the cells are read instead.
         Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(None),
         Err(e) => return Err(e),
     };
@@ -166,7 +166,7 @@ async fn of_fragment(
     Ok(Some((summary, magnitudes)))
 }
 
-/// `None` if what is stored is not what Arrow shows.
+/// `None` if the stored value differs from what the column shows.
 fn column(
     plan: &ScanPlan,
     asked: &Asked,

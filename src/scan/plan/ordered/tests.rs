@@ -14,7 +14,7 @@ const IN_FRAGMENT: Touching = Touching {
     in_fragment: true,
 };
 
-/// The slabs of tiles, each given as (fragment, range).
+/// The slabs of tiles, each tile given as (fragment, range).
 fn parted(tiles: &[(usize, u64, u64)], touching: Touching) -> Vec<(usize, usize)> {
     let piece = |(i, (fragment, lo, hi)): (usize, &(usize, u64, u64))| Piece {
         lo: Coordinate::Key(*lo),
@@ -71,7 +71,7 @@ fn tiles_of_one_fragment_go_on_where_the_last_one_ends() {
         parted(&tiles, IN_FRAGMENT),
         [(0, 1), (1, 2), (2, 3), (3, 4)]
     );
-    // Another fragment has rows of the coordinate between them, and goes on itself.
+    // The other fragment has rows at the coordinate that both tiles share, and continues there itself.
     let tiles = [(0, 0, 5), (0, 5, 5), (1, 5, 9), (1, 9, 12)];
     assert_eq!(parted(&tiles, IN_FRAGMENT), [(0, 4)]);
 }

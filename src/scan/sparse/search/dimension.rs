@@ -1,4 +1,4 @@
-//! Here the box of a tile tells by which dimension the tile can be searched, and between which values its cells ascend.
+//! The dimension by which a tile can be searched, and the bounds of its cells, both from the tile's box.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use crate::format::schema::{CellValNum, Dimension, Layout};
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::key;
 
-/// What ascends from cell to cell of a tile: coordinates, or the space tiles of the dimension in which they lie.
+/// What ascends from cell to cell of a tile: the coordinates of a dimension, or the space tiles in which they lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Key,
@@ -19,9 +19,9 @@ pub(in crate::scan::sparse) struct SearchBy {
     /// The dimension.
     pub dimension: usize,
     pub(super) step: Step,
-    /// Whether it ascends twice.
+    /// Whether the steps ascend twice.
     pub(super) twice: bool,
-    /// Between what it ascends.
+    /// The smallest and the largest step.
     pub(super) bounds: RangeInclusive<u64>,
 }
 
@@ -33,7 +33,7 @@ struct TileBox<'a, F> {
 }
 
 impl<F: Fn(usize) -> Option<(u64, u64)>> TileBox<'_, F> {
-    /// Keys of the ends of a dimension; `None` if it has none.
+    /// The keys of the box's ends in a dimension; `None` if it has none.
     fn keys(&self, d: usize) -> Option<(u64, u64)> {
         let dimension = self.dimensions.get(d)?;
         let fixed = dimension.cell_val_num == CellValNum::Fixed(1);
@@ -43,15 +43,15 @@ impl<F: Fn(usize) -> Option<(u64, u64)>> TileBox<'_, F> {
         (self.ends)(d).filter(|(lo, hi)| lo <= hi)
     }
 
-    /// Space tiles of the ends of a dimension.
+    /// The space tiles of the box's ends in a dimension.
     fn space_tiles(&self, d: usize) -> (u64, u64) {
         let (lo, hi) = self.keys(d).unwrap_or_default();
         (self.order.tile_index(d, lo), self.order.tile_index(d, hi))
     }
 }
 
-/// By which of the `searched` dimensions a tile can be searched, whose cells are in global order; `ends` are keys of those
-/// of its box, of every dimension that has keys.
+/// The dimension, out of `searched`, by which a tile in global order can be searched; `ends` are the keys of its box
+/// for every dimension that has keys.
 pub(in crate::scan::sparse) fn search_by<'a>(
     dimensions: &'a [Dimension],
     order: &'a GlobalOrder,
@@ -73,7 +73,7 @@ pub(in crate::scan::sparse) fn search_by<'a>(
     };
     let by_cell = in_order(order.cell_order())?;
     let by_tile = in_order(order.tile_order())?;
-    // What goes over more than one space tile, outermost first.
+    // The dimensions in which the box spans several space tiles, outermost first.
     let spread = |d: &usize| {
         let (lo, hi) = tile.space_tiles(*d);
         lo < hi
@@ -91,11 +91,11 @@ pub(in crate::scan::sparse) fn search_by<'a>(
             bounds: lo..=hi,
         })
     };
-    // The first dimension, in cell order, of which the box leaves several coordinates.
+    // The first dimension in cell order in which the box spans several coordinates.
     let mut free = by_cell.into_iter().filter_map(|d| match tile.keys(d) {
         Some((lo, hi)) if lo == hi => None,
         Some(_) => Some(Some(d)),
-        // What a string is known for is not trusted so far.
+        // The order of strings is not relied on.
         None => Some(None),
     });
     let first_free = free.next().flatten();

@@ -1,4 +1,4 @@
-//! No search misses a cell, and where cells are in order a search decodes few chunks.
+//! No search misses a cell, and where cells are in order, a search decodes few chunks.
 
 use proptest::prelude::*;
 
@@ -38,8 +38,8 @@ impl Tile {
         }
     }
 
-    /// Searches in chunks of so many cells for the cells whose dimension `d` lies in `ranges`: how many chunks were
-    /// decoded of how many. Checks that no cell was missed.
+    /// Searches, in chunks of `per_chunk` cells, for the cells whose dimension `d` lies in `ranges`. Gives the numbers
+    /// of decoded and of all chunks, and checks that no cell is missed.
     fn search(&self, d: usize, ranges: &DimRanges, per_chunk: usize) -> Option<(usize, usize)> {
         let values = |d: usize| self.cells.iter().map(move |cell| cell[d]);
         let of_box = |d: usize| {
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// Fourteen space tiles of a row of fifteen, and on into the next row.
+/// Cells of fourteen out of fifteen space tiles in a row, and of the beginning of the next row.
 #[test]
 fn a_slice_of_the_inner_dimension_is_found_in_few_chunks() {
     let cells = (0..40_u16).flat_map(|row| (0..150_u16).map(move |column| [row, column]));
@@ -130,7 +130,7 @@ fn a_slice_of_the_inner_dimension_is_found_in_few_chunks() {
             "{column}: {decoded} of {chunks}"
         );
     }
-    // Of a single row of space tiles nothing is known of both ends.
+    // In a single row of space tiles, the bounds of both ends are unknown.
     tile.cells.retain(|cell| cell[0] < 20);
     let (decoded, chunks) = tile.search(1, &ranges(&[(77, 0)]), 100).unwrap();
     assert!(decoded <= 4 && chunks == 20, "{decoded} of {chunks}");
@@ -155,7 +155,7 @@ fn the_leading_dimension_is_searched_by_its_coordinates() {
     assert!(decoded <= 6 && chunks == 30, "{decoded} of {chunks}");
 }
 
-/// Cells that are not in order are all decoded, as far as it shows.
+/// Cells that are not in order are all decoded, once the disorder shows.
 #[test]
 fn disorder_ends_the_search() {
     let mut tile = Tile::new(

@@ -1,14 +1,14 @@
-//! Conditions on text, asked of the strings of a tile before they are an array.
+//! Evaluation of conditions on text by the stored bytes of a tile, before they become an array.
 //!
-//! `SELECT count(*), avg(speed) FROM ships WHERE name = 'EVER GIVEN 1234'` is what this is for, and LIKE, IN,
-//! `starts_with` and comparisons of a column of text in a sparse array. The plain way makes an array of all strings of
-//! a tile, and all other columns, and evaluates the condition on every row. Here the bytes that every match contains
-//! are [looked for](crate::tile::needles) in the stored bytes first: a tile without them is done with, and of others
-//! only the cells around the finds become strings. Strings under run lengths or a dictionary are asked once each. It
-//! stands aside for conditions on several columns or that may fail, for text that is not shown as it is stored, for
-//! dense arrays, and where statistics prove the condition. `tiledb.enable_text_search` switches it off. Benchmark:
+//! This serves `SELECT count(*), avg(speed) FROM ships WHERE name = 'EVER GIVEN 1234'`, and LIKE, IN, `starts_with` and
+//! comparisons of a column of text in a sparse array. Without it, all strings of a tile and all other columns become
+//! arrays, and the condition is evaluated on every row. Here the stored bytes are [searched](crate::tile::needles)
+//! first for the bytes that every match contains: a tile without them is dropped, and in other tiles only the cells
+//! around the matches become strings. Run-length and dictionary encoded strings are evaluated once each. It does not
+//! apply to conditions on several columns or that may fail, to text that is not shown as it is stored, to dense arrays,
+//! and where statistics prove the condition. `tiledb.enable_text_search` switches it off. Benchmark:
 //! `benches/special_ways.rs`, `enable_text_search`: 2.2 × for one name, 1.2 × for the beginning of names, 1.3 × under
-//! run lengths and a dictionary, on two cores; what is left is unfiltering.
+//! run lengths and a dictionary, on two cores; most of the remaining time is unfiltering.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::tile::needles::Finds;
 use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
 
-/// The strings of columns that conditions looked at.
+/// The strings of columns that conditions were evaluated on.
 pub(super) type Texts = Vec<(usize, Arc<Strings>)>;
 
 impl TileWork<'_> {
-    /// Clears the marks of the cells that do not meet a condition on text. What it takes is left in `columns`, or in
+    /// Deselects the cells that do not satisfy a condition on text. The decoded columns are kept in `columns` or in
     /// `texts`.
     pub fn ask_text(
         &mut self,
@@ -62,7 +62,7 @@ impl TileWork<'_> {
             }
             Some((strings, finds)) => {
                 self.keep_found(&strings, finds);
-                // A view of each cell takes less than copies of many, and no memory that was not asked for.
+                // A view of each cell takes less memory than copies of many strings, and none that was not reserved.
                 if strings.is_large_part(&self.mask) {
                     let array = self.decoder.all_strings(*column, strings)?;
                     columns.push((*column, array));
@@ -75,7 +75,7 @@ impl TileWork<'_> {
         }
     }
 
-    /// A column that is yet to be decoded.
+    /// Takes the request of a column that is not decoded yet.
     fn take_request(&mut self, column: usize) -> Option<ColumnRequest> {
         let requests = [&mut self.request.columns, &mut self.request.coordinates];
         requests.into_iter().find_map(|requests| {
@@ -84,7 +84,7 @@ impl TileWork<'_> {
         })
     }
 
-    /// Clears the marks of cells in which nothing was found.
+    /// Deselects the cells in which no needle was found.
     fn keep_found(&mut self, strings: &Strings, finds: Finds) {
         let Finds::At(offsets) = finds else { return };
         let mut found = vec![false; self.decoder.of.cells];
@@ -96,14 +96,14 @@ impl TileWork<'_> {
         self.mask = found;
     }
 
-    /// Asks a condition of a column.
+    /// Evaluates a condition on a decoded column.
     fn test_column(&mut self, test: &TextCondition, columns: &Columns) -> Result<()> {
         let selection = self.meeting(Some(&*test.predicate), columns, &Texts::new())?;
         self.mask = selection.to_bools();
         Ok(())
     }
 
-    /// Asks a condition of strings: of those that are stored once, or of those of the marked cells.
+    /// Evaluates a condition on strings: on each distinct one, or on those of the selected cells.
     fn test_strings(
         &mut self,
         test: &TextCondition,
@@ -142,7 +142,7 @@ impl TileWork<'_> {
         Ok(())
     }
 
-    /// The cells that meet a condition besides.
+    /// The cells that also satisfy a predicate.
     pub fn meeting(
         &self,
         predicate: Option<&dyn Predicate>,
@@ -168,7 +168,7 @@ impl TileWork<'_> {
         selection.and_then(&evaluate(predicate, &inputs, selection.count())?)
     }
 
-    /// The cells that are left.
+    /// The cells that are left, as a selection.
     pub fn selection(&self) -> Selection {
         match self.mask.is_empty() {
             true => Selection::all(self.decoder.of.cells),
