@@ -1,8 +1,8 @@
-//! Marks of cells, one `bool` each, looked at many at a time.
+//! Masks that select cells, one `bool` each, processed many at a time.
 
 use arrow::buffer::{BooleanBuffer, Buffer};
 
-/// How many are looked at before one that is found ends the search: enough for the widest registers.
+/// Cells that are tested before a search for a selected one can stop: enough for the widest registers.
 pub const AT_ONCE: usize = 1024;
 /// Moves bit 0 of byte `i` to bit `56 + i`.
 const GATHER: u64 = 0x0102_0408_1020_4080;
@@ -10,13 +10,13 @@ const GATHER: u64 = 0x0102_0408_1020_4080;
 const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
 const BIT_I_OF_BYTE_I: u64 = 0x8040_2010_0804_0201;
 
-/// Whether one is set.
+/// Whether any cell is selected.
 pub fn any(mask: &[bool]) -> bool {
     let mut runs = mask.chunks(AT_ONCE);
     runs.any(|run| run.iter().fold(false, |any, bit| any | bit))
 }
 
-/// The marks as bits.
+/// Packs a mask into bits.
 pub fn pack(mask: &[bool]) -> BooleanBuffer {
     let (eights, rest) = mask.as_chunks::<8>();
     let mut bits = Vec::with_capacity(eights.len() + 1);
@@ -33,7 +33,7 @@ fn pack_eight(mask: &[bool; 8]) -> u8 {
     packed
 }
 
-/// The bits as marks.
+/// Unpacks bits into a mask.
 pub fn unpack(bits: &BooleanBuffer) -> Vec<bool> {
     let mut mask = Vec::with_capacity(bits.len().next_multiple_of(8));
     let chunks = bits.bit_chunks();
@@ -47,7 +47,7 @@ pub fn unpack(bits: &BooleanBuffer) -> Vec<bool> {
     mask
 }
 
-/// The mark of bit `i` is byte `i`.
+/// Unpacks bit `i` into byte `i`.
 fn unpack_eight(bits: u8) -> [bool; 8] {
     let each_its_own = u64::from(bits).wrapping_mul(EVERY_BYTE) & BIT_I_OF_BYTE_I;
     each_its_own.to_le_bytes().map(|bit| bit != 0)

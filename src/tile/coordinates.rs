@@ -1,4 +1,4 @@
-//! The coordinates of a tile's cells while they are tested and compared: numbers or strings, where they were decoded.
+//! The coordinates of a tile's cells, as they were decoded, for tests against ranges and comparisons with other cells.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::tile::bitmask;
 /// One dimension of the cells of a tile.
 #[derive(Debug)]
 pub enum DimCells<'a> {
-    /// Numbers of a type that has keys, as they are stored.
+    /// Numbers of a type that has keys, as stored.
     Numbers {
-        /// Their type.
+        /// The datatype of the dimension.
         datatype: Datatype,
         /// As many values as there are cells.
         bytes: &'a [u8],
     },
-    /// Strings: as many starts as cells, then the end, all checked.
+    /// Strings, with the checked start of each cell, then the end of the last.
     Bytes {
-        /// Where each starts; one more closes the last.
+        /// The start of each cell, then the end of the last.
         offsets: Vec<usize>,
         /// The bytes.
         data: &'a [u8],
     },
-    /// Strings, equal ones stored once.
+    /// Strings, with equal ones stored once.
     Encoded(&'a Arc<EncodedStrings>),
 }
 
 impl<'a> DimCells<'a> {
-    /// Looks at unfiltered cells as coordinates.
+    /// Interprets unfiltered cells as coordinates.
     pub fn new(datatype: Datatype, cells: &'a Cells) -> Result<Self> {
         match &cells.data {
             CellData::Fixed(values) => {
@@ -70,8 +70,8 @@ impl<'a> DimCells<'a> {
         }
     }
 
-    /// The key of a cell, but that -0.0 and 0.0 differ: as in libtiledb they are two places, although no range tells
-    /// them apart. 0 for a dimension of strings.
+    /// The key of a cell, except that -0.0 and 0.0 have different keys: as in libtiledb they are different coordinates,
+    /// although no range separates them. 0 for a dimension of strings.
     pub fn exact_key(&self, cell: usize) -> u64 {
         let Self::Numbers { datatype, bytes } = self else {
             return 0;
@@ -82,7 +82,8 @@ impl<'a> DimCells<'a> {
         }, _ => 0)
     }
 
-    /// Whether the global order does not tell a cell from one of other cells of the dimension; see [`Native::ties`].
+    /// Whether the global order does not distinguish a cell from one of other cells of the dimension; see
+    /// [`Native::ties`].
     pub fn ties(&self, cell: usize, other: &DimCells<'_>, other_cell: usize) -> bool {
         match (self, other) {
             (
@@ -115,7 +116,7 @@ impl<'a> DimCells<'a> {
         keys
     }
 
-    /// Clears the mark of every cell outside `ranges`.
+    /// Deselects every cell outside `ranges`.
     pub fn select_inside(&self, ranges: &DimRanges, mask: &mut [bool]) {
         if ranges.is_all() {
             return;
@@ -124,7 +125,7 @@ impl<'a> DimCells<'a> {
             (Self::Numbers { datatype, bytes }, DimRanges::Keys(_)) => {
                 let ranges = ranges.key_ranges();
                 with_native!(*datatype, T => {
-                    // Often the cells that are left lie in a few places.
+                    // The cells that are left are often close together.
                     let runs = bytes.as_chunks().0.chunks(bitmask::AT_ONCE);
                     let runs = mask.chunks_mut(bitmask::AT_ONCE).zip(runs);
                     for (mask, values) in runs.filter(|(mask, _)| bitmask::any(mask)) {
@@ -134,7 +135,7 @@ impl<'a> DimCells<'a> {
                 }, _ => mask.fill(false));
             }
             (Self::Bytes { .. }, DimRanges::Bytes(_)) => {
-                // Neighbours are often the same.
+                // Neighbours are often equal.
                 let mut last: Option<(&[u8], bool)> = None;
                 for (cell, selected) in mask
                     .iter_mut()
@@ -157,7 +158,7 @@ impl<'a> DimCells<'a> {
                     *selected &= inside.get(*key as usize).copied().unwrap_or(false);
                 }
             }
-            // Ranges of the other kind can hold no cell of this dimension.
+            // Ranges of the other kind of dimension match no cell.
             _ => mask.fill(false),
         }
     }
@@ -166,7 +167,7 @@ impl<'a> DimCells<'a> {
 fn select_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut [bool]) {
     match ranges {
         [] => mask.fill(false),
-        // Equality of all types is compared many at a time.
+        // A comparison with one value is vectorised for all types.
         [point] if point.lo == point.hi => {
             for (selected, key) in mask.iter_mut().zip(keys) {
                 *selected &= key == point.lo;
@@ -179,7 +180,7 @@ fn select_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut 
             }
         }
         many => {
-            // The range or the gap in which the last key lay.
+            // The bounds of the range or gap that held the last key.
             let (mut lo, mut hi, mut inside) = (1, 0, false);
             for (selected, key) in mask.iter_mut().zip(keys) {
                 if !*selected {
@@ -201,14 +202,14 @@ fn select_keys(keys: impl Iterator<Item = u64>, ranges: &[KeyRange], mask: &mut 
     }
 }
 
-/// Where each of `cells` cells starts, then the end of the last, all checked.
+/// The start of each of `cells` cells, then the end of the last, all checked.
 pub(super) fn starts(offsets: &TileBuffer, cells: usize, data: usize) -> Result<Vec<usize>> {
     let stored = offsets.typed_data::<u64>().iter().take(cells);
     let mut checked = Vec::with_capacity(cells.saturating_add(1));
     for start in stored {
         checked.push(usize::try_from(*start)?);
     }
-    // Tiles of old writers may count from the start of the file.
+    // Offsets of old writers may count from the start of the file.
     let first = checked.first().copied().unwrap_or(0);
     checked
         .iter_mut()

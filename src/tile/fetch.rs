@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::tile::decode::TileBytes;
 
-/// Where the bytes of one range will be found.
+/// Where the bytes of one range are once they are fetched.
 #[derive(Debug, Clone, Copy)]
 struct Ticket {
     file: usize,
     range: usize,
 }
 
-/// Where the bytes of one tile of one field will be found.
+/// Where the bytes of one tile of one field are once they are fetched.
 #[derive(Debug, Clone, Copy)]
 pub struct TileTicket {
     values: Ticket,
@@ -34,7 +34,7 @@ pub struct FetchList {
 }
 
 impl FetchList {
-    /// Asks for one tile of a field.
+    /// Requests one tile of a field.
     pub fn tile(&mut self, field: &FieldTiles, tile: TileIdx) -> Result<TileTicket> {
         Ok(TileTicket {
             values: self.range(&field.values, tile)?,
@@ -64,7 +64,7 @@ impl FetchList {
         let Some((_, ranges)) = self.files.get_mut(index) else {
             return Err(Error::internal("a file was dropped from the fetch list"));
         };
-        // The dimensions of old fragments share a tile.
+        // In old fragments, all dimensions share a tile.
         if ranges.last() != Some(&range) {
             ranges.push(range);
         }
@@ -74,7 +74,7 @@ impl FetchList {
         })
     }
 
-    /// Filtered bytes asked for.
+    /// The number of filtered bytes requested.
     pub fn bytes(&self) -> u64 {
         self.files
             .iter()
@@ -83,12 +83,12 @@ impl FetchList {
             .sum()
     }
 
-    /// Files that bytes are asked of.
+    /// The number of files that are read.
     pub fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// Reads everything.
+    /// Reads all requested ranges.
     pub async fn fetch(self, storage: &Storage) -> Result<Fetched> {
         let reads = self
             .files

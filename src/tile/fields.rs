@@ -1,8 +1,8 @@
-//! How a fragment supplies the columns of the table.
+//! How the fields of a fragment supply the columns of the table.
 //!
-//! Each fragment is read by the schema it was written with: its attributes have numbers of their own, and an
-//! attribute it lacks, or has with another type, shows the fill value of the table's schema (specification: "Array
-//! Schema Evolution").
+//! Each fragment is read by the schema it was written with: its attributes have their own numbers. An attribute that it
+//! lacks, or has with another type, reads as the fill value of the table's schema (specification: "Array Schema
+//! Evolution").
 
 mod requests;
 
@@ -21,17 +21,17 @@ use crate::storage::Storage;
 use crate::tile::decode::{ColumnDecoder, Duplicates};
 use crate::tile::deletes::FragmentDeletes;
 
-/// Where a column's values come from.
+/// The source of a column's values.
 #[derive(Debug)]
 pub enum ColumnSource {
-    /// From the tiles of a field.
+    /// The tiles of a field.
     Stored {
         /// The field.
         field: FragmentField,
-        /// How its tiles become Arrow.
+        /// Decodes the field's tiles.
         decoder: Arc<ColumnDecoder>,
     },
-    /// The fragment has no such attribute: the fill value.
+    /// The fill value: the fragment has no such attribute.
     Fill,
 }
 
@@ -40,25 +40,25 @@ pub enum ColumnSource {
 pub struct FragmentScan {
     /// The fragment.
     pub fragment: Arc<Fragment>,
-    /// The boxes of its tiles, where planning looked at them.
+    /// The boxes of its tiles, if planning read them.
     pub boxes: Option<Arc<TileBoxes>>,
-    /// One source per table column the scan may need; `None` for the others. Behind them, fields that deletes look at
-    /// but that no column shows.
+    /// One source per table column that the scan may need; `None` for other columns. After them come fields that only
+    /// delete conditions read.
     columns: Vec<Option<ColumnSource>>,
     needs_timestamps: bool,
     deletes: FragmentDeletes,
-    /// The columns that deletes look at, in their order.
+    /// The columns that delete conditions read, in their order.
     delete_columns: Vec<usize>,
     tiles: OnceCell<FragmentTiles>,
 }
 
-/// Where the tiles of the needed fields of a fragment lie.
+/// The locations of the tiles of a fragment's needed fields.
 #[derive(Debug)]
 pub struct FragmentTiles {
     columns: Vec<Option<FieldTiles>>,
     timestamps: Option<FieldTiles>,
     delete_times: Option<FieldTiles>,
-    /// Of all dimensions, where a column needs them to find its cells.
+    /// The tiles of all dimensions, if a column was moved by bitsort and needs them.
     coordinates: Vec<FieldTiles>,
 }
 
@@ -105,7 +105,7 @@ impl FragmentScan {
         })
     }
 
-    /// With the boxes of its tiles.
+    /// Adds the boxes of the fragment's tiles.
     #[must_use]
     pub fn with_boxes(self, boxes: Arc<TileBoxes>) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl FragmentScan {
         }
     }
 
-    /// Prepares for the deletes that concern the fragment, and the columns they look at.
+    /// Adds the delete conditions that apply to the fragment, and the columns they read.
     pub fn with_deletes(mut self, table: &ArrayTable, deletes: FragmentDeletes) -> Result<Self> {
         let name = self.fragment.name.name.clone();
         for field in deletes.fields() {
@@ -127,7 +127,8 @@ impl FragmentScan {
         Ok(self)
     }
 
-    /// The column that shows a field as it is stored; where the array has given the name to another type, one of its own.
+    /// The column that decodes a field as it is stored; a new one, if the array has an attribute of the same name and
+    /// another type.
     fn column_of(&mut self, table: &ArrayTable, field: FragmentField) -> Result<usize> {
         let columns = table.types.len();
         let shown = match field {
@@ -179,12 +180,12 @@ impl FragmentScan {
         Ok(self.columns.len() - 1)
     }
 
-    /// The deletes that concern the fragment.
+    /// The delete conditions that apply to the fragment.
     pub fn deletes(&self) -> &FragmentDeletes {
         &self.deletes
     }
 
-    /// The columns whose stored cells the deletes look at, in the order in which they expect them.
+    /// The columns that delete conditions read, in the order in which they expect them.
     pub fn delete_columns(&self) -> &[usize] {
         &self.delete_columns
     }
@@ -197,7 +198,7 @@ impl FragmentScan {
             .ok_or_else(|| Error::internal(format!("column {column} was not planned for")))
     }
 
-    /// Where the tiles lie; read on first use, in one go for all needed fields.
+    /// The locations of the tiles; read on first use, for all needed fields at once.
     pub async fn tiles(&self, storage: &Storage) -> Result<&FragmentTiles> {
         self.tiles
             .get_or_try_init(|| self.load_tiles(storage))
@@ -243,7 +244,7 @@ impl FragmentScan {
         })
     }
 
-    /// Of the stored fields among the columns.
+    /// The decoders of the stored fields.
     fn decoders(&self) -> impl Iterator<Item = &ColumnDecoder> {
         let sources = self.columns.iter().flatten();
         sources.filter_map(|source| match source {
@@ -252,7 +253,7 @@ impl FragmentScan {
         })
     }
 
-    /// Which cells cannot be told apart where bitsort moved them.
+    /// Which cells cannot be distinguished after bitsort moved them.
     fn duplicates(&self) -> Duplicates {
         let moved = |decoder: &ColumnDecoder| decoder.bitsort().is_some();
         let times = self.needs_timestamps || self.deletes.needs_delete_times();
@@ -267,7 +268,7 @@ impl FragmentScan {
     }
 }
 
-/// Finds the field of the fragment's own schema that supplies a table column, and how to decode it.
+/// Finds the field of the fragment's own schema that supplies a table column, and its decoder.
 fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<ColumnSource> {
     let own = &fragment.schema;
     let version = fragment.footer.version;

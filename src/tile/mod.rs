@@ -1,8 +1,8 @@
 //! From fetched bytes to visible cells.
 //!
-//! A [`fields::FragmentScan`] asks for the tiles of a fragment's fields ([`fetch`]) and unfilters them ([`decode`]);
+//! A [`fields::FragmentScan`] requests the tiles of a fragment's fields ([`fetch`]) and unfilters them ([`decode`]);
 //! [`visibility`] finds the newest version of each cell where fragments overlap, and [`deletes`] the cells that delete
-//! conditions remove. Nothing here knows of plans, partitions or streams.
+//! conditions remove. This layer knows no plans, partitions or streams.
 
 pub mod bitmask;
 pub mod coordinates;

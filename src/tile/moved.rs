@@ -1,6 +1,6 @@
-//! A tile whose cells bitsort moved: its columns are decoded by the coordinates of all dimensions.
+//! A tile whose cells bitsort moved: decoding its columns needs the coordinates of all dimensions.
 //!
-//! Columns that are asked for together share the order of the cells, which the first of them finds out.
+//! Columns that are requested together share the order of the cells, which is computed once.
 
 use std::sync::OnceLock;
 
@@ -9,16 +9,16 @@ use crate::error::Result;
 use crate::tile::decode::{Bitsort, CellOrder, Duplicates};
 use crate::tile::fetch::{FetchList, Fetched, TileTicket};
 
-/// A tile whose cells are to be brought back into the global order.
+/// A tile whose cells must be restored to the global order.
 #[derive(Debug)]
 pub struct MovedTile {
-    /// Of all dimensions.
+    /// The coordinates of all dimensions.
     coordinates: Vec<TileTicket>,
     order: OnceLock<CellOrder>,
 }
 
 impl MovedTile {
-    /// Asks for the coordinates; `dimensions` says where those of all dimensions lie.
+    /// Requests the coordinates; `dimensions` locates the tiles of all dimensions.
     pub fn ask(dimensions: &[FieldTiles], tile: TileIdx, list: &mut FetchList) -> Result<Self> {
         let coordinates = dimensions.iter().map(|field| list.tile(field, tile));
         Ok(Self {
@@ -27,7 +27,7 @@ impl MovedTile {
         })
     }
 
-    /// The order of its cells.
+    /// The global order of its cells.
     pub fn order(
         &self,
         bitsort: &Bitsort,

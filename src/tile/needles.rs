@@ -1,30 +1,30 @@
-//! Bytes that are looked for in the text of a tile.
+//! Search for byte strings in the text of a tile.
 //!
-//! `name = 'EVER GIVEN'` is met by no cell of a tile in whose strings those bytes do not occur, and to look for them
-//! takes a fraction of the time of making strings of the bytes. `src/scan/sparse/tile/text.rs` tells what it is worth.
+//! No cell of a tile satisfies `name = 'EVER GIVEN'` if its strings do not contain those bytes, and searching takes a
+//! fraction of the time of converting the bytes to strings. `src/scan/sparse/tile/text.rs` states the gain.
 
 use memchr::memmem::Finder;
 
-/// As much is looked for of a needle: finds may overlap, and each is compared from its beginning.
+/// The length to which needles are cut: matches may overlap, and each is compared from its start.
 const MOST_BYTES: usize = 256;
-/// A search is given up when there are more finds than one for so many bytes.
+/// The search is given up when there is more than one match for this many bytes.
 const BYTES_PER_FIND: usize = 128;
 
-/// Bytes to look for.
+/// The byte strings to search for.
 #[derive(Debug, Clone)]
 pub struct Needles(Vec<Finder<'static>>);
 
-/// Where bytes that were looked for occur.
+/// The matches of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finds {
-    /// At these places, in order; maybe at none.
+    /// The needles occur at these byte offsets, ascending; possibly nowhere.
     At(Vec<usize>),
-    /// It was not worth the while to find out.
+    /// There are too many matches; the needles may occur anywhere.
     Anywhere,
 }
 
 impl Needles {
-    /// `None` if there is nothing to look for, or nothing in one of them.
+    /// `None` if there are no needles, or if one is empty.
     pub fn new<'a>(needles: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut finders = Vec::new();
         for needle in needles {
@@ -37,14 +37,14 @@ impl Needles {
         (!finders.is_empty()).then_some(Self(finders))
     }
 
-    /// Both.
+    /// The needles of both.
     #[must_use]
     pub fn or(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// How many.
+    /// The number of needles.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -54,13 +54,13 @@ impl Needles {
         self.0.is_empty()
     }
 
-    /// Where they begin in `data`.
+    /// Finds where needles begin in `data`.
     pub fn find_in(&self, data: &[u8]) -> Finds {
         let most = data.len() / BYTES_PER_FIND + 1;
         let mut offsets = Vec::new();
         for finder in &self.0 {
             let mut from = 0;
-            // Finds may overlap: one that begins in a cell before must not hide one that begins in the next.
+            // Matches may overlap: one that begins in one cell must not hide one that begins in the next.
             while let Some(at) = data.get(from..).and_then(|rest| finder.find(rest)) {
                 offsets.push(from + at);
                 from += at + 1;
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(none.clone().or(needles).find_in(b""), Finds::At(vec![]));
         let many = Needles::new([&b"x"[..]]).unwrap();
         assert_eq!(many.find_in(&data), Finds::Anywhere);
-        // The beginning of a long one is enough.
+        // The start of a long needle is enough.
         let long = Needles::new([&[b'x'; 3000][..]]).unwrap();
         assert_eq!(long.find_in(&data), Finds::Anywhere);
         let long = Needles::new([&[&b"aab"[..], &[b'y'; 3000]].concat()[..]]).unwrap();

@@ -1,4 +1,4 @@
-//! What a thread decodes with: what filters need from tile to tile, and the memory of the scan it works for.
+//! The working memory of a decoding thread: the state of filters, and the tile memory of the scan it works for.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::tile::tile_memory::TileMemory;
 /// Buffers and contexts of one decoding thread.
 #[derive(Debug)]
 pub struct Scratch {
-    /// For the filters.
+    /// Working memory of the filters.
     pub filters: filter::Scratch,
-    /// For what comes out of them.
+    /// Memory for their results.
     pub memory: Arc<TileMemory>,
 }
 

@@ -1,4 +1,4 @@
-//! Which cells of a tile become rows.
+//! A selection of the cells of a tile: those that become rows.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use arrow::compute::{FilterBuilder, FilterPredicate};
 use crate::error::{Error, Result};
 use crate::tile::bitmask;
 
-/// Copying a run costs about as much as looking at so many cells.
+/// Copying a run costs about as much as testing this many cells.
 const CELLS_PER_RUN: usize = 32;
 
 /// A subset of the cells of a tile, in order.
@@ -17,12 +17,12 @@ const CELLS_PER_RUN: usize = 32;
 pub struct Selection {
     len: usize,
     selected: usize,
-    /// `None`: all of them.
+    /// The mask; `None` if all cells are selected.
     mask: Option<BooleanBuffer>,
 }
 
 impl Selection {
-    /// All of `len` cells.
+    /// Selects all of `len` cells.
     pub fn all(len: usize) -> Self {
         Self {
             len,
@@ -31,7 +31,7 @@ impl Selection {
         }
     }
 
-    /// The cells whose bit is set.
+    /// Selects the cells whose bit is set.
     pub fn from_mask(mask: BooleanBuffer) -> Self {
         let (len, selected) = (mask.len(), mask.count_set_bits());
         let mask = (selected < len).then_some(mask);
@@ -42,17 +42,17 @@ impl Selection {
         }
     }
 
-    /// The cells marked `true`.
+    /// Selects the cells whose value is `true`.
     pub fn from_bools(bools: &[bool]) -> Self {
         Self::from_mask(bitmask::pack(bools))
     }
 
-    /// A mark for each cell; none if all are selected.
+    /// The mask, one value per cell; empty if all cells are selected.
     pub fn to_bools(&self) -> Vec<bool> {
         self.mask.as_ref().map(bitmask::unpack).unwrap_or_default()
     }
 
-    /// The numbers of the selected cells.
+    /// The indices of the selected cells.
     pub fn indices(&self) -> Vec<u32> {
         match &self.mask {
             None => (0_u32..).take(self.len).collect(),
@@ -66,7 +66,7 @@ impl Selection {
         }
     }
 
-    /// Cells selected.
+    /// The number of selected cells.
     pub fn count(&self) -> usize {
         self.selected
     }
@@ -76,7 +76,7 @@ impl Selection {
         self.selected == 0
     }
 
-    /// Of the cells selected so far, those that `further` selects, which knows of no others.
+    /// The cells that both select; `further` covers only the cells selected so far.
     pub fn and(&self, further: &Self) -> Result<Self> {
         match &further.mask {
             None => Ok(self.clone()),
@@ -84,7 +84,7 @@ impl Selection {
         }
     }
 
-    /// Of the cells selected so far, those for which `keep` (one value each) is true and not NULL.
+    /// Those of the selected cells for which `keep`, with one value for each of them, is true and not NULL.
     pub fn and_then(&self, keep: &BooleanArray) -> Result<Self> {
         if keep.len() != self.selected {
             return Err(Error::internal(format!(
@@ -111,7 +111,7 @@ impl Selection {
         Ok(Self::from_mask(bits.finish()))
     }
 
-    /// The runs of selected cells, if they are few enough to be worth going through one by one.
+    /// The runs of selected cells, if they are few enough to be copied one by one.
     pub fn few_runs(&self) -> Option<Vec<Range<usize>>> {
         let mask = self.mask.as_ref()?;
         let most = self.len / CELLS_PER_RUN;
@@ -128,11 +128,11 @@ impl Selection {
         self.copier(1).copy(column)
     }
 
-    /// What copies the selected values of so many columns of the tile.
+    /// Prepares to copy the selected values of this many columns of the tile.
     pub fn copier(&self, columns: usize) -> Copier {
         let copier = |mask: &BooleanBuffer| {
             let builder = FilterBuilder::new(&BooleanArray::new(mask.clone(), None));
-            // The places are found once for all columns.
+            // For several columns, the indices are computed once.
             let builder = if columns > 1 {
                 builder.optimize()
             } else {

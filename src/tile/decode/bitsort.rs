@@ -1,13 +1,14 @@
 //! Fragments whose cells lie in the order of an attribute's values: filter bitsort of libtiledb 2.13 and 2.14 (no page
 //! of the specification).
 //!
-//! Writing sorted the values of the attribute in each tile and moved the coordinates along. The tiles of all dimensions
-//! are bare: no chunks, no filters of their own, not even encryption. Everything else keeps the global order, so
-//! sorting the coordinates gives back where each value belongs. The subtle things: coordinates were moved for one chunk
-//! of the attribute's tile only, so those of larger tiles are lost; and cells that the order does not tell apart
-//! ([`Duplicates`]) are mixed up.
+//! The writer sorted the values of the attribute in each tile and moved the coordinates along. The tiles of all
+//! dimensions are bare: no chunks, no filters of their own, not even encryption. All other fields keep the global
+//! order, so sorting the coordinates tells where each value belongs. Two subtle things: coordinates were moved for one
+//! chunk of the attribute's tile only, so those of larger tiles are lost; and cells that the order does not distinguish
+//! ([`Duplicates`]) are in an unknown order.
 //!
-//! This belongs to [the filter](crate::filter), and is the only way to read such fragments: it is always on.
+//! This belongs to [the filter](crate::filter) and is the only way to read such fragments, so no setting switches it
+//! off.
 
 use std::ops::Range;
 
@@ -27,16 +28,16 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// How bitsort moved the cells of a field.
 #[derive(Debug)]
 pub struct Bitsort {
-    /// Bytes of a value of the attribute.
+    /// Size of a value of the attribute.
     value_bytes: usize,
-    /// Names and types.
+    /// Names and types of the dimensions.
     dimensions: Vec<(String, Datatype)>,
     order: GlobalOrder,
     bare: bool,
 }
 
 impl Bitsort {
-    /// `None` if the cells of `field`, in fragments with this schema, are where they should be.
+    /// `None` if the cells of `field`, in fragments with this schema, were not moved.
     pub fn moving(field: FragmentField, schema: &ArraySchema) -> Result<Option<Self>> {
         let sorted = |a: &Attribute| a.filters.contains(|f| *f == Filter::Bitsort);
         let Some(attribute) = schema.attributes.iter().find(|a| sorted(a)) else {
@@ -69,7 +70,7 @@ impl Bitsort {
         self.bare
     }
 
-    /// About how many bytes it takes to find out the order of a tile.
+    /// About how many bytes it takes to compute the order of a tile.
     pub fn order_bytes(&self, cells: usize) -> usize {
         cells.saturating_mul(self.dimensions.len().saturating_mul(24).saturating_add(64))
     }
@@ -95,7 +96,7 @@ impl Bitsort {
     }
 }
 
-/// Why the coordinates are not what they should be in fragments with this schema.
+/// Why the coordinates of fragments with this schema are lost, if they are.
 fn refusal(schema: &ArraySchema, attribute: &Attribute) -> Option<String> {
     let no_number = |d: &Dimension| d.is_var() || !key::has_key(d.datatype);
     if schema.is_dense() {
@@ -107,7 +108,7 @@ fn refusal(schema: &ArraySchema, attribute: &Attribute) -> Option<String> {
     if attribute.nullable || attribute.cell_val_num != CellValNum::Fixed(1) {
         return Some("on an attribute that has not one value in each cell".to_owned());
     }
-    // What changes the number of bytes leaves something else than values to be sorted.
+    // A filter before bitsort that changes the number of bytes leaves no values to sort.
     let mut filters = attribute.filters.filters.iter();
     let keeps_size = |filter: &&Filter| match filter {
         Filter::None
@@ -143,22 +144,22 @@ fn coordinate_keys(datatype: Datatype, stored: &[u8], cells: usize) -> Result<Ve
     Ok(keys)
 }
 
-/// Which cells of a tile cannot be told apart.
+/// Which cells of a tile cannot be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
-    /// It does not matter: only coordinates and sorted values are read, and those were moved together.
+    /// None that matter: only coordinates and sorted values are read, and these were moved together.
     Harmless,
-    /// Those with the same coordinates.
+    /// Cells with the same coordinates.
     SameCoordinates,
-    /// In a Hilbert array, those with the same Hilbert value, too: consolidation left them in any order.
+    /// In a Hilbert array, also cells with the same Hilbert value: consolidation left them in any order.
     SameHilbertValue,
 }
 
-/// How the cells of a tile come back into the global order.
+/// The permutation that restores the cells of a tile to the global order.
 #[derive(Debug)]
 pub struct CellOrder {
     positions: Vec<u32>,
-    /// Runs of cells that cannot be told apart.
+    /// Runs of cells that cannot be distinguished.
     duplicates: Vec<Range<usize>>,
 }
 
@@ -200,12 +201,12 @@ impl CellOrder {
         }
     }
 
-    /// Where each cell is stored.
+    /// The stored position of each cell, in global order.
     pub fn positions(&self) -> &[u32] {
         &self.positions
     }
 
-    /// An error if cells that cannot be told apart have different values.
+    /// Fails if cells that cannot be distinguished have different values.
     pub fn check_duplicates(&self, values: &[u8], size: usize) -> Result<()> {
         let differ = |duplicates: &&Range<usize>| {
             let range = duplicates.start.saturating_mul(size)..duplicates.end.saturating_mul(size);

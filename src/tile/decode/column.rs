@@ -1,9 +1,9 @@
 //! The decoder of one column of one fragment.
 //!
-//! Subtle: strings filtered by run lengths or a dictionary bring their offsets along, so their offsets tile is an
-//! empty stub. Versions say when, but some writers go by another version than they should, and then the stub tells.
-//! And the fragment's own schema says whether there are validity tiles, which may differ from the column's nullability
-//! after the schema evolved.
+//! The subtle thing: strings under run-length or dictionary encoding contain their offsets, so their offsets tile is an
+//! empty stub. The format version says when this is so, but some writers use the wrong version's form, and then the
+//! stub tells. Whether there are validity tiles depends on the fragment's own schema, which may differ from the
+//! column's nullability after the schema evolved.
 
 mod unfilter;
 
@@ -26,16 +26,16 @@ use crate::format::version::FormatVersion;
 use crate::tile::needles::{Finds, Needles};
 use crate::tile::scratch::Scratch;
 
-/// Bytes of an offset.
+/// Size of a stored offset.
 const OFFSET_BYTES: usize = 8;
 
-/// Which cells of a tile are needed; the values of others may come out as anything.
+/// Which cells of a tile are needed; the values of other cells are undefined.
 pub enum Needed<'a> {
-    /// All of them.
+    /// All cells.
     All,
-    /// Those of runs in which there is one for which this holds.
+    /// The cells of runs for which this holds.
     Where(&'a dyn Fn(Range<usize>) -> bool),
-    /// Those of chosen chunks, in a field that [can be searched](ColumnDecoder::can_be_searched).
+    /// The cells of chosen chunks, in a field that [can be searched](ColumnDecoder::can_be_searched).
     Chosen(&'a mut dyn ChunkChoice),
 }
 
@@ -56,17 +56,17 @@ pub struct ColumnDecoder {
     role: &'static str,
     name: String,
     ty: ColumnType,
-    /// Of the values, or of the variable-sized data.
+    /// Filters of the values, or of variable-sized data.
     values: Pipeline,
-    /// Of variable-sized data that bring their offsets along although their version should not.
+    /// Filters of variable-sized data that contain their offsets although the version says otherwise.
     values_with_offsets: Option<Pipeline>,
-    /// Where coordinates of all dimensions share a tile.
+    /// Splits the tile, if coordinates of all dimensions share one.
     coords: Option<CoordsTile>,
-    /// Where a filter of an attribute moved the cells of this field.
+    /// Restores the order, if the bitsort filter of an attribute moved the cells of this field.
     bitsort: Option<Bitsort>,
-    /// Of variable-sized fields.
+    /// Filters of the offsets of a variable-sized field.
     offsets: Option<Pipeline>,
-    /// Of fields that are nullable in the fragment's schema.
+    /// Filters of the validity tile, if the field is nullable in the fragment's schema.
     validity: Option<Pipeline>,
 }
 
@@ -171,7 +171,7 @@ impl ColumnDecoder {
             tile_cell_bytes,
             cell_bytes.is_none(),
         )?;
-        // Where the values bring the offsets along, it does not matter whether the filters of offsets can be read.
+        // The filters of offsets are not used if the values contain the offsets.
         let none = FilterList::default();
         let offsets_filters = if values.produces_offsets() {
             &none
@@ -209,8 +209,8 @@ impl ColumnDecoder {
         &self.ty
     }
 
-    /// Decodes a tile of `cells` cells; `var_bytes` is the unfiltered size of its variable-sized data as the
-    /// fragment's metadata has it, 0 for fixed-size fields.
+    /// Decodes a tile of `cells` cells; `var_bytes` is the unfiltered size of its variable-sized data by the fragment's
+    /// metadata, 0 for fixed-size fields.
     pub fn decode(
         &self,
         tile: &TileBytes,
@@ -222,7 +222,7 @@ impl ColumnDecoder {
         self.to_array(cells)
     }
 
-    /// Turns what [`Self::decode_cells`] gave into an array.
+    /// Converts the result of [`Self::decode_cells`] to an array.
     pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
         self.ty
             .to_array(cells)
@@ -230,7 +230,8 @@ impl ColumnDecoder {
             .context(self.role, || self.name.clone())
     }
 
-    /// Unfilters a tile, and no more: for [`ColumnType::to_array`] later, or for looking at stored values.
+    /// Unfilters a tile without converting it to Arrow: for [`ColumnType::to_array`] later, or for tests of stored
+    /// values.
     pub fn decode_cells(
         &self,
         tile: &TileBytes,
@@ -249,12 +250,12 @@ impl ColumnDecoder {
         fixed && self.coords.is_none() && self.bitsort.is_none() && self.validity.is_none()
     }
 
-    /// Whether the field's strings are stored as they are shown, so that bytes can be looked for in them.
+    /// Whether the field's strings are stored as they are shown, so that their bytes can be searched.
     pub fn is_text(&self) -> bool {
         self.offsets.is_some() && self.ty.is_stored_as_shown()
     }
 
-    /// The strings of a tile, and where needles begin in its data; `None` if they do nowhere.
+    /// The strings of a tile, and where needles begin in its data; `None` if no needle occurs.
     pub fn decode_strings(
         &self,
         tile: &TileBytes,
@@ -273,7 +274,7 @@ impl ColumnDecoder {
         array.context(self.role, || self.name.clone())
     }
 
-    /// Each string that is stored once; `None` if they are not all text.
+    /// Each distinct string; `None` if they are not all text.
     pub fn each_string(&self, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
         let each = self.ty.each_string(strings);
         each.context(self.role, || self.name.clone())
@@ -285,7 +286,7 @@ impl ColumnDecoder {
         array.context(self.role, || self.name.clone())
     }
 
-    /// How bitsort moved the cells of the field, if it did: then its tiles are decoded by their order.
+    /// How bitsort moved the cells of the field, if it did: then its tiles are decoded with [`Self::decode_moved`].
     pub fn bitsort(&self) -> Option<&Bitsort> {
         self.bitsort.as_ref()
     }
@@ -303,7 +304,7 @@ impl ColumnDecoder {
             .context(self.role, || self.name.clone())
     }
 
-    /// About how many bytes [`Self::decode`] will need, for asking before decoding.
+    /// About how many bytes [`Self::decode`] will need, to reserve them before decoding.
     pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
         let extra = match (self.coords, self.ty.cell_bytes()) {
             (Some(coords), Some(size)) => coords.extra_bytes(cells, size),
@@ -329,7 +330,7 @@ fn unexpected_nulls() -> Error {
     Error::unsupported("the fragment holds NULLs but the array's schema no longer allows them")
 }
 
-/// A field as the fragment's schema has it.
+/// A field in the fragment's schema.
 struct Stored<'a> {
     role: &'static str,
     name: &'a str,

@@ -1,8 +1,8 @@
-//! The coordinates of fragments before version 5: one tile holds those of all dimensions (specification: "Data File",
+//! Coordinates in fragments before version 5, where one tile holds those of all dimensions (specification: "Data File",
 //! history).
 //!
-//! Such a tile is split, all of the first dimension before all of the second, and each dimension has chunks of its own.
-//! The subtle thing: version 1 splits only tiles that a compressor is to gain from; the others hold cell after cell.
+//! Such a tile is split: all of the first dimension come before all of the second, and each dimension has its own
+//! chunks. The subtle thing: version 1 splits only tiles with a compressor; the others are stored cell after cell.
 
 use crate::arrow::TileBuffer;
 use crate::error::Result;
@@ -12,20 +12,20 @@ use crate::format::fragment::slots::SEPARATE_DIMENSIONS_SINCE;
 use crate::format::version::FormatVersion;
 use crate::tile::scratch::Scratch;
 
-/// All tiles are split since this version.
+/// Tiles are always split since this version.
 const ALWAYS_SPLIT_SINCE: u32 = 2;
 
-/// One dimension of a tile of coordinates.
+/// One dimension of a tile that holds the coordinates of all dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoordsTile {
     dimension: usize,
-    /// How many there are.
+    /// The number of dimensions.
     dimensions: usize,
     split: bool,
 }
 
 impl CoordsTile {
-    /// Of fragments of this version; `None` if every dimension has tiles of its own.
+    /// For fragments of this version; `None` if every dimension has its own tiles.
     pub fn new(
         version: FormatVersion,
         filters: &FilterList,
@@ -42,12 +42,12 @@ impl CoordsTile {
         })
     }
 
-    /// Bytes of a cell, given those of one coordinate.
+    /// Size of a cell, given the size of one coordinate.
     pub fn cell_bytes(self, coordinate_bytes: usize) -> usize {
         coordinate_bytes.saturating_mul(self.dimensions)
     }
 
-    /// Bytes needed besides the result, while a tile is decoded.
+    /// Bytes needed in addition to the result, while a tile is decoded.
     pub fn extra_bytes(self, cells: usize, coordinate_bytes: usize) -> usize {
         match self.split {
             true => 0,
@@ -55,7 +55,7 @@ impl CoordsTile {
         }
     }
 
-    /// The coordinates of this dimension of `cells` cells.
+    /// Decodes the coordinates of this dimension for `cells` cells.
     pub fn decode(
         self,
         pipeline: &Pipeline,
@@ -109,7 +109,7 @@ mod tests {
     use crate::format::fixtures::{bytes, survives_bit_flips, unhex};
     use crate::format::schema::ArraySchema;
 
-    /// The coordinates of one dimension in the first tile of a fragment.
+    /// Decodes one dimension of the first tile of a fragment.
     fn decode(version: u32, tile: &[u8], cells: usize, dimension: usize) -> Result<Vec<i32>> {
         let schema = ArraySchema::decode(&bytes(&format!("v{version}.sparse.schema")))?;
         let version = FormatVersion::known(version);

@@ -1,8 +1,8 @@
 //! One tile of one field: from filtered bytes to an Arrow array (specification: "Tile", "Filter Pipeline").
 //!
-//! No I/O happens here. Tiles are unfiltered straight into the buffer the array will own; what becomes of the
-//! bytes is [`ColumnType`](crate::arrow::ColumnType)'s business. A decoder is made once per field and
-//! fragment, because pipelines depend on the fragment's own schema and version.
+//! No I/O happens here. Tiles are unfiltered straight into the buffer that the array will own;
+//! [`ColumnType`](crate::arrow::ColumnType) interprets the bytes. There is one decoder per field and fragment, because
+//! pipelines depend on the fragment's own schema and version.
 
 mod bitsort;
 mod column;

@@ -1,4 +1,4 @@
-//! The nameless fields of a fragment: timestamps of cells, of deletes, and indexes of delete conditions.
+//! The system fields of a fragment: timestamps of cells and of deletes, and indexes of delete conditions.
 //!
 //! All are one `u64` per cell, filtered by the schema's coords filters.
 
@@ -15,7 +15,8 @@ use crate::tile::scratch::Scratch;
 
 /// The pipeline of the files `t`, `dt` and `dci` of a fragment with this schema: the coordinates' filters.
 ///
-/// By schemas before version 5, in which all dimensions are of one type, releases from version 20 on run these filters as
+/// With schemas before version 5, in which all dimensions have one type, releases from version 20 on run these filters
+/// as over coordinates, although the numbers are wider.
 /// over coordinates, although the numbers are wider.
 pub fn cell_numbers_pipeline(
     schema: &ArraySchema,
@@ -47,7 +48,7 @@ pub fn decode_u64(
         Error::out_of_memory(format!("{cells} numbers of a tile were refused")).with_source(e)
     })?;
     numbers.resize(cells, 0u64);
-    // Through Arrow's buffers, because they show a vector's memory as bytes and give it back uncopied.
+    // Arrow's buffers give access to a vector's memory as bytes, and return it uncopied.
     let mut buffer = MutableBuffer::from(numbers);
     pipeline.decode(filtered, buffer.as_slice_mut(), &mut scratch.filters)?;
     let mut numbers = Buffer::from(buffer)

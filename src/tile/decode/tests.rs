@@ -1,4 +1,4 @@
-//! Tiles made by hand, through empty pipelines: `u64 chunks`, then per chunk three `u32` sizes and the data.
+//! Handmade tiles through empty pipelines: `u64 chunks`, then per chunk three `u32` sizes and the data.
 
 use std::sync::Arc;
 
@@ -330,7 +330,7 @@ fn strings_that_bring_their_offsets() {
     let array = decoder.decode(&bytes, 3, 5, scratch).unwrap();
     assert_eq!(array.as_ref(), &expected);
 
-    // libtiledb writes that form into arrays of old versions too, which then have a stub where offsets should be.
+    // libtiledb also writes that form into arrays of old versions, with a stub as offsets tile.
     for (datatype, version) in [(Datatype::StringAscii, 11), (Datatype::StringUtf8, 16)] {
         attribute.datatype = datatype;
         let mut old = schema(&attribute);
@@ -339,7 +339,7 @@ fn strings_that_bring_their_offsets() {
         let decoder = ColumnDecoder::for_attribute(&old, 0, old.version, &ty, None).unwrap();
         let array = decoder.decode(&bytes, 3, 5, scratch).unwrap();
         assert_eq!(array.as_ref(), &expected);
-        // As such a version itself has it: run lengths of bytes, and offsets.
+        // The form of such a version itself: run lengths of bytes, and offsets.
         let ordinary = [&[b'a', 0, 4, b'b', 0, 1][..]].concat();
         let metadata = [0u32, 1, 5, 6].map(u32::to_le_bytes).concat();
         let sizes = [5u32, 6, 16].map(u32::to_le_bytes).concat();

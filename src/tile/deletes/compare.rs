@@ -1,7 +1,7 @@
-//! One comparison of a delete condition, over all cells of a tile at once.
+//! One comparison of a delete condition, evaluated on all cells of a tile at once.
 //!
-//! The meaning is libtiledb's, not SQL's: numbers compare as IEEE has it (NaN only differs), text by unsigned bytes,
-//! members of sets by their bytes whatever the type, enumerated fields by index, and nothing holds for NULL. The
+//! The semantics are libtiledb's, not SQL's: numbers compare as in IEEE 754 (NaN is only unequal), text by unsigned
+//! bytes, members of sets by their bytes whatever the type, enumerated fields by index, and NULL satisfies nothing. The
 //! subtle thing: of a fixed-size `CHAR` cell libtiledb compares the first byte alone, as a signed number.
 
 use arrow::buffer::NullBuffer;
@@ -14,15 +14,15 @@ use crate::format::delete_condition::{Comparison, Test};
 use crate::format::schema::CellValNum;
 use crate::tile::coordinates::starts;
 
-/// A comparison made ready for a field.
+/// A comparison prepared for a field.
 #[derive(Debug, Clone)]
 pub(super) enum CellTest {
     Always(bool),
-    /// The number at the start of each cell with another.
+    /// Compares the number at the start of each cell with a number.
     Number(Number, Comparison, [u8; 8]),
-    /// The cell as text with another.
+    /// Compares the cell as text with a string.
     Text(Comparison, Vec<u8>),
-    /// The bytes of the cell with those of the members, which are sorted.
+    /// Tests whether the bytes of the cell are among the members, which are sorted.
     Member {
         members: Vec<Vec<u8>>,
         negated: bool,
@@ -45,7 +45,7 @@ pub(super) enum Number {
 }
 
 impl CellTest {
-    /// Fails where libtiledb fails: for types that conditions do not know, and values of another size.
+    /// Fails where libtiledb fails: for types that conditions do not support, and values of another size.
     pub(super) fn new(datatype: Datatype, cells: CellValNum, test: &Test) -> Result<Self> {
         let cell_bytes = cells.cell_size(datatype)?;
         Ok(match (test, kind(datatype, cells)?) {
@@ -75,7 +75,7 @@ impl CellTest {
         })
     }
 
-    /// Writes the answer for each cell, as many as `answers` has.
+    /// Evaluates the comparison on each cell.
     pub(super) fn answer(&self, cells: &TestedCells<'_>, answers: &mut [bool]) {
         match self {
             Self::Always(answer) => answers.fill(*answer),
@@ -109,7 +109,7 @@ impl CellTest {
 }
 
 impl CellTest {
-    /// The answer for every value between two, both included and none of them NULL; `None` if it may differ.
+    /// The result for every value from `lo` to `hi`, none of which is NULL; `None` if it differs between them.
     pub(super) fn between(&self, lo: &[u8], hi: &[u8]) -> Option<bool> {
         if lo == hi || matches!(self, Self::Always(_)) {
             return Some(self.answer_one(lo));
@@ -124,7 +124,7 @@ impl CellTest {
         }
     }
 
-    /// Whether the value compared with lies outside.
+    /// Whether the constant lies outside these bounds.
     fn apart(&self, lo: &[u8], hi: &[u8]) -> bool {
         self.compared_by(Comparison::Gt).answer_one(lo)
             || self.compared_by(Comparison::Lt).answer_one(hi)
@@ -137,7 +137,7 @@ impl CellTest {
         }
     }
 
-    /// The same value, compared in another way.
+    /// The same constant with another comparison.
     fn compared_by(&self, comparison: Comparison) -> Self {
         match self {
             Self::Number(number, _, value) => Self::Number(*number, comparison, *value),
@@ -153,7 +153,7 @@ impl CellTest {
                 data: cell,
                 size: cell.len(),
             },
-            // An empty text is a cell, too.
+            // An empty text is a value, too.
             _ => Values::Var {
                 starts: vec![0, cell.len()],
                 data: cell,
@@ -168,7 +168,7 @@ impl CellTest {
     }
 }
 
-/// What a field's cells are to a comparison.
+/// How a comparison interprets a field's cells.
 enum Kind {
     Number(Number),
     Text,
@@ -223,7 +223,7 @@ fn padded(value: &[u8]) -> [u8; 8] {
     bytes
 }
 
-/// The cells of a field as comparisons look at them.
+/// The cells of a field, as comparisons read them.
 #[derive(Debug)]
 pub(super) struct TestedCells<'a> {
     values: Values<'a>,
@@ -236,7 +236,7 @@ enum Values<'a> {
         data: &'a [u8],
         size: usize,
     },
-    /// As many starts as cells, then the end, all checked.
+    /// The start of each cell, then the end of the last, all checked.
     Var {
         starts: Vec<usize>,
         data: &'a [u8],
@@ -288,7 +288,7 @@ impl<'a> TestedCells<'a> {
     }
 }
 
-/// One loop per type and comparison, over values side by side, so that it can be vectorised.
+/// One loop per type and comparison, over contiguous values, so that it can be vectorised.
 fn compare_numbers(
     number: Number,
     comparison: Comparison,
@@ -306,7 +306,7 @@ fn compare_numbers(
         }};
     }
     match number {
-        // Of a cell of several CHARs, the first.
+        // Of a cell of several CHARs, the first is compared.
         Number::I8 => {
             let value = i8::from_le_bytes([value[0]]);
             let firsts = data.iter().step_by(size.max(1));

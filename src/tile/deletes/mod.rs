@@ -1,12 +1,12 @@
-//! The deletes of one fragment, applied to the cells of a tile.
+//! Evaluation of the delete conditions of one fragment on the cells of a tile.
 //!
-//! Conditions are evaluated on the stored values of the fragment's own fields, after the newest copy of each cell is
-//! known and before the predicate: a deleted cell still hides the older ones below it. What is kept here is the
-//! answer for every cell; the caller joins it to what is visible.
+//! Conditions are evaluated on the stored values of the fragment's own fields, after the newest version of each cell is
+//! known and before the predicate: a deleted cell still hides its older versions. The result is one value per cell; the
+//! caller combines it with the visible cells.
 //!
-//! The subtle thing is a field the fragment does not have, because its attribute was added later. libtiledb then
-//! takes the comparison for false, and in an OR it forgets the alternatives before it, too; so do we, for an array
-//! must not have more cells here than there.
+//! The subtle thing is a field that the fragment lacks because its attribute was added later. libtiledb evaluates the
+//! comparison to false, and in an OR it also drops the alternatives before it. We do the same, so that an array has the
+//! same cells here and there.
 
 mod compare;
 #[cfg(test)]
@@ -22,44 +22,44 @@ use crate::error::{Error, Result, ResultExt};
 use crate::format::delete_condition::{Condition, Test};
 use crate::format::schema::ArraySchema;
 
-/// The deletes that concern a fragment.
+/// The delete conditions that apply to a fragment.
 #[derive(Debug, Default)]
 pub struct FragmentDeletes {
     conditions: Vec<Compiled>,
-    /// The fields looked at, each once.
+    /// The fields that the conditions read, each once.
     fields: Vec<FragmentField>,
-    /// The fragment says of each cell when it was deleted.
+    /// Whether the fragment records when each cell was deleted.
     recorded: bool,
 }
 
 #[derive(Debug)]
 struct Compiled {
     tree: Node,
-    /// Cells written after this time stay.
+    /// Cells written after this time are not deleted.
     until: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Node {
-    /// Of the field with this number among those looked at.
+    /// A test of the field with this index in `fields`.
     Test(usize, CellTest),
-    /// Of a field the fragment does not have.
+    /// A test of a field that the fragment does not have.
     Missing,
     All(Vec<Node>),
     Any(Vec<Node>),
 }
 
-/// What is known of the cells of a tile besides the fields that are tested.
+/// The times of a tile's cells, which conditions depend on besides fields.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CellTimes<'a> {
-    /// When each was written, if the fragment says so.
+    /// When each cell was written, if the fragment records it.
     pub written: Option<&'a [u64]>,
-    /// When each was deleted, if the fragment says so.
+    /// When each cell was deleted, if the fragment records it.
     pub deleted: Option<&'a [u64]>,
 }
 
 impl FragmentDeletes {
-    /// Makes the conditions of `pending` ready for a fragment of an array that now has the schema `array`.
+    /// Prepares the conditions of `pending` for a fragment of an array that now has the schema `array`.
     pub fn new(
         array: &ArraySchema,
         fragment: &Fragment,
@@ -83,7 +83,7 @@ impl FragmentDeletes {
             });
         }
         if deletes.fields.is_empty() && !deletes.conditions.is_empty() {
-            // Where nothing of a tile is read, the number of its cells would be believed.
+            // At least one field is read, because the number of cells in the metadata may be wrong.
             deletes.fields.push(FragmentField::Dimension(0));
         }
         Ok(deletes)
@@ -144,8 +144,9 @@ impl FragmentDeletes {
         Ok(Node::Test(number, test))
     }
 
-    /// Whether every cell of a tile survives, as the bounds of its coordinates prove; `range` gives those of a
-    /// dimension, if they are known. Deletes by dimensions alone, as by time, cost nothing where they hit nothing.
+    /// Whether the bounds of its coordinates prove that no condition matches a cell of a tile; `range` gives those of a
+    /// dimension, if they are known. So deletes by dimensions alone, such as by time, cost nothing in tiles they do not
+    /// match.
     pub fn match_none(&self, range: impl Fn(usize) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
         let bounds = |field: usize, test: &CellTest| match self.fields.get(field) {
             Some(FragmentField::Dimension(d)) => {
@@ -158,22 +159,22 @@ impl FragmentDeletes {
         !self.recorded && trees.all(|tree| tree.holds(&bounds) == Some(true))
     }
 
-    /// The fields whose stored cells must be at hand.
+    /// The fields whose stored cells [`Self::survivors`] needs.
     pub fn fields(&self) -> &[FragmentField] {
         &self.fields
     }
 
-    /// Whether the time at which each cell was written must be at hand.
+    /// Whether [`Self::survivors`] needs the time at which each cell was written.
     pub fn needs_timestamps(&self) -> bool {
         self.conditions.iter().any(|c| c.until.is_some())
     }
 
-    /// Whether the time at which each cell was deleted must be at hand.
+    /// Whether [`Self::survivors`] needs the time at which each cell was deleted.
     pub fn needs_delete_times(&self) -> bool {
         self.recorded
     }
 
-    /// Which of `count` cells survive until the time `end`; `fields` are the cells of [`Self::fields`], in order.
+    /// Which of `count` cells are not deleted by the time `end`; `fields` are the cells of [`Self::fields`], in order.
     pub fn survivors(
         &self,
         fields: &[&Cells],
@@ -211,10 +212,10 @@ impl FragmentDeletes {
     }
 }
 
-/// What all comparisons of a tile share.
+/// The state that all comparisons of a tile share.
 struct Work<'a> {
     fields: Vec<TestedCells<'a>>,
-    /// The answers of one comparison.
+    /// The results of one comparison.
     answers: Vec<bool>,
 }
 
@@ -228,7 +229,7 @@ impl Work<'_> {
 }
 
 impl Node {
-    /// What holds for every cell of a tile, where `bounds` tells it of a comparison.
+    /// The result of the tree, if it is the same for every cell of a tile; `bounds` gives that of a comparison.
     fn holds(&self, bounds: &impl Fn(usize, &CellTest) -> Option<bool>) -> Option<bool> {
         match self {
             Self::Test(field, test) => bounds(*field, test),
@@ -259,7 +260,7 @@ impl Node {
         }
     }
 
-    /// Clears what does not hold.
+    /// Deselects the cells for which the tree does not hold.
     fn and_into(&self, all: &mut [bool], work: &mut Work<'_>) -> Result<()> {
         match self {
             Self::Test(field, test) => {
@@ -277,7 +278,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sets what holds.
+    /// Selects the cells for which the tree holds.
     fn or_into(&self, any: &mut [bool], work: &mut Work<'_>) -> Result<()> {
         match self {
             Self::Test(field, test) => {
@@ -296,7 +297,7 @@ impl Node {
     }
 }
 
-/// How many different deletes concern any of the fragments.
+/// The number of distinct deletes that apply to any of the fragments.
 pub fn distinct<'a>(pending: impl Iterator<Item = &'a PendingDelete>) -> u64 {
     let names: std::collections::HashSet<_> = pending.map(|p| Arc::as_ptr(&p.delete)).collect();
     names.len() as u64

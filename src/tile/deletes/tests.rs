@@ -202,7 +202,7 @@ fn types_and_sizes_that_cannot_be_compared_are_refused() {
     assert!(CellTest::new(Datatype::Int32, ONE, &members).is_err());
 }
 
-/// `a` is the only field.
+/// The tree of a fragment whose only field is `a`.
 fn tree(node: Node, until: Option<u64>) -> FragmentDeletes {
     FragmentDeletes {
         conditions: vec![Compiled { tree: node, until }],
@@ -276,7 +276,7 @@ fn bounds_decide_what_every_cell_between_them_answers() {
                     .all(|a| *a == answers[0])
                     .then_some(answers[0]);
                 let bounds = test.between(&value(lo), &value(hi));
-                // Of sets the bounds alone say nothing, unless they are one value.
+                // Bounds decide nothing for sets, unless both are the same value.
                 let unknown = bounds.is_none() && matches!(test, CellTest::Member { .. });
                 assert!(
                     bounds == same || unknown,
@@ -318,7 +318,7 @@ fn no_delete_matches_a_tile_where_all_trees_hold_for_its_bounds() {
     assert!(!recorded.match_none(any));
     // An attribute has no bounds.
     assert!(!tree(a(Ge, 0), None).match_none(any));
-    // Where nothing is known of a dimension, nothing is spared.
+    // If the bounds of a dimension are unknown, some delete may match.
     let mut unknown = tree(all(), None);
     unknown.fields = vec![FragmentField::Dimension(0)];
     assert!(!unknown.match_none(|_| None));

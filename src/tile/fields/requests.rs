@@ -1,4 +1,5 @@
-//! A [`ColumnRequest`] asks for one tile of a column, and a fragment decodes what was fetched for it.
+//! Requests for tiles: a [`ColumnRequest`] asks for one tile of a column, and a fragment decodes what was fetched for
+//! it.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use crate::tile::moved::MovedTile;
 use crate::tile::needles::{Finds, Needles};
 use crate::tile::scratch::Scratch;
 
-/// The tiles of one column that were asked for.
+/// A request for one tile of a column.
 #[derive(Debug, Clone)]
 pub struct ColumnRequest {
     /// The table column.
     pub column: usize,
-    /// Where its bytes will be, and the unfiltered size of its var-sized data; `None` for fill values.
+    /// Where its bytes will be, and the unfiltered size of its variable-sized data; `None` for fill values.
     stored: Option<(TileTicket, usize)>,
-    /// How to find its cells, if bitsort moved them.
+    /// The tile's order of cells, if bitsort moved them.
     moved: Option<Arc<MovedTile>>,
 }
 
@@ -34,19 +35,19 @@ impl ColumnRequest {
     }
 }
 
-/// What decoding needs besides the bytes.
+/// The tile that is decoded, and its table.
 #[derive(Debug, Clone, Copy)]
 pub struct TileOf<'a> {
-    /// The table.
+    /// The array as a table.
     pub table: &'a ArrayTable,
     /// The tile.
     pub tile: TileIdx,
-    /// Cells in it.
+    /// Number of cells in it.
     pub cells: usize,
 }
 
 impl FragmentScan {
-    /// Asks for a tile of some columns.
+    /// Requests a tile of some columns.
     pub fn ask(
         &self,
         tiles: &FragmentTiles,
@@ -89,7 +90,7 @@ impl FragmentScan {
         })
     }
 
-    /// Unfilters a tile and turns it into Arrow.
+    /// Unfilters a tile and converts it to Arrow.
     pub fn decode(
         &self,
         request: &ColumnRequest,
@@ -105,7 +106,7 @@ impl FragmentScan {
         }
     }
 
-    /// Unfilters a tile, and no more; the values of cells that are not needed may come out as zeros.
+    /// Unfilters a tile without converting it to Arrow; the values of cells that are not needed are undefined.
     pub fn decode_cells(
         &self,
         request: &ColumnRequest,
@@ -129,7 +130,7 @@ impl FragmentScan {
         cells.map_err(|e| self.locate(e, of.tile))
     }
 
-    /// The decoder of a column, if it is stored as text.
+    /// The decoder of a column, if its strings can be searched.
     fn text(&self, request: &ColumnRequest) -> Option<&ColumnDecoder> {
         match self.source(request.column) {
             Ok(ColumnSource::Stored { decoder, .. }) => {
@@ -140,12 +141,12 @@ impl FragmentScan {
         }
     }
 
-    /// Whether a column is stored as text, in which bytes can be looked for.
+    /// Whether a column is stored as text, whose bytes can be searched.
     pub fn is_text(&self, request: &ColumnRequest) -> bool {
         self.text(request).is_some()
     }
 
-    /// The strings of a tile of text, and where needles begin in its data; `None` if they do nowhere.
+    /// The strings of a tile of text, and where needles begin in its data; `None` if no needle occurs.
     pub fn decode_strings(
         &self,
         request: &ColumnRequest,
@@ -164,7 +165,7 @@ impl FragmentScan {
             .map_err(|e| self.locate(e, of.tile))
     }
 
-    /// What `of_strings` makes of the strings of a tile.
+    /// Applies `of_strings` to the strings of a tile.
     pub fn of_strings<T>(
         &self,
         column: usize,
@@ -179,7 +180,7 @@ impl FragmentScan {
         }
     }
 
-    /// Whether the tiles of a column can be decoded by chunks of one's choice.
+    /// Whether the chunks of a column's tiles can be decoded selectively.
     pub fn can_be_searched(&self, request: &ColumnRequest) -> bool {
         match self.source(request.column) {
             Ok(ColumnSource::Stored { decoder, .. }) => {
@@ -189,7 +190,7 @@ impl FragmentScan {
         }
     }
 
-    /// What [`Self::decode_cells`] gave, as Arrow.
+    /// Converts the result of [`Self::decode_cells`] to Arrow.
     pub fn to_array(&self, column: usize, cells: Cells, of: TileOf<'_>) -> Result<ArrayRef> {
         match self.source(column)? {
             ColumnSource::Stored { decoder, .. } => {
@@ -199,7 +200,7 @@ impl FragmentScan {
         }
     }
 
-    /// As [`Self::to_array`], without looking at cells that are not kept: they come out as NULL.
+    /// As [`Self::to_array`], but cells that are not kept come out as NULL without being converted.
     pub fn to_array_of_kept(
         &self,
         column: usize,
@@ -214,7 +215,7 @@ impl FragmentScan {
         ty.to_array(cells).map_err(|e| self.locate(e, of.tile))
     }
 
-    /// Asks for the timestamps of the cells of a tile, if the fragment has them and the scan needs them.
+    /// Requests the timestamps of the cells of a tile, if the fragment has them and the scan needs them.
     pub fn ask_timestamps(
         &self,
         tiles: &FragmentTiles,
@@ -227,7 +228,7 @@ impl FragmentScan {
             .transpose()
     }
 
-    /// Asks for the times at which the cells of a tile were deleted, if the fragment records them.
+    /// Requests the times at which the cells of a tile were deleted, if the fragment records them.
     pub fn ask_delete_times(
         &self,
         tiles: &FragmentTiles,

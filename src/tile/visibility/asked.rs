@@ -1,16 +1,16 @@
-//! Which cells of a tile are in question.
+//! The cells of a tile that are compared with other cells.
 
-/// Which cells of a tile are in question.
+/// The cells of a tile that are compared with other cells.
 #[derive(Debug)]
 pub enum Asked {
-    /// This many: all.
+    /// All cells; this is their number.
     All(usize),
-    /// These.
+    /// The cells with these indices.
     Some(Vec<u32>),
 }
 
 impl Asked {
-    /// Those that are marked.
+    /// The selected cells of a mask.
     pub fn new(mask: &[bool]) -> Self {
         let count = mask
             .iter()
@@ -19,7 +19,7 @@ impl Asked {
         if count == mask.len() {
             return Self::All(count);
         }
-        // Without a branch: every number is written, and the next overwrites one that is not wanted.
+        // A loop without branches: every index is written, and the next one overwrites it if the cell is not selected.
         let mut cells = vec![0; count + 1];
         let mut next = 0;
         for (cell, selected) in (0_u32..).zip(mask) {
@@ -32,7 +32,7 @@ impl Asked {
         Self::Some(cells)
     }
 
-    /// How many.
+    /// The number of cells.
     pub fn len(&self) -> usize {
         match self {
             Self::All(count) => *count,
@@ -40,7 +40,7 @@ impl Asked {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no cells.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -53,7 +53,7 @@ impl Asked {
         }
     }
 
-    /// Calls `f` with each cell and its value among `values`, which has one for each that is asked.
+    /// Calls `f` with each cell and its value; `values` has one value for each of these cells.
     pub(super) fn for_each<T: Copy>(&self, values: &[T], mut f: impl FnMut(usize, T)) {
         match self {
             Self::All(_) => values.iter().enumerate().for_each(|(c, v)| f(c, *v)),
@@ -64,7 +64,7 @@ impl Asked {
         }
     }
 
-    /// Calls `f` with each cell that is asked.
+    /// Calls `f` with each cell.
     pub(super) fn for_each_cell(&self, f: impl FnMut(usize)) {
         match self {
             Self::All(count) => (0..*count).for_each(f),
@@ -72,7 +72,7 @@ impl Asked {
         }
     }
 
-    /// Calls `f` with the value of each cell that is asked; `values` has one for every cell.
+    /// Calls `f` with the value of each cell; `values` has one value for every cell of the tile.
     pub(super) fn for_each_of<const N: usize>(
         &self,
         values: &[[u8; N]],

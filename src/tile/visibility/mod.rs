@@ -1,13 +1,13 @@
-//! Which version of a cell is seen where several fragments hold it.
+//! De-duplication: which version of a cell is visible where several fragments hold it.
 //!
-//! The newest wins: the largest timestamp (the cell's own in fragments that record them, else the fragment's start),
-//! and on a tie the later fragment. CellVersions inside *one* fragment without timestamps are all kept, as libtiledb keeps
-//! them; inside one with timestamps only the first of the newest.
+//! The newest version wins: the one with the largest timestamp (the cell's own in fragments that record them, else the
+//! fragment's start), and on a tie the one of the later fragment. Versions inside *one* fragment without timestamps are
+//! all kept, as libtiledb keeps them; inside one with timestamps only the first of the newest is kept.
 //!
 //! Where versions can only be neighbours, each cell is compared with the one before (`neighbours`). Where they may lie
-//! anywhere, the coordinates of a cell become one number (`pack`). The cells are dealt into buckets by its hash, the
-//! newest fragment first, and each bucket goes through a small table of its own (`table`): of cells without
-//! timestamps the first to arrive is the newest, and whoever finds its place taken is hidden.
+//! anywhere, the coordinates of a cell are packed into one number (`pack`). Its hash assigns the cell to a bucket, the
+//! newest fragment first, and each bucket is de-duplicated in its own small hash table (`table`). Of cells without
+//! timestamps the first to enter the table is the newest, and every later one with the same coordinates is hidden.
 
 mod asked;
 mod neighbours;
@@ -25,22 +25,22 @@ use self::table::{Item, VersionTable};
 use crate::error::{Error, Result};
 use crate::tile::coordinates::DimCells;
 
-/// What it takes to compare a cell with those of other tiles: its number among the cells of its tile, its coordinates, its
-/// place in a bucket, and its time there.
+/// The memory to compare a cell with those of other tiles: its index in the tile, its packed coordinates, its entry in
+/// a bucket, and its time there.
 pub const BYTES_PER_COMPARED_CELL: usize = 4 + 8 + 16 + 8;
 
-/// A tile whose cells are compared with those of others.
+/// A tile whose cells are compared with those of other tiles.
 #[derive(Debug)]
 pub struct ComparedTile<'a> {
-    /// Age of its fragment: a larger number is newer.
+    /// The age of its fragment: a larger number is newer.
     pub age: usize,
     /// The start of its fragment.
     pub fragment_time: u64,
-    /// The cells' own timestamps, if recorded.
+    /// The cells' own timestamps, if the fragment records them.
     pub timestamps: Option<&'a [u64]>,
-    /// The coordinates, one entry a dimension.
+    /// The coordinates, one entry per dimension.
     pub dims: Vec<DimCells<'a>>,
-    /// The cells in question; those hidden are cleared.
+    /// Selects the cells that are compared; hidden cells are deselected.
     pub mask: &'a mut [bool],
 }
 
@@ -51,10 +51,10 @@ impl ComparedTile<'_> {
     }
 }
 
-/// Clears the marks of all cells of which another tile holds a newer version; says how many.
+/// Deselects all cells of which another tile holds a newer version; counts them.
 pub fn hide_older_versions(tiles: &mut [ComparedTile<'_>]) -> Result<usize> {
-    // The newest come first; where cells have times of their own, those that win a tie. The sort is stable: of versions as
-    // new as each other in one fragment, the first stays first.
+    // The newest tiles come first, and on a tie those whose cells have their own times. The sort is stable: of equally
+    // new versions in one fragment, the first stays first.
     let timed = tiles.iter().any(|tile| tile.timestamps.is_some());
     tiles.sort_by_key(|tile| {
         let time = if timed { 0 } else { tile.fragment_time };
@@ -122,18 +122,18 @@ fn same_coordinates(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32
     })
 }
 
-/// The fragments of some tiles, numbered in their order.
+/// The fragments of some tiles, numbered in the order of the tiles.
 struct Fragments {
     /// The number of each tile's fragment.
     of_tile: Vec<u64>,
     /// Whether a fragment records the times of its cells.
     timed: Vec<bool>,
-    /// Bits of a number.
+    /// The number of bits that a fragment's number takes.
     bits: u32,
 }
 
 impl Fragments {
-    /// Tiles of one fragment are neighbours.
+    /// Numbers the fragments; tiles of one fragment must be neighbours.
     fn of(tiles: &[ComparedTile<'_>]) -> Self {
         let (mut of_tile, mut timed) = (Vec::with_capacity(tiles.len()), Vec::new());
         let mut last = None;

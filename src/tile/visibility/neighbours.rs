@@ -1,9 +1,9 @@
-//! CellVersions that are neighbours: those within one fragment, whose cells are in global order.
+//! De-duplication of versions that are neighbours: those within one fragment, whose cells are in global order.
 //!
-//! Cells that the order does not tell apart are next to each other, also across the border of tiles; so comparing each
-//! cell with the one before, dimension after dimension, finds them all. Mostly there are none, and one dimension shows
-//! it. The subtle thing: zeros of either sign are two places for which the order has one, and NaN none of its own, so a
-//! run of such cells may hold versions of several.
+//! Cells that the order does not distinguish are next to each other, also across tiles. So comparing each cell with the
+//! one before, dimension by dimension, finds all versions. Usually there are none, and one dimension shows it. The
+//! subtle thing: zeros of either sign are two coordinates that are equal in the order, and NaN is not ordered, so a run
+//! of such cells may hold versions of several cells.
 
 use super::asked::Asked;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::geometry::key::{Native, with_native};
 use crate::tile::bitmask;
 use crate::tile::coordinates::DimCells;
 
-/// The cells in question of tiles that follow each other, and which of them may be another version of the cell before.
+/// The compared cells of consecutive tiles, and which of them may be another version of the cell before.
 #[derive(Debug)]
 pub struct Runs {
     tiles: Vec<TileRuns>,
@@ -20,8 +20,8 @@ pub struct Runs {
 #[derive(Debug)]
 struct TileRuns {
     asked: Asked,
-    /// Whether nothing that was compared tells each cell in question from the one before; the first of them from the last
-    /// of the tile before.
+    /// Whether each compared cell is equal to the one before in all dimensions compared so far; the first cell of a
+    /// tile is compared with the last of the tile before.
     tied: Vec<bool>,
     any: bool,
 }
@@ -31,12 +31,12 @@ struct TileRuns {
 pub struct TimedTile<'a> {
     /// When each cell was written.
     pub times: &'a [u64],
-    /// The dimensions whose order does not tell all places apart.
+    /// The dimensions whose order does not distinguish all coordinates.
     pub floats: Vec<DimCells<'a>>,
 }
 
 impl Runs {
-    /// Of tiles with a cell in question each; nothing is compared yet.
+    /// The runs before any dimension is compared; each tile has a cell to compare.
     pub fn new(tiles: impl Iterator<Item = Asked>) -> Self {
         let tile = |(number, asked): (usize, Asked)| {
             let mut tied = vec![true; asked.len()];
@@ -51,7 +51,7 @@ impl Runs {
         }
     }
 
-    /// Whether there are no versions.
+    /// Whether no cell has several versions.
     pub fn is_empty(&self) -> bool {
         !self.tiles.iter().any(|tile| tile.any)
     }
@@ -62,10 +62,10 @@ impl Runs {
         own || self.tiles.get(tile + 1).is_some_and(TileRuns::continues)
     }
 
-    /// Compares a dimension, which must be there of every tile that [`Self::meet`]s.
+    /// Compares a dimension, which must be decoded for every tile that [`Self::meet`]s.
     pub fn compare(&mut self, dims: &[Option<DimCells<'_>>]) -> Result<()> {
         let missing = || Error::internal("coordinates to be compared were not decoded");
-        // The last cell in question of the tile before.
+        // The last compared cell of the tile before.
         let mut before: Option<(&DimCells<'_>, usize)> = None;
         for (tile, dim) in self.tiles.iter_mut().zip(dims) {
             if tile.any {
@@ -85,11 +85,11 @@ impl Runs {
         Ok(())
     }
 
-    /// The cells of which there are newer versions, as (tile, cell): of the newest the first is seen. All dimensions are
-    /// compared; `tiles` has what decides of every tile that [`Self::meet`]s.
+    /// The cells with newer versions, as (tile, cell); of equally new versions the first is visible. All dimensions
+    /// must be compared; `tiles` has what decides for every tile that [`Self::meet`]s.
     pub fn older(&self, tiles: &[Option<TimedTile<'_>>]) -> Vec<(usize, usize)> {
         let mut older = Vec::new();
-        // The newest version at each place of the run; empty while the run is one cell.
+        // The newest version at each coordinates of the run; empty while the run is a single cell.
         let mut newest: Vec<Copy<'_, '_>> = Vec::new();
         let mut last: Option<Copy<'_, '_>> = None;
         for (number, (runs, tile)) in self.tiles.iter().zip(tiles).enumerate() {
@@ -123,12 +123,12 @@ impl Runs {
 }
 
 impl TileRuns {
-    /// Whether the first cell in question may be a version of one in the tile before.
+    /// Whether the first compared cell may be a version of one in the tile before.
     fn continues(&self) -> bool {
         self.tied.first().is_some_and(|tied| *tied)
     }
 
-    /// Compares the cells in question with each other.
+    /// Compares the cells with each other.
     fn compare(&mut self, dim: &DimCells<'_>) -> Result<()> {
         let Some((_, tied)) = self.tied.split_first_mut() else {
             return Ok(());
@@ -160,7 +160,7 @@ impl TileRuns {
     }
 }
 
-/// A cell of a run.
+/// A version in a run.
 #[derive(Clone, Copy)]
 struct Copy<'t, 'a> {
     number: usize,

@@ -1,9 +1,9 @@
-//! The coordinates of cells as one number each.
+//! Packing of the coordinates of a cell into one number.
 //!
-//! Of each dimension only the distance from its smallest value counts, which takes few bits where the tiles lie close
-//! together; strings of which there are few are numbered in the order in which they are met. Then equal numbers are
-//! equal coordinates. Where the bits do not suffice, or there are many different strings, a hash takes their place, and
-//! equal numbers only mean that the coordinates are to be compared.
+//! Each dimension contributes the distance from its smallest value, which takes few bits if the tiles lie close
+//! together; if there are few different strings, they are numbered in the order of their first occurrence. Then equal
+//! numbers mean equal coordinates. If the bits do not suffice, or if there are many different strings, the number is a
+//! hash, and equal numbers only mean that the coordinates must be compared.
 
 use std::hash::BuildHasher;
 
@@ -17,19 +17,19 @@ use crate::error::{Error, Result};
 use crate::geometry::key::{Native, with_native};
 use crate::tile::coordinates::DimCells;
 
-/// Different strings of a dimension that are numbered, at most.
+/// The most different strings of a dimension that are numbered.
 const MOST_STRINGS: usize = 1 << 14;
 
-/// A number for each cell that is asked, tile after tile.
+/// A number for each compared cell, tile after tile.
 pub(super) struct Packed {
     /// The numbers.
     pub keys: Vec<u64>,
-    /// Whether equal numbers prove that coordinates are equal.
+    /// Whether equal numbers prove equal coordinates.
     pub exact: bool,
 }
 
 impl Packed {
-    /// Numbers of at most `limit` bits.
+    /// Packs coordinates into at most `limit` bits.
     pub(super) fn new(tiles: &[ComparedTile<'_>], asked: &[Asked], limit: u32) -> Result<Self> {
         let dimensions = tiles.first().map_or(0, |tile| tile.dims.len());
         let mut columns = Vec::with_capacity(dimensions);
@@ -94,8 +94,8 @@ fn hashed(columns: &[Column<'_, '_>], count: usize, limit: u32) -> Result<Vec<u6
     Ok(keys)
 }
 
-/// Zeros that are written. Memory that the system promises to be zero, and that is read before it is written, is had page
-/// by page twice, each time with a word to all other processors.
+/// Zeros, written explicitly. The system maps zeroed memory twice for each page that is read before it is written, each
+/// time with an interrupt to all other processors.
 fn zeros(count: usize) -> Vec<u64> {
     std::iter::repeat_n(0, count).collect()
 }
@@ -110,7 +110,7 @@ struct Column<'c, 't> {
 }
 
 impl Column<'_, '_> {
-    /// The smallest and the largest place among the cells that are asked; `None` for strings.
+    /// The smallest and the largest key among the compared cells; `None` for strings.
     fn bounds(&self) -> Result<Option<(u64, u64)>> {
         let (mut lo, mut hi) = (u64::MAX, 0);
         for (dim, asked) in &self.tiles {
@@ -129,7 +129,7 @@ impl Column<'_, '_> {
         Ok(Some((lo.min(hi), hi)))
     }
 
-    /// Appends the distances from `lo` to the keys, in `bits` bits.
+    /// Appends the distances from `lo` to the packed numbers, in `bits` bits.
     fn push_distances(&self, keys: &mut [u64], lo: u64, bits: u32) -> Result<()> {
         if bits == 0 {
             return Ok(());
@@ -149,7 +149,7 @@ impl Column<'_, '_> {
         Ok(())
     }
 
-    /// Mixes what tells the values apart into the keys.
+    /// Mixes the values into the packed numbers by a hash.
     fn push_hashes(&self, keys: &mut [u64]) -> Result<()> {
         let (hash, strings) = (Hash::new(0), DefaultHashBuilder::default());
         let mut keys = keys.iter_mut();
@@ -173,13 +173,13 @@ impl Column<'_, '_> {
         Ok(())
     }
 
-    /// Numbers for strings, and how many bits they take; `None` if there are too many of them.
+    /// Numbers the strings, and gives the bits that a number takes; `None` if there are too many strings.
     fn numbered(&self) -> Option<(Vec<u32>, u32)> {
         let count = self.tiles.iter().map(|(_, asked)| asked.len()).sum();
         let mut numbers = Vec::with_capacity(count);
         let mut known: HashMap<&[u8], u32> = HashMap::new();
         for (dim, asked) in &self.tiles {
-            // Neighbours are often the same.
+            // Neighbours are often equal.
             let mut last: Option<(&[u8], u32)> = None;
             asked.for_each_cell(|cell| {
                 let string = dim.bytes(cell);

@@ -1,41 +1,41 @@
-//! Cells that meet: buckets of numbered cells, and the table in which those of one bucket find each other.
+//! Hash tables that find versions of cells: cells are split into buckets, and each bucket gets its own table.
 //!
-//! A bucket is small, so that its table stays in the processor's cache. The hash is seeded: coordinates come from
-//! files, and must not be able to choose their places.
+//! A bucket is small, so that its table stays in the processor's cache. The hash is seeded, because coordinates come
+//! from files, which must not be able to choose their slots.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-/// About how many cells go into a bucket.
+/// About how many cells a bucket holds.
 const BUCKET_CELLS: usize = 8 * 1024;
-/// At most so many buckets, as a power of two: dealing into more at once is slow.
+/// The largest number of buckets, as a power of two: distributing cells over more at once is slow.
 const MOST_BUCKETS_LOG2: u32 = 9;
-/// No cell.
+/// An empty slot.
 const EMPTY: u64 = u64::MAX;
 const EMPTY_ENTRY: u32 = u32::MAX;
 
-/// A cell that takes part.
+/// A cell in a bucket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Item {
-    /// Its coordinates, then the number of its fragment; less than 64 bits.
+    /// Its packed coordinates, then the number of its fragment; less than 64 bits.
     pub key: u64,
-    /// Its number.
+    /// The cell, numbered through all tiles.
     pub cell: u32,
 }
 
-/// Cells by buckets.
+/// Cells, sorted into buckets.
 pub(super) struct VersionTable {
     hash: Hash,
     fragment_bits: u32,
-    /// Where the next item of each bucket goes; when all are in, where the bucket ends.
+    /// Where the next item of each bucket goes; once all are in, the end of the bucket.
     next: Vec<usize>,
     items: Vec<Item>,
-    /// When each was written, if that decides.
+    /// When each cell was written, if that decides.
     times: Vec<u64>,
 }
 
 impl VersionTable {
-    /// Room for cells with these coordinates.
+    /// Reserves room for cells with these coordinates.
     pub(super) fn new(packed: &[u64], fragment_bits: u32, timed: bool) -> Self {
         let buckets = (packed.len() / BUCKET_CELLS).next_power_of_two();
         let hash = Hash::new(buckets.trailing_zeros().min(MOST_BUCKETS_LOG2));
@@ -60,7 +60,7 @@ impl VersionTable {
         }
     }
 
-    /// Deals a cell into its bucket.
+    /// Puts a cell into its bucket.
     #[inline]
     pub(super) fn enter(&mut self, item: Item, time: u64) {
         let hash = self.hash.of(item.key >> self.fragment_bits);
@@ -76,8 +76,8 @@ impl VersionTable {
         *next += 1;
     }
 
-    /// Sets the marks of the cells that are hidden, and counts them; `timed` says which fragments record times, and `same`
-    /// which cells have the same coordinates, if it must be asked.
+    /// Sets `hidden` for the cells with newer versions, and counts them. `timed` says which fragments record times;
+    /// `same` compares the coordinates of two cells, if packed numbers do not suffice.
     pub(super) fn hide(
         &self,
         hidden: &mut [bool],
@@ -109,7 +109,8 @@ impl VersionTable {
         count
     }
 
-    /// Items come with the newest first, so whoever comes first stays, and with it the others of its fragment.
+    /// De-duplicates items that come newest first: the first of each coordinates stays, with the others of its
+    /// fragment.
     #[expect(clippy::indexing_slicing, reason = "slots are taken modulo the length")]
     fn first_come(&self, items: &[Item], table: &mut Vec<u64>, mut hide: impl FnMut(&Item)) {
         let len = (items.len() * 2).next_power_of_two();
@@ -137,10 +138,10 @@ impl VersionTable {
     }
 }
 
-/// The table of a bucket whose cells have times of their own, or keys that prove nothing.
+/// The table of a bucket whose cells have their own times, or whose packed numbers do not prove equality.
 #[derive(Default)]
 struct ThoroughTable {
-    /// Entries by hash.
+    /// The entries in the slots of the table.
     table: Vec<u32>,
     /// The newest item with the coordinates of each entry.
     newest: Vec<usize>,
@@ -210,7 +211,7 @@ fn is_newer(a: (&Item, u64), b: (&Item, u64), fragment_bits: u32) -> bool {
     (a.1, std::cmp::Reverse(fragment(a.0))) > (b.1, std::cmp::Reverse(fragment(b.0)))
 }
 
-/// Where keys go.
+/// A seeded hash of packed coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hash {
     seed: u64,
@@ -233,14 +234,14 @@ impl Hash {
         fold(u128::from(key ^ self.seed) * 0x9E37_79B9_7F4A_7C15)
     }
 
-    /// By the high bits.
+    /// The bucket, by the high bits.
     #[inline]
     fn bucket(self, hash: u64) -> usize {
         let bucket = hash.rotate_left(self.bucket_bits) & ((1 << self.bucket_bits) - 1);
         usize::try_from(bucket).unwrap_or(0)
     }
 
-    /// By the low bits.
+    /// The first slot to try, by the low bits.
     #[inline]
     fn slot(hash: u64) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]

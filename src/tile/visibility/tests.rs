@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::datatype::Datatype;
 
-/// A tile that owns what a [`ComparedTile`] looks at.
+/// A tile that owns the data of a [`ComparedTile`].
 #[derive(Debug, Clone)]
 struct Tile {
     age: usize,
@@ -19,7 +19,7 @@ struct Tile {
 /// The type of each dimension; `None` for strings.
 type Types = [Option<Datatype>];
 
-/// What is to be decided, said as simply as possible.
+/// The expected result, computed as simply as possible.
 fn simple(tiles: &[Tile]) -> Vec<Vec<bool>> {
     let mut newest = HashMap::new();
     let asked = |tile: &Tile| {
@@ -49,7 +49,7 @@ fn simple(tiles: &[Tile]) -> Vec<Vec<bool>> {
     tiles.iter().enumerate().map(mask).collect()
 }
 
-/// What is decided.
+/// The result under test.
 fn resolve(types: &Types, tiles: &[Tile]) -> (Vec<Vec<bool>>, usize) {
     let columns = |tile: &Tile| {
         let column = |d: usize| {
@@ -152,7 +152,7 @@ const NUMBER: &Types = &[Some(Datatype::Int64)];
 const SMALL: &Types = &[Some(Datatype::UInt16), Some(Datatype::Int8)];
 const GENOMIC: &Types = &[None, Some(Datatype::UInt32), None];
 const FLOATS: &Types = &[Some(Datatype::Float64), Some(Datatype::Float64)];
-/// More bits than a number has.
+/// Dimensions with more bits than a packed number has.
 const WIDE: &Types = &[
     Some(Datatype::UInt64),
     Some(Datatype::Int64),

@@ -11,7 +11,7 @@ use crate::tile::scratch::Scratch;
 
 const VERSION: FormatVersion = FormatVersion::known(17);
 
-/// What was written, in the order of writing.
+/// The cells in the order of writing.
 const FIRST: [i32; 7] = [1, 12, 6, 3, 2, 6, 5];
 const SECOND: [i32; 7] = [6, 1, 5, 10, 2, 4, 6];
 const VALUES: [i16; 7] = [300, -1, -300, 0, 7, 300, 5];
@@ -216,7 +216,7 @@ fn tiles_of_several_chunks_have_lost_their_coordinates() {
         assert_eq!(kind, ErrorKind::Unsupported);
         assert!(message.contains("tiles up to 8192 cells"), "{message}");
     }
-    // Chunks that the size does not tell of.
+    // Chunks beyond the stated size.
     let written = &WRITTEN[0];
     let decoder = attribute_decoder(&written.schema()).unwrap();
     let coordinates = written.coordinates();

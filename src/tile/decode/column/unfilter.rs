@@ -1,4 +1,4 @@
-//! The filtered bytes of a tile become cells here, which are not Arrow yet.
+//! Unfiltering of a tile into cells, before they are converted to Arrow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl ColumnDecoder {
         Ok(Cells { len, data, nulls })
     }
 
-    /// `look` is shown the data, if offsets are stored apart, and says whether to go on.
+    /// If offsets are stored separately, `look` gets the data, and decides whether to continue.
     fn variable(
         &self,
         offsets_pipeline: &Pipeline,

@@ -36,7 +36,7 @@ impl Tile {
 
 type Cell = (f64, &'static str, u64, bool);
 
-/// The cells of which there are newer copies.
+/// The cells with newer versions.
 fn older(tiles: &[Tile]) -> Vec<(usize, usize)> {
     let stored: Vec<_> = tiles.iter().map(Tile::dims).collect();
     let floats = |tile: usize| DimCells::Numbers {
@@ -69,7 +69,7 @@ fn older(tiles: &[Tile]) -> Vec<(usize, usize)> {
     older
 }
 
-/// The same, said as simply as possible.
+/// The expected result, computed as simply as possible.
 fn simple(tiles: &[Tile]) -> Vec<(usize, usize)> {
     let mut newest = HashMap::new();
     let mut older = Vec::new();
@@ -91,7 +91,7 @@ fn simple(tiles: &[Tile]) -> Vec<(usize, usize)> {
     older
 }
 
-/// Cells cut into tiles, each with a cell in question.
+/// Cuts cells into tiles, each with a cell to compare.
 fn cut(cells: &[Cell], sizes: &[usize]) -> Vec<Tile> {
     let mut tiles = Vec::new();
     let (mut rest, mut sizes) = (cells, sizes.iter().cycle());
@@ -161,7 +161,7 @@ fn a_cell_that_is_not_asked_for_hides_nothing_and_parts_nothing() {
         (1.0, "", 4, true),
     ];
     assert_eq!(older(&cut(&cells, &[4])), [(0, 3)]);
-    // A tile of which nothing is asked for is left out.
+    // A tile without cells to compare is left out.
     let tiles = cut(&cells, &[1]);
     assert_eq!(tiles.len(), 2);
     assert_eq!(older(&tiles), [(1, 0)]);
