@@ -1,29 +1,29 @@
-//! From the codes of an enumerated attribute to its values.
+//! The smallest and the largest value among a range of codes of an enumeration.
 //!
-//! Statistics are of codes, conditions of values, and the two have different orders. The smallest value of a range of
-//! codes is found in tables of ranges whose lengths are powers of two, made once per enumeration.
+//! Statistics are over codes, conditions over values, and the two have different orders. The smallest value of a range
+//! of codes is found in tables of ranges whose lengths are powers of two, built once per enumeration.
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::sort_to_indices;
 
 use crate::error::{Error, Result};
 
-/// Larger enumerations are judged by their codes alone.
+/// For larger enumerations, only codes are compared.
 const LARGEST: usize = 1 << 17;
 
-/// Which code of a range has the smallest value, and which the largest.
+/// The order of an enumeration's values: which code of a range has the smallest value, and which the largest.
 #[derive(Debug)]
 pub(super) struct ValueOrder {
     values: usize,
-    /// The place of each code's value in the order of values; then, by level, that of the smallest of two, four, ….
+    /// The rank of each code's value; then, by level, the smallest rank of two, four, … consecutive codes.
     smallest: Vec<Vec<u32>>,
     largest: Vec<Vec<u32>>,
-    /// The code of each place.
+    /// The code of each rank.
     codes: UInt32Array,
 }
 
 impl ValueOrder {
-    /// The order of an enumeration's values.
+    /// Sorts the values of an enumeration.
     pub(super) fn new(values: &ArrayRef) -> Result<Self> {
         let len = values.len();
         let (mut codes, mut ranks) = (UInt32Array::from(Vec::<u32>::new()), Vec::new());
@@ -46,7 +46,7 @@ impl ValueOrder {
         })
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub(super) fn len(&self) -> u64 {
         self.values as u64
     }
@@ -61,7 +61,7 @@ impl ValueOrder {
     }
 }
 
-/// What `pick` leaves of each range of 1, 2, 4, … places.
+/// Applies `pick` to each range of 1, 2, 4, … consecutive codes.
 fn levels(ranks: Vec<u32>, pick: fn(u32, u32) -> u32) -> Vec<Vec<u32>> {
     let mut width = 1_usize;
     let mut levels = vec![ranks];

@@ -1,7 +1,7 @@
-//! What a fragment's metadata tell of the values of a column, as far as they are true.
+//! What the metadata of a fragment prove about the values of a column.
 //!
-//! [`trust`](super::trust) says what may be believed. What cannot be is not known, and neither are statistics that are
-//! damaged: they save work, and nothing is lost without them.
+//! [`trust`](super::trust) decides which statistics are true. The others count as unknown, and so do damaged ones:
+//! statistics only save work, so nothing is lost without them.
 
 use arrow::array::ArrayRef;
 
@@ -12,24 +12,24 @@ use crate::array::table::ArrayTable;
 use crate::array::table::{fill_column, stored_field};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is known of some columns of a fragment.
+/// The known statistics of some columns of a fragment.
 #[derive(Debug, Default)]
 pub struct KnownStatistics {
     columns: Vec<(usize, Known)>,
 }
 
-/// What is known of one column.
+/// What is known about one column.
 #[derive(Debug)]
 pub(super) enum Known {
     /// Nothing.
     Nothing,
-    /// The fragment does not store the column: every cell has this one value.
+    /// Every cell has this value, because the fragment does not store the column.
     Fill(ArrayRef),
-    /// The statistics of its tiles, and how to take them.
+    /// The statistics of its tiles, and how far to trust them.
     Stored(StoredStatistics),
 }
 
-/// Statistics of tiles as they are stored, and what to believe of them.
+/// Statistics of tiles as they are stored, and how far to trust them.
 #[derive(Debug)]
 pub(super) struct StoredStatistics {
     statistics: FieldStatistics,
@@ -37,7 +37,7 @@ pub(super) struct StoredStatistics {
 }
 
 impl KnownStatistics {
-    /// Loads what a fragment knows of `columns`.
+    /// Loads the statistics of `columns` in a fragment.
     pub async fn load(table: &ArrayTable, fragment: &Fragment, columns: &[usize]) -> Result<Self> {
         let mut known = Vec::with_capacity(columns.len());
         let (mut fields, mut trusts, mut indices) = (Vec::new(), Vec::new(), Vec::new());
@@ -82,7 +82,7 @@ impl KnownStatistics {
     }
 }
 
-/// What is known of a column without reading statistics, and the field whose statistics tell more.
+/// What is known about a column without statistics, and the field whose statistics tell more.
 fn describe(
     table: &ArrayTable,
     fragment: &Fragment,
@@ -108,18 +108,18 @@ fn describe(
 }
 
 impl StoredStatistics {
-    /// Whether bounds are of strings, which hold up to their first NUL byte.
+    /// Whether bounds are strings, which are valid up to their first NUL byte.
     pub(super) fn is_text(&self) -> bool {
         self.trust.is_text()
     }
 
-    /// How many of the cells of a tile are NULL on storage.
+    /// The number of cells in a tile that are stored as NULL.
     pub(super) fn null_count(&self, tile: TileIdx) -> Option<u64> {
         self.trust
             .null_count(&TileStatistics::of(&self.statistics, tile))
     }
 
-    /// The smallest and the largest value of a tile of `cells` cells, as stored, if they prove anything.
+    /// The smallest and the largest stored value of a tile of `cells` cells, if the statistics prove them.
     pub(super) fn min_max(&self, tile: TileIdx, cells: u64) -> Option<(&[u8], &[u8])> {
         let stored = TileStatistics::of(&self.statistics, tile);
         self.trust.limits(cells, &stored)

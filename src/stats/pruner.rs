@@ -1,30 +1,30 @@
-//! Pruning: what statistics say of a tile before it is read.
+//! Pruning: deciding by statistics whether a tile must be read.
 //!
-//! A [`TilePruner`] is the companion of a condition on rows: it judges many tiles at once by the
-//! smallest and the largest value of each column. It answers two questions: may a cell meet the condition (if not, the
-//! tile is left out), and do all cells meet it (then it need not be evaluated).
+//! A [`TilePruner`] belongs to a predicate and is evaluated on many tiles at once, by the smallest and the largest
+//! value of each column. It answers two questions: can a cell satisfy the predicate (if not, the tile is pruned), and
+//! do all cells satisfy it (then the predicate need not be evaluated on rows).
 //!
-//! The subtle thing is which tiles may be judged by their attributes: only those whose cells no other tile can hide
-//! and that hide none themselves. Leaving out the newer of two tiles would bring back the older cells. By coordinates any
-//! tile may be judged, for all copies of a cell have the same.
+//! The subtle thing is which tiles may be pruned by their attributes: only those whose cells no other tile can hide,
+//! and that hide none themselves. Pruning the newer of two tiles would make the older cells visible again. By
+//! coordinates any tile may be pruned, because all versions of a cell have the same coordinates.
 
 use std::fmt;
 
 use arrow::array::{ArrayRef, UInt64Array};
 
-/// What is known of a condition on the cells of a tile.
+/// What statistics prove about a condition on the cells of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// No cell meets it.
+    /// No cell satisfies it.
     Nothing,
-    /// Some may.
+    /// Some cells may satisfy it.
     Something,
-    /// Every cell meets it.
+    /// Every cell satisfies it.
     Everything,
 }
 
 impl Verdict {
-    /// What is known of a condition that consists of two.
+    /// The verdict on the conjunction of two conditions.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -34,46 +34,46 @@ impl Verdict {
         }
     }
 
-    /// What is known of one condition on the cells of two tiles.
+    /// The verdict on one condition over the cells of two tiles.
     #[must_use]
     pub fn over(self, other: Self) -> Self {
         if self == other { self } else { Self::Something }
     }
 }
 
-/// Judges tiles by their statistics.
+/// Evaluates a predicate on tiles by their statistics.
 pub trait TilePruner: fmt::Debug + Send + Sync {
-    /// The table columns it looks at.
+    /// The table columns that it reads.
     fn columns(&self) -> &[usize];
 
-    /// A verdict for every tile. What cannot be judged is [`Verdict::Something`].
+    /// A verdict for every tile; [`Verdict::Something`] where statistics do not decide.
     fn evaluate(&self, tiles: &TileStatistics) -> Vec<Verdict>;
 }
 
-/// What is known of some tiles: one value of each array a tile.
+/// The statistics of some tiles: each array has one value per tile.
 #[derive(Debug)]
 pub struct TileStatistics {
-    /// How many tiles.
+    /// The number of tiles.
     pub tiles: usize,
-    /// Cells in each.
+    /// The number of cells in each tile.
     pub cells: UInt64Array,
-    /// The columns that the pruner looks at, in its order.
+    /// The columns that the pruner reads, in its order.
     pub columns: Vec<ColumnStatistics>,
 }
 
-/// What is known of one column in some tiles. NULL is: nothing.
+/// The statistics of one column in some tiles. NULL means unknown.
 #[derive(Debug)]
 pub struct ColumnStatistics {
     /// The table column.
     pub column: usize,
-    /// No value is smaller; of the column's type, or that of its enumeration's values. Of floats, never 0.0: a lower bound
-    /// of zero is -0.0 and an upper one 0.0, so that it holds whether or not the two are told apart.
+    /// A lower bound of the values, of the column's type or that of its enumeration's values. For floats, a lower bound
+    /// of zero is -0.0 and an upper one 0.0, so that it holds whether or not a comparison distinguishes the two.
     pub min: ArrayRef,
-    /// No value is larger.
+    /// An upper bound of the values.
     pub max: ArrayRef,
-    /// Values that are NULL.
+    /// The number of NULLs.
     pub null_counts: UInt64Array,
-    /// Of an enumerated column: the smallest and the largest code inside the enumeration, where there is one.
+    /// For an enumerated column, the smallest and the largest code within the enumeration, if any.
     pub codes: Option<Vec<Option<(u64, u64)>>>,
 }
 

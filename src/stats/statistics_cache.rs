@@ -1,7 +1,7 @@
-//! What a plan knows of its tiles, as Arrow arrays that a pruner judges.
+//! The statistics of a plan's tiles, as Arrow arrays for a pruner.
 //!
 //! Bounds are converted like cells, by the type of the column, so that they compare as cells do; conversions keep the
-//! order. Where one fails, nothing is known. Of the two zeros of floats see [`outer_zeros`].
+//! order. If a conversion fails, the bounds are unknown. For the two zeros of floats see [`outer_zeros`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -25,35 +25,35 @@ use crate::stats::known::{Known, KnownStatistics, StoredStatistics};
 use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
 use crate::stats::{outer_zeros, text};
 
-/// Where the cells of a tile lie.
+/// The box around the cells of a tile.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent<'a> {
-    /// In the tile's box.
+    /// The tile's box.
     Box(&'a TileBoxes),
-    /// In a box.
+    /// This box.
     Cells(&'a KeyBox),
 }
 
-/// A tile to be judged.
+/// A tile that a pruner is evaluated on.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// Its number in the fragment.
     pub tile: TileIdx,
-    /// Cells that its statistics are of.
+    /// The number of cells that its statistics cover.
     pub cells: u64,
-    /// Where they lie.
+    /// The box around its cells.
     pub extent: Extent<'a>,
-    /// What the fragment knows of its attributes; `None`: it is judged by its coordinates alone.
+    /// The statistics of its attributes; `None` if it may be pruned by its coordinates only.
     pub known: Option<&'a KnownStatistics>,
 }
 
-/// A smallest and a largest value, as stored.
+/// The smallest and the largest stored value.
 type StoredBounds = (Vec<u8>, Vec<u8>);
 
-/// A fragment by its number in the plan, and columns.
+/// The number of a fragment in the plan, and columns.
 type Asked = (usize, Vec<usize>);
 
-/// What is known of the tiles of a plan's fragments; it grows as it is asked.
+/// The statistics of a plan's fragments, loaded as they are needed.
 #[derive(Debug)]
 pub struct StatisticsCache {
     table: Arc<ArrayTable>,
@@ -61,7 +61,7 @@ pub struct StatisticsCache {
     orders: Vec<OnceLock<Option<ValueOrder>>>,
 }
 
-/// Smallest and largest values, numbers of NULLs, and codes, of one column in some tiles.
+/// Minima, maxima, NULL counts and codes of one column in some tiles.
 struct Bounds {
     min: ArrayRef,
     max: ArrayRef,
@@ -70,7 +70,7 @@ struct Bounds {
 }
 
 impl StatisticsCache {
-    /// Nothing yet.
+    /// An empty cache.
     pub fn new(table: &Arc<ArrayTable>) -> Self {
         Self {
             table: Arc::clone(table),
@@ -79,7 +79,7 @@ impl StatisticsCache {
         }
     }
 
-    /// What the fragment with this number in the plan knows of some columns.
+    /// The statistics of some columns in the fragment with this number in the plan.
     pub async fn of_fragment(
         &self,
         number: usize,
@@ -96,19 +96,19 @@ impl StatisticsCache {
         Ok(known)
     }
 
-    /// Whether a pruner looks at an attribute.
+    /// Whether a pruner reads an attribute.
     pub fn reads_attributes(&self, pruner: &dyn TilePruner) -> bool {
         let dimensions = self.table.dimension_count();
         pruner.columns().iter().any(|c| *c >= dimensions)
     }
 
-    /// Whether a pruner looks at a dimension.
+    /// Whether a pruner reads a dimension.
     pub fn reads_dimensions(&self, pruner: &dyn TilePruner) -> bool {
         let dimensions = self.table.dimension_count();
         pruner.columns().iter().any(|c| *c < dimensions)
     }
 
-    /// A verdict for each tile.
+    /// Evaluates a pruner on some tiles: one verdict per tile.
     pub fn evaluate(
         &self,
         pruner: &dyn TilePruner,
@@ -122,7 +122,7 @@ impl StatisticsCache {
         Ok(verdicts)
     }
 
-    /// What is known of some columns of some tiles.
+    /// The statistics of some columns of some tiles.
     pub fn statistics(&self, columns: &[usize], tiles: &[Candidate<'_>]) -> Result<TileStatistics> {
         let columns = columns
             .iter()
@@ -154,7 +154,7 @@ impl StatisticsCache {
         };
         bounds.min = outer_zeros(&bounds.min, false);
         bounds.max = outer_zeros(&bounds.max, true);
-        // Sentinels of tiles without values, and damage.
+        // Tiles without values store sentinels as bounds; damaged bounds may be in the wrong order, too.
         let crossed = gt(&bounds.min, &bounds.max);
         if let Ok(crossed) = crossed
             && crossed.true_count() > 0
@@ -288,7 +288,7 @@ impl StatisticsCache {
                     let code = |bytes| key::key(datatype, bytes).ok();
                     code(min).zip(code(max))
                 });
-            // Codes outside the enumeration read as NULL, and so do times that are none inside it.
+            // Codes outside the enumeration read as NULL, and so do invalid times in it.
             let zero = key::key(datatype, &vec![0; datatype.size()])?;
             let past = zero.saturating_add(order.len());
             codes.push(ends.and_then(|(lo, hi)| {
@@ -323,7 +323,7 @@ impl Bounds {
         }
     }
 
-    /// Every cell has the one value.
+    /// The bounds if every cell has the same value.
     fn constant(value: &ArrayRef, ty: &ColumnType, tiles: &[Candidate<'_>]) -> Result<Self> {
         let mut bounds = Self::unknown(ty, tiles);
         let null = value.is_null(0);
@@ -379,7 +379,7 @@ fn value_type(ty: &ColumnType) -> &DataType {
         .map_or(ty.data_type(), |values| values.data_type())
 }
 
-/// Stored pairs of bounds as arrays; `None` if they do not convert.
+/// Stored pairs of bounds as arrays; `None` if they cannot be converted.
 fn converted(
     ty: &ColumnType,
     ends: Vec<Option<(Vec<u8>, Vec<u8>)>>,
@@ -407,7 +407,7 @@ fn converted(
     Ok(array(|e| &e.0).zip(array(|e| &e.1)))
 }
 
-/// The values at these places.
+/// Takes the values at some indices.
 fn picked(values: &ArrayRef, indices: Vec<Option<u64>>) -> Result<ArrayRef> {
     let indices = indices
         .into_iter()

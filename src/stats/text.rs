@@ -1,20 +1,21 @@
-//! The smallest and the largest string of tiles.
+//! Bounds of the strings in tiles.
 //!
 //! libtiledb compares the strings of attributes up to their first NUL byte, so of `"a"` and `"a\0z"` either may be
-//! called the smallest, or the largest. Up to there they are right: no string is smaller than the smallest up to its
-//! first NUL, and every one is smaller than the largest up to there with a byte `1` behind it.
+//! stored as the smallest or as the largest. Up to that byte the bounds are right: no string is smaller than the stored
+//! minimum cut at its first NUL, and every string is smaller than the stored maximum cut there and followed by a byte
+//! `1`.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryViewBuilder, StringViewBuilder};
 use arrow::datatypes::DataType;
 
-/// Below which strings of an attribute cannot lie.
+/// A lower bound of the strings of an attribute.
 pub(super) fn lower(min: &[u8]) -> Vec<u8> {
     up_to_nul(min).to_vec()
 }
 
-/// Above which strings of an attribute cannot lie.
+/// An upper bound of the strings of an attribute.
 pub(super) fn upper(max: &[u8]) -> Vec<u8> {
     let mut bound = up_to_nul(max).to_vec();
     bound.push(1);
@@ -25,7 +26,7 @@ fn up_to_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Strings as a column shows them; what is no text there is NULL.
+/// Strings as values of a column; invalid text becomes NULL.
 pub(super) fn array(values: impl Iterator<Item = Option<Vec<u8>>>, to: &DataType) -> ArrayRef {
     if to == &DataType::BinaryView {
         let mut builder = BinaryViewBuilder::new();

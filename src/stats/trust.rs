@@ -1,10 +1,10 @@
-//! Whether the statistics of a tile say what its cells say.
+//! Which statistics of a tile can be trusted.
 //!
-//! What is stored is what a writer computed on the way, and not all of it is true; the documentation of
-//! [`statistics`](crate::array::fragment::statistics) lists the ways. Here is the other side: from a tile's numbers alone,
-//! when they are *provably* those of its cells. The subtle thing is floats. A NaN makes writers forget the bounds before
-//! it, and its trace is the sum; but sums stop at the limits of `f64`, after which a NaN leaves no trace. So a sum counts
-//! as a witness only far from the limits, together with bounds that are far from them.
+//! Stored statistics are what the writer computed, and not all of them are right; the documentation of
+//! [`statistics`](crate::array::fragment::statistics) lists how they fail. This module decides from a tile's statistics
+//! alone when they are *provably* those of its cells. The subtle thing is floats. A NaN makes writers forget the bounds
+//! before it, and only the sum shows it; but sums saturate at the limits of `f64`, after which a NaN leaves no trace.
+//! So a sum proves the absence of NaN only far from the limits, together with bounds that are far from them.
 
 mod numbers;
 mod proofs;
@@ -20,60 +20,60 @@ use crate::format::datatype::Datatype;
 use crate::format::filter_list::Filter;
 use crate::format::schema::{Attribute, CellValNum};
 
-/// Writers of this version on are believed about the ends of strings.
+/// Since this version, writers store correct bounds of strings.
 const STRINGS_TOLD: u32 = 12;
-/// The largest integer up to which `f64` holds every one.
+/// `f64` represents every integer up to this one.
 const EXACT_FLOAT: u128 = 1 << 53;
 
-/// What the sums of floats may be made of.
+/// Which sums of floats may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rounding {
-    /// Sums of tiles, whose last digits may differ from those of a sum of cells in some order.
+    /// Sums of tiles, whose last digits may differ from those of a sum over all cells.
     #[default]
     ByTile,
-    /// Only what has no digits to differ in: integers that floats hold exactly.
+    /// Only exact sums: of integers that floats represent exactly.
     Exact,
 }
 
-/// What is asked of a column of whole tiles, besides how many of its cells are not NULL.
+/// The aggregates of a column over whole tiles that are requested, besides the number of values that are not NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// The table column.
     pub column: usize,
-    /// Its smallest value.
+    /// Whether the minimum is requested.
     pub min: bool,
-    /// Its largest value.
+    /// Whether the maximum is requested.
     pub max: bool,
-    /// Its sum.
+    /// How the sum is computed, if it is requested.
     pub sum: Option<SumAs>,
 }
 
-/// How values are summed.
+/// The type in which values are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SumAs {
-    /// As integers of 64 bits.
+    /// 64-bit integers.
     Integer,
     /// As `f64`.
     Float,
-    /// Both ways.
+    /// Both types.
     Both,
 }
 
 /// The stored statistics of one tile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TileStatistics<'a> {
-    /// The smallest value.
+    /// The minimum.
     pub min: Option<&'a [u8]>,
-    /// The largest value.
+    /// The maximum.
     pub max: Option<&'a [u8]>,
     /// The sum.
     pub sum: Option<Sum>,
-    /// How many are NULL.
+    /// The number of NULLs.
     pub null_count: Option<u64>,
 }
 
 impl<'a> TileStatistics<'a> {
-    /// Those of a tile.
+    /// The statistics of a tile.
     pub fn of(statistics: &'a FieldStatistics, tile: TileIdx) -> Self {
         Self {
             min: statistics.min(tile),
@@ -90,28 +90,28 @@ enum Kind {
     Integer(Datatype),
     Float(Datatype),
     Text,
-    /// Without bounds and sums.
+    /// Types without bounds and sums.
     Other,
 }
 
-/// What to believe of the statistics of one field of one fragment.
+/// How far to trust the statistics of one field of one fragment.
 #[derive(Debug, Clone)]
 pub struct FieldTrust {
     kind: Kind,
     nullable: bool,
     null_counts: bool,
     bounds: bool,
-    /// `i64::MIN` reads as NULL.
+    /// Whether `i64::MIN` reads as NULL.
     nat_is_null: bool,
-    /// Codes from here on read as NULL.
+    /// The number of values in the enumeration: codes from here on read as NULL.
     codes: Option<usize>,
     rounding: Rounding,
 }
 
-/// Whether the MBRs of a fragment tell the smallest and the largest coordinate of a dimension.
+/// Whether the MBRs of a fragment have the smallest and the largest coordinate of a dimension.
 ///
-/// Not under filters that change values, and not of strings as old releases wrote them: the ends that libtiledb 2.2 wrote
-/// are not always those of the cells.
+/// They do not under filters that change values, nor for strings as old releases wrote them: the bounds that libtiledb
+/// 2.2 wrote are not always coordinates of cells.
 pub fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
     let version = fragment.footer.version;
     let dimension = fragment.schema.dimensions.get(index);
@@ -121,7 +121,7 @@ pub fn tells_dimension(fragment: &Fragment, index: usize) -> bool {
 }
 
 impl FieldTrust {
-    /// Of dimension `index` of a sparse fragment, whose bounds are the MBRs.
+    /// The trust in dimension `index` of a sparse fragment, whose bounds are the MBRs.
     pub fn of_dimension(fragment: &Fragment, index: usize, ty: &ColumnType) -> Option<Self> {
         let schema = &fragment.schema;
         let dimension = schema.dimensions.get(index)?;
@@ -141,11 +141,11 @@ impl FieldTrust {
         })
     }
 
-    /// Of an attribute as the fragment's own schema has it, shown as a column of type `ty`.
+    /// The trust in an attribute of the fragment's own schema, shown as a column of type `ty`.
     pub fn of_attribute(fragment: &Fragment, attribute: &Attribute, ty: &ColumnType) -> Self {
         let trust = Self::of_stored(attribute, fragment.footer.dense);
         let null_counts = trust.null_counts && (!attribute.nullable || keeps_validity(fragment));
-        // What replaces bytes that are no text has another place in the order.
+        // Replacement characters for invalid text change its order.
         let text_changes = trust.kind == Kind::Text && ty.is_lossy();
         Self {
             null_counts,
@@ -164,18 +164,18 @@ impl FieldTrust {
             (false, true) => numbers(attribute.datatype),
             (false, false) => Kind::Other,
         };
-        // Written piece by piece, tiles have their validity read from the wrong place, or counted more than once.
+        // When tiles are written in pieces, their validity is read at the wrong offset, or counted more than once.
         let confused = dense && attribute.nullable;
-        // Of types without bounds not even the NULLs are counted right.
+        // For types without bounds, not even NULLs are counted correctly.
         let null_counts = kind != Kind::Other && !confused;
-        // Statistics are of what was written, and not of what such a filter left of it.
+        // Statistics are over the values before a lossy filter changed them.
         let kind = if attribute.filters.is_lossy() {
             Kind::Other
         } else {
             kind
         };
         Self {
-            // Dense writers have been seen to give a tile the bounds of the whole write.
+            // Some dense writers store the bounds of the whole write in each tile.
             bounds: null_counts && kind != Kind::Other && !(dense && attribute.is_var()),
             kind,
             nullable: attribute.nullable,
@@ -186,28 +186,28 @@ impl FieldTrust {
         }
     }
 
-    /// With a say on what sums of floats may be made of.
+    /// Sets which sums of floats may be used.
     #[must_use]
     pub fn with_rounding(mut self, rounding: Rounding) -> Self {
         self.rounding = rounding;
         self
     }
 
-    /// Where `i64::MIN` reads as NULL.
+    /// Sets whether `i64::MIN` reads as NULL.
     #[must_use]
     pub fn with_nat(mut self, nat_is_null: bool) -> Self {
         self.nat_is_null = nat_is_null;
         self
     }
 
-    /// Where the values are codes, of which only those below `codes` stand for something.
+    /// Sets the number of values in the enumeration, if the stored values are codes.
     #[must_use]
     pub fn with_codes(mut self, codes: Option<usize>) -> Self {
         self.codes = codes;
         self
     }
 
-    /// Whether there can be an answer, before any statistics are loaded.
+    /// Whether statistics can answer a request at all; needs no statistics.
     pub fn may_know(&self, asked: &Asked) -> bool {
         let bounds = asked.min || asked.max;
         let numeric = match self.kind {
@@ -217,7 +217,7 @@ impl FieldTrust {
             }
             _ => false,
         };
-        // Some values read as NULL; only their bounds say whether there are any.
+        // Some stored values read as NULL; only the bounds show whether a tile has any.
         let hidden_nulls = self.nat_is_null || self.codes.is_some();
         (!hidden_nulls || matches!(self.kind, Kind::Integer(_)))
             && (!self.nullable || self.null_counts)
@@ -225,7 +225,7 @@ impl FieldTrust {
             && (asked.sum.is_none() || (numeric && self.codes.is_none()))
     }
 
-    /// Whether the bounds must be at hand.
+    /// Whether the bounds must be loaded.
     pub fn needs_bounds(&self, asked: &Asked) -> bool {
         let of_sums = match self.kind {
             Kind::Integer(datatype) => asked.sum.is_some() && self.bounds_sums(datatype),
@@ -235,23 +235,24 @@ impl FieldTrust {
         asked.min || asked.max || self.nat_is_null || self.codes.is_some() || of_sums
     }
 
-    /// Whether the sum must be at hand.
+    /// Whether the sum must be loaded.
     pub fn needs_sum(&self, asked: &Asked) -> bool {
         let of_bounds = matches!(self.kind, Kind::Float(_)) && (asked.min || asked.max);
         asked.sum.is_some() || of_bounds
     }
 
-    /// Whether the number of NULLs must be at hand.
+    /// Whether the number of NULLs must be loaded.
     pub fn needs_null_count(&self) -> bool {
         self.nullable
     }
 
-    /// Small integers cannot add up to the limits; but where digits count, their bounds say more than their type.
+    /// Whether bounds are needed to limit the sum: sums of small integers cannot overflow, but where they must be
+    /// exact, bounds give a tighter limit than the type.
     fn bounds_sums(&self, datatype: Datatype) -> bool {
         datatype.size() == 8 || self.rounding == Rounding::Exact
     }
 
-    /// Whether bounds are of strings, which hold up to their first NUL byte.
+    /// Whether bounds are strings, which are valid up to their first NUL byte.
     pub fn is_text(&self) -> bool {
         self.kind == Kind::Text
     }
@@ -262,12 +263,12 @@ impl FieldTrust {
     }
 }
 
-/// Whether sums of integers are the same in whatever order floats add them up.
+/// Whether sums of integers up to `magnitude` are exact in floats, in any order of addition.
 pub fn adds_up_exactly(magnitude: u128) -> bool {
     magnitude <= EXACT_FLOAT
 }
 
-/// Whether validity is read as it was written. Before format 15 bitshuffle did not keep all of it.
+/// Whether validity is read back as it was written. Before format version 15 bitshuffle lost part of it.
 pub fn keeps_validity(fragment: &Fragment) -> bool {
     const BITSHUFFLE_KEEPS_SINCE: u32 = 15;
     let shuffled = |f: &Filter| *f == Filter::BitShuffle;

@@ -1,12 +1,12 @@
-//! The two zeros of floats, between which statistics and conditions draw the line in different places.
+//! The two zeros of floats, which statistics and conditions may or may not distinguish.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
-/// The outer one of the two zeros where a bound is a zero: whoever wrote the bound may have taken one for the other, and
-/// so may who compares with it (an `=` of DataFusion does, a comparator of arrow does not).
+/// Widens bounds that are zero to the outer of the two zeros. The writer of the bound may have stored either zero for
+/// the other, and a comparison may treat them as equal (`=` of DataFusion) or not (a comparator of arrow).
 pub(crate) fn outer_zeros(bounds: &ArrayRef, upper: bool) -> ArrayRef {
     match bounds.data_type() {
         DataType::Float32 => {

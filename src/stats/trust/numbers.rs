@@ -1,10 +1,11 @@
-//! These functions read stored bounds and sums as numbers, and say which floats are far from the limits at which sums stop.
+//! Stored bounds and sums as numbers, and which floats are far from the limits at which sums saturate.
 
 use crate::array::fragment::boxes::LARGE_FLOAT;
 use crate::array::fragment::statistics::Sum;
 use crate::format::datatype::Datatype;
 
-/// A sum of floats far from the limits at which sums stop: no value was NaN, unless some were near the limits themselves.
+/// A sum of floats far from the limits at which sums saturate: no value was NaN, unless some values were near the
+/// limits themselves.
 pub(super) fn small_sum(sum: Option<Sum>) -> Option<f64> {
     match sum {
         Some(Sum::Float(sum)) => Some(sum).filter(|sum| is_small(*sum)),
@@ -12,13 +13,13 @@ pub(super) fn small_sum(sum: Option<Sum>) -> Option<f64> {
     }
 }
 
-/// Bounds of floats from which no sum gets near the limits.
+/// Bounds of floats whose sums cannot get near the limits.
 pub(super) fn small_bounds(datatype: Datatype, min: &[u8], max: &[u8]) -> Option<(f64, f64)> {
     let (min, max) = (float(datatype, min)?, float(datatype, max)?);
     (is_small(min) && is_small(max) && min <= max).then_some((min, max))
 }
 
-/// Also false of NaN.
+/// Whether a float is far from the limits; false for NaN.
 fn is_small(value: f64) -> bool {
     value.abs() < LARGE_FLOAT
 }

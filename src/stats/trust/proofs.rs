@@ -1,27 +1,27 @@
-//! Here it is decided what the statistics of one tile prove of its cells.
+//! What the statistics of one tile prove about its cells.
 
 use super::numbers::{integer, small_bounds, small_sum};
 use super::{Asked, FieldTrust, Kind, TileStatistics};
 use crate::array::fragment::statistics::Sum;
 use crate::format::datatype::Datatype;
 
-/// What is true of the cells of one tile.
+/// Proven aggregates of the cells of one tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known<'a> {
-    /// Cells that are not NULL.
+    /// The number of cells that are not NULL.
     pub count: u64,
-    /// The smallest value, if asked for and there is one.
+    /// The minimum, if requested and if there is a value.
     pub min: Option<&'a [u8]>,
-    /// The largest value, if asked for and there is one.
+    /// The maximum, if requested and if there is a value.
     pub max: Option<&'a [u8]>,
-    /// The sum, if asked for; zero if there are no values.
+    /// The sum, if requested; zero if there are no values.
     pub sum: Option<Sum>,
-    /// No sum of some of the values, taken as positive, exceeds this.
+    /// An upper bound of the sum of the absolute values.
     pub magnitude: u128,
 }
 
 impl FieldTrust {
-    /// How many cells of a tile are NULL on storage, if that is known.
+    /// The number of cells of a tile that are stored as NULL, if known.
     pub fn null_count(&self, stored: &TileStatistics<'_>) -> Option<u64> {
         match (self.nullable, self.null_counts) {
             (false, _) => Some(0),
@@ -30,13 +30,13 @@ impl FieldTrust {
         }
     }
 
-    /// The stored values between which those of a tile of `cells` cells lie, if its statistics prove that.
+    /// The stored bounds of the values in a tile of `cells` cells, if its statistics prove them.
     pub fn limits<'a>(
         &self,
         cells: u64,
         stored: &TileStatistics<'a>,
     ) -> Option<(&'a [u8], &'a [u8])> {
-        // A tile of NULLs has no values, whatever is stored in their place.
+        // A tile of NULLs has no values, whatever bounds it stores.
         let values = cells.checked_sub(self.null_count(stored)?)?;
         let (min, max) = (stored.min?, stored.max?);
         let proven = match self.kind {
@@ -48,7 +48,7 @@ impl FieldTrust {
         (self.bounds && values > 0 && proven).then_some((min, max))
     }
 
-    /// What is true of a tile of `cells` cells; `None` if its statistics do not prove it.
+    /// The aggregates of a tile of `cells` cells; `None` if its statistics do not prove them.
     pub fn check<'a>(
         &self,
         asked: &Asked,
@@ -68,14 +68,14 @@ impl FieldTrust {
             magnitude: 0,
         };
         if count == 0 {
-            // What is stored then stands for nothing.
+            // The stored bounds are meaningless then.
             return Some(known);
         }
         match self.kind {
             Kind::Integer(datatype) => self.integers(datatype, asked, &stored, &mut known)?,
             Kind::Float(datatype) => self.floats(datatype, asked, &stored, &mut known)?,
             Kind::Text => {
-                // Writers compare up to the first NUL byte; a bound without one is the true one all the same.
+                // Writers compare up to the first NUL byte; a bound without NUL is still exact.
                 let sound = |bound: Option<&[u8]>| bound.is_some_and(|b| !b.contains(&0));
                 if (asked.min && !sound(stored.min)) || (asked.max && !sound(stored.max)) {
                     return None;
@@ -118,7 +118,7 @@ impl FieldTrust {
                 Sum::Float(_) => return None,
             };
             known.magnitude = largest.checked_mul(u128::from(known.count))?;
-            // Sums that could reach the limit may have stopped there.
+            // Sums that could reach the limit may have saturated.
             if known.magnitude > limit {
                 return None;
             }
@@ -140,7 +140,7 @@ impl FieldTrust {
         let sum = small_sum(stored.sum)?;
         if self.needs_bounds(asked) {
             let (lo, hi) = small_bounds(datatype, stored.min?, stored.max?)?;
-            // Writers take zeros of either sign for one, and readers do not.
+            // Writers treat zeros of either sign as equal, readers do not.
             if (asked.min && lo == 0.0) || (asked.max && hi == 0.0) {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! These tests say what statistics prove, and that they prove nothing where NaN, NULL or a stopped sum may hide.
+//! Tests of what statistics prove, and that they prove nothing where NaN, NULL or a saturated sum may hide.
 
 use super::numbers::integer;
 use super::*;
@@ -63,12 +63,12 @@ fn a_float_sum_that_is_not_finite_or_saturated_hides_a_nan() {
         trust.check(&BOUNDS, 4, stored(&min, &max, sum)).is_some()
     };
     assert!(check(1.0, 5.0, 9.0));
-    // [1, NaN, 5, 2]: the bounds are those of what follows the NaN.
+    // [1, NaN, 5, 2]: the bounds are those of the values after the NaN.
     assert!(!check(2.0, 5.0, f64::NAN));
     assert!(!check(2.0, 5.0, f64::INFINITY));
     assert!(!check(2.0, 5.0, f64::MAX));
     assert!(!check(2.0, 5.0, f64::MIN));
-    // [1e308, 1e308, NaN] in one piece, [-1e308] in the next: the sum stopped, then came back.
+    // [1e308, 1e308, NaN] in one piece, [-1e308] in the next: the sum saturated, then decreased.
     assert!(!check(-1e308, -1e308, f64::MAX - 1e308));
     assert!(!check(f64::NAN, f64::NAN, 1.0));
     assert!(!check(5.0, 1.0, 1.0));
@@ -138,7 +138,7 @@ fn exact_answers_leave_out_sums_of_floats_and_zeros_of_unknown_sign() {
         ..BOUNDS
     };
     assert!(exact.check(&only_max, 4, stored(&min, &max, sum)).is_some());
-    // The sign of a zero is not known however sums may round.
+    // The sign of a zero is unknown with either kind of rounding.
     let usual = trust(Datatype::Float64);
     assert_eq!(usual.check(&BOUNDS, 4, stored(&min, &max, sum)), None);
     let no_zero = f64s(1.0, 5.0, 9.0);
@@ -156,7 +156,7 @@ fn sums_of_large_integers_may_have_stopped_at_the_limit() {
     assert_eq!(trust.check(&SUM, 4, stored(&one, &large, sum)), None);
     let lowest = i64::MIN.to_le_bytes();
     assert_eq!(trust.check(&SUM, 1, stored(&lowest, &one, sum)), None);
-    // Of small ones only more than there are could.
+    // For small integers the sum can only overflow with impossibly many cells.
     let small = self::trust(Datatype::Int16);
     let alone = TileStatistics {
         sum: Some(sum),
