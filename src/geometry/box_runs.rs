@@ -10,25 +10,25 @@ use crate::format::schema::Layout;
 
 use crate::geometry::domain::KeyBox;
 
-/// Values copied at once, if they come round more often than that.
+/// Values copied at once, if they repeat in shorter rounds.
 const COPIED_AT_ONCE: usize = 4096;
 
-/// Cells that follow each other in a tile.
+/// Contiguous cells of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The first cell's number within its tile.
     pub start: usize,
-    /// How many cells.
+    /// The number of cells.
     pub len: usize,
 }
 
-/// One dimension the runs step over, slowest first.
+/// A dimension that the runs step over, slowest first.
 #[derive(Debug, Clone, Copy)]
 struct Axis {
-    /// Steps taken and steps there are.
+    /// The current step, and the number of steps.
     step: usize,
     steps: usize,
-    /// Cells of the tile from one step to the next.
+    /// Number of cells in the tile from one step to the next.
     stride: usize,
 }
 
@@ -63,7 +63,7 @@ impl BoxRuns {
             .zip(clip.ranges())
             .map(|((extent, tile_lo), (lo, hi))| side(*extent, *tile_lo, lo, hi))
             .collect::<Result<Vec<_>>>()?;
-        // From here on slowest first, as row-major has it.
+        // From here on the slowest dimension comes first, as in row-major order.
         if matches!(cell_order, Layout::ColMajor) {
             sides.reverse();
         }
@@ -82,7 +82,7 @@ impl BoxRuns {
                 .and_then(|s| s.checked_add(start))
                 .ok_or_else(too_large)?;
             if whole {
-                // Every faster dimension is spanned, so this dimension's cells follow each other.
+                // The box spans every faster dimension, so this dimension's cells are contiguous.
                 len = stride.checked_mul(side.len).ok_or_else(too_large)?;
                 whole = side.len == side.extent;
             } else if side.len > 1 {
@@ -106,7 +106,7 @@ impl BoxRuns {
         })
     }
 
-    /// Number of cells of the box.
+    /// Number of cells in the box.
     pub fn cells(&self) -> usize {
         self.cells
     }
@@ -116,7 +116,7 @@ impl BoxRuns {
         self.len
     }
 
-    /// Moves `start` to the next run; `false` after the last.
+    /// Moves `start` to the next run; `false` after the last one.
     fn step(&mut self, start: &mut usize) -> bool {
         for axis in self.axes.iter_mut().rev() {
             axis.step += 1;
@@ -182,19 +182,19 @@ fn side(extent: u64, tile_lo: u64, lo: u64, hi: u64) -> Result<Side> {
     })?;
     Ok(Side {
         offset: usize::try_from(side)?,
-        // Less than the extent, so adding one cannot overflow.
+        // The difference is less than the extent, so adding one cannot overflow.
         len: usize::try_from(hi - lo + 1)?,
         extent: usize::try_from(extent)?,
     })
 }
 
-/// One dimension's values over the cells of a box, in the order of [`BoxRuns`].
+/// The values of one dimension over the cells of a box, in the order of [`BoxRuns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coordinates {
     lo: u64,
-    /// Number of values.
+    /// Number of different values.
     side: usize,
-    /// Cells before the value changes.
+    /// Number of consecutive cells with the same value.
     repeat: usize,
     cells: usize,
 }
@@ -237,22 +237,22 @@ impl Coordinates {
         })
     }
 
-    /// Number of cells of the box.
+    /// Number of cells in the box.
     pub fn cells(&self) -> usize {
         self.cells
     }
 
-    /// Writes the values of the box's cells from number `start` on, each made by `value` from its key; `T::from_key`
-    /// gives the stored value. Places beyond the last cell are left alone.
+    /// Writes the values of the box's cells, starting at cell number `start`. `value` converts a key; `T::from_key`
+    /// gives the stored value. Slots of `out` beyond the last cell are left unchanged.
     ///
-    /// The values come round again and again: those of one round are computed, the others copied from it.
+    /// The values repeat in rounds: those of one round are computed, the others are copied from it.
     pub fn fill<T: Copy>(&self, start: usize, out: &mut [T], value: impl Fn(u64) -> T) {
         let count = out.len().min(self.cells.saturating_sub(start));
         let (out, _) = out.split_at_mut(count);
         let round = self.repeat * self.side;
         let (first, _) = out.split_at_mut(count.min(round));
         self.fill_round(start % round, first, value);
-        // Whole rounds, and so few that they stay in the fastest cache.
+        // Whole rounds, few enough to stay in the fastest cache.
         let block = (COPIED_AT_ONCE / round).max(1) * round;
         let mut filled = first.len();
         while filled < count {
@@ -262,7 +262,7 @@ impl Coordinates {
         }
     }
 
-    /// Writes at most one round.
+    /// Writes at most one round of values.
     fn fill_round<T: Copy>(&self, start: usize, out: &mut [T], value: impl Fn(u64) -> T) {
         let mut rest = out;
         let mut step = start / self.repeat;

@@ -1,9 +1,9 @@
 //! The global order of cells (specification: "Cell order", "Tile order").
 //!
-//! First the space tiles in tile order, then the coordinates in cell order; dimensions without an extent, and all
-//! strings, take no part in the first. Hilbert arrays compare Hilbert values first, ties by dimension. The subtle
-//! thing: libtiledb up to 2.30 *wrote* strings in the order of signed bytes, so a reader must not assume that
-//! stored strings with bytes from 0x80 on come in this order.
+//! Cells are ordered by space tile in tile order, then by coordinates in cell order; dimensions without an extent, and
+//! all strings, are not tiled. Hilbert arrays compare Hilbert values first, ties by dimension. The subtle thing:
+//! libtiledb up to 2.30 *wrote* strings in the order of signed bytes, so a reader must not assume that stored strings
+//! with bytes from 0x80 on come in this order.
 
 use std::cmp::Ordering;
 
@@ -15,10 +15,10 @@ use crate::geometry::coordinate::Coordinate;
 use crate::geometry::hilbert::Hilbert;
 use crate::geometry::key::{self, Native};
 
-/// How a dimension's values fall into space tiles.
+/// How the values of a dimension are divided into space tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Tiling {
-    /// No part in the tile order.
+    /// The dimension is not tiled.
     Untiled,
     Integer {
         lo: u64,
@@ -60,7 +60,7 @@ impl Tiling {
         })
     }
 
-    /// The key, or that of infinity for the keys above it, which stand for no number.
+    /// The key itself, or that of infinity for keys above it, which are no numbers.
     #[inline]
     fn number(self, key: u64) -> u64 {
         match self {
@@ -128,13 +128,14 @@ impl GlobalOrder {
         self.cell_order
     }
 
-    /// The curve, in a Hilbert array: there, sort by its value first and then by [`Self::compare_cells`].
+    /// The Hilbert curve of a Hilbert array: its cells are sorted by their value on it, then by
+    /// [`Self::compare_cells`].
     pub fn hilbert(&self) -> Option<&Hilbert> {
         self.hilbert.as_ref()
     }
 
-    /// The index of the space tile of `key` in dimension `dim`; 0 where the dimension is not tiled. A greater key has no
-    /// lesser index: a range that is open above ends in NaN, which lies behind all tiles.
+    /// The index of the space tile of `key` in dimension `dim`; 0 if the dimension is not tiled. It never decreases
+    /// with the key: a range without an upper end ends in NaN, whose key follows all tiles.
     #[inline]
     pub fn tile_index(&self, dim: usize, key: u64) -> u64 {
         let tiling = self.tilings.get(dim);
@@ -160,9 +161,9 @@ impl GlobalOrder {
         self.compare(|dim| (key(a, dim), key(b, dim)))
     }
 
-    /// Appends the numbers by which libtiledb up to 2.14 sorted a cell in writing, as many for every cell; all dimensions
-    /// are of fixed size. Their lexicographic order is the global order, but that cells with the same Hilbert value, the
-    /// first number, come by their last dimension.
+    /// Appends the numbers by which libtiledb up to 2.14 sorted cells in writing, equally many for every cell; all
+    /// dimensions are of fixed size. Their lexicographic order is the global order, except that cells with the same
+    /// Hilbert value, the first number, are ordered by their last dimension first.
     pub fn written_key(&self, cell: &[u64], out: &mut Vec<u64>) {
         match &self.hilbert {
             Some(hilbert) => {
@@ -207,7 +208,7 @@ impl GlobalOrder {
     }
 }
 
-/// The numbers of the dimensions, that which counts most first.
+/// Appends the numbers of the dimensions, the most significant first.
 fn extend_in(layout: Layout, numbers: impl DoubleEndedIterator<Item = u64>, out: &mut Vec<u64>) {
     match layout {
         Layout::RowMajor => out.extend(numbers),

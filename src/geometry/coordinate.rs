@@ -1,13 +1,13 @@
-//! One coordinate of a cell, and how coordinates of a dimension compare.
+//! One coordinate of a cell, and the comparison of coordinates of a dimension.
 
 use std::cmp::Ordering;
 
 /// One coordinate of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coordinate<'a> {
-    /// Of a fixed-size dimension.
+    /// The key of a fixed-size dimension.
     Key(u64),
-    /// Of a string dimension.
+    /// The value of a string dimension.
     Bytes(&'a [u8]),
 }
 

@@ -1,8 +1,8 @@
 //! Boxes: the domain, the current domain, non-empty domains and MBRs as keys (specification: "Domain", "MBRs").
 //!
-//! A [`KeyBox`] is over fixed-size dimensions only and carries the arithmetic of dense arrays; [`Bounds`] is one
-//! dimension's range of any kind, as sparse MBRs need. Both ends are inclusive everywhere. The subtle thing: a box
-//! over the full range of `u64` has one cell more than a `u64` counts, so counts are checked.
+//! A [`KeyBox`] covers only fixed-size dimensions and has the arithmetic of dense arrays; [`Bounds`] is the range of
+//! one dimension of any kind, as sparse MBRs need. Both ends are inclusive everywhere. The subtle thing: a box over the
+//! full range of `u64` has one more cell than a `u64` can count, so counts are checked.
 
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
@@ -68,7 +68,7 @@ impl KeyBox {
         Some((*self.lo.get(dim)?, *self.hi.get(dim)?))
     }
 
-    /// What both boxes have in common.
+    /// The intersection of both boxes.
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let max = |(a, b): (&u64, &u64)| *a.max(b);
         let min = |(a, b): (&u64, &u64)| *a.min(b);
@@ -129,14 +129,14 @@ impl KeyBox {
         })
     }
 
-    /// Number of cells (integer dimensions), if a `u64` holds it.
+    /// Number of cells (integer dimensions), if it fits in a `u64`.
     pub fn cells(&self) -> Option<u64> {
         self.ranges().try_fold(1u64, |cells, (lo, hi)| {
             cells.checked_mul((hi - lo).checked_add(1)?)
         })
     }
 
-    /// Number of cells, or the largest `u128` where that is too small; for estimates.
+    /// Number of cells, capped at the largest `u128`; for estimates.
     pub fn volume(&self) -> u128 {
         self.ranges().fold(1, |cells: u128, (lo, hi)| {
             cells.saturating_mul(u128::from(hi - lo) + 1)
@@ -177,7 +177,7 @@ impl Bounds {
         })
     }
 
-    /// Whether the ranges have a value in common; ranges of different kinds count as if they had.
+    /// Whether the ranges have a value in common; true for ranges of different kinds.
     pub fn intersects(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Keys { lo: a, hi: b }, Self::Keys { lo: c, hi: d }) => a <= d && c <= b,

@@ -1,9 +1,9 @@
 //! Hilbert values of cells of sparse arrays (specification: "Cell order", Hilbert).
 //!
-//! Each dimension's value becomes a bucket of `63 / D` bits by its place in the *domain*, in `f64` arithmetic and
-//! truncated; Skilling's transform ("Programming the Hilbert curve", 2004) makes one number of the buckets. The
-//! subtle thing: distinct cells may share a value (64-bit coordinates do), and strings see their bytes as signed,
-//! so bytes from 0x80 on set every higher bit.
+//! Each dimension's value becomes a bucket of `63 / D` bits by its position in the *domain*, in truncated `f64`
+//! arithmetic; Skilling's transform ("Programming the Hilbert curve", 2004) combines the buckets into one number. The
+//! subtle thing: distinct cells may have equal values (with 64-bit coordinates they do), and bytes of strings are
+//! sign-extended, so bytes from 0x80 on set every higher bit.
 
 use crate::error::Result;
 use crate::format::schema::Dimension;
@@ -38,10 +38,11 @@ impl Curve {
         (1u64 << self.bits) - 1
     }
 
-    /// The place of the buckets on the curve; the buckets are consumed as scratch space.
+    /// The position of the buckets on the curve; the buckets are consumed as scratch space.
     pub fn value(self, buckets: &mut [u64]) -> u64 {
         match buckets {
-            // The curve is the axis itself. Its top bucket is 2^63, one bit too many, and must sort last.
+            // In one dimension the curve is the axis itself. Its top bucket is 2^63, one bit too many, and must sort
+            // last.
             [only] => *only,
             _ if self.bits == 0 => 0,
             _ => {
@@ -103,7 +104,7 @@ pub struct Hilbert {
 
 #[derive(Debug, Clone, Copy)]
 enum Axis {
-    /// Low end and width of the domain.
+    /// The low end and the width of the domain.
     Numeric {
         datatype: Datatype,
         lo: f64,
@@ -113,7 +114,7 @@ enum Axis {
 }
 
 impl Hilbert {
-    /// For the cells of an array with these dimensions.
+    /// For cells of an array with these dimensions.
     pub fn new(dimensions: &[Dimension]) -> Result<Self> {
         let axis = |dimension: &Dimension| -> Result<Axis> {
             let datatype = dimension.datatype;
@@ -151,8 +152,8 @@ impl Hilbert {
         self.curve.value(buckets)
     }
 
-    /// Whether different cells always have different values: all coordinates are whole numbers, and there are at least two
-    /// buckets for each.
+    /// Whether different cells always have different values: all coordinates are integers, and each has at least two
+    /// buckets.
     pub fn tells_cells_apart(&self) -> bool {
         let buckets = self.curve.max_bucket() as f64;
         self.dims.iter().all(|axis| match axis {

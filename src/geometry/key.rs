@@ -3,7 +3,7 @@
 //! Unsigned integers are their own key; signed integers, dates and times are widened to `i64` with the sign bit
 //! flipped; floats are their IEEE total-order bits. For integers the key is affine: a difference of keys is the
 //! difference of values, computed without overflow on domains wider than half the type (specification: "Domain").
-//! The subtle thing: `-0.0` has the key of `0.0`, so a float key does not give back the sign of a zero.
+//! The subtle thing: `-0.0` has the key of `0.0`, so converting a float to its key loses the sign of a zero.
 
 mod show;
 
@@ -18,20 +18,20 @@ const SIGN: u64 = 1 << 63;
 pub trait Native: Copy + Send + Sync + 'static {
     /// The key of this value.
     fn to_key(self) -> u64;
-    /// As [`Self::to_key`], but different for `-0.0` and `0.0`, which are two places.
+    /// As [`Self::to_key`], but different for `-0.0` and `0.0`, which are different coordinates.
     #[inline]
     fn to_exact_key(self) -> u64 {
         self.to_key()
     }
-    /// Whether the global order does not tell two values apart, as libtiledb compares them: equal numbers, zeros of either
-    /// sign, and NaN with any.
+    /// Whether two values are equal in the global order as libtiledb compares them: equal numbers, zeros of either
+    /// sign, and NaN with any value.
     #[inline]
     fn ties(self, other: Self) -> bool {
         self.to_key() == other.to_key()
     }
-    /// The value of a key; a key outside the type's range gives its low bits.
+    /// The value of a key; for a key outside the type's range, its low bits.
     fn from_key(key: u64) -> Self;
-    /// The value as libtiledb's Hilbert order sees it.
+    /// The value as libtiledb's Hilbert order uses it.
     fn to_f64(self) -> f64;
 }
 
@@ -199,7 +199,7 @@ macro_rules! with_native {
 }
 pub(crate) use with_native;
 
-/// Whether a dimension of this datatype has fixed-size values, hence keys.
+/// Whether a dimension of this datatype has fixed-size values, and so has keys.
 pub fn has_key(datatype: Datatype) -> bool {
     with_native!(datatype, T => size_of::<T>() > 0, _ => false)
 }
@@ -223,7 +223,7 @@ pub fn from_key(datatype: Datatype, key: u64) -> Vec<u8> {
     with_native!(datatype, T => T::from_key(key).to_le_bytes().to_vec(), _ => Vec::new())
 }
 
-/// The key of every value of a stored buffer, appended to `out`.
+/// Appends the key of every value in a stored buffer to `out`.
 pub fn keys(datatype: Datatype, bytes: &[u8], out: &mut Vec<u64>) -> Result<()> {
     with_native!(
         datatype,
@@ -251,7 +251,7 @@ pub fn min_key(datatype: Datatype) -> u64 {
     }
 }
 
-/// The largest key a value of `datatype` can have (floats: that of the NaN above everything).
+/// The largest key a value of `datatype` can have (for floats, that of the NaN above all numbers).
 pub fn max_key(datatype: Datatype) -> u64 {
     match datatype {
         Datatype::Int8 => i8::MAX.to_key(),
@@ -264,12 +264,12 @@ pub fn max_key(datatype: Datatype) -> u64 {
     }
 }
 
-/// Where the keys of NaN are: below those of all numbers if its sign is set, else above.
+/// The keys of NaN: below those of all numbers if its sign is set, else above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NanKeys {
-    /// From 0 to here.
+    /// Keys from 0 to this one are NaN.
     pub below: u64,
-    /// From here on.
+    /// Keys from this one on are NaN.
     pub above: u64,
 }
 
@@ -280,7 +280,7 @@ impl NanKeys {
     }
 }
 
-/// Where the keys of NaN are; `None` for a type without NaN.
+/// The keys of NaN; `None` for a type without NaN.
 pub fn nan_keys(datatype: Datatype) -> Option<NanKeys> {
     let (lowest, highest) = match datatype {
         Datatype::Float32 => (f32::NEG_INFINITY.to_key(), f32::INFINITY.to_key()),

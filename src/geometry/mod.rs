@@ -1,7 +1,7 @@
 //! Pure geometry over numbers and bytes: nothing here reads storage or knows Arrow.
 //!
-//! Coordinates become order-preserving [`key`]s. A [`domain`] box holds keys, a [`subarray`] the ranges that a query asks
-//! for, the [`tile_grid`] the space tiles of a dense array; [`cell_order`] and [`hilbert`] order the cells of tiles.
+//! Coordinates become order-preserving [`key`]s. A [`domain`] box holds keys, a [`subarray`] the ranges that a query
+//! selects, a [`tile_grid`] the space tiles of a dense array; [`cell_order`] and [`hilbert`] order the cells of tiles.
 
 pub mod box_runs;
 pub mod cell_order;

@@ -1,9 +1,9 @@
-//! What a query asks of the dimensions: sorted, disjoint ranges for each, and their cross product.
+//! The subarray of a query: sorted, disjoint ranges for each dimension, and their cross product.
 //!
-//! Fixed-size dimensions have inclusive ranges of keys, strings half-open ranges of bytes (the value just above `s`
-//! is `s` and a zero byte). Lists are kept in one canonical form (ascending, a gap between any two), so equal sets
-//! are equal values and every question is a binary search: a list of 100 000 points stays cheap, and no cross
-//! product is ever spelled out. The subtle thing: an empty list is "nothing matches", [`DimRanges::All`] is "everything".
+//! Fixed-size dimensions have inclusive ranges of keys, strings half-open ranges of bytes (the value just above `s` is
+//! `s` and a zero byte). Lists have one canonical form (ascending, a gap between any two), so equal sets are equal
+//! values and every question is a binary search: a list of 100 000 points stays cheap, and cross products are never
+//! enumerated. The subtle thing: an empty list matches nothing, [`DimRanges::All`] matches everything.
 
 mod describe;
 mod dim_ranges;
@@ -47,24 +47,24 @@ impl Subarray {
         self.dims.len()
     }
 
-    /// What is asked of a dimension; everything, of one that does not exist.
+    /// The ranges of a dimension; all values if it does not exist.
     pub fn dim(&self, dim: usize) -> &DimRanges {
         self.dims.get(dim).unwrap_or(&DimRanges::All)
     }
 
-    /// What is asked of each dimension.
+    /// The ranges of each dimension.
     pub fn dims(&self) -> &[DimRanges] {
         &self.dims
     }
 
-    /// Replaces what is asked of a dimension.
+    /// Replaces the ranges of a dimension.
     pub fn set_dim(&mut self, dim: usize, ranges: DimRanges) {
         if let Some(slot) = self.dims.get_mut(dim) {
             *slot = ranges;
         }
     }
 
-    /// Asks `ranges` of a dimension, in addition.
+    /// Intersects the ranges of a dimension with `ranges`.
     pub fn intersect_dim(&mut self, dim: usize, ranges: &DimRanges) {
         if let Some(slot) = self.dims.get_mut(dim) {
             *slot = slot.intersect(ranges);
@@ -81,8 +81,8 @@ impl Subarray {
         both
     }
 
-    /// The smallest subarray with all cells of both. It is exactly their union if one holds the other, or if they
-    /// differ in one dimension only.
+    /// The smallest subarray with all cells of both. It is exactly their union if one contains the other, or if they
+    /// differ in only one dimension.
     #[must_use]
     pub fn hull(&self, other: &Self) -> Self {
         if self.is_empty() {

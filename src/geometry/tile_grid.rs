@@ -1,8 +1,8 @@
 //! The grid of space tiles of a dense array (specification: "Tile extents"; numbering of a dense fragment's tiles).
 //!
-//! Tile indexes are `(key - key of the domain's low end) / extent`. A tile at the domain's edge has all its cells
-//! on storage, so its box may stick out of the domain, even out of the type. The subtle thing: a fragment numbers
-//! its tiles over *its own* box of tiles, in tile order; see [`TileBox::position`].
+//! Tile indexes are `(key - key of the domain's low end) / extent`. A tile at the domain's edge has all its cells on
+//! storage, so its box may extend beyond the domain, even beyond the type. The subtle thing: a fragment numbers its
+//! tiles over *its own* box of tiles, in tile order; see [`TileBox::position`].
 
 use crate::error::{Error, Result};
 use crate::format::schema::{ArraySchema, Layout};
@@ -51,7 +51,7 @@ impl TileGrid {
         Self::from_parts(domain, extents, schema.tile_order, schema.cell_order)
     }
 
-    /// A grid from its parts.
+    /// A grid with these properties.
     pub fn from_parts(
         domain: KeyBox,
         extents: Vec<u64>,
@@ -111,12 +111,12 @@ impl TileGrid {
         self.cell_order
     }
 
-    /// Cells of every tile, also at the edge of the domain.
+    /// Number of cells in every tile, also at the edge of the domain.
     pub fn cells_per_tile(&self) -> u64 {
         self.cells_per_tile
     }
 
-    /// Cells of a tile from one value of each dimension to the next, in the stored order.
+    /// Per dimension the number of cells from one value to the next, in the stored order of a tile.
     pub fn strides(&self) -> Vec<u64> {
         let mut strides = vec![1; self.extents.len()];
         let mut stride = 1_u64;
@@ -132,7 +132,7 @@ impl TileGrid {
         strides
     }
 
-    /// The index of the tile that holds `key` in dimension `dim`; a key below the domain counts to the first tile.
+    /// The index of the tile that holds `key` in dimension `dim`; a key below the domain belongs to the first tile.
     pub fn tile_of(&self, dim: usize, key: u64) -> u64 {
         match (self.domain.lo().get(dim), self.extents.get(dim)) {
             (Some(lo), Some(extent)) => key.saturating_sub(*lo) / extent,
@@ -150,7 +150,7 @@ impl TileGrid {
         }
     }
 
-    /// All cells of a tile, at full extents; may stick out of the domain, and ends at the largest key.
+    /// All cells of a tile at full extents; may extend beyond the domain, and ends at the largest key.
     pub fn tile_box(&self, tile: &[u64]) -> KeyBox {
         let lo = self.tile_lo(tile);
         let hi = lo
@@ -158,7 +158,7 @@ impl TileGrid {
             .zip(&self.extents)
             .map(|(lo, extent)| lo.saturating_add(extent - 1))
             .collect();
-        // `hi` is never below `lo`, so the fallback stands for nothing.
+        // `hi` is never below `lo`, so the fallback is never used.
         KeyBox::new(lo, hi).unwrap_or_else(|| self.domain.clone())
     }
 
@@ -196,7 +196,7 @@ impl TileBox {
         &self.hi
     }
 
-    /// Number of tiles, if a `u64` holds it.
+    /// Number of tiles, if it fits in a `u64`.
     pub fn count(&self) -> Option<u64> {
         self.sides()
             .try_fold(1u64, |count, (_, side)| count.checked_mul(side?))
@@ -233,7 +233,7 @@ impl TileBox {
         })
     }
 
-    /// The number of a tile in this box, counted in tile order; `None` outside the box.
+    /// The number of a tile in this box, in tile order; `None` outside the box.
     pub fn position(&self, tile: &[u64]) -> Option<u64> {
         if !self.contains(tile) {
             return None;
@@ -281,7 +281,7 @@ impl TileBox {
         }
     }
 
-    /// Makes `tile` the next one in tile order; `false` (and the first tile) after the last one.
+    /// Advances `tile` in tile order; after the last tile, returns `false` and goes back to the first.
     pub fn advance(&self, tile: &mut [u64]) -> bool {
         let mut step = |(t, (lo, hi)): (&mut u64, (&u64, &u64))| {
             let carry = *t >= *hi;

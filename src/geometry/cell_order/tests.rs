@@ -92,7 +92,7 @@ fn the_index_of_a_tile_does_not_fall() {
         assert_eq!(order.tile_index(0, number.to_key()), tile);
         assert_eq!(order.tile_index(1, (number as f32).to_key()), tile);
     }
-    // Where ranges without an end stop.
+    // The last tile of ranges without an upper end.
     for (dim, last) in [(0, u64::MAX), (1, u64::from(u32::MAX))] {
         assert_eq!(order.tile_index(dim, 0), 0);
         assert_eq!(order.tile_index(dim, last), u64::MAX);
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// A fixed-size dimension; the bytes are `from`'s.
+/// A fixed-size dimension; `from` converts values to bytes.
 fn dimension(
     datatype: Datatype,
     from: impl Fn(f64) -> Vec<u8>,

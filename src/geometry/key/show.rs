@@ -1,4 +1,4 @@
-//! Keys as a reader of EXPLAIN wants to see them: numbers as numbers, dates and times in ISO 8601.
+//! Keys as text for EXPLAIN: numbers as numbers, dates and times in ISO 8601.
 //!
 //! Units finer than a nanosecond, and dates beyond the year 9999, are shown as the stored integer.
 

@@ -1,6 +1,6 @@
 //! Subarrays as text, for EXPLAIN: `x in [1, 5] or [9], name in ["a", "b")`.
 //!
-//! Pure ASCII: DataFusion's drawing of a plan as a tree cuts lines by bytes.
+//! The text is pure ASCII, because DataFusion's drawing of a plan as a tree cuts lines by bytes.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::geometry::key;
 
-/// Ranges shown of one dimension, and bytes shown of one string.
+/// The most ranges shown of one dimension, and the most bytes of one string.
 const SHOWN_RANGES: usize = 8;
 const SHOWN_BYTES: usize = 64;
 
@@ -38,7 +38,7 @@ impl Subarray {
 }
 
 impl DimRanges {
-    /// The ranges as text, at most a few of them.
+    /// The ranges as text, limited to the first few.
     pub fn describe(&self, datatype: Datatype) -> String {
         let mut text = String::new();
         let shown = match self {
@@ -85,7 +85,7 @@ fn describe_bytes(text: &mut String, range: &BytesRange) {
     let _ = match &range.end {
         None => write!(text, "[{start}, inf)"),
         Some(end) if *end == successor(&range.start) => write!(text, "[{start}]"),
-        // An end just above a string is better read as that string.
+        // An end just above a string is shown as that string, which is easier to read.
         Some(end) => match end.split_last() {
             Some((0, last)) => write!(text, "[{start}, {}]", quoted(last)),
             _ => write!(text, "[{start}, {})", quoted(end)),

@@ -1,11 +1,11 @@
-//! [`DimRanges`] are the values asked of one dimension, as a list of ranges or as everything.
+//! [`DimRanges`] are the selected values of one dimension: a list of ranges, or all values.
 
 use super::lists::Spans;
 use super::ranges::{BytesRange, KeyRange};
 use crate::geometry::domain::Bounds;
 use crate::geometry::key::NanKeys;
 
-/// What is asked of one dimension.
+/// The selected values of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DimRanges {
     /// Every value.
@@ -72,7 +72,7 @@ impl DimRanges {
             (Self::All, x) | (x, Self::All) => x.clone(),
             (Self::Keys(a), Self::Keys(b)) => Self::keys(a.intersect(b)),
             (Self::Bytes(a), Self::Bytes(b)) => Self::bytes(a.intersect(b)),
-            // Only the empty list is of both kinds.
+            // Only an empty list has no kind.
             _ => Self::none(),
         }
     }
@@ -89,7 +89,7 @@ impl DimRanges {
         }
     }
 
-    /// The values in any of many: one sort, however many there are.
+    /// The union of many: one sort, however many there are.
     pub fn union_all<'a>(many: impl IntoIterator<Item = &'a Self>) -> Self {
         let (mut keys, mut bytes) = (Vec::new(), Vec::new());
         for ranges in many {
@@ -102,7 +102,7 @@ impl DimRanges {
         Self::from_keys(keys).union(&Self::from_bytes(bytes))
     }
 
-    /// The values in all of many, at the same cost.
+    /// The intersection of many, at the same cost.
     pub fn intersect_all<'a>(many: impl IntoIterator<Item = &'a Self>) -> Self {
         let others: Vec<Self> = many.into_iter().map(Self::complement).collect();
         Self::union_all(&others).complement()
@@ -118,7 +118,7 @@ impl DimRanges {
         }
     }
 
-    /// Whether nothing matches.
+    /// Whether no value matches.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::All => false,
@@ -127,12 +127,12 @@ impl DimRanges {
         }
     }
 
-    /// Whether everything matches.
+    /// Whether every value matches.
     pub fn is_all(&self) -> bool {
         matches!(self, Self::All)
     }
 
-    /// Number of ranges; 1 for everything.
+    /// Number of ranges; 1 for all values.
     pub fn len(&self) -> usize {
         match self {
             Self::All => 1,
@@ -141,7 +141,7 @@ impl DimRanges {
         }
     }
 
-    /// How many different values match at most.
+    /// An upper bound of the number of different values that match.
     pub fn distinct_values(&self) -> u64 {
         let of_keys = |r: &KeyRange| (r.hi - r.lo).saturating_add(1);
         let of_bytes = |r: &BytesRange| {
@@ -164,7 +164,7 @@ impl DimRanges {
         }
     }
 
-    /// The ranges of keys in ascending order; everything is one range. Empty for ranges of strings.
+    /// The ranges of keys in ascending order; one range for all values. Empty for ranges of strings.
     pub fn key_ranges(&self) -> &[KeyRange] {
         match self {
             Self::All => &[KeyRange::ALL],
@@ -173,7 +173,7 @@ impl DimRanges {
         }
     }
 
-    /// The ranges of strings in ascending order; everything is one range. Empty for ranges of keys.
+    /// The ranges of strings in ascending order; one range for all values. Empty for ranges of keys.
     pub fn bytes_ranges(&self) -> &[BytesRange] {
         const ALL: &[BytesRange] = &[BytesRange::ALL];
         match self {
@@ -216,7 +216,7 @@ impl DimRanges {
         !self.overlapping_keys(lo, hi).is_empty()
     }
 
-    /// Whether every key in `lo..=hi` matches. (No range of the list touches the next, so one has to cover all.)
+    /// Whether every key in `lo..=hi` matches. (Ranges of the list never touch, so one of them must cover all.)
     pub fn covers_keys(&self, lo: u64, hi: u64) -> bool {
         matches!(self.overlapping_keys(lo, hi), [one] if one.lo <= lo && hi <= one.hi)
     }

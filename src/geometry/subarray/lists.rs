@@ -1,28 +1,28 @@
-//! Sorted lists of disjoint ranges, over anything whose ends can be compared.
+//! Sorted lists of disjoint ranges over any type of ends that can be compared.
 //!
-//! A range is seen as half-open `[start, end)`; the end of a range of keys that reaches the largest key is
-//! "unbounded", like that of strings, so nothing overflows. Lists are shared, so that a clone costs nothing.
+//! A range is treated as half-open `[start, end)`; the end of a range of keys that reaches the largest key is
+//! "unbounded", like that of strings, so nothing overflows. Lists are reference-counted, so a clone is cheap.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::ranges::{BytesRange, KeyRange};
 
-/// What a list needs to know of its ranges.
+/// A range of a list.
 pub trait Span: Clone {
     /// A border between values.
     type Edge: Ord + Clone;
     /// The border below every value.
     fn bottom() -> Self::Edge;
-    /// The first border; the range holds the values from here on.
+    /// The lower border; the range starts at the value above it.
     fn start(&self) -> Self::Edge;
-    /// The border above the range's last value; `None` above every value.
+    /// The border above the range's last value; `None` if the range is unbounded.
     fn end(&self) -> Option<Self::Edge>;
-    /// The range between two borders that differ.
+    /// The range between two different borders.
     fn between(start: Self::Edge, end: Option<Self::Edge>) -> Self;
-    /// Compares where two ranges start.
+    /// Compares the starts of two ranges.
     fn compare_starts(&self, other: &Self) -> Ordering;
-    /// Whether there is nothing in the range.
+    /// Whether the range contains no value.
     fn is_empty(&self) -> bool;
 }
 
@@ -78,7 +78,7 @@ impl Span for BytesRange {
 pub struct Spans<R>(Option<Arc<[R]>>);
 
 impl<R> Spans<R> {
-    /// No ranges.
+    /// An empty list.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -88,7 +88,7 @@ impl<R> Spans<R> {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Whether there are none.
+    /// Whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.as_slice().is_empty()
     }
@@ -103,7 +103,7 @@ impl<R: Span> Spans<R> {
         Self::merged(ranges)
     }
 
-    /// From non-empty ranges in ascending order of their starts.
+    /// Merges non-empty ranges in ascending order of their starts.
     fn merged(ranges: impl IntoIterator<Item = R>) -> Self {
         let mut list: Vec<R> = Vec::new();
         for range in ranges {
@@ -118,12 +118,12 @@ impl<R: Span> Spans<R> {
         Self((!list.is_empty()).then(|| list.into()))
     }
 
-    /// Whether no value is left out.
+    /// Whether the list contains every value.
     pub(super) fn is_everything(&self) -> bool {
         matches!(self.as_slice(), [one] if one.start() == R::bottom() && one.end().is_none())
     }
 
-    /// What is in both lists.
+    /// The values in both lists.
     pub(super) fn intersect(&self, other: &Self) -> Self {
         let (mut left, mut right) = (self.as_slice(), other.as_slice());
         let mut both = Vec::new();
@@ -142,7 +142,7 @@ impl<R: Span> Spans<R> {
         Self::merged(both)
     }
 
-    /// What is in either list.
+    /// The values in either list.
     pub(super) fn union(&self, other: &Self) -> Self {
         let mut all = Vec::with_capacity(self.as_slice().len() + other.as_slice().len());
         all.extend_from_slice(self.as_slice());
@@ -150,7 +150,7 @@ impl<R: Span> Spans<R> {
         Self::from_ranges(all)
     }
 
-    /// What is not in the list.
+    /// The values that are not in the list.
     pub(super) fn complement(&self) -> Self {
         let mut gaps = Vec::with_capacity(self.as_slice().len() + 1);
         let mut from = Some(R::bottom());

@@ -1,4 +1,4 @@
-//! Ranges of numbers have both ends, as keys; ranges of strings end below a string, or nowhere.
+//! Ranges of keys, which have both ends, and ranges of strings, which may be unbounded.
 
 /// An inclusive range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ impl KeyRange {
 pub struct BytesRange {
     /// The smallest string.
     pub start: Vec<u8>,
-    /// The first string above the range; `None` if there is none.
+    /// The smallest string above the range; `None` if it is unbounded.
     pub end: Option<Vec<u8>>,
 }
 
