@@ -9,7 +9,7 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// Moves bit 0 of byte `i` to bit `56 + i`.
 const GATHER: u64 = 0x0102_0408_1020_4080;
 
-/// Bit `i` is whether byte `i` is not 0.
+/// Packs bytes into bits: bit `i` says whether byte `i` is not 0.
 pub(super) fn pack(bytes: &[u8]) -> BooleanBuffer {
     let mut bits = Vec::with_capacity(bytes.len().div_ceil(8));
     let (words, rest) = bytes.as_chunks::<8>();
@@ -26,7 +26,7 @@ pub(super) fn pack(bytes: &[u8]) -> BooleanBuffer {
 }
 
 fn pack_word(word: u64) -> u8 {
-    // The high bit of each byte: set if its low seven bits carry into it, or if it was set.
+    // The high bit of each byte is set if its low seven bits carry into it, or if it was set.
     let not_zero = (((word & !HIGH_BITS) + !HIGH_BITS) | word) & HIGH_BITS;
     let [.., packed] = ((not_zero >> 7) & LOW_BITS)
         .wrapping_mul(GATHER)

@@ -1,6 +1,6 @@
-//! The type of one column, TileDB's and Arrow's side by side.
+//! The type of one column in TileDB and in Arrow.
 //!
-//! Subtle: date/time attributes and enumerated attributes are nullable whatever the schema says, because NaT
+//! The subtle thing: date/time attributes and enumerated attributes are nullable whatever the schema says, because NaT
 //! and codes outside the enumeration are NULL; dimensions are never nullable, so there NaT stays a number.
 
 pub(super) mod cells;
@@ -20,18 +20,18 @@ use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::{Attribute, CellValNum, Dimension};
 
-/// How many elements form a cell.
+/// The number of elements in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// One.
+    /// One element.
     One,
-    /// Always as many (more than one).
+    /// A fixed number of elements, more than one.
     Fixed(usize),
-    /// Any number.
+    /// Any number of elements.
     Var,
 }
 
-/// What happens to one stored element on its way to Arrow.
+/// The conversion of one stored element to Arrow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Element {
     /// The bytes are the Arrow value.
@@ -48,7 +48,7 @@ pub(super) enum Element {
     Bytes,
 }
 
-/// How the stored bytes of a field become Arrow.
+/// The conversion of a field's stored bytes to Arrow.
 #[derive(Debug, Clone)]
 pub struct ColumnType {
     pub(super) datatype: Datatype,
@@ -62,7 +62,7 @@ pub struct ColumnType {
     pub(super) enumeration: Option<ArrayRef>,
     nullable: bool,
     data_type: DataType,
-    /// Why no cell can be shown, if so.
+    /// The reason why no cell can be shown, if so.
     unreadable: Option<Arc<Error>>,
 }
 
@@ -138,12 +138,12 @@ impl ColumnType {
         })
     }
 
-    /// The type of an attribute's column, or of a label's, that cannot be read, and why. It has a place among the columns,
-    /// so that the others keep theirs; whoever asks for it gets the error.
+    /// The type of an attribute's or label's column that cannot be read, with the reason. The column stays among the
+    /// others, so that their indices do not change; reading it is an error.
     ///
-    /// It shows as `BinaryView`: stored bytes are all that can be said to be there. The integer type of an enumeration
-    /// nobody can read would promise codes, which are not what such a column shows when it is whole, and Arrow's `Null`
-    /// would promise NULLs, from which a query could be answered without asking.
+    /// It shows as `BinaryView`, because only its stored bytes are known. The integer type of an unreadable enumeration
+    /// would promise codes, which are not what the column shows when it is intact, and Arrow's `Null` would promise
+    /// NULLs, from which a query could be answered without reading.
     pub fn unreadable(datatype: Datatype, why: Error) -> Self {
         Self {
             datatype,
@@ -168,7 +168,7 @@ impl ColumnType {
     }
 
     fn enumerated(mut self, enumeration: &Enumeration, options: &TypeOptions) -> Result<Self> {
-        // libtiledb lets a boolean be an index, too: a byte.
+        // libtiledb also allows booleans as codes: one byte each.
         if self.datatype == Datatype::Bool {
             (self.element, self.element_type) = (Element::Number, DataType::UInt8);
         }
@@ -206,7 +206,7 @@ impl ColumnType {
         self.nullable
     }
 
-    /// The values of the enumeration by their codes, where the attribute has one. A value can be NULL: a time that is none.
+    /// The values of the enumeration by their codes, if the attribute has one. A value can be NULL: an invalid time.
     pub fn enumeration_values(&self) -> Option<&ArrayRef> {
         self.enumeration.as_ref()
     }
@@ -229,12 +229,12 @@ impl ColumnType {
         self.nat_is_null
     }
 
-    /// Whether bytes that are no text are replaced.
+    /// Whether invalid text is shown with replacement characters.
     pub fn is_lossy(&self) -> bool {
         self.lossy
     }
 
-    /// Stored bytes of one cell, where every cell has as many.
+    /// Size of a stored cell, if all cells have the same size.
     pub fn cell_bytes(&self) -> Option<usize> {
         match self.shape {
             Shape::One => Some(self.datatype.size()),
@@ -243,7 +243,7 @@ impl ColumnType {
         }
     }
 
-    /// Whether any bytes are a value, so that cells nobody looks at may be anything.
+    /// Whether any bytes are a valid value, so that cells that are not needed may be undefined.
     pub fn takes_any_bytes(&self) -> bool {
         let taken = matches!(
             self.element,
@@ -252,7 +252,7 @@ impl ColumnType {
         taken && self.enumeration.is_none()
     }
 
-    /// Whether cells of `datatype` and `cell_val_num`, as an older schema may have them, read as this type.
+    /// Whether cells of `datatype` and `cell_val_num`, as an older schema may have them, can be read as this type.
     pub fn reads(&self, datatype: Datatype, cell_val_num: CellValNum) -> bool {
         let same_shape = match (self.shape, cell_val_num) {
             (Shape::One, CellValNum::Fixed(1)) | (Shape::Var, CellValNum::Var) => true,
@@ -262,7 +262,7 @@ impl ColumnType {
         same_shape && self.datatype == datatype
     }
 
-    /// About how many bytes decoding `cells` cells takes at its peak, `var_bytes` being their unfiltered
+    /// About how many bytes decoding `cells` cells takes at its peak; `var_bytes` is the size of their unfiltered
     /// variable-sized data.
     pub fn decoded_bytes(&self, cells: usize, var_bytes: usize) -> usize {
         const VIEW_AND_OFFSET_BYTES: usize = 24;
@@ -272,7 +272,7 @@ impl ColumnType {
         let gathered = self.enumeration.is_some() && !self.is_dictionary();
         let extra = match (self.element, self.shape) {
             _ if gathered => cells.saturating_mul(self.data_type.primitive_width().unwrap_or(1)),
-            // Transcoding holds both forms; two bytes of UTF-16 can take three of UTF-8.
+            // Transcoding keeps both forms in memory; two bytes of UTF-16 can become three of UTF-8.
             (Element::Text(Encoding::Utf16 | Encoding::Utf32), _) => cells
                 .saturating_mul(VIEW_AND_OFFSET_BYTES)
                 .saturating_add(stored.saturating_add(stored / 2)),
@@ -285,7 +285,7 @@ impl ColumnType {
     }
 }
 
-/// Fails if the schema tells that nothing of the attribute can be read.
+/// Fails if the schema shows that the attribute cannot be read.
 pub fn check_problem(attribute: &Attribute) -> Result<()> {
     match &attribute.problem {
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! Cells that were never written: the attribute's fill value, or NULL.
 //!
-//! Subtle: the default fill value of `CHAR` is the byte 80, which is not text. By the rule for all text that is
-//! an error, unless the options say otherwise; it then tells what it is about.
+//! The subtle thing: the default fill value of `CHAR` is the byte 80, which is not valid text. As for all text that is
+//! an error unless the options say otherwise; the error names the fill value.
 
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
@@ -13,7 +13,7 @@ use crate::format::schema::Attribute;
 
 /// `n` cells that were never written.
 pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<ArrayRef> {
-    // A view, or an index and a value.
+    // Each cell takes a view, or an index and a value.
     check_memory(n.saturating_mul(16))?;
     let one = one_cell(attribute, ty).map_err(|e| {
         let message = "the fill value of cells that were never written cannot be read \
@@ -48,7 +48,7 @@ fn one_cell(attribute: &Attribute, ty: &ColumnType) -> Result<ArrayRef> {
         None => {
             let mut data = TileBuffer::zeroed(fill.len())?;
             data.as_slice_mut().copy_from_slice(fill);
-            // One start, 0, and the slot behind it.
+            // One start, 0, and the slot for the end.
             let offsets = TileBuffer::zeroed(16)?;
             CellData::Var { offsets, data }
         }

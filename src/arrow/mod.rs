@@ -1,9 +1,9 @@
-//! How TileDB types become Arrow types (specification: "Array Schema", table of datatypes).
+//! Conversion of TileDB types to Arrow types (specification: "Array Schema", table of datatypes).
 //!
-//! A [`ColumnType`] is the type of one column: what an element becomes, how elements form a cell, whether cells
-//! can be NULL, and the values of an enumeration. [`ColumnType::to_array`] turns unfiltered cells into Arrow; it
-//! is the one conversion, used for tiles, fill values, enumerations and generated coordinates alike.
-//! Values are converted in place, and untouched ones (numbers, most timestamps, string bytes) are never copied.
+//! A [`ColumnType`] is the type of one column: the conversion of an element, the number of elements in a cell, whether
+//! cells can be NULL, and the values of an enumeration. [`ColumnType::to_array`] converts unfiltered cells to Arrow; it
+//! is used for tiles, fill values, enumerations and generated coordinates alike. Values are converted in place, and
+//! unchanged ones (numbers, most timestamps, string bytes) are never copied.
 
 mod bits;
 mod column_type;
@@ -31,20 +31,20 @@ pub use stored::stored_values;
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
-/// What becomes of bytes that are not text in a text field (option `tiledb.invalid_utf8`).
+/// The handling of invalid bytes in a text field (option `tiledb.invalid_utf8`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum InvalidUtf8 {
     /// An error that names the cell.
     #[default]
     Error,
-    /// Every text column is `BinaryView`: the stored bytes as they are.
+    /// Every text column is `BinaryView` and shows the stored bytes.
     Binary,
-    /// The offending bytes are replaced by U+FFFD.
+    /// Invalid bytes are replaced by U+FFFD.
     Lossy,
 }
 
-/// What `TIME_*` fields are (option `tiledb.time_as`).
+/// The type of `TIME_*` fields (option `tiledb.time_as`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum TimeAs {

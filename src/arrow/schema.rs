@@ -1,7 +1,8 @@
 //! The Arrow schema of an array: dimensions in domain order, then attributes in schema order.
 //!
-//! Fields carry what Arrow cannot say (`tiledb.datatype`, `tiledb.role`, `tiledb.enumeration`), and GeoArrow's extension names.
-//! Columns must have names, and different ones: an attribute without a name is `attr`, or the first free `attr_N`.
+//! Fields carry what Arrow types cannot express (`tiledb.datatype`, `tiledb.role`, `tiledb.enumeration`), and
+//! GeoArrow's extension names. Columns must have distinct names: an attribute without a name is called `attr`, or the
+//! first free `attr_N`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,14 +36,14 @@ const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
 const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
 const ANONYMOUS_ATTRIBUTE: &str = "attr";
 
-/// Field metadata of a column that cannot be read: why.
+/// Field metadata of a column that cannot be read: the reason.
 pub const UNREADABLE_KEY: &str = "tiledb.unreadable";
 
-/// The enumerations of an array by name; of those that cannot be read, why.
+/// The enumerations of an array by name, or the reason why one cannot be read.
 pub type Enumerations = HashMap<String, Result<Arc<Enumeration>, Arc<Error>>>;
 
-/// The Arrow schema of an array and the types behind it, column by column; `enumerations` are by name. An attribute that
-/// cannot be read is a column all the same, which is [unreadable](ColumnType::unreadable).
+/// The Arrow schema of an array and the column types behind it; `enumerations` are by name. An attribute that cannot be
+/// read still has a column, which is [unreadable](ColumnType::unreadable).
 pub fn arrow_schema(
     schema: &ArraySchema,
     enumerations: &Enumerations,
@@ -93,9 +94,9 @@ pub fn attribute_type(
     ColumnType::of_attribute(attribute, enumeration, options)
 }
 
-/// The column of a dimension label: what the schema says of it, without a look at the array that holds the labels.
+/// The column of a dimension label, from the schema alone, without opening the array that holds the labels.
 ///
-/// Labels made with the array are never NULL; what an array of the user's holds is known only when it is opened.
+/// Labels created with the array are never NULL; whether a user's own array has NULLs is known only once it is opened.
 pub fn label_field(
     schema: &ArraySchema,
     label: &DimensionLabel,
@@ -121,7 +122,7 @@ pub fn label_field(
     Ok((field, ty))
 }
 
-/// The names of the columns of dimensions and attributes, all different, and none that of a label.
+/// The names of the columns of dimensions and attributes, all distinct, and distinct from those of labels.
 pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
     let stored = || {
         let dimensions = schema.dimensions.iter().map(|d| d.name.as_str());
@@ -153,7 +154,7 @@ pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// `wanted`, or `wanted_1`, `wanted_2`, …, whichever is not taken.
+/// `wanted`, or the first of `wanted_1`, `wanted_2`, … that is not taken.
 fn first_free(wanted: &str, taken: &HashSet<String>) -> String {
     let numbered = (1u64..).map(|n| format!("{wanted}_{n}"));
     std::iter::once(wanted.to_owned())

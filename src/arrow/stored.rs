@@ -1,4 +1,4 @@
-//! Values that metadata hold, such as the bounds of a tile, as a column shows them.
+//! Values in metadata, such as the bounds of a tile, converted to values of a column.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
@@ -6,7 +6,7 @@ use arrow::buffer::NullBuffer;
 use super::{CellData, Cells, ColumnType, TileBuffer};
 use crate::error::{Error, Result};
 
-/// Stored values as a column shows them; `None` if it shows some of them as NULL or not at all.
+/// Converts stored values to values of a column; `None` if it shows some of them as NULL or not at all.
 pub fn stored_values<'a>(
     ty: &ColumnType,
     values: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
@@ -26,7 +26,7 @@ pub fn stored_values<'a>(
             CellData::Fixed(cells)
         }
         None => {
-            // One slot more than starts.
+            // There is one more slot than starts.
             let mut offsets = TileBuffer::zeroed(len.saturating_add(1).saturating_mul(8))?;
             let mut data = Vec::new();
             let slots = offsets.typed_data_mut::<u64>().iter_mut();
@@ -42,6 +42,6 @@ pub fn stored_values<'a>(
     };
     let hidden = nulls.as_ref().map_or(0, NullBuffer::null_count);
     let shown = ty.to_array(Cells { len, data, nulls });
-    // What cannot be shown is for the scan to tell, which knows the cell.
+    // A value that cannot be shown is an error of the scan, which knows the cell.
     Ok(shown.ok().filter(|shown| shown.null_count() == hidden))
 }

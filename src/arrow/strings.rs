@@ -1,7 +1,7 @@
-//! The strings of a tile before they are an array: to look at some of them, and to make an array of some.
+//! The strings of a tile before they become an array, so that some can be tested, or converted alone.
 //!
-//! Where few cells of a tile are wanted, or equal strings are stored once, most of the work of
-//! [`ColumnType::to_array`] would be for nothing: a view of every cell, and a look at every byte.
+//! If few cells of a tile are needed, or equal strings are stored once, most of the work of [`ColumnType::to_array`]
+//! would be wasted: a view of every cell, and a check of every byte.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::arrow::text::Encoding;
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 
-/// More than one byte in so many are a large part.
+/// Copies are a large part of the data if they have more than one byte in this many.
 const LARGE_PART: usize = 8;
 
 /// The strings of a tile.
@@ -29,17 +29,17 @@ pub struct Strings {
 
 #[derive(Debug)]
 enum StringData {
-    /// Back to back.
+    /// All strings, concatenated.
     Plain {
         offsets: OffsetBuffer<i64>,
         data: TileBuffer,
     },
-    /// Equal ones stored once.
+    /// Each distinct string, stored once.
     Encoded(Arc<EncodedStrings>),
 }
 
 impl Strings {
-    /// The strings that cells of a variable size are; their offsets are checked here.
+    /// The strings of variable-sized cells; their offsets are checked here.
     pub fn new(cells: Cells) -> Result<Self> {
         let Cells { len, data, nulls } = cells;
         let data = match data {
@@ -62,12 +62,12 @@ impl Strings {
             .is_none_or(|nulls| cell < nulls.len() && nulls.is_valid(cell))
     }
 
-    /// Which cells are NULL, if any is.
+    /// Which cells are NULL; `None` if none is.
     pub fn nulls(&self) -> Option<&NullBuffer> {
         self.nulls.as_ref().filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// Where equal strings are stored once: those strings, and the number of the one in each cell.
+    /// If equal strings are stored once: these strings, and the index of each cell's string.
     pub fn encoded(&self) -> Option<&EncodedStrings> {
         match &self.data {
             StringData::Encoded(strings) => Some(strings),
@@ -75,7 +75,7 @@ impl Strings {
         }
     }
 
-    /// The cell with a byte of the data; `None` if strings are not back to back.
+    /// The cell that contains a byte of the data; `None` if strings are not concatenated.
     pub fn cell_at(&self, byte: usize) -> Option<usize> {
         let StringData::Plain { offsets, .. } = &self.data else {
             return None;
@@ -85,8 +85,8 @@ impl Strings {
         started.checked_sub(1)
     }
 
-    /// Whether copies of the marked cells would take more than a fraction of what strings back to back take; no marks stand
-    /// for all.
+    /// Whether copies of the selected cells would take a large part of the memory of concatenated strings; an empty
+    /// mask selects all cells.
     pub fn is_large_part(&self, mask: &[bool]) -> bool {
         let StringData::Plain { offsets, data } = &self.data else {
             return false;
@@ -99,7 +99,7 @@ impl Strings {
         bytes > data.len() / LARGE_PART
     }
 
-    /// The bytes of a cell; none if there is no such cell.
+    /// The bytes of a cell; empty if there is no such cell.
     fn cell(&self, cell: usize) -> &[u8] {
         match &self.data {
             StringData::Encoded(strings) => strings.cell(cell),
@@ -116,7 +116,7 @@ impl Strings {
 }
 
 impl ColumnType {
-    /// Whether the bytes of a column's strings are the bytes that are stored.
+    /// Whether the column's strings have the same bytes as stored.
     pub fn is_stored_as_shown(&self) -> bool {
         let utf8 = Element::Text(Encoding::Utf8);
         self.cell_bytes().is_none() && (self.element == Element::Bytes || self.element == utf8)
@@ -146,7 +146,7 @@ impl ColumnType {
         let valid = |cell: u32| strings.is_valid(cell as usize);
         let bytes = |cell: u32| match valid(cell) {
             true => strings.cell(cell as usize),
-            // They may be anything.
+            // The bytes of a NULL cell are undefined.
             false => &[],
         };
         let mut offsets = Vec::with_capacity(cells.len() + 1);
@@ -173,7 +173,7 @@ impl ColumnType {
         array.map_err(|e| self.first_fault(strings, cells).unwrap_or(e))
     }
 
-    /// What is wrong with the first of some cells with which something is, by its place in the tile.
+    /// The error of the first faulty cell among some cells, with its index in the tile.
     fn first_fault(&self, strings: &Strings, cells: &[u32]) -> Option<Error> {
         let valid = cells.iter().map(|cell| *cell as usize);
         let mut valid = valid.filter(|cell| strings.is_valid(*cell));
@@ -187,7 +187,7 @@ impl ColumnType {
         })
     }
 
-    /// Each string that is stored once; `None` if they are not all text.
+    /// Each distinct string; `None` if they are not all text.
     pub fn each_string(&self, strings: &EncodedStrings) -> Result<Option<ArrayRef>> {
         let offsets = strings.offsets().iter().map(|o| Ok(i64::try_from(*o)?));
         let offsets = offsets.collect::<Result<Vec<_>>>()?;

@@ -1,8 +1,8 @@
-//! Strings and byte strings: Arrow views into the very buffer a tile was decoded into.
+//! Strings and byte strings: Arrow views into the buffer that a tile was decoded into.
 //!
-//! Text is validated once over the whole tile plus a test that cells start at character boundaries, which
-//! together say that every cell is valid. Only when that fails are cells looked at one by one: bytes under a
-//! NULL may be anything.
+//! Text is validated once over the whole tile; with a check that cells start at character boundaries, this proves that
+//! every cell is valid. Only if that fails are cells checked one by one, because the bytes of a NULL cell are
+//! undefined.
 
 use arrow::array::{
     BinaryViewArray, GenericByteViewArray, LargeBinaryArray, LargeStringArray, StringViewArray,
@@ -14,11 +14,11 @@ use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
 
-/// Arrow's other implementations read offsets into a view's buffer as `i32`.
+/// The largest block of a view array; Arrow's other implementations read offsets into it as `i32`.
 const LARGEST_BLOCK: usize = i32::MAX.unsigned_abs() as usize;
 const SHOWN_BYTES: usize = 24;
 
-/// How text is encoded on storage, little-endian where it matters.
+/// The stored encoding of text, little-endian where that matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Utf8,
@@ -26,19 +26,19 @@ pub(super) enum Encoding {
     Utf32,
 }
 
-/// Hands out each character of a cell, or `None` for a unit that is no part of one.
+/// Calls the function with each character of a cell, or with `None` for an invalid unit.
 type Decoder = fn(&[u8], &mut dyn FnMut(Option<char>));
 
-/// Cells back to back.
+/// Concatenated cells.
 pub(super) struct ByteCells {
-    /// One more than there are cells; the last is the length of the data.
+    /// The start of each cell, then the length of the data.
     pub(super) offsets: OffsetBuffer<i64>,
     pub(super) data: Buffer,
     pub(super) nulls: Option<NullBuffer>,
 }
 
 impl ByteCells {
-    /// Cells as they are.
+    /// The cells as byte strings.
     pub(super) fn into_binary(self) -> Result<BinaryViewArray> {
         let large = self.data.len() > LARGEST_BLOCK;
         let array =
@@ -50,7 +50,7 @@ impl ByteCells {
         Ok(BinaryViewArray::from(&array))
     }
 
-    /// Cells as text; what is none is an error, or replaced if `lossy`.
+    /// The cells as text; invalid text is an error, or replaced if `lossy`.
     pub(super) fn into_text(self, encoding: Encoding, lossy: bool) -> Result<StringViewArray> {
         match encoding {
             Encoding::Utf8 => self.utf8(lossy),
@@ -73,7 +73,7 @@ impl ByteCells {
         Ok(StringViewArray::from(&array))
     }
 
-    /// The slow way, for tiles with bytes that are not UTF-8 somewhere.
+    /// Converts cell by cell, for tiles with bytes that are not valid UTF-8.
     fn utf8_cell_by_cell(self, lossy: bool) -> Result<StringViewArray> {
         let bytes = self.into_binary()?;
         let cells = bytes.iter().enumerate().map(|(cell, bytes)| {
@@ -139,7 +139,7 @@ fn utf32_chars(bytes: &[u8], each: &mut dyn FnMut(Option<char>)) {
     }
 }
 
-/// Views over data too long for one block: cells are shared out to blocks of at most `largest` bytes.
+/// Views over data too long for one block: cells are distributed to blocks of at most `largest` bytes.
 fn views_of_blocks<V: ByteViewType + ?Sized>(
     offsets: &OffsetBuffer<i64>,
     data: &Buffer,
@@ -189,7 +189,7 @@ fn not_text(cell: usize, bytes: &[u8], encoding: &str) -> Error {
     ))
 }
 
-/// An error of Arrow's own checks, which ours are meant to forestall.
+/// An error of Arrow's own checks, which should never fail after ours.
 pub(super) fn arrow_error(error: ArrowError) -> Error {
     Error::internal("decoded cells do not form an Arrow array").with_source(error)
 }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_character_split_between_two_cells_is_invalid() {
-        // "é" is C3 A9: the data as a whole is valid UTF-8, neither cell is.
+        // "é" is C3 A9: the concatenated data is valid UTF-8, but neither cell is.
         let values: [&[u8]; 2] = [b"x\xc3", b"\xa9y"];
         let error = cells(&values, None)
             .into_text(Encoding::Utf8, false)

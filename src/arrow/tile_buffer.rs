@@ -1,8 +1,8 @@
-//! Memory that a tile is unfiltered into, and that becomes the memory of an Arrow array.
+//! The memory that a tile is unfiltered into, which becomes the memory of an Arrow array.
 //!
-//! Fresh memory is dear: the system clears each page when it is first touched, and zeroing it was work for nothing, as
-//! every byte is written by the last filter. The memory of a buffer that has a home returns there when the last
-//! array over it is dropped, wherever that happens, so that a scan goes round in the memory of its first tiles.
+//! Fresh memory is expensive: the system clears each page when it is first touched, although the last filter writes
+//! every byte anyway. So the memory of a buffer can have a home, to which it returns when the last array over it is
+//! dropped, and a scan reuses the memory of its first tiles.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -13,27 +13,27 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
-/// Below this an allocation is not worth asking for politely.
+/// Smaller allocations are not checked in advance.
 const SMALL_BYTES: usize = 1 << 20;
-/// Sizes are rounded up to this, so that memory can be looked at as numbers of any width.
+/// Sizes are rounded up to this, so that memory can be read as numbers of any width.
 const GRAIN_BYTES: usize = 64;
 
-/// Where memory goes when no array shows it any longer.
+/// Receives memory that no array uses any longer.
 pub trait MemoryHome: fmt::Debug + Send + Sync {
     /// Takes memory back.
     fn give(&self, memory: MutableBuffer);
 }
 
-/// Memory for the cells of a tile, aligned for any number.
+/// Memory for the cells of a tile, aligned for numbers of any width.
 pub struct TileBuffer {
-    /// As long as it was ever initialised.
+    /// The allocation; its length is the part that was ever initialised.
     memory: MutableBuffer,
     len: usize,
     home: Option<Weak<dyn MemoryHome>>,
 }
 
 impl TileBuffer {
-    /// `bytes` zeros; an error rather than an abort if there is no such memory.
+    /// `bytes` zeros; an error instead of an abort if they cannot be allocated.
     pub fn zeroed(bytes: usize) -> Result<Self> {
         check_memory(bytes)?;
         let rounded = bytes.checked_next_multiple_of(GRAIN_BYTES);
@@ -45,7 +45,7 @@ impl TileBuffer {
         })
     }
 
-    /// A copy.
+    /// A copy of some bytes.
     pub fn copy_of(bytes: &[u8]) -> Result<Self> {
         let mut copy = Self::zeroed(bytes.len())?;
         copy.as_slice_mut().copy_from_slice(bytes);
@@ -66,7 +66,7 @@ impl TileBuffer {
         })
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -81,18 +81,18 @@ impl TileBuffer {
         self.memory.get(..self.len).unwrap_or_default()
     }
 
-    /// The bytes, to be written.
+    /// The bytes, writable.
     pub fn as_slice_mut(&mut self) -> &mut [u8] {
         self.memory.get_mut(..self.len).unwrap_or_default()
     }
 
-    /// The whole numbers in it.
+    /// The buffer as integers.
     pub fn typed_data<T: ArrowNativeType>(&self) -> &[T] {
         let numbers = self.memory.typed_data::<T>();
         numbers.get(..self.len / size_of::<T>()).unwrap_or_default()
     }
 
-    /// The whole numbers in it, to be written.
+    /// The buffer as integers, writable.
     pub fn typed_data_mut<T: ArrowNativeType>(&mut self) -> &mut [T] {
         let len = self.len / size_of::<T>();
         let numbers = self.memory.typed_data_mut::<T>();
@@ -115,7 +115,7 @@ impl AsRef<[u8]> for TileBuffer {
 }
 
 impl From<TileBuffer> for Buffer {
-    /// The same memory, not copied.
+    /// Converts without copying.
     fn from(mut buffer: TileBuffer) -> Self {
         if buffer.home.is_some() {
             return Buffer::from(Bytes::from_owner(buffer));
@@ -133,7 +133,7 @@ impl Drop for TileBuffer {
     }
 }
 
-/// An error if there is no memory of `bytes` bytes, before something that cannot tell asks for it.
+/// Fails if `bytes` bytes cannot be allocated. Called before allocations that would abort instead of failing.
 pub fn check_memory(bytes: usize) -> Result<()> {
     if bytes > SMALL_BYTES {
         let probe = Vec::<u8>::new().try_reserve_exact(bytes.saturating_add(64));

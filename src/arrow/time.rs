@@ -1,7 +1,7 @@
-//! Dates and times: units that Arrow does not have are scaled, calendars become days.
+//! Dates and times: units that Arrow lacks are scaled, dates become days.
 //!
-//! Every value is an `i64` since 1970 (dates) or midnight (times). NULL cells are not looked at: whatever a
-//! writer left there is no error. Weeks are seven days from 1970-01-01, as in numpy.
+//! Every value is an `i64` since 1970 (dates) or midnight (times). Values of NULL cells are not converted, so they
+//! cannot cause errors. Weeks are seven days from 1970-01-01, as in numpy.
 
 use arrow::array::ArrowNativeTypeOp;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -14,21 +14,21 @@ use crate::format::datatype::Datatype;
 const NAT: i64 = i64::MIN;
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 const EPOCH_YEAR: i64 = 1970;
-/// Beyond so many years no date fits Arrow's 32 bits; before, none overflows 64.
+/// Dates beyond this many years do not fit Arrow's 32 bits; before it, no computation overflows 64 bits.
 const MOST_YEARS: i64 = 6_000_000;
 
-/// From stored to Arrow's 64-bit unit.
+/// The conversion from the stored unit to Arrow's 64-bit unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum TimeConversion {
     /// The same unit.
     AsIs,
-    /// So many of Arrow's units.
+    /// Multiplies by the number of Arrow's units in a stored unit.
     Scale(i64),
-    /// So many nanoseconds each, of a day.
+    /// Multiplies by the nanoseconds in a stored unit, and checks the time of day.
     TimeOfDay { nanoseconds: i64 },
 }
 
-/// Units of dates, coarser than Arrow's seconds.
+/// Units of dates, all coarser than Arrow's seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum DateUnit {
     Day,
@@ -37,7 +37,7 @@ pub(super) enum DateUnit {
     Year,
 }
 
-/// An element Arrow's type cannot hold.
+/// An element that Arrow's type cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct OutOfRange {
     pub(super) element: usize,
@@ -45,7 +45,7 @@ pub(super) struct OutOfRange {
 }
 
 impl OutOfRange {
-    /// The error for the cell the element lies in.
+    /// The error, for the cell that contains the element.
     pub(super) fn error(self, cell: usize, datatype: Datatype, element_type: &DataType) -> Error {
         let value = self.value;
         match element_type {
@@ -60,9 +60,9 @@ impl OutOfRange {
     }
 }
 
-/// The NULLs there are once NaT is one, too.
+/// The NULLs, with NaT included.
 pub(super) fn nat_to_null(values: &[i64], nulls: Option<NullBuffer>) -> Option<NullBuffer> {
-    // Not `any`: without an early exit the loop is vectorised, and NaT is rare.
+    // This is not `any`: without an early exit the loop is vectorised, and NaT is rare.
     if !values.iter().fold(false, |found, v| found | (*v == NAT)) {
         return nulls;
     }
@@ -71,7 +71,7 @@ pub(super) fn nat_to_null(values: &[i64], nulls: Option<NullBuffer>) -> Option<N
     NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(valid)))
 }
 
-/// Scales and checks in place; elements that are NULL become 0.
+/// Scales and checks values in place; elements that are NULL become 0.
 pub(super) fn convert_times(
     values: &mut [i64],
     conversion: TimeConversion,
@@ -117,7 +117,7 @@ fn in_place(
     Ok(())
 }
 
-/// The days of dates; elements that are NULL become 0.
+/// Converts dates to days; elements that are NULL become 0.
 pub(super) fn convert_dates(
     values: &[i64],
     unit: DateUnit,
@@ -157,7 +157,7 @@ fn first_day_of_month(year: i64, month: i64) -> i64 {
     const DAYS_BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
     let leap_day = i64::from(leap && month > 1);
-    // Leap days of all years before this one, counted from year 1; 719_162 days lie before 1970.
+    // The leap days of all years before this one, counted from year 1; 719_162 days lie before 1970.
     let past = year - 1;
     let leap_days = past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400);
     let before = usize::try_from(month).ok().and_then(|m| DAYS_BEFORE.get(m));

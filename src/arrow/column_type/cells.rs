@@ -1,7 +1,7 @@
-//! From unfiltered cells to Arrow: the one conversion everything goes through.
+//! Conversion of unfiltered cells to Arrow; every column uses it.
 //!
-//! The buffers handed in become the array's own. Offsets are untrusted: they are checked here, once, before
-//! anything follows them. Errors name the cell within what was handed in.
+//! The buffers become the array's own. Offsets are untrusted and are checked here once, before they are used. Errors
+//! name the index of the cell.
 
 use std::sync::Arc;
 
@@ -25,32 +25,32 @@ use crate::filter::EncodedStrings;
 /// The unfiltered cells of one field.
 #[derive(Debug)]
 pub struct Cells {
-    /// How many.
+    /// The number of cells.
     pub len: usize,
     /// Their bytes.
     pub data: CellData,
-    /// Which of them are NULL.
+    /// Which of them are NULL; `None` if none is.
     pub nulls: Option<NullBuffer>,
 }
 
-/// The bytes of cells, as stored (little-endian), but for the offsets.
+/// The bytes of cells, little-endian as stored, except the offsets.
 #[derive(Debug)]
 pub enum CellData {
-    /// `len` cells of the same size.
+    /// Cells of one size.
     Fixed(TileBuffer),
-    /// Cells of any size.
+    /// Cells of variable size.
     Var {
-        /// `len` starts, as `u64` in this machine's order, and one unused slot.
+        /// The start of each cell as `u64` in native byte order, and one unused slot.
         offsets: TileBuffer,
-        /// The cells, back to back.
+        /// The concatenated cells.
         data: TileBuffer,
     },
-    /// Cells of any size, equal ones stored once.
+    /// Cells of variable size, with equal ones stored once.
     Encoded(Arc<EncodedStrings>),
 }
 
 impl ColumnType {
-    /// The cells as an array of [`Self::data_type`].
+    /// Converts the cells to an array of [`Self::data_type`].
     pub fn to_array(&self, cells: Cells) -> Result<ArrayRef> {
         self.check_readable()?;
         let Cells { len, data, nulls } = cells;
@@ -83,7 +83,7 @@ impl ColumnType {
         }
     }
 
-    /// Makes a view of each string once; those of the cells are copies.
+    /// Makes a view of each distinct string; those of the cells are copies of it.
     pub(in crate::arrow) fn encoded(
         &self,
         strings: &EncodedStrings,
@@ -94,7 +94,7 @@ impl ColumnType {
             _ => None,
         };
         let Some(views) = views else {
-            // Which cell is at fault, and whether it is NULL, is only known cell by cell.
+            // Which cell is faulty, and whether it is NULL, must be checked cell by cell.
             let (data, starts) = strings.cells()?;
             let len = starts.len();
             let mut offsets = TileBuffer::zeroed(len.saturating_add(1).saturating_mul(8))?;
@@ -188,7 +188,7 @@ impl ColumnType {
         })
     }
 
-    /// Single elements: all of a column, or the items of its lists.
+    /// Converts elements: all of a column, or the items of its lists.
     fn elements(
         &self,
         count: usize,
@@ -235,7 +235,7 @@ impl ColumnType {
         }
     }
 
-    /// Whether an element can be refused, so that those of NULL cells must be skipped.
+    /// Whether an element can be invalid, so that those of NULL cells must be skipped.
     fn checks_elements(&self) -> bool {
         matches!(self.element, Element::Time(_) | Element::Date(_))
     }
@@ -250,7 +250,7 @@ impl ColumnType {
     }
 }
 
-/// What is wrong with an element, before it is known which cell that is.
+/// An invalid element, before its cell is known.
 enum ElementError {
     OutOfRange(OutOfRange),
     Other(Error),
@@ -268,7 +268,7 @@ impl From<Error> for ElementError {
     }
 }
 
-/// Little-endian elements in the order of this machine.
+/// Converts little-endian elements to native byte order.
 fn native_order(mut values: TileBuffer, element_bytes: usize) -> TileBuffer {
     if cfg!(target_endian = "big") {
         let elements = values.as_slice_mut().chunks_exact_mut(element_bytes.max(1));
@@ -277,7 +277,7 @@ fn native_order(mut values: TileBuffer, element_bytes: usize) -> TileBuffer {
     values
 }
 
-/// Checks the starts of `len` cells and adds the end of the last.
+/// Checks the starts of `len` cells, and appends the end of the last.
 pub(in crate::arrow) fn closed_offsets(
     mut offsets: TileBuffer,
     len: usize,
@@ -293,7 +293,7 @@ pub(in crate::arrow) fn closed_offsets(
     };
     let first = starts.first().copied().unwrap_or(0);
     if first != 0 {
-        // Very old writers counted from the start of the file.
+        // Offsets of very old writers count from the start of the file.
         starts
             .iter_mut()
             .for_each(|start| *start = start.wrapping_sub(first));
@@ -327,7 +327,7 @@ fn check_order(starts: &[u64], end: u64) -> Result<()> {
     )))
 }
 
-/// Byte offsets as element offsets.
+/// Converts byte offsets to element offsets.
 fn element_offsets(offsets: &OffsetBuffer<i64>, element_bytes: usize) -> Result<OffsetBuffer<i32>> {
     let size = i64::try_from(element_bytes)?;
     let total = offsets.last().copied().unwrap_or(0) / size;
@@ -346,7 +346,7 @@ fn element_offsets(offsets: &OffsetBuffer<i64>, element_bytes: usize) -> Result<
     Ok(OffsetBuffer::new(counts.into()))
 }
 
-/// The NULLs of cells spread over their elements.
+/// Expands the NULLs of cells to their elements.
 fn element_nulls(nulls: &NullBuffer, offsets: &OffsetBuffer<i32>) -> NullBuffer {
     let mut bits = BooleanBufferBuilder::new(0);
     for (len, valid) in offsets.lengths().zip(nulls) {

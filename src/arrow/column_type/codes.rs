@@ -1,4 +1,4 @@
-//! Stored codes of an enumeration as a column.
+//! Columns from the stored codes of an enumeration.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// The type of a column of codes of type `key` over values of type `value`.
 ///
-/// Lists stay in the dictionary: few bytes on storage would become as many lists as there are cells.
+/// Lists stay in a dictionary: otherwise few stored bytes would become as many lists as there are cells.
 pub(in crate::arrow) fn column_type(key: &DataType, value: &DataType) -> DataType {
     if value.is_primitive() || value == &DataType::Boolean {
         return value.clone();
@@ -24,7 +24,7 @@ pub(in crate::arrow) fn column_type(key: &DataType, value: &DataType) -> DataTyp
     DataType::Dictionary(Box::new(key.clone()), Box::new(value.clone()))
 }
 
-/// Stored codes, in the order of this machine.
+/// Stored codes, in native byte order.
 pub(super) struct Codes {
     pub(super) codes: TileBuffer,
     pub(super) len: usize,
@@ -83,7 +83,7 @@ fn outside_to_null<K: ArrowPrimitiveType>(
     nulls: Option<NullBuffer>,
 ) -> Option<NullBuffer> {
     let inside = |key: &K::Native| key.to_usize().is_some_and(|key| key < count);
-    // Not `all`: without an early exit the loop is vectorised, and codes outside are rare.
+    // This is not `all`: without an early exit the loop is vectorised, and codes outside the enumeration are rare.
     if keys.iter().fold(true, |all, key| all & inside(key)) {
         return nulls;
     }

@@ -1,9 +1,9 @@
-//! Enumerated attributes: of text and bytes the stored codes are the keys of an Arrow dictionary, untouched; of numbers,
-//! booleans, dates and times the column is plain, and each code gives way to its value.
+//! Enumerated attributes. For text and bytes, the stored codes become the keys of an Arrow dictionary unchanged; for
+//! numbers, booleans, dates and times the column is plain, and each code is replaced by its value.
 //!
-//! DataFusion cannot join dictionaries of numbers, and a number takes no more than a few bytes. Codes outside the
-//! enumeration are legal on storage and NULL in SQL, and so is a time that is none. Keys under a NULL are set to 0,
-//! because not every kernel looks at the NULLs before it follows a key.
+//! DataFusion cannot join dictionaries of numbers, and a number takes only a few bytes. Codes outside the enumeration
+//! are legal on storage and NULL in SQL, and so are invalid times. Keys of NULL cells are set to 0, because not every
+//! kernel checks for NULL before it uses a key.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::arrow::tile_buffer::TileBuffer;
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
 
-/// The values of an enumeration as an Arrow array; text is `Utf8`, which dictionaries of DataFusion like best.
+/// The values of an enumeration as an Arrow array; text is `Utf8`, the type that DataFusion supports best in
+/// dictionaries.
 pub(in crate::arrow) fn values_of(
     enumeration: &Enumeration,
     options: &TypeOptions,

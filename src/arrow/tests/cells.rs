@@ -1,4 +1,4 @@
-//! Strings, byte strings and lists, and what must be refused.
+//! Tests of strings, byte strings and lists, and of cells that must be rejected.
 
 use arrow::array::{
     Array, AsArray, BinaryViewArray, BooleanArray, Date32Array, FixedSizeBinaryArray,
@@ -23,7 +23,7 @@ fn fixed_strings_keep_every_byte() {
     let utf16 = ty(Datatype::StringUtf16, CellValNum::Fixed(2));
     let array = fixed(&utf16, b"a\0b\0\xac\x20\0\0", None).unwrap();
     assert_eq!(array.as_ref(), &StringViewArray::from(vec!["ab", "€\0"]));
-    // The default fill of CHAR is no text.
+    // The default fill value of CHAR is not valid text.
     assert!(fixed(&ty(Datatype::Char, ONE), &[0x80], None).is_err());
     let blob = fixed(&ty(Datatype::Blob, CellValNum::Fixed(2)), b"\xff\0ab", None).unwrap();
     let blob = blob
@@ -178,7 +178,7 @@ fn lists_of_numbers_and_dates() {
     assert!(array.is_null(2));
     assert_eq!(array.values().len(), 3);
 
-    // A value that does not fit counts only in cells that have a value, and the error names the cell.
+    // A value that does not fit is an error only in cells that are not NULL, and the error names the cell.
     let dates = ty(Datatype::DateTimeDay, CellValNum::Var);
     let data = i64s(&[1, i64::MAX, i64::MIN, 3]);
     let array = var(&dates, &[0, 8, 16], &data, Some(vec![true, false, true])).unwrap();

@@ -1,4 +1,4 @@
-//! Enumerations, and the names and marks of columns.
+//! Tests of enumerations, and of the names and metadata of columns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn enumerations_of_numbers_and_wrong_ones() {
     assert!(ColumnType::of_attribute(&unloaded, None, &TypeOptions::default()).is_err());
 }
 
-/// Values that a cell does not get by its code alone: each kind that is plain, NaNs of all kinds, and a time that is none.
+/// Values for which the code alone is not enough: each kind that is plain, NaNs of all kinds, and an invalid time.
 #[test]
 fn values_of_plain_columns_are_those_of_the_enumeration() {
     let nans = [0x7ff8_0000_0000_0001_u64, 0xfff8_0000_0000_0000, 1 << 63];
@@ -156,7 +156,7 @@ fn values_of_plain_columns_are_those_of_the_enumeration() {
     let ty = enumerated(Datatype::Int8, &nothing).unwrap();
     assert_eq!(fixed(&ty, &[0, 1], None).unwrap().null_count(), 2);
 
-    // Lists would take the more memory the more cells there are of one.
+    // Lists would take memory for every cell with the same value.
     let mut lists = enumeration(Datatype::UInt8, &[1, 2, 3], Some(vec![0, 1]));
     let ty = enumerated(Datatype::Int8, &lists).unwrap();
     assert!(ty.is_dictionary());
@@ -193,7 +193,7 @@ fn named(mut attribute: Attribute, name: &str) -> Attribute {
 }
 
 #[test]
-fn the_arrow_schema_names_and_marks_its_fields() {
+fn the_arrow_schema_names_its_fields_and_sets_their_metadata() {
     let mut anonymous = dimension(Datatype::Int32, ONE);
     anonymous.name = String::new();
     let mut colour = named(attribute(Datatype::Int8, ONE), "colour");
@@ -277,7 +277,7 @@ fn labels_are_columns_of_their_dimension() {
         label("far", 1, Datatype::Int8, true),
         label("day", 1, Datatype::DateTimeDay, false),
     ];
-    // An attribute without a name leaves a label its own.
+    // An attribute without a name does not take the name of a label.
     assert_eq!(column_names(&schema).unwrap(), ["d", "__dim_1", "attr_1"]);
     let options = TypeOptions::default();
     let expected = [

@@ -70,7 +70,7 @@ fn var(ty: &ColumnType, starts: &[u64], data: &[u8], nulls: Option<Vec<bool>>) -
         .iter()
         .flat_map(|v| v.to_ne_bytes_for_test())
         .collect();
-    // The unused slot may hold anything.
+    // The unused slot is undefined.
     offsets.extend([0xEE; 8]);
     ty.to_array(Cells {
         len: starts.len(),

@@ -67,7 +67,7 @@ fn every_single_value_type_is_that_of_the_table() {
         assert_eq!(ty.data_type(), expected, "{datatype}");
         assert_eq!(ty.nullable(), datatype.is_datetime() || datatype.is_time());
         assert_eq!(ty.cell_bytes(), Some(datatype.size()));
-        // Whatever the type, its default fill value repeated makes an array of it.
+        // The default fill value of every type, repeated, makes an array of it.
         if *datatype != D::Char {
             let data = datatype.default_fill().repeat(3);
             let array = fixed(&ty, &data, Some(vec![true, false, true])).unwrap();
@@ -269,7 +269,7 @@ fn coarse_units_are_scaled_or_refused() {
         message.contains("DATETIME_HR value 2562047788015216 in cell 1"),
         "{error}"
     );
-    // A NULL cell may hold what does not fit.
+    // A NULL cell may store a value that does not fit.
     let array = fixed(&hours, &i64s(&[i64::MAX, 1]), Some(vec![false, true])).unwrap();
     assert_eq!(
         array.as_ref(),
