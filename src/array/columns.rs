@@ -1,10 +1,10 @@
-//! What the columns of a table follow from: the schema and its enumerations, read before anybody asks for rows.
+//! The columns of a table, from the schema and its enumerations, which are read before any rows.
 //!
-//! Planning a statement needs the columns of the tables it names, and only later, if at all, their rows. So opening lists
-//! the schemas alone; commits and fragments are listed when rows are asked for, which may be much later (a view, a prepared
-//! statement), so that nothing written in between is missed. The schemas are listed again only if that is more than a
-//! moment later, or if a fragment was written by one that was not there: codes of an enumeration, for one, can only be read
-//! by a schema as new as the fragment they are in.
+//! Planning a statement needs the columns of the tables it names, and their rows only later, if at all. So opening
+//! lists only the schemas; commits and fragments are listed when rows are read, which may be much later (a view, a
+//! prepared statement), so that nothing written in between is missed. The schemas are listed again only if that is more
+//! than a moment later, or if a fragment was written with a schema that is not in the list: codes of an enumeration,
+//! for example, can only be read with a schema as new as their fragment.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use crate::error::Result;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::storage::Storage;
 
-/// What goes on between planning a statement and reading its rows takes no longer. A schema that comes up meanwhile
-/// may be taken to come up afterwards, as long as nothing was written by it.
+/// Reading the rows of a statement starts within this time after planning it. A schema that is added within this time,
+/// and that no fragment was written with, may be treated as added later.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// The columns of an array, and what was listed to find them.
+/// The columns of an array, and the listing they were found by.
 #[derive(Debug)]
 pub struct Columns {
     listed: Instant,
@@ -30,8 +30,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Reads the schema that `window` shows; `None` if only opening the whole array tells which it is, or that there is
-    /// none.
+    /// Reads the schema that `window` shows; `None` if only opening the whole array can tell which one it is, or that
+    /// there is none.
     pub async fn read(storage: &Storage, window: OpenWindow) -> Result<Option<Self>> {
         let listed = Instant::now();
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
@@ -48,7 +48,7 @@ impl Columns {
         }))
     }
 
-    /// The array as if it had no fragments: of use for its columns, and for nothing else.
+    /// The array as if it had no fragments, only for its columns.
     pub fn without_fragments(&self) -> &Snapshot {
         &self.without_fragments
     }
@@ -70,11 +70,12 @@ impl Columns {
         Snapshot::open_listed(storage, window, directory).await
     }
 
-    /// Whether every fragment was written by a schema that was listed. What is cached of a fragment does not tell by itself.
+    /// Whether every fragment was written with a listed schema. A cached fragment does not show that by itself.
     fn knows_schemas_of(&self, snapshot: &Snapshot) -> bool {
         let named = |fragment: &Arc<Fragment>| {
             let name = fragment.footer.schema_name.as_str();
-            // Fragments before version 10 name none; theirs is in the array's own folder, which has just been listed.
+            // Fragments before version 10 name no schema; theirs is in the array's own folder, which has just been
+            // listed.
             name.is_empty() || name == OLD_SCHEMA_NAME || self.directory.schema_named(name).is_ok()
         };
         snapshot.fragments.iter().all(named)

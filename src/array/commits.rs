@@ -1,8 +1,8 @@
-//! Every commit of an array, as its files tell: for people who want to know what happened, not for readers of cells.
+//! Every commit of an array, by its files: for functions that describe the history, not for reading cells.
 //!
-//! A write or a delete has a file of its own, or is listed in `.con` files, or both; an `.ign` file takes it off
-//! those lists, and a `.vac` file says that another fragment stands for it (specification: "Commits", "Vacuum Files").
-//! Here nothing is left out for its time.
+//! A write or a delete has a file of its own, or is listed in `.con` files, or both; an `.ign` file removes it from
+//! those lists, and a `.vac` file says that another fragment replaces it (specification: "Commits", "Vacuum Files").
+//! Commits outside the window of time are included.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,28 +21,29 @@ const LOAD_CONCURRENCY: usize = 16;
 /// One commit.
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// What it is.
+    /// The kind of commit.
     pub kind: CommitKind,
-    /// Its name: of a write, the fragment's; of a vacuum, that of the fragment which stands for others.
+    /// Its name: for a write, the fragment's; for a vacuum, that of the replacing fragment.
     pub name: TimestampedName,
     /// Its own file, relative to the array; `None` if only `.con` files list it.
     pub file: Option<String>,
-    /// What the store tells of that file, or of a `.con` file that lists it.
+    /// The store's information on that file, or on a `.con` file that lists it.
     pub(super) info: FileInfo,
     /// The `.con` files that list it.
     pub consolidated_in: Vec<String>,
-    /// The `.ign` file that takes it off those lists.
+    /// The `.ign` file that removes it from those lists.
     pub ignored_by: Option<String>,
-    /// The `.vac` file that says another fragment stands for it.
+    /// The `.vac` file that says another fragment replaces it.
     pub vacuumed_by: Option<String>,
     /// What a `.con`, `.ign` or `.vac` file lists.
     pub lists: Vec<String>,
-    /// The tile of a delete that stands in a `.con` file.
+    /// The tile of a delete that a `.con` file contains.
     pub inline: Option<Bytes>,
 }
 
 impl Commit {
-    /// Whether it counts: it has a file of its own, or a list that no `.ign` file takes it off. Deletes stay on lists.
+    /// Whether it is committed: it has a file of its own, or a list that no `.ign` file removes it from. Deletes always
+    /// stay listed.
     pub fn is_committed(&self) -> bool {
         let revocable = matches!(self.kind, CommitKind::Write | CommitKind::Ok);
         self.file.is_some() || self.ignored_by.is_none() || !revocable
@@ -53,7 +54,7 @@ impl Commit {
 pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<Commit>> {
     let mut files = Vec::new();
     for (path, info) in directory.commit_files() {
-        // Strays may have such extensions, too.
+        // Unrelated files may have such extensions, too.
         if let (Some(kind), Ok(name)) = (CommitKind::of(&path), TimestampedName::parse(&path)) {
             files.push((kind, name, path, info.clone()));
         }
@@ -85,7 +86,7 @@ pub async fn load(storage: &Storage, directory: &ArrayDirectory) -> Result<Vec<C
 struct Log {
     /// Writes, deletes and updates by kind and name.
     commits: BTreeMap<(&'static str, String), Commit>,
-    /// Files that list others.
+    /// The `.con`, `.ign` and `.vac` files.
     lists: Vec<Commit>,
     ignored: HashMap<String, String>,
     vacuumed: HashMap<String, String>,
@@ -256,7 +257,7 @@ mod tests {
                 ("delete", 5, 5, true),
             ]
         );
-        // A file of its own is not undone by an ignore file.
+        // An ignore file does not undo a commit file.
         let [first, _, _, _, _, second, third, _] = commits.as_slice() else {
             panic!()
         };

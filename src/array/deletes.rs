@@ -1,10 +1,11 @@
-//! Delete conditions, and which of them hit the cells of which fragment (specification: "Delete commit file").
+//! Delete conditions, and the fragments that each applies to (specification: "Delete commit file").
 //!
-//! A delete of time T concerns what was written at T or before: never a fragment that starts later, nor one that has
-//! *processed* the delete, that is, was consolidated after it and records when each cell died. The subtle thing: in
-//! a fragment whose cells carry their own times and that spans T, the cells written after T stay.
+//! A delete of time T applies to what was written at T or before: never to a fragment that starts later, nor to one
+//! that has *processed* the delete, that is, was consolidated after it and records when each cell was deleted. The
+//! subtle thing: in a fragment that spans T and whose cells have their own times, the cells written after T are not
+//! deleted.
 //!
-//! An update commit is read as a delete of the cells it touches, as libtiledb reads it: its values are not applied.
+//! An update commit is read as a delete of the cells it matches, as in libtiledb: its values are not applied.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,37 +22,37 @@ use crate::storage::Storage;
 /// Delete files, or sections of fragments, read at the same time.
 const LOAD_CONCURRENCY: usize = 16;
 
-/// One delete.
+/// A delete condition with its time.
 #[derive(Debug)]
 pub struct Delete {
     /// The name of its commit.
     pub name: String,
-    /// When it was made, in ms.
+    /// The time of the delete, in ms.
     pub time: u64,
-    /// What a cell must satisfy to survive.
+    /// The condition that a cell must satisfy to survive.
     pub condition: Arc<Condition>,
 }
 
-/// A delete that concerns a fragment.
+/// A delete that applies to a fragment.
 #[derive(Debug, Clone)]
 pub struct PendingDelete {
     /// The delete.
     pub delete: Arc<Delete>,
-    /// Cells written after the delete are in the fragment, too, and stay.
+    /// Whether the fragment also has cells written after the delete, which are not deleted.
     pub by_cell_time: bool,
 }
 
-/// The deletes a snapshot applies.
+/// The deletes that a snapshot applies.
 #[derive(Debug, Default)]
 pub struct Deletes {
-    /// Oldest first.
+    /// The deletes, oldest first.
     deletes: Vec<Arc<Delete>>,
-    /// By the name of a fragment that records deletes: those it has processed.
+    /// The processed deletes of each fragment that records deletes, by the fragment's name.
     processed: HashMap<String, Arc<HashSet<String>>>,
 }
 
 impl Deletes {
-    /// Loads those that concern any of `fragments`, and no others.
+    /// Loads the deletes that apply to any of `fragments`, and no others.
     pub(super) async fn load(
         storage: &Storage,
         mut committed: Vec<CommittedDelete>,
@@ -79,12 +80,12 @@ impl Deletes {
         Ok(Self { deletes, processed })
     }
 
-    /// The names of all of them, oldest first.
+    /// The names of all deletes, oldest first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.deletes.iter().map(|delete| delete.name.as_str())
     }
 
-    /// Those of these names alone.
+    /// Only the deletes with these names.
     pub(super) fn only(&self, names: &[String]) -> Self {
         let names: HashSet<&str> = names.iter().map(String::as_str).collect();
         let mut deletes = self.deletes.clone();
@@ -95,7 +96,7 @@ impl Deletes {
         }
     }
 
-    /// Those that concern the cells of `fragment`, oldest first.
+    /// The deletes that apply to `fragment`, oldest first.
     pub fn of(&self, fragment: &Fragment) -> Vec<PendingDelete> {
         let first = self
             .deletes
@@ -113,7 +114,7 @@ impl Deletes {
     }
 }
 
-/// What each of `fragments` that records deletes has processed.
+/// Loads the processed deletes of each of `fragments` that records deletes.
 async fn load_processed(
     storage: &Storage,
     fragments: &[Arc<Fragment>],

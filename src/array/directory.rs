@@ -1,11 +1,11 @@
-//! What the listing of an array folder says: schemas, committed fragments, consolidated footers.
+//! The listing of an array folder: schemas, committed fragments, consolidated footers.
 //!
-//! Follows the specification's "Array format hierarchy" and "Commits": a fragment exists when a `.wrt` file of its
-//! name lies in `__commits`, or a `.con` file there lists it and no `.ign` file takes it back; a `.vac` file inside
-//! the window hides the fragments it lists. Whether the fragment's folder is there is not asked: if it is not, data are
-//! lost, and reading fails. Fragments before version 12 lie in the array's own folder, their `.ok` and `.vac` files beside
-//! them; before version 5 there is no such file and the fragment's metadata commit it. These are found by their folders,
-//! by libtiledb as by us, so that an `.ok` file without one commits nothing. An array may hold both kinds.
+//! Follows the specification's "Array format hierarchy" and "Commits": a fragment exists when a `.wrt` file of its name
+//! lies in `__commits`, or a `.con` file there lists it and no `.ign` file removes it; a `.vac` file inside the window
+//! hides the fragments it lists. The fragment's folder is not checked: if it is missing, data are lost, and reading
+//! fails. Fragments before version 12 lie in the array's own folder, with their `.ok` and `.vac` files; before version
+//! 5 there is no such file, and a fragment is committed by its metadata. These are found by their folders, as libtiledb
+//! does, so an `.ok` file without a folder commits nothing. An array may hold both kinds.
 
 mod commit_files;
 #[cfg(test)]
@@ -33,9 +33,9 @@ pub const ENUMERATIONS_FOLDER: &str = "__schema/__enumerations";
 const COMMITS_FOLDER: &str = "__commits";
 const FRAGMENTS_FOLDER: &str = "__fragments";
 const FRAGMENT_META_FOLDER: &str = "__fragment_meta";
-/// Fragments lie in a folder of their own since this version.
+/// Since this version, fragments lie in a folder of their own.
 const FRAGMENTS_FOLDER_SINCE: u32 = 12;
-/// The folders of an array, and when a listing of each may be kept.
+/// The folders of an array, and when a listing of each may be reused.
 const ROOT: (&str, Keep) = ("", Keep::WithoutFiles);
 const SCHEMAS: (&str, Keep) = (SCHEMA_FOLDER, Keep::Always);
 const COMMITS: (&str, Keep) = (COMMITS_FOLDER, Keep::Always);
@@ -48,7 +48,7 @@ const LIST_CONCURRENCY: usize = 16;
 pub struct ArrayFile {
     /// The folder it lies in, relative to the array.
     pub folder: &'static str,
-    /// What the store tells about it.
+    /// The store's information on it.
     pub info: FileInfo,
 }
 
@@ -71,17 +71,17 @@ pub struct CommittedFragment {
     pub folder: String,
     /// How much of it the window shows.
     pub visibility: Visibility,
-    /// The file that commits it, whose identity stands for the fragment's in caches.
+    /// The file that commits it; caches identify the fragment by this file.
     pub commit: FileInfo,
-    /// Whether a `.con` file lists it and no `.ign` file takes it back; it may have a commit file of its own, too.
+    /// Whether a `.con` file lists it and no `.ign` file removes it; it may also have a commit file of its own.
     pub listed: bool,
-    /// Whether one file holds all coordinates; asked only of fragments that may be older than version 5.
+    /// Whether one file holds all coordinates; only checked for fragments that may be older than version 5.
     pub has_coords_file: bool,
 }
 
 impl CommittedFragment {
-    /// What fragments are ordered by, the oldest first. This is the order in which libtiledb comes across fragments
-    /// of one start time, which it sorts by nothing else: the array's own folder, `.con` files, commit files.
+    /// The sort key of fragments, oldest first. libtiledb sorts by start time only, so fragments of one start time keep
+    /// the order in which it finds them: the array's own folder, `.con` files, commit files.
     pub(super) fn age(&self) -> (u64, bool, bool, &str) {
         let new_layout = !self.is_in_root();
         let unlisted = new_layout && !self.listed;
@@ -93,7 +93,7 @@ impl CommittedFragment {
         self.folder == self.name.name
     }
 
-    /// A fragment that a commit file stands for; versions that need none are looked at.
+    /// A fragment with a commit file. Versions without commit files are found by [`look_at`].
     pub(super) fn committed(
         name: TimestampedName,
         visibility: Visibility,
@@ -115,26 +115,27 @@ impl CommittedFragment {
     }
 }
 
-/// A delete or update inside the window, still to be read.
+/// A delete or update inside the window, before it is read.
 #[derive(Debug, Clone)]
 pub struct CommittedDelete {
-    /// Its parsed name, which fragments that have processed it remember.
+    /// Its parsed name, which fragments record when they process it.
     pub name: TimestampedName,
     /// Whether it is an update.
     pub update: bool,
-    /// Its file, or the `.con` file around it.
+    /// Its file, or the `.con` file that contains it.
     pub file: ArrayFile,
-    /// Where in a `.con` file its generic tile starts, and the tile.
+    /// The offset of its generic tile in a `.con` file, and the tile.
     pub inline: Option<(u64, Bytes)>,
 }
 
 /// What the window shows of the commits.
 #[derive(Debug, Default)]
 pub struct Committed {
-    /// The fragments, oldest first: by start time; then those of the old layout, those in `.con` files and the
-    /// others; then by name.
+    /// The fragments, oldest first: by start time; then those of the old layout, those in `.con` files and the others;
+    /// then by name.
     pub fragments: Vec<CommittedFragment>,
-    /// The deletes and updates by time and name, each once; none for a dense array, whose readers never apply any.
+    /// The deletes and updates by time and name, each once; empty for a dense array, because libtiledb never applies
+    /// deletes there.
     pub deletes: Vec<CommittedDelete>,
 }
 
@@ -142,18 +143,18 @@ pub struct Committed {
 #[derive(Debug)]
 pub struct ArrayDirectory {
     listings: Listings,
-    /// Oldest first.
+    /// The schemas, oldest first.
     schemas: Vec<ArrayFile>,
     commits: Vec<ArrayFile>,
-    /// Folders that would be fragments before version 5 if they hold fragment metadata.
+    /// Folders that are fragments before version 5 if they hold fragment metadata.
     old_fragments: Vec<TimestampedName>,
     /// Consolidated footers, `*.meta`.
     pub consolidated_footers: Vec<ArrayFile>,
-    /// The latest time in any name, once somebody asks; `None` if there is a name without one.
+    /// The latest time in any name, computed on first use; `None` if a name has no time.
     latest: OnceLock<Option<u64>>,
 }
 
-/// What is in the array's own folder, and in those of schemas, commits and consolidated footers.
+/// The listings of the array's own folder, and of those of schemas, commits and consolidated footers.
 type Listings = [Arc<Listing>; 4];
 
 impl ArrayDirectory {
@@ -177,8 +178,8 @@ impl ArrayDirectory {
         storage.list_all([ROOT, SCHEMAS, COMMITS, FOOTERS]).await
     }
 
-    /// Lists the folder of schemas alone, from which the columns follow; `None` if more is needed to know which schema
-    /// `window` shows.
+    /// Lists only the folder of schemas, from which the columns follow; `None` if that is not enough to find the schema
+    /// that `window` shows.
     pub(super) async fn list_schemas(
         storage: &Storage,
         window: &OpenWindow,
@@ -189,7 +190,7 @@ impl ArrayDirectory {
             let name = TimestampedName::parse(&file.name);
             name.is_ok_and(|name| name.t2 <= end)
         };
-        // The schema of old releases, in the array's own folder, is shown where no other is.
+        // The schema of old releases, in the array's own folder, is used only where there is no other.
         if !schemas.files.iter().any(in_time) {
             return Ok(None);
         }
@@ -199,7 +200,7 @@ impl ArrayDirectory {
         listed.map(Some).map_err(|e| e.with("array", storage.uri()))
     }
 
-    /// Lists what [`Self::list_schemas`] has left out.
+    /// Lists the folders that [`Self::list_schemas`] has left out.
     pub(super) async fn list_rest(&self, storage: &Storage) -> Result<Self> {
         let [_, schemas, ..] = &self.listings;
         let [root, commits, footers] = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
@@ -207,13 +208,13 @@ impl ArrayDirectory {
             .map_err(|e| e.with("array", storage.uri()))
     }
 
-    /// Whether a window that ends at `end` shows all that was ever committed, up to the latest.
+    /// Whether a window that ends at `end` shows every commit up to the latest.
     pub fn is_seen_whole(&self, end: TimestampMs) -> bool {
         let latest = self.latest.get_or_init(|| self.find_latest());
         latest.is_some_and(|latest| latest <= end.0)
     }
 
-    /// The latest time in any name; `None` if there is a name without one.
+    /// The latest time in any name; `None` if a name has no time.
     fn find_latest(&self) -> Option<u64> {
         let commits = self.commits.iter();
         let commits = commits.filter(|file| CommitKind::of(&file.info.name).is_some());
@@ -260,13 +261,14 @@ impl ArrayDirectory {
         })
     }
 
-    /// The schema a reader uses: of the names in *string* order, the last that ends inside the window, else the first.
+    /// The schema that readers use: in *string* order of the names, the last one that ends inside the window, else the
+    /// first.
     pub fn schema_at(&self, window: &OpenWindow) -> Result<&ArrayFile> {
         let end = window.end_or_now().0;
         let mut chosen = None;
         for file in &self.schemas {
             let since = match file.folder {
-                // The schema of old releases has no time: it was there first.
+                // The schema of old releases has no time; it is older than all others.
                 "" => 0,
                 _ => {
                     let name = TimestampedName::parse(&file.info.name);
@@ -280,7 +282,7 @@ impl ArrayDirectory {
         chosen.ok_or_else(|| Error::corrupt(format!("the folder {SCHEMA_FOLDER} is empty")))
     }
 
-    /// The files of commits, relative to the array, and what the listing says of them.
+    /// The files of commits, relative to the array, with the information from the listing.
     pub(super) fn commit_files(&self) -> impl Iterator<Item = (String, &FileInfo)> {
         self.commits.iter().map(|file| (file.path(), &file.info))
     }
@@ -304,11 +306,11 @@ impl ArrayDirectory {
         })
     }
 
-    /// Whether a fragment of the array's own folder is not in it, so that its commit stands for nothing. Of others this is
-    /// not known.
+    /// Whether the folder of a fragment in the array's own folder is missing, so that its commit has no effect. For
+    /// other fragments this is not known.
     pub(super) fn lacks(&self, fragment: &CommittedFragment) -> bool {
         let (name, [root, ..]) = (fragment.folder.as_str(), &self.listings);
-        // Both are sorted by name. A file in the place of a folder is damage, which reading tells.
+        // Both are sorted by name. A file instead of the folder is damage, which reading reports.
         let folder = root
             .folders
             .binary_search_by(|folder| folder.as_str().cmp(name));
@@ -372,13 +374,13 @@ fn files(
     wanted.map(|info| ArrayFile { folder, info }).collect()
 }
 
-/// The name of a folder in the array's, if it may be a fragment that nothing else commits.
+/// The name of a folder in the array's, if it may be a fragment without a commit file.
 fn old_fragment(folder: &str) -> Option<TimestampedName> {
     let name = TimestampedName::parse(folder).ok()?;
     (name.version.is_none() && name.name == folder).then_some(name)
 }
 
-/// Lists a folder, which is a fragment before version 5 if it holds fragment metadata.
+/// Lists a folder that is a fragment before version 5 if it holds fragment metadata.
 async fn look_at(
     storage: &Storage,
     name: &TimestampedName,
@@ -397,7 +399,7 @@ async fn look_at(
     }))
 }
 
-/// Says what lies at the place instead of an array.
+/// The error for a folder that is not an array; it says what the folder is instead.
 fn not_an_array(root: &Listing) -> Error {
     let has_file = |name: &str| root.files.iter().any(|f| f.name == name);
     let has_folder = |name: &str| root.folders.iter().any(|f| f == name);

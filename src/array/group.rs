@@ -1,9 +1,9 @@
-//! A group as seen at a time: its members, and where they lie.
+//! A group at a time: its members, and their locations.
 //!
-//! Follows the specification's "Group": the files of `__group` inside the window, replayed in the order of their
-//! times; one of version 1 replaces everything before it, one of version 2 changes it. Only group files are read
-//! here, never a member. The subtle thing: a member is known by its name, or for want of one by its URI, so here
-//! nameless members get a name, and no two share one.
+//! Follows the specification's "Group": the files of `__group` inside the window are replayed in the order of their
+//! times; a file of version 1 replaces everything before it, one of version 2 changes it. Only group files are read
+//! here, never a member. The subtle thing: members may have no name and are then identified by their URI; here they get
+//! a name, unique in the group.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::storage::{FileInfo, Listing, Location, Storage};
 
 /// The folder of group details.
 pub const GROUP_FOLDER: &str = "__group";
-/// The empty file that says "this is a group".
+/// The empty file that identifies a group.
 pub const GROUP_FILE: &str = "__tiledb_group.tdb";
 /// Group files read at the same time.
 const OPEN_CONCURRENCY: usize = 8;
-/// What a decoded member takes in memory beyond its bytes on storage, for the cache.
+/// The memory of a decoded member beyond its bytes on storage, for the cache.
 const MEMBER_OVERHEAD: usize = 64;
 
 /// A group at a time.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Where the group lies.
+    /// The storage of the group.
     pub storage: Storage,
     /// Its members, sorted by name.
     pub members: Vec<Member>,
@@ -40,20 +40,20 @@ pub struct Group {
 pub struct Member {
     /// Its name, or one made from its URI; unique in the group.
     pub name: String,
-    /// What the group says it is.
+    /// Whether the group lists it as an array or a group.
     pub kind: ObjectKind,
-    /// Where it lies, as a path or URI to show.
+    /// Its path or URI, to show.
     pub uri: String,
-    /// Where it lies.
+    /// Its location, to open it.
     pub location: MemberLocation,
 }
 
-/// Where a member lies.
+/// The location of a member.
 #[derive(Debug, Clone)]
 pub enum MemberLocation {
-    /// In the group's own store.
+    /// A location in the group's own store.
     SameStore(Location),
-    /// Wherever this absolute URI leads.
+    /// An absolute URI, possibly of another store.
     Uri(String),
 }
 
@@ -80,7 +80,7 @@ impl Group {
 async fn load_details(storage: &Storage, window: &OpenWindow) -> Result<Vec<Arc<GroupDetails>>> {
     let listing = storage.list(GROUP_FOLDER).await?;
     if listing.files.is_empty() {
-        // A group without members, or no group: on an object store an empty folder is not there.
+        // This is a group without members or no group: object stores do not list empty folders.
         check_is_group(storage.list("").await?.as_ref())?;
     }
     let files = visible_files(listing.files.clone(), window)?;
@@ -105,11 +105,11 @@ async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails
     details.context("file", || path)
 }
 
-/// The files that matter, oldest first.
+/// The files inside the window that are replayed, oldest first.
 fn visible_files(files: Vec<FileInfo>, window: &OpenWindow) -> Result<Vec<FileInfo>> {
     let mut visible = Vec::new();
     for file in files {
-        // Vacuum files, and what others leave in folders.
+        // Names with a dot are vacuum files or do not belong to the group.
         if file.name.contains('.') {
             continue;
         }
@@ -120,14 +120,14 @@ fn visible_files(files: Vec<FileInfo>, window: &OpenWindow) -> Result<Vec<FileIn
         }
     }
     visible.sort_by(|(a, _), (b, _)| (a.t1, &a.name).cmp(&(b.t1, &b.name)));
-    // The name of a complete list ends in `_1`, or has no version.
+    // The name of a file with a complete list ends in `_1`, or has no version.
     let complete = |name: &TimestampedName| name.version.is_none_or(|v| v == 1);
     let newest_complete = visible.iter().rposition(|(name, _)| complete(name));
     let needed = visible.into_iter().skip(newest_complete.unwrap_or(0));
     Ok(needed.map(|(_, file)| file).collect())
 }
 
-/// The members that are left by key, after all files.
+/// The members after all files are replayed, by key.
 fn replay(details: &[Arc<GroupDetails>]) -> BTreeMap<&str, &MemberEntry> {
     let mut members = BTreeMap::new();
     for file in details {
@@ -161,7 +161,7 @@ fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Membe
     members
 }
 
-/// The last part of the URI, numbered where another member has that name.
+/// The last part of the URI, with a number if another member has that name.
 fn free_name(uri: &str, taken: &mut HashSet<String>) -> String {
     let last = match last_component(uri) {
         "" => "member",
@@ -180,7 +180,7 @@ fn member_location(group: &Location, entry: &MemberEntry) -> MemberLocation {
     if entry.relative {
         return MemberLocation::SameStore(group.resolve(&entry.uri));
     }
-    // A store that only this program knows is not to be found by a URI, but what lies below the group is in its store.
+    // A store registered only in this process cannot be found by a URI, but members below the group are in its store.
     let below = entry.uri.strip_prefix(group.uri().trim_end_matches('/'));
     match below.and_then(|rest| rest.strip_prefix('/')) {
         Some(rest) => MemberLocation::SameStore(group.resolve(rest)),
@@ -196,7 +196,7 @@ fn shown_uri(group: &Location, entry: &MemberEntry) -> String {
     }
 }
 
-/// Says what lies at the place, unless it is a group.
+/// Fails unless the folder is a group; the error says what it is instead.
 fn check_is_group(root: &Listing) -> Result<()> {
     let has_file = |name: &str| root.files.iter().any(|f| f.name == name);
     let has_folder = |name: &str| root.folders.iter().any(|f| f == name);

@@ -1,7 +1,8 @@
-//! An array looked at as it lies on storage, without a thought of reading its cells.
+//! An array as it lies on storage, for functions that describe it without reading cells.
 //!
-//! A [`Snapshot`](super::snapshot::Snapshot) refuses what a query could not answer rightly. Here everything that can be
-//! decoded is shown: what describes an array must work on one that cannot be queried, too.
+//! A [`Snapshot`](super::snapshot::Snapshot) refuses arrays for which a query could give wrong answers. An inspection
+//! shows everything that can be decoded, because functions that describe an array must also work on one that cannot be
+//! queried.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub struct Inspection {
     storage: Storage,
     window: OpenWindow,
     directory: ArrayDirectory,
-    /// The file of the schema.
+    /// The name of the schema's file.
     pub schema_name: String,
     /// The schema.
     pub schema: Arc<ArraySchema>,
@@ -34,9 +35,9 @@ pub struct Inspection {
 pub struct InspectedFragment {
     /// The fragment.
     pub fragment: Arc<Fragment>,
-    /// Whether the window shows any of it.
+    /// Whether the window shows any of its cells.
     pub visible: bool,
-    /// The `.vac` file by which another fragment stands for it.
+    /// The `.vac` file that says another fragment replaces it.
     pub vacuumed_by: Option<String>,
 }
 
@@ -58,7 +59,7 @@ impl Inspection {
         })
     }
 
-    /// The storage, as the array is to be read from.
+    /// The storage, with the key only if the array is encrypted.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
@@ -68,7 +69,7 @@ impl Inspection {
         self.directory.schemas().len()
     }
 
-    /// The enumerations of the schema; of those that cannot be read, why.
+    /// The enumerations of the schema, or the reason why one cannot be read.
     pub async fn enumerations(&self) -> Result<Enumerations> {
         load_enumerations(&self.storage, &self.schema)
             .await

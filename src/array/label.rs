@@ -1,8 +1,9 @@
-//! The array behind a dimension label: one dense dimension, that of the labelled one, and an attribute of labels.
+//! The array that stores a dimension label: it has one dense dimension, like the labelled one, and an attribute of
+//! labels.
 //!
-//! What lies there was written on its own (specification: "Dimension labels"; another array of the user's, if the
-//! label is external), so everything the labelled array's schema says of it is compared with what is found. The
-//! subtle thing: the order a label promises holds within one write only, so nothing here relies on it.
+//! This array is written independently (specification: "Dimension labels"; it is a user's array if the label is
+//! external), so everything that the labelled array's schema says about it is checked. The subtle thing: the order that
+//! a label promises holds only within each write, so it is not relied on.
 
 use std::sync::Arc;
 
@@ -22,19 +23,19 @@ use crate::storage::Storage;
 /// The open array of a label.
 #[derive(Debug, Clone)]
 pub struct LabelArray {
-    /// The table of the array; its first column is the index, the labels' column is called as the label.
+    /// The table of the array; its first column is the index, and the labels' column has the label's name.
     pub table: Arc<ArrayTable>,
     /// The column of the labels.
     pub column: usize,
     /// The grid of its tiles.
     pub grid: TileGrid,
-    /// The smallest and the largest index with a label; others have the fill value. `None`: no index has one.
+    /// The smallest and the largest index with a label; others have the fill value. `None` if no index has a label.
     pub written: Option<(u64, u64)>,
 }
 
 impl LabelArray {
-    /// Opens the array of `label` at `storage`. `labelled` is the schema that names the label; `field` and `ty` are its
-    /// column's.
+    /// Opens the array of `label` at `storage`. `labelled` is the schema that names the label; `field` and `ty`
+    /// describe the label's column in it.
     pub async fn open(
         storage: &Storage,
         window: OpenWindow,
@@ -68,7 +69,7 @@ impl LabelArray {
     }
 }
 
-/// The array must be a list of labels by the labelled dimension's values.
+/// Checks that the array's dimension is that of the labelled array.
 fn check_index(schema: &ArraySchema, labelled: &ArraySchema, label: &DimensionLabel) -> Result<()> {
     let dimension = usize::try_from(label.dimension)
         .ok()
@@ -90,7 +91,7 @@ fn check_index(schema: &ArraySchema, labelled: &ArraySchema, label: &DimensionLa
     }
 }
 
-/// The table column of the attribute that holds the labels, if it is what the label's entry says.
+/// The table column of the attribute that holds the labels, checked against the label's entry in the schema.
 fn find_column(
     schema: &ArraySchema,
     label: &DimensionLabel,
@@ -126,7 +127,7 @@ fn find_column(
     Ok(schema.dimensions.len() + number)
 }
 
-/// The table with the labels' column as the labelled array shows it: plain codes where it has an enumeration.
+/// The table with the labels' column as the labelled array shows it: plain codes if the attribute has an enumeration.
 fn with_column(table: ArrayTable, column: usize, field: &Field, ty: &ColumnType) -> ArrayTable {
     let mut fields = table.schema.fields().to_vec();
     let mut types = table.types.as_ref().clone();
@@ -141,7 +142,7 @@ fn with_column(table: ArrayTable, column: usize, field: &Field, ty: &ColumnType)
     }
 }
 
-/// The box around everything written; in between, as in any dense array, cells may have the fill value.
+/// The range of written indexes; as in any dense array, cells within it may have the fill value.
 fn written(snapshot: &Snapshot, grid: &TileGrid) -> Result<Option<(u64, u64)>> {
     let mut bounds: Option<KeyBox> = None;
     for fragment in snapshot.fragments.iter() {

@@ -1,9 +1,9 @@
 //! The key-value metadata of an array or a group, as a window of time shows it (specification: "Metadata").
 //!
-//! Each write is a file in `__meta`; what lies wholly inside the window is replayed in the order of its start, later
-//! entries replacing earlier ones and deletions taking keys away. A `.vac` file inside the window hides the files it
-//! lists, which a consolidated one stands for. The subtle thing: arrays and groups keep metadata alike, so nothing
-//! here asks for a schema.
+//! Each write is a file in `__meta`; the files wholly inside the window are replayed in the order of their start, later
+//! entries replacing earlier ones and deletions removing keys. A `.vac` file inside the window hides the files it
+//! lists, which a consolidated file replaces. The subtle thing: arrays and groups store metadata in the same way, so no
+//! schema is needed here.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct MetadataItem {
     pub key: Vec<u8>,
     /// The value.
     pub value: MetadataValue,
-    /// The write, or the consolidation of several, that holds it.
+    /// The file that holds it: a write, or a consolidation of several.
     pub file: TimestampedName,
 }
 
@@ -67,7 +67,7 @@ pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<Metadata
     Ok(items.into_iter().map(item).collect())
 }
 
-/// An error unless an array or a group is there.
+/// Fails unless there is an array or a group.
 async fn check_there(storage: &Storage) -> Result<()> {
     let root = storage.list("").await?;
     let folder = |name: &str| root.folders.iter().any(|f| f == name);
@@ -87,7 +87,7 @@ async fn check_there(storage: &Storage) -> Result<()> {
     Err(error.with("array", storage.uri()))
 }
 
-/// The files that count, in the order in which they are replayed.
+/// The files that are replayed, in order.
 async fn visible_files(
     storage: &Storage,
     files: &[FileInfo],
@@ -96,7 +96,7 @@ async fn visible_files(
     let mut hidden = HashSet::new();
     let mut visible = Vec::new();
     for file in files {
-        // Writers rename `.tmp` files when they are complete; other strays are nobody's metadata.
+        // Writers rename `.tmp` files when they are complete; other unknown files are no metadata.
         let Ok(name) = TimestampedName::parse(&file.name) else {
             continue;
         };
@@ -171,7 +171,7 @@ mod tests {
         parts.concat()
     }
 
-    /// A write: each key with a byte, or deleted.
+    /// The file of a write: each key with a value of one byte, or deleted.
     fn write(entries: &[(&[u8], Option<u8>)]) -> Vec<u8> {
         let mut contents = Vec::new();
         for (key, value) in entries {
@@ -232,7 +232,7 @@ mod tests {
         ])
         .await;
         let (a, b, odd) = (b"a".to_vec(), b"b".to_vec(), vec![0xff]);
-        // The consolidated file stands for both, but only where the window holds it.
+        // The consolidated file replaces both, but only if it lies inside the window.
         assert_eq!(at(&storage, 0, 1).await, [(a.clone(), 1), (odd.clone(), 1)]);
         assert_eq!(at(&storage, 2, 2).await, [(b.clone(), 2)]);
         assert_eq!(at(&storage, 0, 5).await, [(b, 12), (odd.clone(), 12)]);

@@ -1,6 +1,6 @@
-//! What lies on storage, opened: directories, commits, snapshots, fragments, deletes, groups.
+//! Opened arrays and groups: directories, commits, snapshots, fragments, deletes, groups.
 //!
-//! [`snapshot::Snapshot`] is what a window of time shows of an array; [`table::ArrayTable`] gives it Arrow columns.
+//! [`snapshot::Snapshot`] is an array as a window of time shows it; [`table::ArrayTable`] gives it Arrow columns.
 
 pub mod columns;
 pub mod commits;

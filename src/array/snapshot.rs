@@ -1,6 +1,6 @@
 //! An array as seen at a time: one schema, the fragments in order, the enumerations.
 //!
-//! Opening lists the folder once and reads each footer once; consolidated footers save the reads. A snapshot never
+//! Opening lists the folder once and reads each footer once; consolidated footers save these reads. A snapshot never
 //! changes afterwards, whatever is written meanwhile.
 
 mod footers;
@@ -24,9 +24,9 @@ use crate::storage::Storage;
 /// An array at a time.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Where the array lies.
+    /// The storage of the array.
     pub storage: Storage,
-    /// The window it is seen through, its end fixed.
+    /// The window of time, with a fixed end.
     pub window: OpenWindow,
     /// The schema of the table.
     pub schema: Arc<ArraySchema>,
@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub enumerations: Arc<Enumerations>,
     /// The visible fragments, oldest first.
     pub fragments: Arc<Vec<Arc<Fragment>>>,
-    /// What deletes some of their cells.
+    /// The delete conditions that apply to the fragments.
     pub deletes: Arc<Deletes>,
     directory: Arc<ArrayDirectory>,
 }
@@ -47,7 +47,7 @@ impl Snapshot {
         Self::open_listed(storage, window, directory).await
     }
 
-    /// Opens the array at `storage` as seen through `window` now, and spares what has not changed since this snapshot
+    /// Opens the array at `storage` as seen through `window` now, and reuses what has not changed since this snapshot
     /// was taken.
     pub async fn reopen(&self, storage: &Storage, window: OpenWindow) -> Result<Self> {
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
@@ -130,8 +130,8 @@ impl Snapshot {
     }
 }
 
-/// The error of an array whose schema is there, so that it is an array: a file that is missing now is damage, and no sign
-/// that there is none.
+/// Adds the array to an error. Its schema exists, so a file that is missing now is damage, and does not mean that there
+/// is no array.
 fn located(error: Error, storage: &Storage) -> Error {
     match error.kind() {
         ErrorKind::NotFound => error.with_kind(ErrorKind::Corrupt),

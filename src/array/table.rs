@@ -1,4 +1,4 @@
-//! The table an array is: dimensions, then attributes, as Arrow columns.
+//! The table of an array: dimensions, then attributes, as Arrow columns.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ pub struct ArrayTable {
     pub snapshot: Snapshot,
     /// The Arrow schema, one field a column.
     pub schema: SchemaRef,
-    /// How each column's stored bytes become Arrow.
+    /// The conversion of each column's stored bytes to Arrow.
     pub types: Arc<Vec<ColumnType>>,
-    /// The options the types were chosen by.
+    /// The options that the types depend on.
     pub options: TypeOptions,
 }
 
@@ -36,7 +36,7 @@ impl ArrayTable {
         })
     }
 
-    /// The same table, every attribute nullable: for dense cells that were never written shown as NULL.
+    /// The same table with every attribute nullable, for showing dense cells that were never written as NULL.
     #[must_use]
     pub fn with_nullable_attributes(self) -> Self {
         let dimensions = self.dimension_count();
@@ -55,13 +55,13 @@ impl ArrayTable {
         Self { schema, ..self }
     }
 
-    /// How many of the first columns are dimensions.
+    /// The number of dimensions, which are the first columns.
     pub fn dimension_count(&self) -> usize {
         self.snapshot.schema.dimensions.len()
     }
 }
 
-/// The field of the fragment's own schema that supplies a table column; `None`: every cell has the fill value.
+/// The field of the fragment's own schema that supplies a table column; `None` if every cell has the fill value.
 pub fn stored_field(
     table: &ArrayTable,
     fragment: &Fragment,
@@ -78,7 +78,7 @@ pub fn stored_field(
     let mut own = fragment.schema.attributes.iter().enumerate();
     let found = own.find(|(_, a)| a.name == wanted.name);
     if let Some((_, attribute)) = found {
-        // Whether it is of another type is not known.
+        // Whether its type differs from the array's is not known.
         check_problem(attribute)?;
     }
     let readable = found.filter(|(_, a)| ty.reads(a.datatype, a.cell_val_num));

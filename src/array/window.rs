@@ -1,7 +1,7 @@
-//! The window of time an array is seen through.
+//! The window of time through which an array is opened.
 //!
-//! libtiledb opens an array at `[start, end]`, both inclusive, in milliseconds since the epoch; `[0, now]` unless
-//! told otherwise. What "inside" means depends on the object; see [`OpenWindow::sees_fragment`].
+//! libtiledb opens an array at `[start, end]`, both inclusive, in milliseconds since the epoch; the default is `[0,
+//! now]`. Which objects are inside depends on their kind; see [`OpenWindow::sees_fragment`].
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use crate::format::names::TimestampedName;
 pub struct TimestampMs(pub u64);
 
 impl TimestampMs {
-    /// The present, as the machine's clock tells it.
+    /// The current time of the system clock.
     pub fn now() -> Self {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
         let ms = elapsed.map_or(0, |d| d.as_millis());
@@ -31,9 +31,9 @@ impl fmt::Display for TimestampMs {
 /// An inclusive window `[start, end]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenWindow {
-    /// The earliest moment seen.
+    /// The earliest visible time.
     pub start: TimestampMs,
-    /// The latest moment seen; `None` is the moment of opening.
+    /// The latest visible time; `None` is the time of opening.
     pub end: Option<TimestampMs>,
 }
 
@@ -49,11 +49,11 @@ impl Default for OpenWindow {
 /// How much of a fragment a window shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
-    /// Nothing.
+    /// No cells.
     Hidden,
-    /// Everything.
+    /// All cells.
     Whole,
-    /// The cells whose own timestamp lies inside; all of them if the fragment does not record any.
+    /// The cells whose own timestamp lies inside; all of them if the fragment records no timestamps.
     ByCell,
 }
 
@@ -68,7 +68,7 @@ impl OpenWindow {
         }
     }
 
-    /// The end as a number, where an open end is the present.
+    /// The end of the window, or the current time if it has none.
     pub fn end_or_now(&self) -> TimestampMs {
         self.end.unwrap_or_else(TimestampMs::now)
     }

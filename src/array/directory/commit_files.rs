@@ -1,5 +1,5 @@
-//! The files of an array's commits are read here: which fragments they commit, list, take back and replace, and what they
-//! delete.
+//! The files of an array's commits: which fragments they commit, list, ignore and replace, and which deletes they
+//! contain.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -13,16 +13,16 @@ use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::names::TimestampedName;
 use crate::storage::Storage;
 
-/// What the commit files say.
+/// The contents of the commit files.
 #[derive(Default)]
 pub(super) struct Commits {
-    /// Committed fragments, and the files that say so.
+    /// Committed fragments, and the files that commit them.
     pub(super) committed: BTreeMap<String, ArrayFile>,
-    /// Those that `.con` files list.
+    /// The fragments that `.con` files list.
     pub(super) listed: HashSet<String>,
-    /// Fragments that others replace.
+    /// The fragments that other fragments replace.
     pub(super) vacuumed: HashSet<String>,
-    /// Deletes inside the window.
+    /// The deletes inside the window.
     deletes: BTreeMap<String, CommittedDelete>,
 }
 
@@ -86,7 +86,7 @@ impl Commits {
                 CommitKind::Delete | CommitKind::Update => {}
             }
         }
-        // `.ign` files subtract from what `.con` files list, never from a commit file of its own.
+        // `.ign` files remove fragments from the lists of `.con` files, and do not affect commit files.
         listed.retain(|name, _| !ignored.contains(name));
         for (name, file) in listed {
             commits.listed.insert(name.clone());
@@ -95,7 +95,7 @@ impl Commits {
         Ok(commits)
     }
 
-    /// Adds a delete or update once: one inside a `.con` file often has a file of its own, too.
+    /// Adds a delete or update once: one in a `.con` file often has a file of its own, too.
     fn add_delete(
         &mut self,
         name: TimestampedName,
@@ -118,7 +118,7 @@ impl Commits {
             Entry::Vacant(entry) => {
                 entry.insert(delete);
             }
-            // The bytes at hand spare a request.
+            // A delete that is already in memory saves a request.
             Entry::Occupied(mut entry) if is_inline => {
                 entry.insert(delete);
             }
@@ -128,7 +128,7 @@ impl Commits {
 
     pub(super) fn deletes_in_order(self) -> Vec<CommittedDelete> {
         let mut deletes = self.deletes.into_values().collect::<Vec<_>>();
-        // By name they are already.
+        // The sort is stable, so deletes of one time stay sorted by name.
         deletes.sort_by_key(|delete| delete.name.t1);
         deletes
     }

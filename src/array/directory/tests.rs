@@ -1,4 +1,4 @@
-//! Folders as releases of all times leave them.
+//! Tests on folders as releases of all times leave them.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn storage(files: &[(String, &str)]) -> (Storage, Arc<RequestLog>) {
     )
 }
 
-/// The folders of the fragments that `[0, end]` shows, and how many listings that took.
+/// The fragments that `[0, end]` shows, and the number of listings it takes to find them.
 async fn fragments(files: &[(String, &str)], end: u64) -> (Vec<CommittedFragment>, usize) {
     let (storage, log) = storage(files).await;
     let directory = ArrayDirectory::list(&storage).await.unwrap();
@@ -72,7 +72,7 @@ async fn fragments_before_version_5_are_committed_by_their_metadata() {
     let coords: Vec<_> = found.iter().map(|f| f.has_coords_file).collect();
     assert_eq!(coords, [false, false, true]);
     assert!(found.iter().all(|f| f.commit.name == METADATA_FILE));
-    // Four folders of any array, and those that may be fragments and lie in the window.
+    // Four folders of any array, and those that may be fragments inside the window.
     assert_eq!(lists, 4 + 5);
 }
 
@@ -101,7 +101,7 @@ async fn fragments_of_versions_5_to_11_lie_beside_their_commits() {
         [format!("__1_3_{U}_11"), format!("__3_3_{U}_11")]
     );
     assert_eq!(lists, 4);
-    // Before the consolidation, as long as its inputs are there.
+    // A window before the consolidation shows its inputs, as long as they exist.
     let (found, _) = fragments(&files, 2).await;
     assert_eq!(
         folders(&found),
@@ -117,7 +117,7 @@ async fn a_commit_of_the_old_layout_without_its_folder_stands_for_nothing() {
         file(format!("__1_1_{U}_5.ok")),
         file(format!("__2_2_{U}_8.ok")),
         file(format!("__2_2_{U}_8/a.tdb")),
-        // A file where a folder should be is for reading to tell.
+        // A file instead of a folder is reported by reading.
         file(format!("__3_3_{U}_10.ok")),
         file(format!("__3_3_{U}_10")),
         file(format!("__commits/__5_5_{U}_22.wrt")),
@@ -197,9 +197,9 @@ async fn fragments_of_one_start_time_come_in_the_order_of_the_listings() {
         file(format!("{}/a0.tdb", name("d", 11))),
         file(format!("__2_2_{}/__fragment_metadata.tdb", "f".repeat(32))),
         file(format!("__commits/{}.wrt", name("0", 22))),
-        // Has a commit file and is listed.
+        // This fragment has a commit file and is listed.
         file(format!("__commits/{}.wrt", name("b", 22))),
-        // Taken off the list, and has a commit file.
+        // This fragment is removed from the list, and has a commit file.
         file(format!("__commits/{}.wrt", name("1", 22))),
         (
             format!("__commits/__2_2_{U}_22.con"),

@@ -1,23 +1,24 @@
-//! In which boxes the cells of a fragment's tiles lie, as far as its metadata can be believed.
+//! The boxes around the cells of a fragment's tiles, as far as its metadata can be trusted.
 //!
-//! A tile's box is its MBR, but an MBR does not always mean what it says. Whoever rules something out by where cells lie
-//! asks here, and hears of each dimension a [`TileRange`]: a range that holds all cells, one that holds all but NaN, or that
-//! nothing is known. What is not known rules nothing out, and is no error.
+//! The box of a tile is its MBR, but MBRs are not always bounds of the cells. Everything that prunes by coordinates
+//! uses this module, which gives a [`TileRange`] for each dimension: a range that holds all cells, one that holds all
+//! but NaN, or an unknown one. An unknown range prunes nothing, and is not an error.
 //!
-//! - **NaN.** libtiledb takes NaN for a coordinate of a float dimension, because it is neither below nor above the domain.
-//!   MBRs are smallest and largest values found by comparisons, in which NaN has no part: `[1, NaN, 5]` lies in `[1, 5]`. If
-//!   the first cell of a tile is NaN, both ends are, whatever the other cells are. In the union of such MBRs, the non-empty
-//!   domain, those before it are forgotten: of the cells 0 to 99 with five NaN among them libtiledb 2.30 says `[0, 55]`. So
-//!   the non-empty domain of floats proves nothing but for a fragment of one tile, whose MBR it is. That a tile has no NaN,
-//!   its sum can prove: NaN is in it, as long as no number is near the limits at which sums stop. Sums are there since
-//!   format 11, and read when something depends on them.
-//! - **Filters that lose something.** MBRs are of what was written; what is shown, compared and tested is what is read back.
-//!   So it is in libtiledb for copies of a cell in several fragments, and for the cells of a tile that a range cuts; a tile
-//!   that lies in a range by its MBR it shows whole. Float scaling keeps the order of values, so the two ends read back are
-//!   ends of what is read back, if they are in reach of its integers and no value is NaN, which becomes any integer.
-//! - **Dates of libtiledb 1.6 and 1.7** (formats 3 and 4). Unordered writes compared them as unsigned numbers: dates before
-//!   1970 come after all others. An MBR that has both has its low end above its high end, and neither is an end. The
-//!   non-empty domain, a union of such ends, looks like a range, but is too narrow.
+//! - **NaN.** libtiledb accepts NaN as a coordinate of a float dimension, because it is neither below nor above the
+//!   domain. MBRs are minima and maxima found by comparisons, which ignore NaN: `[1, NaN, 5]` gets the range `[1, 5]`.
+//!   If the first cell of a tile is NaN, both ends are NaN, whatever the other cells are. The non-empty domain, the
+//!   union of such MBRs, forgets those before it: for the cells 0 to 99 with five NaN among them, libtiledb 2.30 stores
+//!   `[0, 55]`. So the non-empty domain of floats proves nothing, except for a fragment of one tile, whose MBR it is.
+//!   The sum of a tile can prove that it has no NaN, because a NaN makes the sum NaN, unless numbers are near the
+//!   limits at which sums saturate. Sums exist since format 11, and are read when something depends on them.
+//! - **Lossy filters.** MBRs cover the written values, but queries show, compare and test the values read back.
+//!   libtiledb does the same for versions of a cell in several fragments, and for the cells of a tile that a range
+//!   cuts; a tile whose MBR lies in a range is shown whole. Float scaling keeps the order of values, so the two ends
+//!   read back bound the values read back, if they are within the range of its integers and no value is NaN, which
+//!   becomes an arbitrary integer.
+//! - **Dates of libtiledb 1.6 and 1.7** (formats 3 and 4). Unordered writes compared them as unsigned numbers: dates
+//!   before 1970 come after all others. An MBR with both has its low end above its high end, and neither is a bound.
+//!   The non-empty domain, a union of such ends, looks like a range, but is too narrow.
 
 #[cfg(test)]
 mod tests;
@@ -39,10 +40,11 @@ use crate::geometry::key;
 use crate::geometry::subarray::Subarray;
 use crate::storage::Storage;
 
-/// From here on floats are too close to the limits at which sums stop; no tile has so many cells that its sum gets there
-/// from values below.
+/// Floats from here on are too close to the limits at which sums saturate. No tile has so many smaller values that its
+/// sum gets there.
 pub const LARGE_FLOAT: f64 = 1e290;
-/// The formats of libtiledb 1.6, the first with dates, and of 2.0, the first that compares them as what they are.
+/// The formats from libtiledb 1.6, the first with dates, up to before 2.0, the first that compares them as signed
+/// numbers.
 const DATES_UNSIGNED: std::ops::Range<u32> = 3..5;
 
 /// The boxes of all tiles of a sparse fragment.
@@ -52,30 +54,30 @@ pub struct TileBoxes {
     sides: Vec<Side>,
 }
 
-/// One dimension.
+/// The boxes of tiles in one dimension.
 #[derive(Debug)]
 struct Side {
     datatype: Datatype,
     strings: bool,
     told: Told,
-    /// Whether cells of both signs were compared as unsigned numbers.
+    /// Whether dates on both sides of 1970 were compared as unsigned numbers.
     mixed_signs: bool,
-    /// Of floats: which tiles have no NaN, once somebody has looked.
+    /// For floats, which tiles have no NaN, once their sums have been read.
     without_nan: OnceLock<WithoutNan>,
 }
 
-/// What the MBRs are of.
+/// How MBRs relate to the values read back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
-    /// What is read.
+    /// They bound the values read back.
     Exactly,
-    /// What was written, of which a filter has kept so much.
+    /// They bound the written values, which float scaling has changed.
     Scaled(FloatScale),
-    /// Nothing that is read.
+    /// They say nothing about the values read back.
     Nothing,
 }
 
-/// Which tiles are known to have no NaN.
+/// Which tiles are proven to have no NaN.
 #[derive(Debug, PartialEq, Eq)]
 enum WithoutNan {
     All,
@@ -83,7 +85,7 @@ enum WithoutNan {
 }
 
 impl TileBoxes {
-    /// The boxes by the MBRs of a fragment.
+    /// The boxes from the MBRs of a fragment.
     fn new(fragment: &Fragment, mbrs: Arc<Mbrs>) -> Self {
         let version = fragment.footer.version;
         let unsigned = version.since(DATES_UNSIGNED.start) && !version.since(DATES_UNSIGNED.end);
@@ -119,7 +121,7 @@ impl TileBoxes {
         self.mbrs.is_empty()
     }
 
-    /// Between which coordinates of a dimension the cells of a tile lie.
+    /// The range of a dimension around the cells of a tile.
     pub fn range(&self, tile: usize, dimension: usize) -> TileRange<'_> {
         let Some(side) = self.sides.get(dimension) else {
             return TileRange::Unknown;
@@ -138,7 +140,7 @@ impl TileBoxes {
         self.range(tile, dimension).keys()
     }
 
-    /// Whether a tile may have cells in a subarray, and whether all of its cells are.
+    /// Whether a tile may have cells in a subarray, and whether all of its cells are in it.
     pub fn touches_and_lies_in(&self, tile: usize, subarray: &Subarray) -> (bool, bool) {
         let mut inside = true;
         for d in 0..self.sides.len() {
@@ -155,18 +157,19 @@ impl TileBoxes {
         (true, inside)
     }
 
-    /// Whether the cells of the fragment come in the global order of what is read, strings aside, which have an order of
-    /// their own. NaN is neither before nor after anything, so where there is one, sorting may leave any order.
+    /// Whether the cells of the fragment, as read back, are in global order; strings, which are ordered differently,
+    /// are not considered. NaN is not ordered, so with NaN sorting may leave any order.
     pub fn are_in_order(&self) -> bool {
         self.sides.iter().all(Side::is_in_order)
     }
 
-    /// Whether all of a dimension's coordinates are known to be read as they were written, and none to be NaN.
+    /// Whether all coordinates of a dimension are known to be read back as they were written, and not to be NaN.
     pub fn is_plain(&self, dimension: usize) -> bool {
         self.sides.get(dimension).is_some_and(Side::is_plain)
     }
 
-    /// Looks in the sums of tiles for NaN in some dimensions, where that can be told from them and was not looked at before.
+    /// Reads the sums of tiles to rule out NaN in some dimensions, where sums can prove that and have not been read
+    /// before.
     pub async fn look_for_nan(
         &self,
         fragment: &Fragment,
@@ -187,13 +190,13 @@ impl TileBoxes {
         let fields = fields.collect::<Vec<_>>();
         let sums = match fragment.statistics(storage, &fields, wanted).await {
             Ok(sums) => sums,
-            // They save work, and nothing is lost without them.
+            // Sums only save work, so damaged ones can be ignored.
             Err(e) if e.kind() == ErrorKind::Corrupt => return Ok(()),
             Err(e) => return Err(e),
         };
         for (d, sums) in unseen.into_iter().zip(&sums) {
             if let Some(side) = self.sides.get(d) {
-                // Whoever was faster has found the same.
+                // If another thread was faster, it has found the same.
                 let _ = side.without_nan.set(self.without_nan(d, sums));
             }
         }
@@ -212,7 +215,7 @@ impl TileBoxes {
         }
     }
 
-    /// The dimensions in which it would help to know of NaN if some of these tiles are to be chosen by a subarray.
+    /// The dimensions in which ruling out NaN may change which of these tiles a subarray selects.
     pub fn in_doubt(
         &self,
         subarray: &Subarray,
@@ -264,7 +267,7 @@ impl Side {
         self.is_plain() && !self.mixed_signs
     }
 
-    /// A range of what was written as one of what is read.
+    /// Converts a range of written values to a range of values read back.
     fn restored(&self, scale: FloatScale, lo: &[u8], hi: &[u8]) -> Option<TileRange<'static>> {
         let (lo, hi) = (float(self.datatype, lo)?, float(self.datatype, hi)?);
         let (lo, hi) = scale.restored_between(lo, hi)?;
@@ -283,7 +286,7 @@ impl Fragment {
         Ok(TileBoxes::new(self, mbrs))
     }
 
-    /// Whether the MBRs are of what is read of a dimension.
+    /// Whether the MBRs bound the values read back of a dimension.
     pub fn tells(&self, dimension: usize) -> bool {
         self.told(dimension) == Told::Exactly
     }
@@ -302,7 +305,7 @@ impl Fragment {
         }
     }
 
-    /// Between which coordinates of a dimension the cells of a sparse fragment lie, by its non-empty domain.
+    /// The range of a dimension around the cells of a sparse fragment, by its non-empty domain.
     pub fn non_empty_range(&self, dimension: usize) -> TileRange<'_> {
         let range_of = self.footer.non_empty_domain.as_ref();
         let stored = range_of.and_then(|ranges| ranges.get(dimension));
@@ -329,14 +332,14 @@ impl Fragment {
     }
 }
 
-/// Whether a range of stored floats and their sum prove that none is NaN.
+/// Whether a range of stored floats and their sum prove that none of them is NaN.
 fn proves_no_nan(datatype: Datatype, lo: &[u8], hi: &[u8], sum: Option<Sum>) -> bool {
     let (Some(lo), Some(hi), Some(Sum::Float(sum))) =
         (float(datatype, lo), float(datatype, hi), sum)
     else {
         return false;
     };
-    // Also false of NaN.
+    // This is false for NaN, too.
     let small = |value: f64| value.abs() < LARGE_FLOAT;
     small(lo) && small(hi) && lo <= hi && small(sum)
 }
@@ -357,13 +360,13 @@ fn bytes_of(datatype: Datatype, value: f64) -> Vec<u8> {
     }
 }
 
-/// Whether keys of `i64` are of numbers of different signs.
+/// Whether the numbers of two `i64` keys have different signs.
 fn signs_differ(a: u64, b: u64) -> bool {
     const SIGN: u64 = 1 << 63;
     (a ^ b) & SIGN != 0
 }
 
-/// Whether tiles have dates both before and after 1970, among them or each for itself.
+/// Whether the tiles have dates both before and after 1970, within one tile or across tiles.
 fn mixes_signs(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> bool {
     let ends = (0..mbrs.len()).flat_map(|tile| {
         let (lo, hi) = mbrs.range(tile, dimension);

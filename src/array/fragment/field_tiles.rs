@@ -1,7 +1,7 @@
-//! Where the tiles of a field lie.
+//! The byte ranges of the tiles of a field.
 //!
-//! The subtle thing: only the starts of tiles are stored, so a tile ends where the next one starts, and the last one where
-//! the footer says the file does.
+//! The subtle thing: only the starts of tiles are stored, so a tile ends where the next one starts, and the last one at
+//! the file size in the footer.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use std::sync::Arc;
 use super::TileIdx;
 use crate::error::{Error, Result};
 
-/// The least a chunk takes; it stands for at most `u32::MAX` bytes.
+/// The smallest size of a chunk; it holds at most `u32::MAX` bytes.
 const CHUNK_HEADER_BYTES: u64 = 12;
 
 /// A field of a fragment's own schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FragmentField {
-    /// The dimension of this number.
+    /// The dimension with this index.
     Dimension(usize),
-    /// The attribute of this number.
+    /// The attribute with this index.
     Attribute(usize),
     /// The timestamp of each cell, in fragments consolidated with timestamps.
     Timestamps,
     /// The time at which each cell was deleted, in fragments consolidated with deletes.
     DeleteTimestamps,
-    /// Which of the processed conditions deleted each cell, in the same fragments.
+    /// The index of the processed condition that deleted each cell, in the same fragments.
     DeleteConditionIndex,
 }
 
-/// Where the tiles of one file lie.
+/// The byte ranges of the tiles in one file.
 #[derive(Debug, Clone)]
 pub struct TileFile {
     /// The file, relative to the array.
@@ -37,7 +37,7 @@ pub struct TileFile {
 }
 
 impl TileFile {
-    /// The bytes of one tile.
+    /// The byte range of one tile.
     pub fn tile(&self, tile: TileIdx) -> Result<Range<u64>> {
         let missing = || {
             Error::corrupt(format!(
@@ -64,19 +64,19 @@ impl TileFile {
     }
 }
 
-/// Where the tiles of one field lie.
+/// The byte ranges of the tiles of one field.
 #[derive(Debug, Clone)]
 pub struct FieldTiles {
-    /// Fixed values, or the offsets of a var-sized field.
+    /// Fixed-size values, or the offsets of a variable-sized field.
     pub values: TileFile,
-    /// The data of a var-sized field, and the unfiltered size of each tile.
+    /// The data of a variable-sized field, and the unfiltered size of each tile.
     pub var: Option<(TileFile, Arc<Vec<u64>>)>,
-    /// The validity of a nullable attribute.
+    /// The validity tiles of a nullable attribute.
     pub validity: Option<TileFile>,
 }
 
 impl FieldTiles {
-    /// Unfiltered bytes of the var tile, 0 for a fixed-size field.
+    /// The unfiltered size of the tile's variable-sized data, 0 for a fixed-size field.
     pub fn var_bytes(&self, tile: TileIdx) -> Result<usize> {
         let Some((file, sizes)) = &self.var else {
             return Ok(0);

@@ -1,7 +1,7 @@
-//! Which files hold the tiles of a field.
+//! The files that hold the tiles of a field.
 //!
-//! A field has a file of fixed values or offsets, one of var-sized data and one of validity, as its schema says; before
-//! version 5 all dimensions share a file.
+//! A field has a file of fixed-size values or offsets, one of variable-sized data and one of validity, depending on its
+//! schema; before version 5 all dimensions share a file.
 
 use super::layout::{FieldLayout, FileLayout};
 use super::lists::{List, Section};

@@ -1,4 +1,4 @@
-//! Where the tiles of a field lie, before the lists of their offsets are read.
+//! The files of a field's tiles, before the lists of tile offsets are read.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::field_tiles::{FieldTiles, TileFile};
 use super::lists::Section;
 use crate::error::{Error, Result};
 
-/// A [`TileFile`] whose offsets are still to be read.
+/// A [`TileFile`] without its offsets.
 pub(super) struct FileLayout {
     pub(super) path: String,
     pub(super) bytes: u64,
@@ -23,7 +23,7 @@ impl FileLayout {
     }
 }
 
-/// A [`FieldTiles`] whose lists are still to be read.
+/// A [`FieldTiles`] without its lists of offsets.
 pub(super) struct FieldLayout {
     pub(super) values: FileLayout,
     pub(super) var: Option<(FileLayout, Section)>,
@@ -31,7 +31,7 @@ pub(super) struct FieldLayout {
 }
 
 impl FieldLayout {
-    /// In the order in which [`Self::assemble`] takes the lists.
+    /// The sections to read, in the order in which [`Self::assemble`] takes their lists.
     pub(super) fn sections(&self) -> Vec<Section> {
         let mut sections = vec![self.values.offsets];
         if let Some((data, sizes)) = &self.var {

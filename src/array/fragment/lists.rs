@@ -1,4 +1,4 @@
-//! The sections of a fragment's metadata file that are lists of numbers, one for each tile.
+//! The sections of a fragment's metadata file that are lists of numbers, one per tile.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) struct Section {
     pub slot: usize,
 }
 
-/// What a list is about.
+/// The contents of a list.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum List {
     TileOffsets,
@@ -32,7 +32,7 @@ impl Section {
         }
     }
 
-    /// Where the section starts in the metadata file, as the footer says.
+    /// The offset of the section in the metadata file, from the footer.
     pub(super) fn start(self, sections: &SectionOffsets) -> Result<u64> {
         let starts = match self.list {
             List::TileOffsets => &sections.tile_offsets,
@@ -50,7 +50,7 @@ impl Section {
         })
     }
 
-    /// The list of the section, where all metadata are one tile.
+    /// The list of the section, in metadata that are a single tile.
     pub(super) fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
         let lists = match self.list {
             List::TileOffsets => Some(&metadata.tile_offsets),

@@ -1,8 +1,8 @@
-//! A fragment of a snapshot: its footer, and its other metadata on demand.
+//! A fragment of a snapshot: its footer, and its other metadata, which are loaded on demand.
 //!
-//! The footer is parsed at open. Everything else in `__fragment_metadata.tdb` (specification: "Fragment Metadata
-//! File") is read when a query needs it: `sections` loads and caches it, `files` says where the tiles of a field lie, `tiles` how
-//! many there are, [`statistics`] what is known of their values.
+//! The footer is parsed at open. Everything else in `__fragment_metadata.tdb` (specification: "Fragment Metadata File")
+//! is read when a query needs it: `sections` loads and caches it, `files` and `layout` locate the tiles of a field,
+//! `tiles` counts them, and [`statistics`] has those of their values.
 
 pub mod boxes;
 mod field_tiles;
@@ -36,7 +36,7 @@ pub const METADATA_FILE: &str = "__fragment_metadata.tdb";
 pub struct TileIdx(pub u64);
 
 impl TileIdx {
-    /// As an index into the per-tile vectors.
+    /// The index into vectors with one entry per tile.
     pub fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -61,7 +61,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Cells of a full tile.
+    /// Number of cells in a full tile.
     pub fn cells_per_tile(&self) -> u64 {
         if self.footer.dense {
             self.footer.last_tile_cell_count
@@ -70,7 +70,7 @@ impl Fragment {
         }
     }
 
-    /// Cells of one tile of a sparse fragment.
+    /// Number of cells in one tile of a sparse fragment.
     pub fn sparse_tile_cells(&self, tile: TileIdx) -> Result<usize> {
         let last = self.footer.sparse_tile_count.checked_sub(1);
         let cells = if last == Some(tile.0) {
@@ -81,7 +81,7 @@ impl Fragment {
         Ok(usize::try_from(cells)?)
     }
 
-    /// Cells of a sparse fragment, all versions of a cell counted.
+    /// Number of cells in a sparse fragment, counting all versions of a cell.
     pub fn sparse_cells(&self) -> u64 {
         match self.footer.sparse_tile_count {
             0 => 0,
@@ -91,7 +91,7 @@ impl Fragment {
         }
     }
 
-    /// The file of its metadata, relative to the array.
+    /// The path of its metadata file, relative to the array.
     pub fn metadata_path(&self) -> String {
         format!("{}/{METADATA_FILE}", self.folder)
     }

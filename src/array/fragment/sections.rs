@@ -1,7 +1,8 @@
 //! The sections of a fragment's metadata file, each read when it is needed.
 //!
-//! A section is found by an offset in the footer; those of one request are read in one go, and kept in the metadata
-//! cache: a fragment never changes. The metadata of versions 1 and 2 are one tile, read and kept as a whole.
+//! A section is located by an offset in the footer; the sections of one request are read together, and kept in the
+//! metadata cache, because a fragment never changes. The metadata of versions 1 and 2 are one tile, read and kept as a
+//! whole.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -32,7 +33,7 @@ impl Fragment {
         let limit = self.footer_start.unwrap_or(u64::MAX);
         let mut end = self.footer.section_end(start, limit);
         if end == u64::MAX {
-            // The last one, and the footer came from elsewhere: what follows the section does no harm.
+            // This is the last section, and the footer was read from elsewhere. Bytes after the section do no harm.
             let file = storage.head(&path).await?;
             end = file.map_or(0, |file| file.bytes);
         }
@@ -49,7 +50,7 @@ impl Fragment {
         storage.cache_key(&self.metadata_path(), start, &self.commit)
     }
 
-    /// The one tile that is all metadata of a fragment of versions 1 and 2; `None` for later ones.
+    /// The single tile with all metadata of a fragment of versions 1 and 2; `None` for later versions.
     async fn monolithic(&self, storage: &Storage) -> Result<Option<Arc<Monolithic>>> {
         if self.footer.version.since(LAST_MONOLITHIC + 1) {
             return Ok(None);
@@ -60,8 +61,8 @@ impl Fragment {
         metadata.map(Some).context("fragment", || &self.name.name)
     }
 
-    /// The MBR of every tile of a sparse fragment. Of a fragment of one tile the footer has it, so that arrays of many
-    /// small fragments are planned without looking into each.
+    /// The MBR of every tile of a sparse fragment. If there is only one tile, the footer has its MBR, so that arrays of
+    /// many small fragments are planned without reading the metadata of each.
     pub async fn mbrs(&self, storage: &Storage) -> Result<Arc<Mbrs>> {
         if self.footer.sparse_tile_count == 1
             && let Some(domain) = &self.footer.non_empty_domain
@@ -96,7 +97,7 @@ impl Fragment {
             .context("fragment", || &self.name.name)
     }
 
-    /// The names of the deletes whose effect the fragment has recorded, without folder and extension.
+    /// The names of the deletes that the fragment has processed, without folder and extension.
     pub async fn processed_conditions(&self, storage: &Storage) -> Result<Arc<HashSet<String>>> {
         const WHAT: &str = "processed conditions";
         let Some(start) = self.footer.sections.processed_conditions else {
@@ -119,7 +120,7 @@ impl Fragment {
             .context("fragment", || &self.name.name)
     }
 
-    /// Where the tiles of each of `fields` lie. What the cache lacks is read in one go.
+    /// The byte ranges of the tiles of each of `fields`. Lists that are not cached are read together.
     pub async fn field_tiles(
         &self,
         storage: &Storage,
@@ -186,7 +187,7 @@ impl Fragment {
     }
 }
 
-/// All metadata of a fragment of version 1 or 2; `file` is what the store tells about them.
+/// All metadata of a fragment of version 1 or 2; `file` is the store's information on their file.
 pub(in crate::array) async fn load_monolithic(
     storage: &Storage,
     path: &str,

@@ -1,23 +1,24 @@
-//! Smallest and largest value, sum and number of nulls of each tile of a field.
+//! The minimum, the maximum, the sum and the number of nulls of each tile of a field.
 //!
-//! They are read for the fields asked only, in one request with what the cache lacks, and borrowed, never copied:
-//! [`FieldStatistics::mins`] hands out the stored values of all tiles at once, for code that compares many.
+//! Statistics are read only for the requested fields, with one request for all that are not cached, and borrowed, never
+//! copied: [`FieldStatistics::mins`] gives the stored values of all tiles at once, for code that compares many.
 //!
-//! What is stored is what a writer computed, and not all of it is true. Before a tile is left out for its statistics:
+//! Stored statistics are what the writer computed, and not all of them are right. Before a tile is pruned by them,
+//! consider:
 //!
-//! - Fragments before format 11 have none, and no field is sure to have any: an absent one is `None`.
-//! - Dimensions have sums only; their ranges are the MBRs.
-//! - Floats: a NaN resets the running minimum and maximum (`[1, NaN, 5]` has minimum 5). Its trace is the sum: NaN, or
-//!   infinite, or saturated at ±`f64::MAX`, says that minimum and maximum prove nothing.
-//! - A tile of nulls alone has zeros, sentinels or empty strings: where nulls equal cells, ignore minimum and maximum.
+//! - Fragments before format 11 have none, and no field is sure to have any: a missing one is `None`.
+//! - Dimensions have only sums; their bounds are the MBRs.
+//! - Floats: a NaN resets the running minimum and maximum (`[1, NaN, 5]` has minimum 5). It shows in the sum: if that
+//!   is NaN, infinite, or saturated at ±`f64::MAX`, minimum and maximum prove nothing.
+//! - A tile with nulls only has zeros, sentinels or empty strings: if all cells are null, ignore minimum and maximum.
 //! - Strings are compared up to their first NUL byte, so those of data with NULs are wrong.
-//! - Variable-sized attributes of *dense* arrays have wrong minima and maxima (the first tile of a write those of all its
-//!   tiles, the others none), and nullable ones wrong null counts; nullable ones of a type without minimum (UTF-8)
-//!   count no nulls when variable-sized, and too many when fixed and dense.
+//! - Variable-sized attributes of *dense* arrays have wrong minima and maxima (the first tile of a write has those of
+//!   all its tiles, the others none), and nullable ones wrong null counts; nullable ones of a type without minimum
+//!   (UTF-8) count no nulls when variable-sized, and too many when fixed and dense.
 //! - Nullable fixed strings of dense fragments are wrong before format 21.
-//! - Sums stop at the limits of their type.
-//! - All are of the values before filters: where those lose something (float scaling, WebP), of none that are read.
-//! - Cells that newer fragments overwrite, or delete conditions remove, are counted in; so are the fill values between
+//! - Sums saturate at the limits of their type.
+//! - All statistics are of the values before filters: lossy ones (float scaling, WebP) change the values that are read.
+//! - Cells that newer fragments overwrite, or delete conditions remove, are included; so are the fill values between
 //!   the boxes of a dense consolidation.
 
 use std::sync::Arc;
@@ -31,10 +32,10 @@ use crate::format::fragment::statistics::TileMinMax;
 use crate::format::schema::CellValNum;
 use crate::storage::{CacheKey, Storage};
 
-/// Which statistics are wanted.
+/// Which statistics are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatisticsWanted {
-    /// Smallest and largest values.
+    /// Minima and maxima.
     pub min_max: bool,
     /// Sums.
     pub sums: bool,
@@ -43,7 +44,7 @@ pub struct StatisticsWanted {
 }
 
 impl StatisticsWanted {
-    /// All of them.
+    /// All statistics.
     pub const ALL: Self = Self {
         min_max: true,
         sums: true,
@@ -51,22 +52,22 @@ impl StatisticsWanted {
     };
 }
 
-/// The sum of a tile, in the type sums of its field have.
+/// The sum of a tile, in the type of the field's sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sum {
-    /// Of signed integers, `CHAR`, dates and times.
+    /// The sum of signed integers, `CHAR`, dates or times.
     Int(i64),
-    /// Of unsigned integers and booleans.
+    /// The sum of unsigned integers or booleans.
     UInt(u64),
-    /// Of floats.
+    /// The sum of floats.
     Float(f64),
 }
 
-/// The statistics of the tiles of one field; which of them to trust says the [module documentation](self).
+/// The statistics of the tiles of one field; the [module documentation](self) says which of them to trust.
 #[derive(Debug, Clone)]
 pub struct FieldStatistics {
     datatype: Datatype,
-    /// `None` = variable-sized.
+    /// The size of a cell; `None` if variable.
     cell_size: Option<usize>,
     mins: Option<Arc<TileMinMax>>,
     maxes: Option<Arc<TileMinMax>>,
@@ -80,22 +81,22 @@ impl FieldStatistics {
         self.datatype
     }
 
-    /// The smallest value of a tile, as stored.
+    /// The minimum of a tile, as stored.
     pub fn min(&self, tile: TileIdx) -> Option<&[u8]> {
         self.mins.as_ref()?.value(tile.get(), self.cell_size)
     }
 
-    /// The largest value of a tile, as stored.
+    /// The maximum of a tile, as stored.
     pub fn max(&self, tile: TileIdx) -> Option<&[u8]> {
         self.maxes.as_ref()?.value(tile.get(), self.cell_size)
     }
 
-    /// The smallest values of all tiles of a field whose cells have `N` bytes, little-endian, in tile order.
+    /// The minima of all tiles of a field whose cells have `N` bytes, little-endian, in tile order.
     pub fn mins<const N: usize>(&self) -> Option<&[[u8; N]]> {
         fixed(self.mins.as_ref()?, self.cell_size)
     }
 
-    /// The largest values of all tiles of a field whose cells have `N` bytes, little-endian, in tile order.
+    /// The maxima of all tiles of a field whose cells have `N` bytes, little-endian, in tile order.
     pub fn maxes<const N: usize>(&self) -> Option<&[[u8; N]]> {
         fixed(self.maxes.as_ref()?, self.cell_size)
     }
@@ -125,7 +126,7 @@ fn fixed<const N: usize>(values: &TileMinMax, cell_size: Option<usize>) -> Optio
     (cell_size == Some(N)).then(|| values.fixed.as_chunks::<N>().0)
 }
 
-/// What the footer and the schema say of a field's statistics.
+/// A field's statistics as the footer and the schema describe them.
 struct Described {
     datatype: Datatype,
     cell_size: Option<usize>,
@@ -135,7 +136,7 @@ struct Described {
 }
 
 impl Fragment {
-    /// The statistics of each of `fields`. What the cache lacks is read in one go.
+    /// The statistics of each of `fields`. Sections that are not cached are read together.
     pub async fn statistics(
         &self,
         storage: &Storage,
@@ -163,7 +164,7 @@ impl Fragment {
         }
         let present: Vec<Section> = sections.iter().copied().flatten().collect();
         let mut loaded = self.load_present(storage, &present).await?.into_iter();
-        // `None` where a section is not wanted or not there.
+        // `None` for a section that is not wanted or does not exist.
         let mut loaded = sections
             .into_iter()
             .map(|section| section.and_then(|_| loaded.next()));
@@ -183,7 +184,7 @@ impl Fragment {
             .collect()
     }
 
-    /// The sections of mins, maxes, sums and null counts of a field: always four.
+    /// The sections of minima, maxima, sums and null counts of a field: always four.
     fn statistics_sections(
         &self,
         field: &Described,
@@ -209,7 +210,7 @@ impl Fragment {
         ]
     }
 
-    /// Sections in the order asked. What the cache lacks is read in one go.
+    /// Loads sections in the requested order. Sections that are not cached are read together.
     async fn load_present(&self, storage: &Storage, sections: &[Section]) -> Result<Vec<Loaded>> {
         let path = self.metadata_path();
         let mut found = Vec::with_capacity(sections.len());
@@ -290,7 +291,7 @@ struct Section {
     shape: Shape,
 }
 
-/// What a section holds.
+/// The layout of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Numbers,

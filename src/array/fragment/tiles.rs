@@ -1,34 +1,34 @@
-//! How many tiles a fragment has, and the box of each.
+//! The number of tiles in a fragment, and the box of each dense tile.
 //!
-//! A sparse fragment's footer counts its tiles, whose boxes are the MBRs. A dense one's follow from the grid of its
-//! schema and the box that was written. The subtle thing: neither number is believed where the data files have no room
-//! for so many tiles.
+//! The footer of a sparse fragment counts its tiles. Those of a dense fragment follow from the grid of its schema and
+//! the box that was written. The subtle thing: neither number is trusted if the data files are too small for so many
+//! tiles.
 
 use super::{Fragment, TileIdx};
 use crate::error::{Error, Result};
 use crate::geometry::domain::KeyBox;
 use crate::geometry::tile_grid::{TileBox, TileGrid};
 
-/// The least a tile takes in a data file: its count of chunks.
+/// The smallest size of a tile in a data file: its chunk count.
 const TILE_BYTES: u64 = 8;
 
 /// The tiles of a dense fragment.
 #[derive(Debug, Clone)]
 pub struct DenseTiles {
     grid: TileGrid,
-    /// The box that was written, inside the domain.
+    /// The written box, inside the domain.
     written: KeyBox,
     tiles: TileBox,
 }
 
 impl DenseTiles {
-    /// The cells of a tile that were written.
+    /// The written cells of a tile.
     pub fn cells_of(&self, tile: TileIdx) -> Option<KeyBox> {
         let tile = self.tiles.tile_at(tile.0)?;
         self.grid.tile_box(&tile).intersect(&self.written)
     }
 
-    /// The box that was written.
+    /// The written box.
     pub fn written(&self) -> &KeyBox {
         &self.written
     }
@@ -56,7 +56,7 @@ impl Fragment {
         })
     }
 
-    /// The tiles of a dense fragment; `None` if nothing was written.
+    /// The tiles of a dense fragment; `None` if it has no cells.
     pub fn dense_tiles(&self) -> Result<Option<DenseTiles>> {
         let Some(ranges) = &self.footer.non_empty_domain else {
             return Ok(None);
@@ -64,7 +64,7 @@ impl Fragment {
         let at = |e: Error| e.with("fragment", &self.name.name);
         let grid = TileGrid::new(&self.schema).map_err(at)?;
         let written = KeyBox::from_ranges(&self.dimension_datatypes(), ranges).map_err(at)?;
-        // Old consolidations widened the box to whole tiles; what lies outside the domain is padding.
+        // Old consolidations widened the box to whole tiles; the cells outside the domain are padding.
         Ok(written.intersect(grid.domain()).map(|written| DenseTiles {
             tiles: grid.tiles_of_box(&written),
             grid,
@@ -72,7 +72,7 @@ impl Fragment {
         }))
     }
 
-    /// The cells that were written, all versions of a cell counted; `None` if a `u64` does not hold the number.
+    /// The number of written cells, counting all versions of a cell; `None` if it does not fit in a `u64`.
     pub fn cell_count(&self) -> Result<Option<u64>> {
         if !self.footer.dense {
             return Ok(Some(self.sparse_cells()));

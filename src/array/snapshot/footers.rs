@@ -1,4 +1,4 @@
-//! Fragments are opened here by their footers, which are read in few requests or taken from consolidated copies.
+//! Opening of fragments by their footers, which are read in few requests or taken from consolidated copies.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -18,14 +18,14 @@ use crate::storage::{CacheKey, Storage, Suffix};
 
 /// Footers are a few hundred bytes for a few fields; one suffix read of this size nearly always holds one.
 const FOOTER_SUFFIX_BYTES: u64 = 8 * 1024;
-/// Footers name their schema since this version.
+/// Since this version, footers name their schema.
 const SCHEMA_NAMED_SINCE: u32 = 10;
-/// Footers read in one go.
+/// Footers read together.
 const OPEN_CHUNK: usize = 32;
 /// Chunks of footers read at the same time.
 const OPEN_CONCURRENCY: usize = 2;
-/// The first version whose footers are copied faithfully. Releases up to 2.18 tell the places of the copies of older
-/// ones some bytes short, so that each is cut and the next begins inside it.
+/// The first version whose footers are copied correctly. Releases up to 2.18 store the offsets of the copies of older
+/// ones some bytes too low, so that each copy is cut and the next one begins inside it.
 const COPIED_SINCE: u32 = 12;
 
 /// Reads the footers of committed fragments, in their order.
@@ -50,7 +50,7 @@ pub(in crate::array) async fn open_fragments(
     Ok(opened.into_iter().flatten().collect())
 }
 
-/// Reads some of the footers, in their order.
+/// Reads a chunk of the footers, in their order.
 async fn open_chunk(
     storage: &Storage,
     directory: &ArrayDirectory,
@@ -89,14 +89,14 @@ impl CommittedFragment {
         storage.cache_key(&self.metadata_path(), u64::MAX, &self.commit)
     }
 
-    /// The copy of its footer, if it is worth looking at.
+    /// The copy of its footer, if it can be used.
     fn copied_footer<'a>(&self, footers: &'a HashMap<String, Arc<[u8]>>) -> Option<&'a Arc<[u8]>> {
         let faithful = *self.name.fragment_versions().start() >= COPIED_SINCE;
         footers.get(&self.name.name).filter(|_| faithful)
     }
 }
 
-/// The footers of many fragments, from the few files that hold copies of them.
+/// Loads the footers of many fragments from the few files that hold copies of them.
 async fn load_consolidated_footers(
     storage: &Storage,
     files: &[ArrayFile],
@@ -131,7 +131,7 @@ async fn load_consolidated_footers(
     Ok(footers)
 }
 
-/// A fragment's footer, the schema it names, and where it starts in the metadata file, if it was read from there.
+/// A fragment's footer, its schema, and the footer's offset in the metadata file, if it was read from there.
 #[derive(Debug, Clone)]
 struct OpenedFooter {
     footer: Arc<Footer>,
@@ -182,7 +182,7 @@ async fn open_fragment(
     })
 }
 
-/// Reads a footer, or what stands for one, and the schema it goes by.
+/// Loads a fragment's footer, or the metadata of old versions, and its schema.
 async fn load_footer(
     storage: &Storage,
     directory: &ArrayDirectory,
@@ -207,7 +207,7 @@ async fn load_footer(
             start: None,
         });
     }
-    // Copies only save requests; where they lead astray the fragment's own footer is as good as without them.
+    // Copies only save requests; if one is damaged, the fragment's own footer is read.
     if let Some(copy) = copy
         && let Ok(opened) = decode_footer(storage, directory, &copy, None).await
         && versions.contains(&opened.footer.version.get())
@@ -245,8 +245,8 @@ fn show_versions(versions: &RangeInclusive<u32>) -> String {
     format!("{} or {}", versions.start(), versions.end())
 }
 
-/// The bytes of a footer and where they start in the metadata file; `old_schema` is that of fragments whose footer
-/// does not name one.
+/// The bytes of a footer and their offset in the metadata file; `old_schema` is that of fragments whose footer does not
+/// name one.
 async fn read_footer(
     storage: &Storage,
     path: &str,

@@ -1,4 +1,4 @@
-//! Schemas and their enumerations are loaded here, and it is settled whether the array is encrypted.
+//! Loading of schemas and their enumerations, which also shows whether the array is encrypted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 
-/// A schema and what its file tells about the array.
+/// A schema, and whether its file is encrypted.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaFile {
     pub(super) schema: Arc<ArraySchema>,
     encrypted: bool,
 }
 
-/// The schema that `window` shows, and the storage as it is to be read from.
+/// The schema that `window` shows, and the storage with the key only if the array is encrypted.
 pub(in crate::array) async fn open_schema(
     storage: &Storage,
     window: OpenWindow,
@@ -30,7 +30,7 @@ pub(in crate::array) async fn open_schema(
     Ok((storage, newest.schema))
 }
 
-/// The storage as it is to be read from, now that the schema is known: with the key only if the array is encrypted.
+/// The storage with the key only if the array is encrypted, which its schemas show.
 async fn settle_key(
     storage: &Storage,
     directory: &ArrayDirectory,
@@ -39,7 +39,7 @@ async fn settle_key(
     if storage.encryption_key().is_none() || newest.encrypted {
         return Ok(storage.clone());
     }
-    // libtiledb writes the schema in the clear when it evolves an encrypted array: the others tell.
+    // libtiledb writes an unencrypted schema when it evolves an encrypted array, so the other schemas decide.
     for file in directory.schemas() {
         if load_schema(storage, file).await?.encrypted {
             return Ok(storage.clone());
@@ -75,8 +75,8 @@ pub(super) async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<S
         .context("file", || path)
 }
 
-/// Reads the enumerations of a schema. What is wrong with one costs the attributes that use it, and nothing else; that the
-/// storage fails, or the key does not fit, is no property of the enumeration.
+/// Reads the enumerations of a schema. A damaged one only affects the attributes that use it; a failure of the storage,
+/// or a wrong key, is an error of the whole array.
 pub(in crate::array) async fn load_enumerations(
     storage: &Storage,
     schema: &ArraySchema,
@@ -85,7 +85,7 @@ pub(in crate::array) async fn load_enumerations(
     if schema.enumerations.is_empty() {
         return Ok(enumerations);
     }
-    // The names of enumeration files are unique for ever, so a listing is not needed to know which version it is.
+    // The names of enumeration files are unique forever, so no listing is needed to find a version.
     for reference in &schema.enumerations {
         let path = format!("{ENUMERATIONS_FOLDER}/{}", reference.file);
         let load = async {

@@ -1,4 +1,4 @@
-//! What a snapshot shows of an array, by name, so that it can be opened again elsewhere.
+//! The names of what a snapshot shows, so that it can be opened again on another machine.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use super::Snapshot;
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
 
-/// The fragments and deletes that a snapshot shows: a value, which holds no storage.
+/// The fragments and deletes that a snapshot shows: plain data without a storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The window the array is seen through, its end fixed.
+    /// The window of time, with a fixed end.
     pub window: OpenWindow,
     /// The names of the fragments, oldest first.
     pub fragments: Vec<String>,
-    /// The names of the deletes that concern them, oldest first.
+    /// The names of the deletes that apply to them, oldest first.
     pub deletes: Vec<String>,
 }
 
 impl Snapshot {
-    /// What the snapshot shows.
+    /// The names of what the snapshot shows.
     pub fn seen(&self) -> Seen {
         let fragments = self.fragments.iter();
         Seen {
@@ -29,9 +29,10 @@ impl Snapshot {
         }
     }
 
-    /// The snapshot without what was not `seen`, because it was committed since with an earlier time.
+    /// The snapshot without fragments and deletes that are not in `seen`, because they were committed later with an
+    /// earlier time.
     ///
-    /// Fails if something that was seen is gone, because the array was consolidated and vacuumed since.
+    /// Fails if something in `seen` is gone, because the array was consolidated and vacuumed meanwhile.
     pub fn only(self, seen: &Seen) -> Result<Self> {
         let wanted: HashSet<&str> = seen.fragments.iter().map(String::as_str).collect();
         let mut fragments = self.fragments.as_ref().clone();

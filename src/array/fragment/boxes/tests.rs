@@ -1,4 +1,4 @@
-//! These tests cover what boxes say of cells where some may be NaN, or dates of both signs.
+//! Tests of boxes whose cells may be NaN, or dates before and after 1970.
 
 use super::*;
 use crate::geometry::key::Native;
@@ -35,7 +35,7 @@ fn what_reaches_nan_rules_nothing_out_where_there_may_be_some() {
     let nan = DimRanges::from_points([f64::NAN.to_key()]);
     assert!(!sure.touches(&nan) && doubtful.touches(&nan));
     assert_eq!((sure.keys().is_some(), doubtful.keys()), (true, None));
-    // To look for NaN helps where it changes the choice.
+    // Ruling out NaN helps where it changes the selection.
     assert!(doubtful.may_change(&above) && doubtful.may_change(&around));
     assert!(!doubtful.may_change(&apart) && !sure.may_change(&above));
 }

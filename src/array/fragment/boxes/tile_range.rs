@@ -1,24 +1,24 @@
-//! A [`TileRange`] says between which coordinates of a dimension the cells of a tile lie, as far as that is known.
+//! [`TileRange`]: the known range of a dimension around the cells of a tile.
 
 use crate::format::datatype::Datatype;
 use crate::geometry::key::{self, NanKeys};
 use crate::geometry::subarray::DimRanges;
 
-/// Between which coordinates of a dimension the cells of a tile lie, ends included.
+/// The range of a dimension around the cells of a tile, both ends inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileRange<'a> {
-    /// Anywhere.
+    /// The cells may lie anywhere.
     Unknown,
-    /// Numbers.
+    /// A range of keys.
     Keys {
         /// The smallest key.
         lo: u64,
         /// The largest key.
         hi: u64,
-        /// Where cells may lie besides, if some may be NaN.
+        /// The keys of NaN, if some cells may be NaN.
         nan: Option<NanKeys>,
     },
-    /// Strings.
+    /// A range of strings.
     Bytes {
         /// The smallest string.
         lo: &'a [u8],
@@ -58,7 +58,7 @@ impl TileRange<'_> {
         }
     }
 
-    /// Whether more would be known of a choice by ranges if no cell was NaN.
+    /// Whether ruling out NaN may change the selection by these ranges.
     pub(super) fn may_change(&self, ranges: &DimRanges) -> bool {
         let Self::Keys { lo, hi, nan } = self else {
             return false;
@@ -74,7 +74,7 @@ impl TileRange<'_> {
     }
 }
 
-/// A stored range; `doubtful` says that cells of floats may be NaN.
+/// Converts a stored range; `doubtful` says that cells of floats may be NaN.
 pub(super) fn range<'a>(
     datatype: Datatype,
     strings: bool,
