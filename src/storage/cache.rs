@@ -1,7 +1,7 @@
-//! Parsed metadata of immutable files, kept across queries under a budget of bytes.
+//! A cache of metadata parsed from immutable files, kept across queries within a budget of bytes.
 //!
-//! What is asked for by several at once is loaded once: the first one loads, the others wait. If the loader
-//! fails or is cancelled, the next waiter loads. Errors are never kept.
+//! A value that several tasks need at once is loaded once: the first one loads it, the others wait. If the loader fails
+//! or is cancelled, the next waiter loads. Errors are never cached.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -18,24 +18,24 @@ use super::location::{Location, StoreId};
 use crate::error::{Error, Result};
 use crate::filter::KeyFingerprint;
 
-/// The budget of the cache that a process shares.
+/// The budget of the cache shared by a process.
 const DEFAULT_BUDGET_BYTES: u64 = 128 << 20;
-/// What an entry costs beside its value and its path: keys, links, counters.
+/// The memory of an entry besides its value and its path: keys, links, counters.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// What a piece of parsed metadata was parsed from.
+/// The file and the part of it that a piece of metadata was parsed from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CacheKey {
     store: StoreId,
     path: Arc<str>,
     part: u64,
     version: Option<FileVersion>,
-    /// What was decrypted is not for those without the key.
+    /// The key that it was decrypted with, so that others without the key cannot read it.
     encryption: Option<KeyFingerprint>,
 }
 
-/// One state of a file. Where a store has entity tags they decide: the modification time comes in different
-/// precision from a listing and from a read.
+/// The version of a file. It is identified by its entity tag, if the store has one, because the precision of
+/// modification times differs between a listing and a read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileVersion {
     bytes: u64,
@@ -73,7 +73,7 @@ impl CacheKey {
     }
 }
 
-/// The key and the type of the value, so that two types under one key do not meet.
+/// The key and the type of the value, so that values of two types never share a key.
 type TypedKey = (CacheKey, TypeId);
 type Value = Arc<dyn Any + Send + Sync>;
 type Slot = Arc<OnceCell<Value>>;
@@ -92,7 +92,7 @@ struct Kept {
     weight: u32,
 }
 
-/// How a cache fares.
+/// Statistics of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -100,14 +100,14 @@ pub struct CacheStats {
     pub hits: u64,
     /// Requests that had to load.
     pub misses: u64,
-    /// Entries held.
+    /// Cached entries.
     pub entries: u64,
-    /// Bytes held, as told by the loaders, with keys and overhead.
+    /// Cached bytes as the loaders report them, with keys and overhead.
     pub bytes: u64,
 }
 
 impl MetadataCache {
-    /// A cache that holds up to `budget_bytes`; with 0 nothing is kept.
+    /// A cache of up to `budget_bytes`; with 0 nothing is cached.
     pub fn new(budget_bytes: u64) -> Self {
         let kept = Cache::builder()
             .max_capacity(budget_bytes)
@@ -121,21 +121,21 @@ impl MetadataCache {
         }
     }
 
-    /// The cache that the process shares, of 128 MiB.
+    /// The cache shared by the process, of 128 MiB.
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<MetadataCache>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| Arc::new(Self::new(DEFAULT_BUDGET_BYTES)));
         Arc::clone(shared)
     }
 
-    /// The value under `key`, if it is held.
+    /// The value under `key`, if it is cached.
     pub fn get<T: Send + Sync + 'static>(&self, key: CacheKey) -> Option<Arc<T>> {
         let kept = self.kept.get(&(key, TypeId::of::<T>()))?;
         self.hits.fetch_add(1, Ordering::Relaxed);
         downcast(kept.value).ok()
     }
 
-    /// Holds a value of `bytes` bytes that was loaded together with others.
+    /// Caches a value of `bytes` bytes that was loaded together with others.
     pub fn insert<T: Send + Sync + 'static>(
         &self,
         key: CacheKey,
@@ -149,10 +149,10 @@ impl MetadataCache {
         value
     }
 
-    /// The value under `key`; if there is none, what `load` gives, together with its size in bytes.
+    /// The value under `key`; if there is none, the result of `load`, which also gives its size in bytes.
     ///
     /// # Errors
-    /// What `load` fails with.
+    /// The error of `load`.
     pub async fn get_or_load<T: Send + Sync + 'static>(
         &self,
         key: CacheKey,
@@ -170,7 +170,7 @@ impl MetadataCache {
         let value = joined
             .slot
             .get_or_try_init(|| async {
-                // Another may have finished between the look above and joining.
+                // Another task may have finished between the lookup above and joining.
                 if let Some(kept) = self.kept.get(&joined.key) {
                     return Ok(kept.value);
                 }
@@ -190,7 +190,7 @@ impl MetadataCache {
         downcast(value?)
     }
 
-    /// How the cache fares now.
+    /// The statistics at this moment.
     pub fn stats(&self) -> CacheStats {
         self.kept.run_pending_tasks();
         CacheStats {
@@ -232,7 +232,7 @@ impl fmt::Debug for MetadataCache {
     }
 }
 
-/// Takes part in loading one key; the last to leave, finished or cancelled, clears the place.
+/// Takes part in loading one key; the last to leave, finished or cancelled, removes the key's slot.
 struct Joined<'a> {
     cache: &'a MetadataCache,
     key: TypedKey,
@@ -242,7 +242,7 @@ struct Joined<'a> {
 impl Drop for Joined<'_> {
     fn drop(&mut self) {
         let mut loading = self.cache.loading();
-        // One reference in the map and one here. New ones are made under the lock only.
+        // One reference is in the map and one here. New ones are made only under the lock.
         if Arc::strong_count(&self.slot) <= 2 {
             loading.remove(&self.key);
         }
@@ -342,7 +342,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn many_at_once_load_once() {
-        // A budget of 0 shows that those who wait get the value even if it is not kept.
+        // A budget of 0 shows that waiters get the value even if it is not cached.
         for budget in [1 << 20, 0] {
             let cache = Arc::new(MetadataCache::new(budget));
             let loads = Arc::new(AtomicUsize::new(0));

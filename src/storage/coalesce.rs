@@ -1,8 +1,8 @@
-//! Few large requests from many small ranges.
+//! Coalescing of many small ranges into few large requests.
 //!
-//! Ranges closer than the gap are read together up to the request size; overlapping ones always, so that no byte
-//! is fetched twice. A single range above the request size stays one request: the caller wants it as
-//! one buffer anyway. Pure arithmetic; nothing here allocates by what a range says.
+//! Ranges closer than the gap are read together up to the request size; overlapping ones always, so that no byte is
+//! fetched twice. A single range above the request size stays one request, because the caller wants it as one buffer.
+//! Nothing here allocates memory by the size of a range.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
-/// The requests for a list of ranges, sorted and disjoint, and where each range lies in them.
+/// The requests for a list of ranges, sorted and disjoint, and the slice of them that each range is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) requests: Vec<Range<u64>>,
     slices: Vec<Slice>,
 }
 
-/// Where an asked range lies: request number, offset in its buffer, length.
+/// The slice of a request that a range is: request number, offset in its buffer, length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Slice {
     request: usize,
@@ -62,7 +62,7 @@ pub(super) fn plan(ranges: &[Range<u64>], gap_bytes: u64, request_bytes: u64) ->
     Ok(Plan { requests, slices })
 }
 
-/// Whether `next`, which starts no earlier than `last`, is read with it.
+/// Whether `next`, which does not start before `last`, is read with it.
 fn joins(last: &Range<u64>, next: &Range<u64>, gap_bytes: u64, request_bytes: u64) -> bool {
     if next.start < last.end {
         return true;
@@ -71,7 +71,7 @@ fn joins(last: &Range<u64>, next: &Range<u64>, gap_bytes: u64, request_bytes: u6
 }
 
 impl Plan {
-    /// The asked ranges, in the order asked, as slices of the requests' buffers.
+    /// The ranges in the given order, as slices of the requests' buffers.
     pub(super) fn slices(&self, buffers: &[Bytes]) -> Result<Vec<Bytes>> {
         self.slices.iter().map(|slice| slice.of(buffers)).collect()
     }

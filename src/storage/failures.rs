@@ -1,10 +1,10 @@
-//! What errors of stores and files mean to a caller.
+//! Conversion of errors of stores and files.
 
 use std::io;
 
 use crate::error::{Error, ErrorKind};
 
-/// The error of a store that could not `verb` (read, list) what is at `uri`.
+/// The error for a store that could not `verb` (read, list) `uri`.
 pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Error {
     if is_missing(&error) {
         return missing(uri);
@@ -20,7 +20,7 @@ pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Err
     Error::new(kind, format!("cannot {verb} {uri}")).with_source(error)
 }
 
-/// The error of reading a local file.
+/// The error for a local file that cannot be read.
 pub(super) fn of_file(uri: &str, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => return missing(uri),
@@ -31,18 +31,19 @@ pub(super) fn of_file(uri: &str, error: io::Error) -> Error {
     Error::new(kind, format!("cannot read {uri}")).with_source(error)
 }
 
-/// The error of something that is not there.
+/// The error for something that does not exist.
 pub(super) fn missing(uri: &str) -> Error {
     Error::not_found(format!("{uri} does not exist"))
 }
 
-/// Whether the object is not there. A path below a regular file is missing too, which local stores tell by another error.
+/// Whether the object does not exist. A path below a regular file does not exist either, which local stores report by
+/// another error.
 pub(super) fn is_missing(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::NotFound { .. })
         || io_kind(error) == Some(io::ErrorKind::NotADirectory)
 }
 
-/// What the operating system said, if it was asked.
+/// The error kind of the operating system, if the error came from it.
 fn io_kind(error: &object_store::Error) -> Option<io::ErrorKind> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -1,7 +1,7 @@
-//! Reads local files on a thread that may block.
+//! Reading of local files on threads that may block.
 //!
-//! A file is opened and all ranges of a call are read in one go, since going to another thread costs as much as
-//! reading some kilobytes. A range is one system call as far as the system allows. When the caller no longer waits, the
+//! A file is opened and all ranges of a call are read in one task, because switching threads costs as much as reading
+//! some kilobytes. Each range takes a single system call where the system allows it. If the caller stops waiting, the
 //! thread stops at the next piece.
 
 use std::fs::File;
@@ -15,13 +15,13 @@ use tokio::runtime::Handle;
 
 use super::buffers::Buffer;
 
-/// How much is read between two looks at whether anybody still waits.
+/// Bytes read between two checks whether the caller still waits.
 const PIECE_BYTES: usize = 8 << 20;
 
-/// What to read of a file.
+/// The part of a file to read.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// The last bytes, or all of a shorter file.
     End(u64),
@@ -29,16 +29,16 @@ pub(super) enum Wanted {
     Ranges(Vec<Range<u64>>),
 }
 
-/// What was read of a file.
+/// The result of reading a file.
 #[derive(Debug)]
 pub(super) struct FileRead {
     /// The size of the file.
     pub(super) file_bytes: u64,
-    /// The bytes; none if one of the ranges ends beyond the file.
+    /// The bytes; empty if one of the ranges ends beyond the file.
     pub(super) buffers: Vec<Bytes>,
 }
 
-/// Opens a file and reads it. A folder is no file.
+/// Opens a file and reads it. A folder is an error.
 pub(super) async fn open(path: PathBuf, wanted: Wanted) -> io::Result<FileRead> {
     blocking(move |waiter| open_and_read(path, wanted, waiter)).await
 }
@@ -62,7 +62,7 @@ pub(super) async fn read(mut file: File, ranges: Vec<Range<u64>>) -> io::Result<
     blocking(move |waiter| read_all(&mut file, ranges, waiter)).await
 }
 
-/// Runs `work` where it may block; it is told by the `Weak` when nobody waits for it any more.
+/// Runs `work` on a thread that may block; the `Weak` expires when the caller stops waiting.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Weak<()>) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

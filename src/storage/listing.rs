@@ -1,9 +1,9 @@
-//! What is in a folder, and how long that stays true.
+//! The contents of a folder, and how long a listing of it may be reused.
 //!
-//! A folder of local files has a time of its own, which changes whenever something is added to it or removed. Where files
-//! are never rewritten, a listing is kept as long as that time stays what it was before listing: an array of thousands of
-//! fragments is then opened again without looking at thousands of commits. Clocks of file systems are coarse, so a folder that changed just before
-//! it was listed may change once more without its time telling: such listings are not kept.
+//! A local folder has a modification time, which changes whenever something is added to it or removed. If its files are
+//! never rewritten, a listing can be reused as long as that time stays what it was before listing: an array of
+//! thousands of fragments is then opened again without reading thousands of commits. Clocks of file systems are coarse,
+//! so a folder that changed just before it was listed may change again without a new time: such listings are not kept.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct Listing {
     pub folders: Vec<String>,
 }
 
-/// What a store tells about a file.
+/// The store's information on a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
     /// The name, without folders.
@@ -35,7 +35,7 @@ pub struct FileInfo {
     pub bytes: u64,
     /// When it was last modified, in microseconds since 1970 (some stores know only seconds).
     pub modified_us: i64,
-    /// What changes whenever the contents do, if the store has such a thing.
+    /// The entity tag, which changes whenever the contents do, if the store has one.
     pub e_tag: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl FileInfo {
 }
 
 impl Listing {
-    /// What a store says is in `folder`.
+    /// Converts the listing of `folder` by a store.
     pub(super) fn new(listed: ListResult, folder: &Path) -> Self {
         let child = |p: &Path| -> Option<String> {
             let mut parts = p.prefix_match(folder)?;
@@ -61,7 +61,7 @@ impl Listing {
         let mut folders: Vec<String> = listed.common_prefixes.iter().filter_map(child).collect();
         folders.sort_unstable();
         folders.dedup();
-        // Some tools stand an empty object in for a folder: with the name of the listed folder, or beside its contents.
+        // Some tools represent a folder by an empty object: with the name of the folder, or beside its contents.
         let is_placeholder =
             |info: &FileInfo| info.bytes == 0 && folders.binary_search(&info.name).is_ok();
         let mut files: Vec<FileInfo> = listed
@@ -84,22 +84,22 @@ impl Listing {
     }
 }
 
-/// When the listing of a local folder that is as it was may serve again.
+/// Whether the listing of an unchanged local folder may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Always: its files are only ever added and removed, never rewritten.
+    /// Always: its files are only added and removed, never rewritten.
     Always,
-    /// If there are no files: those may be rewritten, which changes nothing of the folder.
+    /// Only if it has no files: those may be rewritten, which does not change the folder's time.
     WithoutFiles,
 }
 
-/// What the system tells of a folder.
+/// The state of a folder as the system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stamped {
     Known(FolderStamp),
-    /// There is none.
+    /// The folder does not exist.
     Missing,
-    /// It does not tell.
+    /// The system does not report the state.
     Unknown,
 }
 
@@ -108,14 +108,14 @@ pub(super) enum Stamped {
 pub(super) struct FolderStamp {
     /// When something was last added or removed.
     modified: SystemTime,
-    /// Which folder it is, should another take its place.
+    /// The identity of the folder, in case another replaces it.
     inode: u64,
-    /// When this was asked.
+    /// When the state was read.
     asked: SystemTime,
 }
 
 impl FolderStamp {
-    /// The state of folders now, all asked at once.
+    /// The current states of folders, all read at once.
     pub(super) async fn of_all(paths: Vec<PathBuf>) -> Vec<Stamped> {
         let count = paths.len();
         let look = move || paths.iter().map(|path| Self::of(path)).collect();
@@ -162,17 +162,17 @@ fn inode(_: &std::fs::Metadata) -> Option<u64> {
     None
 }
 
-/// A listing and the state of the folder before it was made.
+/// A listing, and the state of the folder before it was made.
 #[derive(Debug)]
 pub(super) struct KeptListing {
     /// The state of the folder.
     pub(super) stamp: FolderStamp,
-    /// What was in it.
+    /// The contents of the folder at that time.
     pub(super) listing: Arc<Listing>,
 }
 
 impl KeptListing {
-    /// Whether the folder is still as it was.
+    /// Whether the folder is unchanged.
     pub(super) fn holds(&self, now: &FolderStamp) -> bool {
         self.stamp.modified == now.modified && self.stamp.inode == now.inode
     }

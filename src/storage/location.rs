@@ -1,4 +1,4 @@
-//! Where an array lies: a store, the path of the array's folder in it, and the URI to show.
+//! The location of an array: a store, the path of the array's folder in it, and the URI to show.
 //!
 //! The subtle thing: names are taken literally. An object path made from a string escapes `%`, `#` and others,
 //! so `a%2A.tdb`, a name that old arrays do have, would become another file; here each part of a path is
@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::error::{Error, Result};
 
-/// Where an array lies: a store, the path of the array's folder in it, and the URI the user gave.
+/// The location of an array: a store, the path of the array's folder in it, and the URI the user gave.
 #[derive(Clone)]
 pub struct Location {
     store: Arc<dyn ObjectStore>,
@@ -28,12 +28,12 @@ pub struct Location {
     uri: Arc<str>,
 }
 
-/// Tells the stores of this process apart, also after one of them is gone.
+/// Identifies a store of this process, also after other stores are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum StoreId {
-    /// The file system of this machine, seen from its root.
+    /// The file system of this machine, from its root.
     Local,
-    /// A store that the user brought; the number is never used again.
+    /// A store that the user registered; numbers are never reused.
     Given(u64),
 }
 
@@ -41,7 +41,7 @@ impl Location {
     /// The folder `root` of `store`. `uri` is what errors show; user names, passwords and query strings in it are left out.
     pub fn new(store: Arc<dyn ObjectStore>, root: Path, uri: impl Into<String>) -> Self {
         let store_id = StoreId::of(&store);
-        // Only a hint about what a request costs, so the printed name is proof enough.
+        // This only affects the planning of requests, so the printed name is enough.
         let files = store.to_string().starts_with("LocalFileSystem");
         let uri = Self::without_secrets(&uri.into()).into();
         Self {
@@ -80,8 +80,8 @@ impl Location {
         })
     }
 
-    /// Reads the folder through a store that the user brought for the files of this machine, seen from their root: one that
-    /// counts, limits or delays requests, for example.
+    /// Reads the folder through a store that the user registered for the files of this machine, from their root: for
+    /// example one that counts, limits or delays requests.
     #[must_use]
     pub fn through(self, files: Arc<dyn ObjectStore>) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Location {
         &self.root
     }
 
-    /// The place `relative` below this one. No name leads out of the folder.
+    /// The location `relative` below this one. No name can lead out of the folder.
     #[must_use]
     pub fn join(&self, relative: &str) -> Self {
         Self {
@@ -115,8 +115,8 @@ impl Location {
         }
     }
 
-    /// The place that `relative` names seen from this folder, where `..` is the folder above; nothing lies above the
-    /// root of a store.
+    /// The location that `relative` names from this folder, where `..` is the parent folder; the root of a store has no
+    /// parent.
     #[must_use]
     pub fn resolve(&self, relative: &str) -> Self {
         let mut resolved = self.clone();
@@ -162,7 +162,7 @@ impl Location {
         format!("{}/{relative}", self.uri.trim_end_matches('/'))
     }
 
-    /// Leaves out what may be secret in a URL: `user:password@`, and the query of a signed address.
+    /// Removes what may be secret in a URL: `user:password@`, and the query of a signed address.
     pub fn without_secrets(uri: &str) -> String {
         let Some((scheme, rest)) = uri.split_once("://") else {
             return uri.to_owned();
@@ -201,8 +201,8 @@ impl fmt::Display for Location {
 }
 
 impl StoreId {
-    /// The same id for the same store as long as it lives. A `Weak` keeps the address taken, so a later store
-    /// can never be mistaken for an earlier one.
+    /// The same id for the same store while it exists. The `Weak` keeps its address in use, so that a later store
+    /// cannot have the same one.
     fn of(store: &Arc<dyn ObjectStore>) -> Self {
         static KNOWN: Mutex<Vec<(Weak<dyn ObjectStore>, u64)>> = Mutex::new(Vec::new());
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -256,7 +256,7 @@ fn bad_path(given: &str) -> Error {
     ))
 }
 
-/// Query and fragment mean nothing for files, so `?` and `#` are part of the name, as in libtiledb.
+/// Local files have no query and fragment, so `?` and `#` are part of the name, as in libtiledb.
 fn file_url_to_path(text: &str) -> Result<PathBuf> {
     let escaped = text.replace('#', "%23").replace('?', "%3F");
     let url = Url::parse(&escaped).map_err(|source| {

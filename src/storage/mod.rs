@@ -1,11 +1,12 @@
-//! The only door to the object store: where an array lies, what is in its folders, and its bytes.
+//! The only access to the object store: the location of an array, the contents of its folders, and the bytes of its
+//! files.
 //!
-//! Everything above names files relative to the array's folder, and byte ranges in them; this layer
-//! turns these into few, large requests, checks that it got what it asked for, and counts. Files are
-//! found by listing as in the format specification's "Array format hierarchy".
+//! All layers above name files relative to the array's folder, and byte ranges in them; this layer turns these into
+//! few, large requests, checks the answers, and counts requests and bytes. Files are found by listing as in the format
+//! specification's "Array format hierarchy".
 //!
-//! The subtle thing: a length found in a file is never trusted with memory. Buffers are sized by what the
-//! store says is there, so that a range beyond the end of a file is an error and not an allocation.
+//! The subtle thing: memory is never allocated by a length found in a file. Buffers are sized by what the store says
+//! exists, so that a range beyond the end of a file is an error and not an allocation.
 
 mod buffers;
 mod cache;

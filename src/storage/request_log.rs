@@ -1,25 +1,25 @@
-//! What was asked of the store: counters that are always on, and a log for tests.
+//! Requests to the store: counters that are always on, and a log for tests.
 //!
-//! A request is entered when it starts and completed when it ends, so a cancelled or failed one stays in the
-//! log without returned bytes, and the order is the order in which requests were issued.
+//! A request is logged when it starts and completed when it ends, so a cancelled or failed one stays in the log without
+//! returned bytes, and the order is the order in which requests were issued.
 
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What kind of request.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestKind {
-    /// One folder listed.
+    /// A folder is listed.
     List,
-    /// A whole object read.
+    /// A whole object is read.
     Get,
-    /// A range of an object read.
+    /// A range of an object is read.
     Range,
-    /// The end of an object read.
+    /// The end of an object is read.
     Suffix,
-    /// Size and stamp of an object asked for.
+    /// Size and modification time of an object are read.
     Head,
 }
 
@@ -27,19 +27,19 @@ pub enum RequestKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
-    /// What kind of request.
+    /// The kind of request.
     pub kind: RequestKind,
     /// The file, or the folder, relative to the array.
     pub file: String,
-    /// Where the range starts; `None` for other kinds.
+    /// The start of the range; `None` for other kinds.
     pub offset: Option<u64>,
-    /// Bytes asked for, where the request names a number.
+    /// The number of bytes requested, if the request has one.
     pub bytes_asked: Option<u64>,
-    /// Bytes returned; `None` while under way, and for good when failed or cancelled.
+    /// The number of bytes returned; `None` until the request succeeds.
     pub bytes_returned: Option<u64>,
 }
 
-/// A log of every request, for tests and for looking closely.
+/// A log of every request, for tests and for analysis.
 #[derive(Debug, Default)]
 pub struct RequestLog {
     state: Mutex<State>,
@@ -48,7 +48,7 @@ pub struct RequestLog {
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<Request>,
-    /// How many requests were cleared away: the number of the first one in `requests`.
+    /// The number of requests that were cleared, which is the number of the first one in `requests`.
     cleared: usize,
 }
 
@@ -63,43 +63,43 @@ impl RequestLog {
         self.state().requests.clone()
     }
 
-    /// How many requests were issued.
+    /// The number of requests issued.
     pub fn len(&self) -> usize {
         self.state().requests.len()
     }
 
-    /// Whether nothing was asked.
+    /// Whether no request was issued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many requests of one kind were issued.
+    /// The number of requests of one kind.
     pub fn count(&self, kind: RequestKind) -> usize {
         let state = self.state();
         state.requests.iter().filter(|r| r.kind == kind).count()
     }
 
-    /// All bytes returned.
+    /// The sum of all bytes returned.
     pub fn bytes_returned(&self) -> u64 {
         let state = self.state();
         state.requests.iter().filter_map(|r| r.bytes_returned).sum()
     }
 
-    /// Forgets all entries.
+    /// Clears all entries.
     pub fn clear(&self) {
         let mut state = self.state();
         state.cleared += state.requests.len();
         state.requests.clear();
     }
 
-    /// Enters a request and returns its number.
+    /// Logs a request and returns its number.
     pub(super) fn start(&self, request: Request) -> usize {
         let mut state = self.state();
         state.requests.push(request);
         state.cleared + state.requests.len() - 1
     }
 
-    /// Completes the request with this number, unless it was cleared away.
+    /// Completes the request with this number, unless it was cleared.
     pub(super) fn finish(&self, number: usize, bytes: u64) {
         let mut state = self.state();
         let Some(idx) = number.checked_sub(state.cleared) else {
@@ -115,14 +115,14 @@ impl RequestLog {
     }
 }
 
-/// Counts requests and bytes; share one per query to learn what that query cost.
+/// Counters of requests and bytes; share one per query to measure that query.
 #[derive(Debug, Default)]
 pub struct IoCounters {
     requests: AtomicU64,
     bytes_fetched: AtomicU64,
 }
 
-/// What [`IoCounters`] showed at one moment; subtract an earlier one to get the difference.
+/// The values of [`IoCounters`] at one moment; subtract earlier ones to get the difference.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoCounts {

@@ -1,4 +1,4 @@
-//! A [`Storage`] stands for the files of one array: where they lie, and with which key, cache and counters they are read.
+//! A [`Storage`] reads the files of one array: its location, and the key, cache and counters to read with.
 
 mod failures;
 mod list;
@@ -35,7 +35,7 @@ pub struct Storage {
 #[derive(Clone, Default)]
 struct Encryption {
     key: Option<Arc<EncryptionKey>>,
-    /// The key is for whatever is encrypted; what is not encrypted is read all the same.
+    /// Whether the key only applies if the array is encrypted; otherwise it is an error if the array is not.
     on_demand: bool,
 }
 
@@ -57,7 +57,7 @@ impl Storage {
         }
     }
 
-    /// Reads below another location, all else as here.
+    /// The same with another location.
     #[must_use]
     pub fn at(&self, location: Location) -> Self {
         let options = if location.is_files() == self.location.is_files() {
@@ -72,21 +72,21 @@ impl Storage {
         }
     }
 
-    /// Uses this cache.
+    /// Sets the cache.
     #[must_use]
     pub fn with_cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = cache;
         self
     }
 
-    /// Enters every request into this log.
+    /// Sets the log of requests.
     #[must_use]
     pub fn with_request_log(mut self, log: Arc<RequestLog>) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// Reads an encrypted array with this key; that the array is not encrypted is then an error.
+    /// Sets the key of an encrypted array; reading then fails if the array is not encrypted.
     #[must_use]
     pub fn with_encryption_key(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
         self.encryption = Encryption {
@@ -96,7 +96,7 @@ impl Storage {
         self
     }
 
-    /// Reads with this key if the array is encrypted.
+    /// Sets the key to use if the array is encrypted.
     #[must_use]
     pub fn with_encryption_key_on_demand(mut self, key: Option<Arc<EncryptionKey>>) -> Self {
         self.encryption = Encryption {
@@ -111,19 +111,19 @@ impl Storage {
         self.encryption.key.as_ref()
     }
 
-    /// Whether the key, if any, is there in case the array is encrypted.
+    /// Whether the key, if any, only applies if the array is encrypted.
     pub fn has_key_on_demand(&self) -> bool {
         self.encryption.on_demand
     }
 
-    /// Counts with these counters, for example those of one query.
+    /// Sets the counters, for example those of one query.
     #[must_use]
     pub fn with_counters(mut self, counters: Arc<IoCounters>) -> Self {
         self.counters = counters;
         self
     }
 
-    /// Replaces the options that fit the kind of store.
+    /// Replaces the default options for the kind of store.
     #[must_use]
     pub fn with_io_options(mut self, options: IoOptions) -> Self {
         self.options = options;
@@ -135,7 +135,7 @@ impl Storage {
         self.location.uri()
     }
 
-    /// Where the array lies.
+    /// The location of the array.
     pub fn location(&self) -> &Location {
         &self.location
     }
@@ -150,13 +150,14 @@ impl Storage {
         &self.counters
     }
 
-    /// The key of what is parsed from `part` of `file` (0, or an offset), valid as long as the file is the one `info` tells of.
+    /// The cache key of what is parsed from `part` of `file` (0, or an offset), valid for the version of the file that
+    /// `info` describes.
     pub fn cache_key(&self, file: &str, part: u64, info: &FileInfo) -> CacheKey {
         CacheKey::new(&self.location, file, part, Some(info), self.fingerprint())
     }
 
-    /// As [`cache_key`](Self::cache_key), without asking the store anything: only for files that are never
-    /// rewritten under the same name, as those of a fragment, whose name holds a UUID.
+    /// As [`cache_key`](Self::cache_key), but without a request to the store: only for files that are never rewritten
+    /// under the same name, such as those of a fragment, whose name holds a UUID.
     pub fn cache_key_immutable(&self, file: &str, part: u64) -> CacheKey {
         CacheKey::new(&self.location, file, part, None, self.fingerprint())
     }

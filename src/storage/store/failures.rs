@@ -1,4 +1,4 @@
-//! Here a request that failed, or was answered wrongly, becomes an error that names the file.
+//! Errors of failed requests and wrong answers, which name the file.
 
 use std::io;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::storage::failures;
 
 impl Storage {
-    /// An HTTP server refuses any range of an empty object, so "the end of nothing" must be told from a failure.
+    /// HTTP servers reject any range of an empty object, so the end of an empty file must be distinguished from a
+    /// failure.
     pub(super) async fn suffix_failed(&self, file: &str, error: object_store::Error) -> Error {
         match self.size_after(file, &error).await {
             Some(0) => self
@@ -20,7 +21,7 @@ impl Storage {
         }
     }
 
-    /// Whether a failed range read failed for the reason that the file is too short; stores tell it in many ways.
+    /// Whether a range read failed because the file is too short; stores report this in many ways.
     pub(super) async fn range_failed(
         &self,
         file: &str,
@@ -33,7 +34,7 @@ impl Storage {
         }
     }
 
-    /// The size of a file whose read failed, unless the failure is already clear.
+    /// The size of a file whose read failed, unless the cause of the failure is already clear.
     async fn size_after(&self, file: &str, error: &object_store::Error) -> Option<u64> {
         if !matches!(error, object_store::Error::Generic { .. }) {
             return None;

@@ -1,4 +1,4 @@
-//! Folders are listed here, and files looked up; of local folders, earlier listings serve while nothing has changed.
+//! Listing of folders and lookup of files; listings of unchanged local folders are reused.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::storage::listing::{FileInfo, FolderStamp, Keep, KeptListing, Listing,
 use crate::storage::request_log::RequestKind;
 
 impl Storage {
-    /// What is directly in `folder`, relative to the array (`""` is the array itself). A folder that does not exist is empty.
+    /// The files and folders directly in `folder`, relative to the array (`""` is the array itself). A folder that does
+    /// not exist is empty.
     ///
     /// # Errors
     /// The store fails.
@@ -28,8 +29,8 @@ impl Storage {
         Ok(Arc::new(listed))
     }
 
-    /// As [`list`](Self::list) of several folders, all at once: as long as a local folder tells that nothing was added or
-    /// removed, an earlier listing serves.
+    /// As [`list`](Self::list), for several folders at once. An earlier listing of a local folder is reused if the
+    /// folder's state shows that nothing was added or removed.
     ///
     /// # Errors
     /// The store fails.
@@ -86,7 +87,7 @@ impl Storage {
         Ok(listing)
     }
 
-    /// What the store tells about a file, or `None` if there is no such file.
+    /// The store's information on a file, or `None` if there is no such file.
     ///
     /// # Errors
     /// The store fails.

@@ -1,13 +1,13 @@
-//! How ranges become requests differs between local files and stores behind a network.
+//! Options for coalescing ranges into requests, for local files and for remote stores.
 
-/// How ranges become requests.
+/// How ranges are coalesced into requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoOptions {
     /// Ranges at most this far apart are read together.
     pub gap_bytes: u64,
-    /// Joining stops where a request would become larger than this.
+    /// Ranges are not joined beyond this request size.
     pub request_bytes: u64,
-    /// So many requests of one call run at a time.
+    /// The number of requests of one call that run in parallel.
     pub parallel_requests: usize,
 }
 

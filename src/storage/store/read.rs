@@ -1,11 +1,11 @@
-//! Files are read here: whole, by their ends, and by ranges.
+//! Reading of files: whole, by their ends, and by ranges.
 //!
-//! Every read goes through the store's full `get`, because its answer tells the size of the object before any
-//! buffer is made: a range beyond the end is found without allocating for it. A store of local files hands
-//! out the open file, and all ranges of a call are then read in one go ([`file_read`]).
+//! Every read uses the store's full `get`, because its answer has the size of the object before any buffer is
+//! allocated: a range beyond the end is detected without allocating for it. A store of local files gives the open file,
+//! and all ranges of a call are then read together ([`file_read`]).
 //!
-//! The subtle thing: stores cut a range that ends beyond the object instead of refusing it, so every
-//! answer is compared with what was asked.
+//! The subtle thing: stores truncate a range that ends beyond the object instead of rejecting it, so the size of every
+//! answer is compared with the request.
 
 use std::io;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl Suffix {
 }
 
 impl Storage {
-    /// A whole file.
+    /// Reads a whole file.
     ///
     /// # Errors
     /// The file does not exist, or the store fails.
@@ -64,7 +64,7 @@ impl Storage {
         Ok(bytes)
     }
 
-    /// One range of a file; all of it, or an error.
+    /// Reads one range of a file; all of it, or an error.
     ///
     /// # Errors
     /// As [`read_ranges`](Self::read_ranges).
@@ -76,7 +76,7 @@ impl Storage {
             .ok_or_else(|| Error::internal("one range was asked and none returned"))
     }
 
-    /// The last `len` bytes of a file, or all if it is shorter, in one request where the store can.
+    /// Reads the last `len` bytes of a file, or all if it is shorter, in one request if the store can.
     ///
     /// # Errors
     /// The file does not exist, or the store fails.
@@ -109,7 +109,7 @@ impl Storage {
         Ok(Suffix { bytes, file_bytes })
     }
 
-    /// As [`read_suffix`](Self::read_suffix) of each file, those of this machine in one go.
+    /// As [`read_suffix`](Self::read_suffix) for each file; local files are read together.
     pub async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
         let paths = files.iter().map(|file| self.location.local_path(file));
         let Some(paths) = paths.collect::<Option<Vec<_>>>() else {
@@ -137,8 +137,9 @@ impl Storage {
         }
     }
 
-    /// Ranges of a file, in the order asked, which may be unsorted, overlapping and empty. Near ranges are fetched
-    /// together, and the answers are slices of what was fetched, so one kept slice keeps all of its request.
+    /// Reads ranges of a file, which may be unsorted, overlapping and empty; the result has their order. Near ranges
+    /// are fetched together, and the results are slices of what was fetched, so keeping one slice keeps all of its
+    /// request.
     ///
     /// # Errors
     /// The file does not exist or is too short (`Corrupt`), or the store fails.
@@ -185,7 +186,7 @@ impl Storage {
         self.store().get_opts(&path, options).await
     }
 
-    /// One request. `asked` are the ranges it serves, for the message of an error.
+    /// Sends one request. `asked` are the ranges it serves, for error messages.
     async fn fetch(&self, file: &str, request: Range<u64>, asked: &[Range<u64>]) -> Result<Bytes> {
         let len = request.end - request.start;
         let ticket = self.start(RequestKind::Range, file, Some(request.start), Some(len));
@@ -214,7 +215,7 @@ impl Storage {
         found.map_err(|error| self.io_failed(file, error))
     }
 
-    /// All requests from a file of this machine.
+    /// Reads all requests from a local file.
     async fn fetch_local(
         &self,
         file: &str,
@@ -243,7 +244,7 @@ impl Storage {
         requests.iter().map(start).collect()
     }
 
-    /// All requests from one opened local file, or `None` if the store does not hand out files after all.
+    /// Reads all requests from an open local file, or gives `None` if the store gives no files after all.
     async fn fetch_from_file(
         &self,
         file: &str,
@@ -280,7 +281,7 @@ impl Storage {
         Ok(buffers.into_iter().next().unwrap_or_default())
     }
 
-    /// The end of a file for stores that cannot read it without knowing the size.
+    /// Reads the end of a file from stores that must know its size first.
     async fn suffix_by_size(&self, file: &str, len: u64) -> Result<Suffix> {
         let Some(info) = self.head(file).await? else {
             return Err(self.missing(file));

@@ -1,4 +1,4 @@
-//! Every request is counted and logged here, when it starts and when its bytes are there.
+//! Counting and logging of requests, when they start and when they end.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Storage;
 use crate::storage::request_log::{IoCounters, Request, RequestKind, RequestLog};
 
-/// A request that takes so long is worth a line where others are not.
+/// Requests that take longer than this are logged at a higher level.
 const SLOW: Duration = Duration::from_secs(1);
 
 impl Storage {
@@ -42,11 +42,11 @@ impl Storage {
     }
 }
 
-/// A request under way.
+/// A running request.
 pub(super) struct Ticket<'a> {
     counters: &'a IoCounters,
     entry: Option<(&'a RequestLog, usize)>,
-    /// What the log of the program is told when it is done, if anybody listens.
+    /// The message for the program's log when the request ends, if the log is enabled.
     told: Option<(String, Instant)>,
 }
 

@@ -1,4 +1,4 @@
-//! Listings show what is there, by literal names, and are kept no longer than it stays so.
+//! Tests that listings show literal names, and that they are not reused after a change.
 
 use super::odd::{Odd, Oddity};
 use super::*;
@@ -96,12 +96,12 @@ async fn listings_are_kept_while_the_folder_stays_as_it_was() {
     fixture.put("c/1", "").await;
     fixture.put("d/1", "").await;
     assert_eq!(list().await, ["", "1", "1", ""]);
-    // Just written, so nothing was kept.
+    // The folder was just written, so its listing was not kept.
     fixture.put("c/2", "").await;
     assert_eq!(list().await, ["", "1 2", "1", ""]);
     let (c, d, top) = (age("c", 100), age("d", 100), age("", 100));
     assert_eq!(list().await, ["", "1 2", "1", ""]);
-    // What takes back the time of a folder goes unseen where listings are kept.
+    // Where listings are kept, a change is not seen if the folder's time is set back.
     for file in ["c/3", "d/2", "top"] {
         fixture.put(file, "").await;
     }

@@ -1,4 +1,4 @@
-//! A store that answers wrongly, or fails, is an error of the storage.
+//! Tests that wrong answers and failures of a store are errors of the storage.
 
 use super::odd::{Odd, Oddity};
 use super::*;
@@ -20,7 +20,7 @@ async fn stores_that_answer_wrongly_are_caught() {
     );
     let error = fixture.storage.read_suffix("f", 10).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Storage);
-    // The failed request is in the log, the bytes that came back are not lost.
+    // The failed request is in the log, and its returned bytes are counted.
     assert_eq!(fixture.log.len(), 2);
 
     let fixture = Fixture::over(Odd::store(Oddity::Fails));

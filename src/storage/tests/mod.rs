@@ -1,4 +1,4 @@
-//! One suite of behaviour runs over local files and over a store in memory, and some tests over stores that misbehave.
+//! One suite of tests runs on local files and on a store in memory; some tests run on stores that misbehave.
 
 mod listing;
 mod misbehaviour;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A storage under test; the folder of local files lives as long as this.
+/// A storage under test; the folder of local files exists as long as this.
 struct Fixture {
     storage: Storage,
     log: Arc<RequestLog>,
@@ -59,7 +59,7 @@ impl Fixture {
     }
 }
 
-/// The stores every behaviour is checked on, among them folders with names that need care.
+/// The stores that every test runs on, among them folders with unusual names.
 fn fixtures() -> Vec<Fixture> {
     vec![
         Fixture::memory(),

@@ -1,4 +1,4 @@
-//! A store in memory can answer wrongly in one way of a few, as stores do.
+//! A store in memory that misbehaves in one of several ways, as real stores do.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 
-/// A store in memory with one oddity.
+/// A store in memory that misbehaves.
 #[derive(Debug)]
 pub(super) struct Odd {
     inner: InMemory,

@@ -1,4 +1,4 @@
-//! Ranges come back as they were asked, in few requests, or not at all.
+//! Tests that ranges are read in their order, in few requests, or not at all.
 
 #![expect(
     clippy::single_range_in_vec_init,

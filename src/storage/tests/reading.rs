@@ -1,4 +1,4 @@
-//! Whole files and their ends are read from every store.
+//! Tests that whole files and their ends are read from every store.
 
 use super::odd::{Odd, Oddity};
 use super::*;
