@@ -1,8 +1,8 @@
-//! Commits, and the text files that gather, revoke and supersede them (specification: "Array", "Consolidated Commits
+//! Commits, and the text files that consolidate, ignore and vacuum them (specification: "Array", "Consolidated Commits
 //! File", "Ignore File", "Vacuum File").
 //!
-//! A `.con` lists commits, one per line, relative to the array. The subtle thing: behind the line of a delete stands
-//! the delete file itself, `u64 size` and bytes, which may hold anything, newlines included.
+//! A `.con` lists commits, one per line, relative to the array. The subtle thing: the line of a delete is followed by
+//! the delete file itself, `u64 size` and bytes, which may contain newlines.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::cursor::Cursor;
 use super::names::{TimestampedName, check_component, last_component, stem};
 use crate::error::{Error, Result};
 
-/// What a file beside the fragments says, told by its extension.
+/// The kind of a commit file, from its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CommitKind {
     /// `.wrt`: the fragment is committed (version 12 and later).
@@ -23,7 +23,7 @@ pub enum CommitKind {
     Update,
     /// `.con`: several commits in one file.
     Consolidated,
-    /// `.ign`: commits in `.con` files that no longer count.
+    /// `.ign`: commits in `.con` files that are no longer valid.
     Ignore,
     /// `.vac`: fragments that another one replaces.
     Vacuum,
@@ -45,7 +45,7 @@ impl CommitKind {
         })
     }
 
-    /// What a file of this kind does, in a word; both kinds of commits of fragments are writes.
+    /// The word for a file of this kind in messages; both kinds of commits of fragments are writes.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Write | Self::Ok => "write",
@@ -61,22 +61,22 @@ impl CommitKind {
 /// One commit of a `.con` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitEntry {
-    /// What was committed.
+    /// The kind of commit.
     pub kind: CommitEntryKind,
     /// The name without folder and extension; for a write that of the fragment.
     pub name: String,
-    /// The path relative to the array, as `.ign` files and processed conditions give it.
+    /// The path relative to the array, as in `.ign` files and processed conditions.
     pub path: String,
 }
 
-/// What a line of a `.con` file commits.
+/// The kind of a line in a `.con` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitEntryKind {
     /// A fragment, by a `.wrt` line.
     Write,
     /// A fragment of versions 5 to 11, by a `.ok` line.
     Ok,
-    /// A delete; `range` is where in the `.con` file the generic tile of the delete file is.
+    /// A delete; `range` locates the generic tile of the delete file in the `.con` file.
     Delete {
         /// Bytes of the generic tile.
         range: Range<usize>,
@@ -121,7 +121,8 @@ pub fn parse_consolidated_commits(bytes: &[u8]) -> Result<Vec<CommitEntry>> {
     Ok(entries)
 }
 
-/// Reads an `.ign` file: paths relative to the array, equal to [`CommitEntry::path`] of the commits that no longer count.
+/// Reads an `.ign` file: paths relative to the array, equal to [`CommitEntry::path`] of the commits that are no longer
+/// valid.
 pub fn parse_ignore(bytes: &[u8]) -> Result<Vec<String>> {
     parse_paths(bytes, "ignore file", &["__commits"])
 }
@@ -131,7 +132,7 @@ pub fn parse_vacuum(bytes: &[u8]) -> Result<Vec<String>> {
     parse_paths(bytes, "vacuum file", &["__fragments", "__meta"])
 }
 
-/// The name in a path that [`parse_ignore`] or [`parse_vacuum`] gave.
+/// The name in a path from [`parse_ignore`] or [`parse_vacuum`].
 pub fn path_name(path: &str) -> &str {
     stem(path)
 }
@@ -154,7 +155,7 @@ fn parse_paths(bytes: &[u8], what: &'static str, folders: &[&str]) -> Result<Vec
     Ok(paths)
 }
 
-/// Reads up to the next newline; a last line without one was cut off.
+/// Reads up to the next newline; a last line without one is truncated.
 fn take_line<'a>(cursor: &mut Cursor<'a>, what: &str) -> Result<&'a str> {
     let rest = cursor.rest();
     let Some(len) = rest.iter().position(|b| *b == b'\n') else {
@@ -169,7 +170,8 @@ fn take_line<'a>(cursor: &mut Cursor<'a>, what: &str) -> Result<&'a str> {
         .map_err(|e| Error::corrupt(format!("{what}: a line is not UTF-8")).with_source(e))
 }
 
-/// Cuts a path or URI down to what follows the array: from one of `folders` on, else its last component.
+/// Removes what precedes the array's own folders from a path or URI; a path without any of `folders` is reduced to its
+/// last component.
 fn normalise<'a>(line: &'a str, folders: &[&str]) -> &'a str {
     let line = line.trim_end_matches('/');
     let found = folders.iter().find_map(|folder| suffix_from(line, folder));
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!((range.end, range.len()), (con.len(), 109));
         survives_bit_flips(&con, parse_consolidated_commits);
 
-        // Cut anywhere but behind a complete entry, the file is refused.
+        // Truncated anywhere but after a complete entry, the file is rejected.
         let line = con.iter().position(|b| *b == b'\n').unwrap() + 1;
         for len in 1..con.len() {
             let whole = [line, 2 * line].contains(&len);

@@ -1,7 +1,7 @@
-//! A checked little-endian cursor over bytes that may be hostile.
+//! A checked little-endian cursor over untrusted bytes.
 //!
-//! Every read is bounded by the bytes that remain; a count is bounded *before* anything is allocated for it.
-//! All multi-byte integers of the format are little-endian (the few exceptions live in `filter/`).
+//! Every read is checked against the remaining bytes; a count is checked *before* anything is allocated for it. All
+//! multi-byte integers of the format are little-endian (the few exceptions are in `filter/`).
 
 use crate::error::{Error, Result};
 
@@ -67,7 +67,8 @@ impl<'a> Cursor<'a> {
         self.bytes(len, field)
     }
 
-    /// Reads a count of elements that take at least `min_element_bytes` each, and checks that so many can follow.
+    /// Reads a count of elements that take at least `min_element_bytes` each, and checks that the remaining bytes can
+    /// hold them.
     pub fn count_u64(&mut self, min_element_bytes: usize, field: &'static str) -> Result<usize> {
         let count = self.u64(field)?;
         self.check_count(count, min_element_bytes, field)
@@ -129,7 +130,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The error for a field whose value makes no sense.
+    /// The error for a field with an invalid value.
     pub fn invalid(
         &self,
         field: &str,

@@ -19,7 +19,7 @@ macro_rules! datatypes {
             /// Every datatype, in the order of its code.
             pub const ALL: &'static [Datatype] = &[$(Datatype::$variant),*];
 
-            /// The datatype of a stored code.
+            /// The datatype with a stored code.
             pub fn from_code(code: u8) -> Result<Self> {
                 match code {
                     $($code => Ok(Self::$variant),)*
@@ -27,7 +27,7 @@ macro_rules! datatypes {
                 }
             }
 
-            /// The name libtiledb prints, as `DATETIME_MS`.
+            /// The name as libtiledb prints it, such as `DATETIME_MS`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -150,7 +150,7 @@ impl Datatype {
             || self.is_time()
     }
 
-    /// The value a cell has that was never written, unless the schema sets another (one element).
+    /// The value of a cell that was never written, unless the schema sets another (one element).
     pub fn default_fill(self) -> Vec<u8> {
         match self {
             Self::Int8 | Self::Char => vec![0x80],

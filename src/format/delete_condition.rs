@@ -1,19 +1,19 @@
 //! The condition of a delete or update commit (specification: "Delete commit file", "Update commit file").
 //!
-//! A tree: an inner node is `u8 0`, `u8` AND or OR, `u64` children; a leaf is `u8 1`, `u8` operator, `u32` length and
-//! name of a field, `u64` length and value, and for IN and NOT IN another `u64` length and the starts of the members.
-//! The subtle thing: what is stored is the *negation* of what the user asked to delete, so cells that satisfy it
-//! survive. The value of an enumerated field is its index.
+//! The condition is a tree: an inner node is `u8 0`, `u8` AND or OR, `u64` children; a leaf is `u8 1`, `u8` operator,
+//! `u32` length and name of a field, `u64` length and value, and for IN and NOT IN another `u64` length and the starts
+//! of the members. The subtle thing: the stored condition is the *negation* of what the user asked to delete, so cells
+//! that satisfy it survive. The value of an enumerated field is its index.
 
 use super::cursor::Cursor;
 use crate::error::{Error, Result};
 
-/// Inner nodes above one another; writers merge neighbours of one kind, so even odd conditions stay far below.
+/// The most levels of inner nodes; writers merge nested nodes of one kind, so even unusual conditions have far fewer.
 const MAX_DEPTH: usize = 128;
-/// The least bytes of a node: type, operator, two lengths.
+/// The smallest size of a node: type, operator, two lengths.
 const MIN_NODE_BYTES: usize = 10;
 
-/// What a cell must satisfy to survive.
+/// The condition that a cell must satisfy to survive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// One comparison of a field.
@@ -23,29 +23,29 @@ pub enum Condition {
         /// The comparison.
         test: Test,
     },
-    /// All of them, at least two.
+    /// All of these conditions, at least two.
     All(Vec<Condition>),
-    /// Any of them, at least two.
+    /// Any of these conditions, at least two.
     Any(Vec<Condition>),
 }
 
-/// A comparison of a field with what is stored.
+/// A comparison of a field with a constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
-    /// With one value, as the bytes of the field's type.
+    /// Compares with one value, as the bytes of the field's type.
     Compare(Comparison, Vec<u8>),
-    /// With the members of a set, each as the bytes of the field's type.
+    /// Tests membership in a set.
     Member {
-        /// The members.
+        /// The members, each as the bytes of the field's type.
         members: Vec<Vec<u8>>,
-        /// NOT IN.
+        /// Whether this is NOT IN.
         negated: bool,
     },
-    /// The same answer for every value that is not NULL.
+    /// The same result for every value that is not NULL.
     Always(bool),
 }
 
-/// How two values are compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `<`
@@ -71,11 +71,11 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Reads the contents of an `.upd` file: the condition, and values that no reader looks at.
+    /// Reads the contents of an `.upd` file: the condition, and new values, which no reader uses.
     pub fn decode_update(tile: &[u8]) -> Result<Self> {
         let mut cursor = Cursor::new(tile, "update condition");
         let condition = decode_node(&mut cursor, 0)?;
-        // Two lengths each.
+        // Each value has two lengths.
         let values = cursor.count_u64(16, "number of values")?;
         for _ in 0..values {
             cursor.string_u64("field of a value")?;
@@ -86,7 +86,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// The fields it looks at, in the order of the tree; one may come twice.
+    /// The fields that it reads, in the order of the tree; a field may occur several times.
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Self::Test { field, .. } => vec![field],
@@ -219,7 +219,7 @@ mod tests {
         Condition::Test { field, test }
     }
 
-    /// What libtiledb 2.30 stores for DELETE WHERE a < 5, `a` an int32.
+    /// These are the bytes that libtiledb 2.30 stores for DELETE WHERE a < 5, `a` an int32.
     #[test]
     fn reads_what_libtiledb_stores() {
         let stored = [1, 3, 1, 0, 0, 0, b'a', 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0];
@@ -299,7 +299,7 @@ mod tests {
             deep = inner(0, &[leaf(4, "a", &[1]), deep]);
         }
         assert!(Condition::decode_delete(&deep).is_ok());
-        // As deep as it goes, without the bytes that would end it.
+        // The deepest possible nesting, without the bytes that would end it.
         let endless: Vec<u8> = [0, 0, 2, 0, 0, 0, 0, 0, 0, 0].repeat(1_000_000);
         let error = Condition::decode_delete(&endless).unwrap_err();
         assert!(error.to_string().contains("128 levels"), "{error}");

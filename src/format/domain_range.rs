@@ -1,9 +1,9 @@
 //! One inclusive range of one dimension as raw bytes (specification: "Fragment Metadata File", MBRs and non-empty
 //! domains; "Array Schema File", current domain).
 //!
-//! Fixed values: `lo, hi`. Variable-sized: `u64 total bytes, u64 bytes of lo, lo, hi`. The subtle thing is order:
-//! the raw bytes are little-endian, so they compare only through [`compare_values`] with the datatype at hand. The high
-//! end of old string ranges that begin with the empty string cannot be believed: see `high_end`.
+//! Fixed-size values: `lo, hi`. Variable-sized: `u64 total bytes, u64 bytes of lo, lo, hi`. The subtle thing is order:
+//! the raw bytes are little-endian, so they are compared only through [`compare_values`] with their datatype. The high
+//! end of old string ranges that begin with the empty string cannot be trusted: see `high_end`.
 
 use std::cmp::Ordering;
 
@@ -12,9 +12,9 @@ use super::datatype::Datatype;
 use super::version::FormatVersion;
 use crate::error::{Error, Result};
 
-/// From this version on the high end of a string range is what it should be.
+/// Since this version, the high end of a string range is correct.
 const HIGH_ENDS_KEPT: u32 = 12;
-/// Above every string of text.
+/// Greater than every string of text.
 const ABOVE_TEXT: [u8; 16] = [0xFF; 16];
 
 /// An inclusive range of one dimension, as raw little-endian bytes or as a pair of strings.
@@ -66,10 +66,10 @@ pub(crate) fn read_var_pair<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], &'
     Ok((lo, hi))
 }
 
-/// The high end of a range of strings that a fragment of this version says the cells lie in.
+/// The high end of a string range in the metadata of a fragment of this version.
 ///
-/// libtiledb 2.0 to 2.2 took a range that begins with the empty string for one without an end: the next string became its
-/// high end, however small. Such a range reaches to the end of all strings here.
+/// libtiledb 2.0 to 2.2 treated a range that begins with the empty string as unbounded: the next string became its high
+/// end, however small. Such a range is extended here to all strings.
 pub(crate) fn high_end<'a>(version: FormatVersion, lo: &[u8], hi: &'a [u8]) -> &'a [u8] {
     if lo.is_empty() && !version.since(HIGH_ENDS_KEPT) {
         return &ABOVE_TEXT;
@@ -89,7 +89,7 @@ pub(crate) fn check_order(datatype: Datatype, lo: &[u8], hi: &[u8], what: &str) 
     }
 }
 
-/// Compares two stored values; `None` if one is NaN or has another width than `datatype`.
+/// Compares two stored values; `None` if one is NaN or differs in width from `datatype`.
 ///
 /// Strings compare by unsigned bytes, dates and times as `i64`.
 pub fn compare_values(datatype: Datatype, left: &[u8], right: &[u8]) -> Option<Ordering> {
@@ -116,7 +116,7 @@ pub fn compare_values(datatype: Datatype, left: &[u8], right: &[u8]) -> Option<O
     }
 }
 
-/// A stored value for messages: numbers as numbers, anything else as text.
+/// A stored value for messages: numbers as numbers, other values as text.
 pub(crate) fn show_value(datatype: Datatype, value: &[u8]) -> String {
     macro_rules! show {
         ($t:ty) => {

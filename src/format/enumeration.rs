@@ -1,7 +1,7 @@
 //! Enumerations (specification: "Enumerations"): the members that an attribute's integers index.
 //!
 //! The tile holds the name, the file's own name, the type and the members' bytes; start offsets follow **only** if
-//! members differ in size. The subtle thing: an index outside the members is legal on storage and means "none".
+//! members differ in size. The subtle thing: an index beyond the members is legal on storage and means "no value".
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// An enumeration with all its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enumeration {
-    /// The name attributes use.
+    /// The name by which attributes refer to it.
     pub name: String,
     /// The name of the file itself.
     pub file: String,
@@ -19,11 +19,11 @@ pub struct Enumeration {
     pub datatype: Datatype,
     /// Elements per member.
     pub cell_val_num: CellValNum,
-    /// Whether the order of members means something.
+    /// Whether the order of members is meaningful.
     pub ordered: bool,
-    /// The members, back to back.
+    /// The members, concatenated.
     pub data: Vec<u8>,
-    /// Where each member starts; only if they differ in size.
+    /// The start of each member; only if they differ in size.
     pub offsets: Option<Vec<u64>>,
 }
 
@@ -84,7 +84,7 @@ impl Enumeration {
         self.len() == 0
     }
 
-    /// The bytes of a member; `None` past the last.
+    /// The bytes of a member; `None` beyond the last one.
     pub fn member(&self, index: usize) -> Option<&[u8]> {
         let (start, end) = match &self.offsets {
             Some(offsets) => {

@@ -1,10 +1,9 @@
-//! The header of a generic tile: the box around every serialized structure of an array (specification: "Generic
-//! Tile").
+//! The header of a generic tile, which wraps every serialized structure of an array (specification: "Generic Tile").
 //!
-//! `u32 version, u64 persisted bytes, u64 tile bytes, u8 datatype, u64 cell bytes, u8 encryption, u32 pipeline
-//! bytes`, the filter pipeline, then `persisted bytes` of filtered tile. The version is that of the library which
-//! wrote the box; it only decides how the pipeline is read, never how the contents are. Boxes stand back to back in
-//! fragment metadata, so the header also tells where the next one starts.
+//! `u32 version, u64 persisted bytes, u64 tile bytes, u8 datatype, u64 cell bytes, u8 encryption, u32 pipeline bytes`,
+//! the filter pipeline, then `persisted bytes` of filtered tile. The version is that of the library that wrote the
+//! tile; it only affects how the pipeline is read, not the contents. Fragment metadata contain several generic tiles in
+//! sequence, so the header also gives the start of the next one.
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
@@ -12,27 +11,27 @@ use super::filter_list::FilterList;
 use super::version::FormatVersion;
 use crate::error::{Error, Result};
 
-/// Bytes of the header before the filter pipeline.
+/// Size of the header before the filter pipeline.
 pub const FIXED_HEADER_BYTES: usize = 34;
 
-/// The header of a generic tile, its pipeline included.
+/// The header of a generic tile, including its pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenericTileHeader {
-    /// The version the pipeline is read by.
+    /// The version that decides how the pipeline is read.
     pub version: FormatVersion,
-    /// Bytes of filtered tile after the header.
+    /// Size of the filtered tile after the header.
     pub persisted_bytes: u64,
-    /// Bytes of the tile once unfiltered.
+    /// Size of the unfiltered tile.
     pub tile_bytes: u64,
-    /// The type the filters see; libtiledb writes `CHAR`.
+    /// The datatype of the first filter's input; libtiledb writes `CHAR`.
     pub datatype: Datatype,
-    /// Bytes of one cell; libtiledb writes 1.
+    /// Size of a cell; libtiledb writes 1.
     pub cell_bytes: u64,
     /// Whether the tile is encrypted (AES-256-GCM).
     pub encrypted: bool,
-    /// The filters the tile went through.
+    /// The filters of the tile.
     pub filters: FilterList,
-    /// Bytes of this header: the fixed part and the pipeline.
+    /// Size of this header: the fixed part and the pipeline.
     pub header_bytes: usize,
 }
 
@@ -71,7 +70,7 @@ impl GenericTileHeader {
         })
     }
 
-    /// Bytes of the whole generic tile, header and filtered tile.
+    /// Size of the whole generic tile, header and filtered tile.
     pub fn encoded_bytes(&self) -> Result<u64> {
         u64::try_from(self.header_bytes)?
             .checked_add(self.persisted_bytes)
@@ -84,7 +83,7 @@ impl GenericTileHeader {
     }
 }
 
-/// Whether the header is one of releases before 1.4, which begins with the persisted size, eight bytes.
+/// Whether the header is that of a release before 1.4, which begins with the persisted size, eight bytes.
 fn is_unversioned(version: u32, persisted_bytes: u64) -> bool {
     version > FormatVersion::NEWEST.get() && persisted_bytes.trailing_zeros() >= u32::BITS
 }

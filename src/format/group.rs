@@ -1,20 +1,20 @@
 //! Group details: the members of a group (specification: "Group").
 //!
-//! One tile per write: `u32 version, u64 number of members`, and per member `u32 version, u8 object type, u8 relative,
-//! u64 length, URI, u8 named, [u64 length, name]`, and `u8 deleted` in members of version 2. The subtle thing: a file
-//! of version 1 is the complete list at its time, one of version 2 a list of changes on top of all files before it;
-//! the count is 64 bits wide although the specification says 32, and members carry a version of their own, which
-//! need not be that of the file.
+//! There is one tile per write: `u32 version, u64 number of members`, and per member `u32 version, u8 object type, u8
+//! relative, u64 length, URI, u8 named, [u64 length, name]`, and `u8 deleted` in members of version 2. The subtle
+//! thing: a file of version 1 is the complete list at its time, one of version 2 a list of changes to all files before
+//! it. The count is 64 bits wide although the specification says 32, and members have their own version, which may
+//! differ from that of the file.
 
 use std::fmt;
 
 use super::cursor::Cursor;
 use crate::error::{Error, Result};
 
-/// The fewest bytes a member takes: without URI and name, in version 1.
+/// The smallest size of a member: without URI and name, in version 1.
 const MEMBER_BYTES: usize = 4 + 1 + 1 + 8 + 1;
 
-/// What a member of a group is.
+/// The type of a group member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// Another group.
@@ -35,29 +35,29 @@ impl fmt::Display for ObjectKind {
 /// One file of group details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDetails {
-    /// Whether the file replaces what older files say (version 1) instead of changing it.
+    /// Whether the file replaces all older files (version 1) instead of changing their members.
     pub complete: bool,
     /// The members, or the changes to them, in the order of the file.
     pub members: Vec<MemberEntry>,
 }
 
-/// A member as a file tells of it.
+/// A member in a file of group details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberEntry {
-    /// What it is.
+    /// Its type.
     pub kind: ObjectKind,
-    /// Whether [`Self::uri`] starts at the group's own folder.
+    /// Whether [`Self::uri`] is relative to the group's own folder.
     pub relative: bool,
-    /// Where it lies.
+    /// Its URI.
     pub uri: String,
-    /// Its name, if it was given one.
+    /// Its name, if it has one.
     pub name: Option<String>,
     /// Whether the file removes the member.
     pub deleted: bool,
 }
 
 impl MemberEntry {
-    /// What tells members of a group apart: the name, or for want of one the URI.
+    /// The key that identifies a member in the group: its name, or its URI if it has none.
     pub fn key(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.uri)
     }
@@ -130,7 +130,7 @@ mod tests {
     const VERSION_1: &str = "01000000 0200000000000000
         01000000 01 01 0300000000000000 737562 01 0600000000000000 6e6573746564
         01000000 01 01 0100000000000000 79 00";
-    /// libtiledb 2.15: "X" goes, "nested" comes, "y" stays unsaid.
+    /// libtiledb 2.15: "X" is removed, "nested" is added, "y" is not mentioned.
     const VERSION_2: &str = "02000000 0200000000000000
         02000000 01 01 0100000000000000 78 01 0100000000000000 58 01
         02000000 01 01 0300000000000000 737562 01 0600000000000000 6e6573746564 00";

@@ -1,8 +1,8 @@
 //! Array and group metadata: key-value pairs (specification: "Metadata").
 //!
-//! One tile per write: `u32 length, key, u8 deleted`, and unless deleted `u8 type, u32 count, value`. The subtle
-//! things: a value of count 0 is present and empty, which differs from a deleted one; and keys are bytes that need
-//! not be text.
+//! There is one tile per write: `u32 length, key, u8 deleted`, and unless deleted `u8 type, u32 count, value`. The
+//! subtle things: a value of count 0 exists and is empty, which differs from a deleted one; and keys are bytes that
+//! need not be text.
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
@@ -92,7 +92,7 @@ mod tests {
         let tile = bytes("keyed.0");
         let entries = decode_metadata(&tile).unwrap();
         for len in 0..tile.len() {
-            // Between two entries a cut cannot be told.
+            // A truncation between two entries cannot be detected.
             if let Ok(fewer) = decode_metadata(&tile[..len]) {
                 assert_eq!(fewer, entries[..fewer.len()]);
             }

@@ -1,8 +1,9 @@
-//! Plain structs ↔ bytes of the storage format (specification: "Storage Format"), and nothing else.
+//! Conversion between plain structs and bytes of the storage format (specification: "Storage Format"), and nothing
+//! else.
 //!
-//! Inputs are the *unfiltered* contents of generic tiles, or the raw bytes of the few plain files (fragment
-//! footers, consolidated commits, ignore and vacuum files). No I/O, no Arrow, no async. The subtle thing:
-//! a schema, a fragment and a commit each carry their own version and are parsed by it.
+//! Inputs are the *unfiltered* contents of generic tiles, or the raw bytes of the few plain files (fragment footers,
+//! consolidated commits, ignore and vacuum files). There is no I/O, no Arrow and no async here. The subtle thing: a
+//! schema, a fragment and a commit each have their own version, by which they are parsed.
 
 pub mod commit;
 pub mod cursor;

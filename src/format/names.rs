@@ -1,8 +1,8 @@
 //! Timestamped names of fragments, commits, schemas and metadata (specification: "Timestamped Name").
 //!
-//! Forms: `__t1_t2_uuid_v`, `__t1_t2_uuid`, and the two of the 1.4 and 1.5 releases, `__uuid_t` and `__uuid_t1_t2`,
-//! whose last number is the only time that counts. The subtle thing: the forms are told apart by counting
-//! underscores, as the reference implementation does, so that both agree on what a stray file is.
+//! The forms are `__t1_t2_uuid_v`, `__t1_t2_uuid`, and two of the 1.4 and 1.5 releases, `__uuid_t` and `__uuid_t1_t2`,
+//! of whose times only the last number counts. The subtle thing: forms are distinguished by the number of underscores,
+//! as the reference implementation does, so that both ignore the same unknown files.
 
 use std::ops::RangeInclusive;
 
@@ -29,7 +29,7 @@ pub struct TimestampedName {
 }
 
 impl TimestampedName {
-    /// Parses a name; folders before it and an extension after it are cut off.
+    /// Parses a name; folders before it and an extension after it are removed.
     pub fn parse(component: &str) -> Result<Self> {
         let name = stem(component);
         let invalid = |problem: &str| {
@@ -73,7 +73,7 @@ impl TimestampedName {
         })
     }
 
-    /// The format versions a fragment of this name may have.
+    /// The format versions that a fragment with this name may have.
     pub fn fragment_versions(&self) -> RangeInclusive<u32> {
         match self.version {
             Some(version) => version..=version,

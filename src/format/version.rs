@@ -1,6 +1,6 @@
-//! Format versions, and the two questions asked of them: what may be read, and what a version has.
+//! Format versions: which ones can be read, and which features each has.
 //!
-//! A schema, a fragment and a commit each carry their own version; each is parsed by its own.
+//! A schema, a fragment and a commit each have their own version, by which they are parsed.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl FormatVersion {
     /// The oldest version this crate reads.
     pub const OLDEST: Self = Self(1);
 
-    /// A version read from storage; one from the future, or from too far in the past, is an error that says so.
+    /// Checks a version read from storage; one that is too new or too old is an error that says so.
     pub fn new(version: u32) -> Result<Self> {
         if version > Self::NEWEST.0 {
             return Err(Error::unsupported(format!(
@@ -43,7 +43,7 @@ impl FormatVersion {
         self.0
     }
 
-    /// Whether something introduced in `version` is present.
+    /// Whether a feature introduced in `version` exists in this one.
     pub const fn since(self, version: u32) -> bool {
         self.0 >= version
     }

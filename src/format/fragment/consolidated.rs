@@ -1,7 +1,7 @@
 //! Consolidated fragment metadata, `.meta` files (specification: "Consolidated Fragment Metadata File").
 //!
 //! `u32 count`, per fragment `u64 length, name, u64 offset`, then the footers one after the other. The subtle thing:
-//! offsets count from the start of this tile, but those *inside* a footer point into the fragment's own metadata file.
+//! offsets count from the start of this tile, but those *inside* a footer refer to the fragment's own metadata file.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::format::cursor::Cursor;
 use crate::format::names::{check_component, last_component};
 
-/// Reads the fragments' names (last path component) and where in `tile` the footer of each one is.
+/// Reads the fragments' names (last path component) and the range of each one's footer in `tile`.
 pub fn decode(tile: &[u8]) -> Result<Vec<(String, Range<usize>)>> {
     let mut cursor = Cursor::new(tile, "consolidated fragment metadata");
     let count = cursor.count_u32(16, "number of fragments")?;
@@ -36,7 +36,7 @@ pub fn decode(tile: &[u8]) -> Result<Vec<(String, Range<usize>)>> {
             })?;
         starts.push(start);
     }
-    // Footers end where the next begins, whatever the order of the names.
+    // A footer ends where the next one begins, whatever the order of the names.
     let mut ends = starts.clone();
     ends.push(tile.len());
     ends.sort_unstable();

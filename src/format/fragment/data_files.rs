@@ -1,30 +1,30 @@
 //! The names of a fragment's data files (specification: "Fragment").
 //!
-//! Since version 9 fields are numbered by the schema that the footer names; before, a file is called after its field.
-//! The subtle thing: version 8 encodes five characters by wrong codes, two of which other characters have, and readers
-//! must look for what was written.
+//! Since version 9 fields are numbered by the schema that the footer names; before, a file is named after its field.
+//! The subtle thing: version 8 encodes five characters by wrong codes, two of which also belong to other characters,
+//! and readers must look for these file names.
 
 use crate::format::version::FormatVersion;
 
-/// The coordinates of all dimensions, in fragments before version 5.
+/// The file of the coordinates of all dimensions, in fragments before version 5.
 const COORDS_STEM: &str = "__coords";
-/// Fields are numbered since this version.
+/// Since this version, files are named by the numbers of fields.
 const NUMBERED_SINCE: u32 = 9;
-/// The names of fields are percent-encoded since this version, as long as files have them.
+/// Since this version, names of fields in file names are percent-encoded.
 const ENCODED_SINCE: u32 = 8;
 
-/// What is stored of a field, each in a file of its own.
+/// The parts of a field, each stored in its own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FilePart {
-    /// The values of fixed fields, the offsets of variable-sized ones.
+    /// The values of a fixed-size field, or the offsets of a variable-sized one.
     Fixed,
-    /// The values of variable-sized fields.
+    /// The data of a variable-sized field.
     Var,
-    /// One byte per cell of nullable fields.
+    /// The validity of a nullable field, one byte per cell.
     Validity,
 }
 
-/// What the names of a field's files start with.
+/// The common start of the names of a field's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStem(String);
 
@@ -80,18 +80,18 @@ impl FileStem {
     }
 }
 
-/// The file by which a fragment before version 3 shows that it is sparse.
+/// The file whose existence shows that a fragment before version 3 is sparse.
 pub fn coords_file() -> String {
     FileStem::coords().file(FilePart::Fixed)
 }
 
-/// A character of a field's name as the files of version 8 have it.
+/// A character of a field's name, encoded as in the files of version 8.
 struct Encoded(char);
 
 impl std::fmt::Display for Encoded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let code = match self.0 {
-            // Slips of that release, which its successors repeat.
+            // These are mistakes of that release, which later releases repeat.
             '<' => 0x20,
             '>' => 0x2D,
             '\\' => 0x30,

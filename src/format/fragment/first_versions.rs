@@ -1,4 +1,4 @@
-//! Fragment metadata that releases 1.4 to 2.7 wrote (format versions 1 to 11), and what is refused.
+//! Tests on fragment metadata that releases 1.4 to 2.7 wrote (format versions 1 to 11), intact and damaged.
 
 use super::footer::{Footer, OLD_SCHEMA_NAME};
 use super::monolithic::Monolithic;
@@ -58,7 +58,7 @@ fn metadata_of_one_tile() {
         first_ranges(&metadata.mbrs),
         [i32s(1, 5), i32s(1, 11), i32s(11, 12)]
     );
-    // Files of a, f and s, then that of the coordinates.
+    // The files of a, f and s, then that of the coordinates.
     assert_eq!(footer.file_sizes, [140, 220, 222, 392]);
     assert_eq!(footer.var_file_sizes, [0, 0, 132]);
     assert_eq!(metadata.tile_offsets.len(), 4);
@@ -107,7 +107,7 @@ fn footers_without_a_length() {
             Some(range) => range,
             None => Footer::footer_range(&tail, size).unwrap(),
         };
-        // What the sections leave is the footer, with its length since version 10.
+        // The sections are followed by the footer, which includes its length since version 10.
         assert_eq!(range.start, size - tail.len() as u64, "{version}");
         let length = usize::try_from(range.end - range.start).unwrap();
         let footer = Footer::decode(&tail[..length], &schema).unwrap();

@@ -1,9 +1,9 @@
 //! The footer of a fragment's metadata (specification: "Fragment Metadata File", Footer).
 //!
-//! Plain bytes, never filtered or encrypted. It names the schema whose counts the rest of it follows, so it is read in
-//! two steps. The subtle thing: where it starts. Its length ends the file, but in versions 3 to 9 only if a dimension has
-//! strings; otherwise it follows from the schema. Some writers leave bytes behind the last field, so a length that is
-//! stored is not demanded.
+//! The footer is never filtered or encrypted. It names the schema that determines the layout of the rest, so it is read
+//! in two steps. The subtle thing is its start: the file ends with the footer's length, but in versions 3 to 9 only if
+//! a dimension has strings; otherwise the length follows from the schema. Some writers leave bytes after the last
+//! field, so a stored length may exceed the fields.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -16,9 +16,9 @@ use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
 
 const WHAT: &str = "fragment footer";
-/// Bytes of the footer's length, which ends the file.
+/// Size of the footer's length at the end of the file.
 const LENGTH_BYTES: u64 = 8;
-/// Since this version the footer's length is always stored.
+/// Since this version, the footer's length is always stored.
 const FOOTER_LENGTH_SINCE: u32 = 10;
 /// The schema of every fragment before version 10.
 pub const OLD_SCHEMA_NAME: &str = "__array_schema.tdb";
@@ -34,56 +34,56 @@ pub struct Footer {
     pub schema_name: String,
     /// Whether the fragment is dense.
     pub dense: bool,
-    /// The bounding box of the cells (sparse) or the box that was written (dense); `None` = no cells.
+    /// The bounding box of the cells (sparse) or the box that was written (dense); `None` if there are no cells.
     pub non_empty_domain: Option<Vec<DomainRange>>,
     /// The number of tiles of a sparse fragment; 0 for a dense one.
     pub sparse_tile_count: u64,
-    /// Cells in the last tile.
+    /// Number of cells in the last tile.
     pub last_tile_cell_count: u64,
     /// Whether each cell has its own write time.
     pub has_timestamps: bool,
     /// Whether each cell has its own delete time.
     pub has_delete_metadata: bool,
-    /// Bytes of each slot's file of fixed values or offsets; 0 = no file.
+    /// Size of each slot's file of fixed-size values or offsets; 0 if there is no file.
     pub file_sizes: Vec<u64>,
-    /// Bytes of each slot's file of variable-sized values; 0 = no file.
+    /// Size of each slot's file of variable-sized data; 0 if there is no file.
     pub var_file_sizes: Vec<u64>,
-    /// Bytes of each slot's validity file; 0 = no file.
+    /// Size of each slot's validity file; 0 if there is no file.
     pub validity_file_sizes: Vec<u64>,
-    /// Where the sections start.
+    /// The offsets of the sections.
     pub sections: SectionOffsets,
 }
 
-/// Where each section starts in the metadata file; lists have one entry per slot.
+/// The offset of each section in the metadata file; lists have one entry per slot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SectionOffsets {
     /// The R-tree.
     pub rtree: u64,
-    /// Where each tile starts in the file of fixed values or offsets.
+    /// Offsets of tiles in the file of fixed-size values or offsets.
     pub tile_offsets: Vec<u64>,
-    /// Where each tile starts in the file of variable-sized values.
+    /// Offsets of tiles in the file of variable-sized data.
     pub var_offsets: Vec<u64>,
-    /// Unfiltered bytes of each tile of variable-sized values.
+    /// Unfiltered sizes of tiles of variable-sized data.
     pub var_sizes: Vec<u64>,
-    /// Where each tile starts in the validity file.
+    /// Offsets of tiles in the validity file.
     pub validity_offsets: Vec<u64>,
-    /// The smallest value of each tile.
+    /// Minima of tiles.
     pub mins: Vec<u64>,
-    /// The largest value of each tile.
+    /// Maxima of tiles.
     pub maxes: Vec<u64>,
-    /// The sum of each tile.
+    /// Sums of tiles.
     pub sums: Vec<u64>,
-    /// The number of nulls of each tile.
+    /// Null counts of tiles.
     pub null_counts: Vec<u64>,
-    /// Smallest, largest, sum and nulls of the whole fragment; since version 12.
+    /// Minimum, maximum, sum and null count of the whole fragment; since version 12.
     pub fragment_statistics: Option<u64>,
-    /// The delete conditions the fragment has already applied; since version 16.
+    /// The delete conditions that the fragment has processed; since version 16.
     pub processed_conditions: Option<u64>,
     /// First and last coordinates of tiles in global order; since version 23.
     pub global_order_bounds: Option<GlobalOrderBounds>,
 }
 
-/// Where the bounds of tiles in global order start, one entry per dimension.
+/// The offsets of the bounds of tiles in global order, one entry per dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalOrderBounds {
     /// The first coordinate of each tile.
@@ -134,7 +134,7 @@ impl Footer {
         Ok(footer)
     }
 
-    /// The slots of this fragment's fields; `schema` is the one the footer names.
+    /// The slots of this fragment's fields; `schema` is the one named by the footer.
     pub fn slots(&self, schema: &ArraySchema) -> Slots {
         Slots::new(
             schema,
@@ -147,7 +147,7 @@ impl Footer {
     /// The number of cells of a sparse fragment, duplicates and deleted cells included.
     pub fn sparse_cell_count(&self, schema: &ArraySchema) -> u64 {
         match self.sparse_tile_count.checked_sub(1) {
-            // Decoding has refused counts that overflow.
+            // Decoding has rejected counts that overflow.
             Some(full) => full
                 .saturating_mul(schema.capacity)
                 .saturating_add(self.last_tile_cell_count),
@@ -155,9 +155,9 @@ impl Footer {
         }
     }
 
-    /// Where the section that starts at `start` ends: at the next section, or where the footer starts.
+    /// The end of the section that starts at `start`: the start of the next section or of the footer.
     ///
-    /// More may follow the section's own tile: version 15 writes processed conditions that no offset points to.
+    /// There may be bytes after the section's own tile: version 15 writes processed conditions without an offset.
     pub fn section_end(&self, start: u64, footer_start: u64) -> u64 {
         self.sections
             .all()
@@ -165,9 +165,9 @@ impl Footer {
             .fold(footer_start, u64::min)
     }
 
-    /// Where the footer of a fragment of versions 3 to 9 is in a file of this size, if its length is not stored.
+    /// The range of the footer of a fragment of versions 3 to 9 in a file of this size, if its length is not stored.
     ///
-    /// `versions` are those the fragment's name leaves possible; of these, all have the same length.
+    /// `versions` are those that the fragment's name allows; all of them have the same footer length.
     pub fn range_without_length(
         versions: &RangeInclusive<u32>,
         schema: &ArraySchema,
@@ -184,7 +184,8 @@ impl Footer {
             domain_bytes = domain_bytes.saturating_add(2 * size);
         }
         let slots = Slots::new(schema, FormatVersion::new(*versions.start())?, false, false);
-        // Version, two flags, two counts, the R-tree's offset; sizes and offsets; offsets of var sizes.
+        // Version, two flags, two counts, the offset of the R-tree; file sizes and section offsets; offsets of variable
+        // sizes.
         let numbers =
             2 * (slots.count() + slots.var_count() + slots.validity_count()) + slots.var_count();
         let length =
@@ -197,7 +198,7 @@ impl Footer {
         }
     }
 
-    /// Where the footer is, given the last bytes of the file, at least eight, which are its length.
+    /// The range of the footer, given the last bytes of the file; the last eight of them are the footer's length.
     pub fn footer_range(file_tail: &[u8], file_size: u64) -> Result<Range<u64>> {
         let length = file_tail
             .last_chunk::<8>()
@@ -284,7 +285,7 @@ impl SectionOffsets {
         })
     }
 
-    /// Every section's start, in no particular order.
+    /// The offsets of all sections, in no particular order.
     fn all(&self) -> impl Iterator<Item = u64> {
         let bounds = self.global_order_bounds.iter();
         [
@@ -328,14 +329,14 @@ fn decode_non_empty_domain(
     schema: &ArraySchema,
     version: FormatVersion,
 ) -> Result<Option<Vec<DomainRange>>> {
-    // The reference reader expects no ranges behind this flag, whatever the specification says.
+    // The reference reader expects no ranges after this flag, although the specification has them.
     if cursor.bool("null non-empty domain")? {
         return Ok(None);
     }
     decode_ranges(cursor, schema, version).map(Some)
 }
 
-/// Reads one range per dimension. What a range cannot mean is for those to judge who go by it.
+/// Reads one range per dimension. Invalid ranges are accepted here; whoever uses a range must check it.
 pub(super) fn decode_ranges(
     cursor: &mut Cursor<'_>,
     schema: &ArraySchema,
@@ -367,7 +368,7 @@ pub(super) fn decode_per_slot(
     Ok(values.iter().map(|v| u64::from_le_bytes(*v)).collect())
 }
 
-/// Reads the sections this crate knows and steps over the others.
+/// Reads the sections that this crate knows and skips the others.
 fn decode_optional_sections(
     cursor: &mut Cursor<'_>,
     dimensions: usize,

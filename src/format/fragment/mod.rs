@@ -1,8 +1,8 @@
 //! The fragment metadata file (specification: "Fragment Metadata File"): footer first, sections on demand.
 //!
-//! The footer says where every section starts; each section is a generic tile of its own, one per slot, so that
-//! a query reads only those of the fields it touches. The subtle thing: slots are counted by the schema the
-//! footer names, with a dead slot between attributes and dimensions.
+//! The footer gives the offset of every section; each section is a generic tile of its own, one per slot, so that a
+//! query reads only those of the fields it uses. The subtle thing: slots are counted by the schema that the footer
+//! names, with an unused slot between attributes and dimensions.
 
 pub mod consolidated;
 pub mod data_files;

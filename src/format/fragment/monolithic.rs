@@ -1,9 +1,9 @@
-//! Fragment metadata of versions 1 and 2: one generic tile that holds everything (specification: "Fragment Metadata
-//! File", history).
+//! Fragment metadata of versions 1 and 2: one generic tile with all sections (specification: "Fragment Metadata File",
+//! history).
 //!
-//! `u32 version, u64 domain bytes, domain, rectangles, bounding coordinates`, the offsets and sizes of all tiles slot by
-//! slot, `u64 cells in the last tile`, the sizes of the files. The subtle thing: nothing in it says whether the fragment
-//! is dense; that shows in its folder, which then has no file of coordinates.
+//! `u32 version, u64 domain bytes, domain, rectangles, bounding coordinates`, the offsets and sizes of all tiles slot
+//! by slot, `u64 cells in the last tile`, the sizes of the files. The subtle thing: the metadata do not say whether the
+//! fragment is dense; it is if its folder has no file of coordinates.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ pub const LAST_MONOLITHIC: u32 = 2;
 /// All metadata of a fragment of version 1 or 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Monolithic {
-    /// What a footer says since version 3; it has no sections.
+    /// The contents of a footer of later versions; it has no sections.
     pub footer: Arc<Footer>,
     /// The rectangle of every tile; empty if the fragment is dense.
     pub mbrs: Arc<Mbrs>,
-    /// Where each tile starts in the file of fixed values or offsets, by slot.
+    /// The offset of each tile in the file of fixed-size values or offsets, by slot.
     pub tile_offsets: Vec<Arc<Vec<u64>>>,
-    /// Where each tile starts in the file of variable-sized values, by slot.
+    /// The offset of each tile in the file of variable-sized data, by slot.
     pub var_offsets: Vec<Arc<Vec<u64>>>,
-    /// Unfiltered bytes of each tile of variable-sized values, by slot.
+    /// The unfiltered size of each tile of variable-sized data, by slot.
     pub var_sizes: Vec<Arc<Vec<u64>>>,
 }
 
 impl Monolithic {
-    /// Reads the metadata of a fragment of `schema`; `dense` says that it has no file of coordinates.
+    /// Reads the metadata of a fragment of `schema`; `dense` means that it has no file of coordinates.
     pub fn decode(tile: &[u8], schema: &ArraySchema, dense: bool) -> Result<Self> {
         let mut cursor = Cursor::new(tile, "fragment metadata");
         let cursor = &mut cursor;
@@ -91,7 +91,7 @@ impl Monolithic {
         })
     }
 
-    /// Bytes this takes in memory, for caches.
+    /// Size in memory, for caches.
     pub fn memory_bytes(&self) -> usize {
         let lists = [&self.tile_offsets, &self.var_offsets, &self.var_sizes];
         let numbers: usize = lists.into_iter().flatten().map(|list| list.len()).sum();
@@ -101,7 +101,7 @@ impl Monolithic {
     }
 }
 
-/// The first and last cell of each tile, which say no more than the rectangles.
+/// Skips the first and last cell of each tile, which add nothing to the rectangles.
 fn skip_bounding_coordinates(cursor: &mut Cursor<'_>, schema: &ArraySchema) -> Result<()> {
     let cell_bytes = schema.dimensions.iter().filter_map(|d| d.cell_size());
     let pair_bytes = cell_bytes.sum::<usize>().saturating_mul(2);

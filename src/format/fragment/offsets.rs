@@ -1,8 +1,8 @@
 //! Lists of one number per tile (specification: "Fragment Metadata File", Tile Offsets, Tile Sizes, Tile Sums, Tile
 //! Null Counts), all `u64 count, u64 × count`.
 //!
-//! The subtle thing: only starts are stored, so a tile ends where the next one starts and the last one where the file
-//! does; nothing stops a broken file from going backwards, hence [`TileExtents`].
+//! The subtle thing: only starts are stored, so a tile ends where the next one starts, and the last one at the end of
+//! the file. Damaged offsets may decrease, so [`TileExtents`] checks them.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub fn decode_u64s(tile: &[u8], what: &'static str) -> Result<Vec<u64>> {
     Ok(values.iter().map(|v| u64::from_le_bytes(*v)).collect())
 }
 
-/// Where the tiles of one data file are; checked to ascend and to end inside the file.
+/// The byte ranges of the tiles in one data file, checked to ascend and to end inside the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileExtents {
     offsets: Vec<u64>,
@@ -78,7 +78,7 @@ impl TileExtents {
         self.offsets.is_empty()
     }
 
-    /// The bytes of a tile in the file.
+    /// The byte range of a tile in the file.
     pub fn range(&self, tile: usize) -> Result<Range<u64>> {
         let start = self.offsets.get(tile).ok_or_else(|| {
             Error::internal(format!(
@@ -90,7 +90,7 @@ impl TileExtents {
         Ok(*start..*next.unwrap_or(&self.file_bytes))
     }
 
-    /// Bytes this takes in memory, for caches.
+    /// Size in memory, for caches.
     pub fn memory_bytes(&self) -> usize {
         size_of::<u64>() * self.offsets.capacity()
     }

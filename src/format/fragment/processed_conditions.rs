@@ -1,5 +1,5 @@
-//! The delete conditions a consolidated fragment has already applied (specification: "Fragment Metadata File",
-//! Processed Conditions).
+//! The delete conditions that a consolidated fragment has processed (specification: "Fragment Metadata File", Processed
+//! Conditions).
 //!
 //! `u64 count`, then `u64 length` and text each: the path of the delete file relative to the array, as
 //! `__commits/__20_20_<uuid>_22.del`. The subtle thing: the `dci` values of cells index this list.

@@ -1,10 +1,10 @@
 //! The minimum bounding rectangles of a sparse fragment's tiles (specification: "Fragment Metadata File", R-Tree).
 //!
-//! `u32 fanout, u32 levels` (before version 5 `u32 dimensions, u32 fanout, u8 datatype, u32 levels`), then each level
-//! root first: `u64 count` and the rectangles. Only the leaves are kept, one per tile, column by column: a tree over a
-//! few bytes per tile is built faster than it is walked. The subtle thing:
-//! levels are validated against the fanout although they are dropped, since writers differ in nothing here. What a
-//! rectangle cannot mean, such as a low end above the high end, is read as it is: some writers wrote it, over sound cells.
+//! `u32 fanout, u32 levels` (before version 5 `u32 dimensions, u32 fanout, u8 datatype, u32 levels`), then each level,
+//! root first: `u64 count` and the rectangles. Only the leaves are kept, one per tile, dimension by dimension, because
+//! scanning the few bytes per tile is faster than walking the tree. The subtle thing: levels are checked against the
+//! fanout although they are dropped, because all writers agree on them. An invalid rectangle, such as one with its low
+//! end above its high end, is accepted: some writers stored it for valid cells.
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -23,16 +23,16 @@ pub struct Mbrs {
 /// The inclusive ranges of all tiles in one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MbrColumn {
-    /// Numbers: `lo, hi` per tile, `width` little-endian bytes each.
+    /// Numbers: `lo, hi` per tile, little-endian values of `width` bytes.
     Fixed {
-        /// Bytes of a value.
+        /// Size of a value.
         width: usize,
-        /// All pairs, back to back.
+        /// All pairs, concatenated.
         pairs: Vec<u8>,
     },
-    /// Strings: `lo, hi` per tile, back to back.
+    /// Strings: `lo, hi` per tile, concatenated.
     Var {
-        /// Where each string ends, two per tile.
+        /// The end of each string, two per tile.
         ends: Vec<usize>,
         /// All strings.
         bytes: Vec<u8>,
@@ -50,7 +50,7 @@ impl Mbrs {
         let mut cursor = Cursor::new(tile, "R-tree");
         let cursor = &mut cursor;
         let fanout = u64::from(decode_fanout(cursor, schema, version)?);
-        // A level takes at least its count.
+        // A level has at least its count.
         let levels = cursor.count_u32(8, "number of levels")?;
         let reader = MbrReader::new(schema);
         let mut mbrs = Self {
@@ -81,8 +81,8 @@ impl Mbrs {
         Ok(mbrs)
     }
 
-    /// The rectangle of the only tile of a fragment, which is the fragment's non-empty domain; `None` if that is not as
-    /// the schema has it.
+    /// The rectangle of the only tile of a fragment, which is the fragment's non-empty domain; `None` if that does not
+    /// match the schema.
     pub fn of_only_tile(domain: &[DomainRange], schema: &ArraySchema) -> Option<Self> {
         let ranges = schema.dimensions.iter().zip(domain);
         let columns = ranges.map(|(dimension, DomainRange { lo, hi })| {
@@ -143,7 +143,7 @@ impl Mbrs {
             .unwrap_or_default()
     }
 
-    /// Bytes this takes in memory, for caches.
+    /// Size in memory, for caches.
     pub fn memory_bytes(&self) -> usize {
         self.columns.iter().map(MbrColumn::memory_bytes).sum()
     }
@@ -181,11 +181,11 @@ impl MbrColumn {
     }
 }
 
-/// Reads rectangles as the dimensions of a schema lay them out.
+/// Reads rectangles in the layout given by the dimensions of a schema.
 struct MbrReader {
-    /// Bytes of a value per dimension; `None` for strings.
+    /// Size of a value in each dimension; `None` for strings.
     widths: Vec<Option<usize>>,
-    /// The fewest bytes a rectangle takes.
+    /// The smallest size of a rectangle.
     min_bytes: usize,
     all_fixed: bool,
 }
@@ -193,7 +193,7 @@ struct MbrReader {
 impl MbrReader {
     fn new(schema: &ArraySchema) -> Self {
         let widths: Vec<_> = schema.dimensions.iter().map(|d| d.cell_size()).collect();
-        // A string range is at least its two lengths.
+        // A string range has at least its two lengths.
         let min_bytes = widths
             .iter()
             .map(|w| 2 * w.unwrap_or(size_of::<u64>()))
@@ -276,7 +276,7 @@ impl MbrReader {
     }
 }
 
-/// Reads the header, but for the number of levels.
+/// Reads the header up to the number of levels.
 fn decode_fanout(
     cursor: &mut Cursor<'_>,
     schema: &ArraySchema,
@@ -298,7 +298,8 @@ fn decode_fanout(
     Ok(fanout)
 }
 
-/// The root is one rectangle; every other level has as many as `fanout` children per parent make.
+/// Checks the count of a level: the root is one rectangle, and every other level has `fanout` children per parent, the
+/// last parent possibly fewer.
 fn check_level(count: u64, parents: Option<u64>, fanout: u64) -> Result<()> {
     match parents {
         None if count != 1 => Err(Error::corrupt(format!(

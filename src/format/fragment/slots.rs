@@ -1,15 +1,15 @@
 //! Positions of a fragment's fields in the per-field lists of its metadata (specification: "Fragment Metadata File").
 //!
-//! Attributes come first, then one slot that held all coordinates until version 4 and is dead since, the dimensions,
-//! the timestamps and the two fields of delete metadata. The subtle thing: the dead slot exists in every version, so
+//! Attributes come first, then one slot that held all coordinates until version 4 and is unused since, the dimensions,
+//! the timestamps and the two fields of delete metadata. The subtle thing: the unused slot exists in every version, so
 //! dimension `j` has slot `A + 1 + j`, with `A` counted by the schema that the footer names.
 
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
 
-/// Since this version every dimension has files, and a slot, of its own.
+/// Since this version, every dimension has its own files and slot.
 pub const SEPARATE_DIMENSIONS_SINCE: u32 = 5;
-/// Since this version fields may be nullable.
+/// Since this version, fields may be nullable.
 const VALIDITY_SINCE: u32 = 7;
 
 /// Maps fields to their positions in the per-field arrays of a fragment's metadata.
@@ -44,7 +44,7 @@ impl Slots {
         index
     }
 
-    /// The slot of dimension `index`; before version 5 all share one.
+    /// The slot of dimension `index`; before version 5 all dimensions share one.
     pub fn dimension(&self, index: usize) -> usize {
         if self.has_separate_dimensions() {
             self.attributes + 1 + index
@@ -53,7 +53,7 @@ impl Slots {
         }
     }
 
-    /// Whether every dimension has files of its own; otherwise one file holds all coordinates.
+    /// Whether every dimension has its own files; otherwise one file holds all coordinates.
     pub fn has_separate_dimensions(&self) -> bool {
         self.version.since(SEPARATE_DIMENSIONS_SINCE)
     }

@@ -1,24 +1,24 @@
-//! Smallest and largest values, per tile and per fragment (specification: "Fragment Metadata File", Tile Mins/Maxes,
-//! Fragment Min/Max/Sum/Null Count).
+//! Minima and maxima, per tile and per fragment (specification: "Fragment Metadata File", Tile Mins/Maxes, Fragment
+//! Min/Max/Sum/Null Count).
 //!
 //! Per tile: `u64 fixed bytes, u64 var bytes`, then both buffers; for variable-sized fields the fixed one holds `u64`
-//! starts into the other. The subtle thing: absent statistics are empty buffers, and whether present ones may be
-//! trusted is a question of type and version that these structs do not answer.
+//! starts into the other. The subtle thing: missing statistics are empty buffers, and whether existing ones can be
+//! trusted depends on type and version, which is not decided here.
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
-/// The smallest or the largest value of each tile of one field.
+/// The minimum or the maximum of each tile of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TileMinMax {
-    /// Values of fixed fields, starts of variable-sized ones.
+    /// Values of a fixed-size field, or starts of the values of a variable-sized one.
     pub fixed: Vec<u8>,
-    /// Values of variable-sized fields.
+    /// Values of a variable-sized field.
     pub var: Vec<u8>,
 }
 
 impl TileMinMax {
-    /// Reads a mins or maxes section; `what` names it in errors ("tile mins").
+    /// Reads a section of minima or maxima; `what` names it in errors ("tile mins").
     pub fn decode(tile: &[u8], what: &'static str) -> Result<Self> {
         let mut cursor = Cursor::new(tile, what);
         let fixed_bytes = cursor.u64("fixed bytes")?;
@@ -34,8 +34,8 @@ impl TileMinMax {
         self.fixed.is_empty()
     }
 
-    /// Checks them against the fragment's tiles and the field's cell size (`None` = variable-sized), after which
-    /// [`Self::value`] answers for every tile. Absent ones pass.
+    /// Checks them against the fragment's tiles and the field's cell size (`None` if variable), after which
+    /// [`Self::value`] works for every tile. Missing statistics pass.
     pub fn check(&self, tiles: u64, cell_size: Option<usize>) -> Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -66,7 +66,7 @@ impl TileMinMax {
         Ok(())
     }
 
-    /// The value of a tile; `cell_size` is `None` for variable-sized fields. `None` if absent.
+    /// The value of a tile; `cell_size` is `None` for variable-sized fields. `None` if missing.
     pub fn value(&self, tile: usize, cell_size: Option<usize>) -> Option<&[u8]> {
         match cell_size {
             Some(size) => {
@@ -94,11 +94,11 @@ impl TileMinMax {
 /// Statistics of one field over a whole fragment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SlotStatistics {
-    /// The smallest value; empty if absent.
+    /// The minimum; empty if missing.
     pub min: Vec<u8>,
-    /// The largest value; empty if absent.
+    /// The maximum; empty if missing.
     pub max: Vec<u8>,
-    /// The sum: `i64`, `u64` or `f64` by the field's type; zero if absent.
+    /// The sum: `i64`, `u64` or `f64` by the field's type; zero if missing.
     pub sum: [u8; 8],
     /// The number of nulls.
     pub null_count: u64,

@@ -1,4 +1,4 @@
-//! Fragment metadata that libtiledb wrote, and what is refused.
+//! Tests on fragment metadata that libtiledb wrote, intact and damaged.
 
 use super::consolidated;
 use super::footer::Footer;
@@ -15,7 +15,7 @@ use crate::format::version::FormatVersion;
 
 const NEW: FormatVersion = FormatVersion::known(22);
 
-/// A fragment of the fixtures: footer, file size and where the footer is.
+/// A fragment of the fixtures: footer, file size and the footer's range.
 struct Fragment {
     schema: ArraySchema,
     footer_bytes: Vec<u8>,
@@ -213,7 +213,7 @@ fn a_consolidated_fragment_with_a_delete() {
         (times.min.as_slice(), times.max.as_slice()),
         (&10u64.to_le_bytes()[..], &20u64.to_le_bytes()[..])
     );
-    // One cell was deleted at 30; the others say never.
+    // One cell was deleted at 30, the others never.
     let deletes = &statistics.slots[slots.delete_timestamps().unwrap()];
     assert_eq!(
         (deletes.min.as_slice(), deletes.max.as_slice()),
@@ -238,7 +238,7 @@ fn consolidated_footers() {
     assert_eq!(entries[1].1.end, tile.len());
     survives_bit_flips(&tile, consolidated::decode);
     for len in 0..tile.len() {
-        // What is cut off may be the end of the last footer only.
+        // The truncated bytes may be the end of the last footer only.
         if let Ok(entries) = consolidated::decode(&tile[..len]) {
             let last = Footer::decode(&tile[entries[1].1.clone()], &schema);
             assert!(last.is_err());
@@ -395,7 +395,7 @@ fn a_tree_that_contradicts_itself_is_refused() {
     );
 }
 
-/// Some writers left a low end above the high end, over sound cells.
+/// Some writers stored a low end above the high end for valid cells.
 #[test]
 fn a_box_that_cannot_be_one_is_read_as_it_is() {
     let schema = ArraySchema::decode(&bytes("deleted.schema")).unwrap();

@@ -1,7 +1,7 @@
 //! One attribute (specification: "Array Schema File", Attribute).
 //!
-//! The subtle thing: the fill value of a fixed attribute is a whole cell, that of a variable-sized one is a
-//! sequence of elements, by default *one* element and not an empty value.
+//! The subtle thing: the fill value of a fixed-size attribute is a whole cell, that of a variable-sized one a sequence
+//! of elements, by default *one* element and not an empty value.
 
 use super::CellValNum;
 use crate::error::Result;
@@ -10,14 +10,14 @@ use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::version::FormatVersion;
 
-/// A promise about the order of values; dimension labels make it.
+/// The order of values that a dimension label promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataOrder {
-    /// None.
+    /// No order.
     Unordered,
-    /// Never smaller than the value before.
+    /// Values never decrease.
     Increasing,
-    /// Never larger than the value before.
+    /// Values never increase.
     Decreasing,
 }
 
@@ -32,7 +32,7 @@ impl DataOrder {
     }
 }
 
-/// The datatype of a code; where nobody knows it, ANY and what is wrong.
+/// The datatype with a code; for an unknown code, ANY and the problem.
 pub(super) fn known_or_any(code: u8) -> (Datatype, Option<String>) {
     match Datatype::from_code(code) {
         Ok(datatype) => (datatype, None),
@@ -51,19 +51,19 @@ pub struct Attribute {
     pub cell_val_num: CellValNum,
     /// The filters of its values.
     pub filters: FilterList,
-    /// The value of a cell never written: a whole cell, or one or more elements if variable-sized. Schemas before
-    /// version 6 have none, so it is one element, which fills the cell.
+    /// The value of a cell that was never written: a whole cell, or one or more elements if variable-sized. Schemas
+    /// before version 6 store none, so it is the default element, repeated to fill the cell.
     pub fill_value: Vec<u8>,
     /// Whether cells may be null.
     pub nullable: bool,
-    /// Whether a cell never written is valid; false = null.
+    /// Whether a cell that was never written is valid; if not, it is null.
     pub fill_valid: bool,
-    /// What is promised about the order of values.
+    /// The promised order of values.
     pub order: DataOrder,
     /// The enumeration whose members the values index.
     pub enumeration: Option<String>,
-    /// What is wrong with the attribute, so that no cell of it can be read. It costs no other field: where its type is not
-    /// known, `datatype` is ANY.
+    /// The problem because of which no cell of the attribute can be read, if there is one. Other fields are not
+    /// affected. If the type is unknown, `datatype` is ANY.
     pub problem: Option<String>,
 }
 
@@ -120,9 +120,9 @@ impl Attribute {
         self.cell_val_num.is_var()
     }
 
-    /// Bytes of a cell; `None` if cells differ in size.
+    /// Size of a cell; `None` if cells differ in size.
     pub fn cell_size(&self) -> Option<usize> {
-        // A cell whose size overflows is a problem of the attribute, of which nothing is read then.
+        // An overflowing cell size is a problem of the attribute, which then cannot be read.
         self.cell_val_num.cell_size(self.datatype).ok().flatten()
     }
 }

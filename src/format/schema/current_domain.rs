@@ -1,7 +1,7 @@
 //! The current domain (specification: "Array Schema File", Current Domain): the part of the domain in use.
 //!
-//! `u32 version = 0, u8 empty`, and unless empty `u8 type = 0` and one range per dimension. The subtle thing, at
-//! odds with the specification's text: the flag is **1 for empty** (no restriction), and the version is 0.
+//! `u32 version = 0, u8 empty`, and unless empty `u8 type = 0` and one range per dimension. The subtle thing, contrary
+//! to the specification's text: the flag is **1 for empty** (no restriction), and the version is 0.
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -16,7 +16,7 @@ pub struct CurrentDomain {
 }
 
 impl CurrentDomain {
-    /// Reads a current domain; `None` = empty = no restriction.
+    /// Reads a current domain; `None` if it is empty, which means no restriction.
     pub fn decode(cursor: &mut Cursor<'_>, dimensions: &[Dimension]) -> Result<Option<Self>> {
         let version = cursor.u32("current domain version")?;
         if version != 0 {

@@ -1,8 +1,8 @@
 //! One dimension (specification: "Array Schema File", Dimension).
 //!
-//! Name, datatype, elements per cell, filters, domain, extent; before version 5 one datatype stands for all dimensions
-//! and the coordinates' filters for theirs. The subtle thing: the extent of a signed dimension is a number of steps and
-//! may use the whole unsigned range of its width, so it is never read as signed.
+//! Name, datatype, elements per cell, filters, domain, extent; before version 5 one datatype is stored for all
+//! dimensions, and the coordinates' filters apply to all. The subtle thing: the extent of a signed dimension is a
+//! number of steps and may use the whole unsigned range of its width, so it is never read as signed.
 
 use super::CellValNum;
 use crate::error::Result;
@@ -18,19 +18,19 @@ pub struct Dimension {
     pub name: String,
     /// The type of a coordinate.
     pub datatype: Datatype,
-    /// One, or variable for strings.
+    /// One element, or a variable number for strings.
     pub cell_val_num: CellValNum,
-    /// The filters of its own; see [`ArraySchema::dimension_filters`](super::ArraySchema::dimension_filters).
+    /// Its own filters; see [`ArraySchema::dimension_filters`](super::ArraySchema::dimension_filters).
     pub filters: FilterList,
     /// Smallest and largest coordinate, raw little-endian; `None` for strings.
     pub domain: Option<(Vec<u8>, Vec<u8>)>,
-    /// The tile extent, raw little-endian; `None` if the dimension takes no part in the order of tiles.
+    /// The tile extent, raw little-endian; `None` if the dimension is not tiled.
     ///
-    /// Of a float dimension it is 0 if the domain is a single point, and may be infinite.
+    /// For a float dimension it is 0 if the domain is a single point, and may be infinite.
     pub extent: Option<Vec<u8>>,
 }
 
-/// The datatype in front of the dimensions, which versions before 5 have for all of them.
+/// The datatype stored before the dimensions in versions before 5, which applies to all of them.
 pub(super) fn decode_shared_datatype(
     cursor: &mut Cursor<'_>,
     version: FormatVersion,
@@ -109,7 +109,7 @@ impl Dimension {
         self.cell_val_num.is_var()
     }
 
-    /// Bytes of a coordinate; `None` for strings.
+    /// Size of a coordinate; `None` for strings.
     pub fn cell_size(&self) -> Option<usize> {
         (!self.is_var()).then(|| self.datatype.size())
     }

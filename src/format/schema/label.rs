@@ -1,7 +1,7 @@
 //! One dimension label (specification: "Array Schema File", Dimension Label).
 //!
-//! Another array that maps label values to the coordinates of a dimension. The subtle thing: the order of fields
-//! on storage differs from the specification's table, and there is no label domain.
+//! A label is another array that maps label values to the coordinates of a dimension. The subtle thing: the order of
+//! fields on storage differs from the specification's table, and there is no label domain.
 
 use super::CellValNum;
 use super::attribute::{DataOrder, known_or_any};
@@ -12,7 +12,7 @@ use crate::format::datatype::Datatype;
 /// A dimension label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DimensionLabel {
-    /// The position of the dimension it labels.
+    /// The index of the dimension it labels.
     pub dimension: u32,
     /// The name.
     pub name: String,
@@ -30,7 +30,8 @@ pub struct DimensionLabel {
     pub cell_val_num: CellValNum,
     /// Whether the label array was made by the user and not with the array.
     pub external: bool,
-    /// What is wrong with the label, so that it cannot be read; see [`Attribute::problem`](super::Attribute::problem).
+    /// The problem because of which the label cannot be read, if there is one; see
+    /// [`Attribute::problem`](super::Attribute::problem).
     pub problem: Option<String>,
 }
 

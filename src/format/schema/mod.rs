@@ -1,8 +1,8 @@
-//! The array schema (specification: "Array Schema File"): what an array is.
+//! The array schema (specification: "Array Schema File").
 //!
-//! One struct for every version; what a version lacks has the value readers must assume. The subtle thing: a
-//! fragment is read by the schema its footer names, not by the array's latest one, since attributes that were
-//! dropped shift the numbers of those after them.
+//! There is one struct for every version; fields that a version lacks have the value that readers must assume. The
+//! subtle thing: a fragment is read with the schema its footer names, not with the array's latest one, because dropping
+//! an attribute shifts the numbers of those after it.
 
 mod attribute;
 pub mod current_domain;
@@ -26,12 +26,12 @@ use super::version::FormatVersion;
 use crate::error::{Error, Result};
 use crate::format::schema::current_domain::CurrentDomain;
 
-/// Whether every cell of the domain exists, or only those written.
+/// Whether every cell of the domain exists, or only the written ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ArrayType {
     /// Every cell of the domain has a value.
     Dense,
-    /// Only the cells written exist.
+    /// Only written cells exist.
     Sparse,
 }
 
@@ -47,11 +47,11 @@ impl fmt::Display for ArrayType {
 /// An order of tiles or of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// The last dimension runs fastest.
+    /// The last dimension varies fastest.
     RowMajor,
-    /// The first dimension runs fastest.
+    /// The first dimension varies fastest.
     ColMajor,
-    /// Along a Hilbert curve; cells of sparse arrays only.
+    /// The order along a Hilbert curve; only for cells of sparse arrays.
     Hilbert,
 }
 
@@ -78,12 +78,12 @@ impl fmt::Display for Layout {
     }
 }
 
-/// How many elements a cell has.
+/// The number of elements in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CellValNum {
-    /// Always so many, at least one.
+    /// This many elements, at least one.
     Fixed(u32),
-    /// Each cell has a number of its own.
+    /// A different number in each cell.
     Var,
 }
 
@@ -93,7 +93,7 @@ impl CellValNum {
         Self::of_count(count).ok_or_else(|| cursor.invalid("cell_val_num", 0, "at least 1"))
     }
 
-    /// What a stored number says; `None` if it is 0, which is no number of elements.
+    /// Interprets a stored number; `None` if it is 0, which is invalid.
     pub(crate) const fn of_count(count: u32) -> Option<Self> {
         match count {
             0 => None,
@@ -107,7 +107,7 @@ impl CellValNum {
         matches!(self, Self::Var)
     }
 
-    /// Bytes of a cell of `datatype`; `None` if cells differ in size.
+    /// Size of a cell of `datatype`; `None` if cells differ in size.
     pub fn cell_size(self, datatype: Datatype) -> Result<Option<usize>> {
         match self {
             Self::Var => Ok(None),
@@ -123,10 +123,10 @@ impl CellValNum {
     }
 }
 
-/// Where the values of an enumeration are.
+/// A reference to the file of an enumeration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnumerationRef {
-    /// The name attributes use.
+    /// The name by which attributes refer to it.
     pub name: String,
     /// The file in `__schema/__enumerations`.
     pub file: String,
@@ -135,19 +135,19 @@ pub struct EnumerationRef {
 /// An array's schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArraySchema {
-    /// The version the schema itself was written in; fragments have their own.
+    /// The version of the schema itself; fragments have their own.
     pub version: FormatVersion,
     /// Dense or sparse.
     pub array_type: ArrayType,
     /// The order of tiles; never Hilbert.
     pub tile_order: Layout,
-    /// The order of cells inside a tile (dense), or with the tile order that of all cells (sparse).
+    /// The order of cells inside a tile (dense); together with the tile order, the order of all cells (sparse).
     pub cell_order: Layout,
-    /// Cells in a tile of a sparse fragment.
+    /// Number of cells in a tile of a sparse fragment.
     pub capacity: u64,
     /// Whether several cells may have the same coordinates.
     pub allows_duplicates: bool,
-    /// Filters of dimensions without filters of their own.
+    /// Filters of dimensions without their own filters.
     pub coords_filters: FilterList,
     /// Filters of the offsets of variable-sized fields.
     pub offsets_filters: FilterList,
@@ -157,11 +157,11 @@ pub struct ArraySchema {
     pub dimensions: Vec<Dimension>,
     /// The attributes.
     pub attributes: Vec<Attribute>,
-    /// The dimension labels; a reader of cells may ignore them.
+    /// The dimension labels, which are not needed to read cells.
     pub labels: Vec<DimensionLabel>,
     /// The enumerations, in no particular order.
     pub enumerations: Vec<EnumerationRef>,
-    /// The part of the domain in use; `None` = all of it.
+    /// The part of the domain in use; `None` if it is all of it.
     pub current_domain: Option<CurrentDomain>,
 }
 
@@ -229,7 +229,7 @@ impl ArraySchema {
         Ok(schema)
     }
 
-    /// Adds to the problems of attributes and labels in which file they are.
+    /// Adds the file to the problems of attributes and labels.
     pub(crate) fn locate_problems(&mut self, file: &str) {
         let attributes = self.attributes.iter_mut().map(|a| &mut a.problem);
         let labels = self.labels.iter_mut().map(|l| &mut l.problem);
@@ -243,11 +243,11 @@ impl ArraySchema {
         self.array_type == ArrayType::Dense
     }
 
-    /// The filters of dimension `index` in fragments of version `fragment`, where it has files of its own: its own, or
-    /// the coordinates' when it has none.
+    /// The filters of dimension `index` in fragments of version `fragment`, if it has its own files: its own filters,
+    /// or the coordinates' if it has none.
     ///
-    /// Schemas before version 5 know only the filters of all coordinates in one file. Releases that write by such a
-    /// schema take these for each dimension up to version 19 and none at all from version 20 on.
+    /// Schemas before version 5 have only the filters of all coordinates in one file. Releases that write with such a
+    /// schema apply these to each dimension up to version 19, and no filters from version 20 on.
     pub fn dimension_filters(&self, index: usize, fragment: FormatVersion) -> &FilterList {
         let none_is_meant = !self.version.since(5) && fragment.since(20);
         let own = self.dimensions.get(index).map(|d| &d.filters);
@@ -255,12 +255,12 @@ impl ArraySchema {
             .unwrap_or(&self.coords_filters)
     }
 
-    /// The position of the dimension called `name`.
+    /// The index of the dimension called `name`.
     pub fn dimension_index(&self, name: &str) -> Option<usize> {
         self.dimensions.iter().position(|d| d.name == name)
     }
 
-    /// The position of the attribute called `name`.
+    /// The index of the attribute called `name`.
     pub fn attribute_index(&self, name: &str) -> Option<usize> {
         self.attributes.iter().position(|a| a.name == name)
     }
@@ -270,7 +270,7 @@ impl ArraySchema {
         self.enumerations.iter().find(|e| e.name == name)
     }
 
-    /// Cells of every tile of a dense fragment: the product of the extents.
+    /// Number of cells in every tile of a dense fragment: the product of the extents.
     ///
     /// Fails for a sparse array, whose tiles hold [`capacity`](Self::capacity) cells.
     pub fn dense_tile_cells(&self) -> Result<u64> {
@@ -300,7 +300,8 @@ impl EnumerationRef {
     }
 }
 
-/// Reads a `u32` count and so many items. Items take four bytes or more: each starts with a length or an index.
+/// Reads a `u32` count and that many items. Each item takes at least four bytes, because it starts with a length or an
+/// index.
 fn decode_list<T>(
     cursor: &mut Cursor<'_>,
     field: &'static str,

@@ -1,4 +1,4 @@
-//! Schemas that libtiledb wrote, and what is refused.
+//! Tests on schemas that libtiledb wrote, and on damaged ones.
 
 use super::*;
 use crate::format::filter_list::Filter;
@@ -29,7 +29,7 @@ fn small() -> Vec<u8> {
     )
 }
 
-/// Bytes to put at offsets of [`small`], and what the error says.
+/// Bytes to write at offsets of [`small`], and part of the expected error.
 type Case<'a> = (&'a [(usize, &'a [u8])], &'a str);
 
 /// Offsets in [`small`].
@@ -276,7 +276,8 @@ fn first_versions_lack_what_later_ones_have() {
         assert_eq!(x.domain, Some((i32s(&[-8]), i32s(&[8]))));
         assert_eq!((y.extent_steps(), x.extent_steps()), (Some(5), Some(6)));
         assert_eq!(schema.coords_filters.filters, [Filter::Zstd]);
-        // A release that writes version 19 by an older schema filters coordinates as it says, one of version 20 does not.
+        // A release that writes version 19 with an older schema applies the coordinates' filters, one that writes
+        // version 20 does not.
         let written = |fragment| schema.dimension_filters(1, FormatVersion::new(fragment).unwrap());
         assert!(!written(19).is_empty());
         assert_eq!(written(20).is_empty(), version < 5);
@@ -360,7 +361,7 @@ fn what_makes_no_sense_is_refused() {
         let error = changed(changes).unwrap_err().to_string();
         assert!(error.contains(message), "{error} should contain {message}");
     }
-    // What is wrong with an attribute alone is its problem.
+    // An error in one attribute is a problem of that attribute only.
     let schema = changed(&[(FILL_BYTES - 13, &[0])]).unwrap();
     let problem = schema.attributes[0].problem.as_deref();
     let expected = "its fill value has 2 bytes, expected the 4 of a cell";

@@ -1,9 +1,9 @@
-//! What later layers rely on, checked once when a schema is read (specification: "Array Schema File").
+//! Validation of a schema when it is read, so that later layers can rely on it (specification: "Array Schema File").
 //!
-//! Whoever holds an `ArraySchema` may assume: one dimension or more; ranges in order; dense means equal integer-like
-//! types with extents whose tile fits; fill values have the size of a cell; names are unique. What is wrong with one
-//! attribute or label alone is written down there, and costs no other. The subtle thing: domains and extents are
-//! compared as `i128`, since they may span the whole range of a 64-bit type.
+//! An `ArraySchema` guarantees: one dimension or more; ranges in order; dense means equal integer-like types with
+//! extents whose tile fits; fill values have the size of a cell; names are unique. An error in one attribute or label
+//! is recorded there and does not affect others. The subtle thing: domains and extents are compared as `i128`, because
+//! they may span the whole range of a 64-bit type.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, check_order, compare_values, show_value};
 use crate::format::version::FormatVersion;
 
-/// The Hilbert curve's 63 bits are shared by at most so many dimensions.
+/// The most dimensions that can share the Hilbert curve's 63 bits.
 const HILBERT_MAX_DIMENSIONS: usize = 16;
 
 impl ArraySchema {
@@ -62,7 +62,7 @@ impl ArraySchema {
     }
 
     fn check_names(&self) -> Result<()> {
-        // Several dimensions may be anonymous in arrays of old releases.
+        // In arrays of old releases, several dimensions may have no name.
         let dimensions = self.dimensions.iter().map(|d| d.name.as_str());
         let names = dimensions
             .filter(|name| !name.is_empty())
@@ -169,7 +169,7 @@ fn check_attribute(
 fn check_fill(version: FormatVersion, attribute: &Attribute) -> Result<()> {
     let found = attribute.fill_value.len();
     match attribute.cell_val_num.cell_size(attribute.datatype)? {
-        // It was not read but assumed.
+        // Such versions do not store it.
         _ if !version.since(6) => Ok(()),
         Some(size) if found != size => Err(Error::corrupt(format!(
             "its fill value has {found} bytes, expected the {size} of a cell"
@@ -231,7 +231,7 @@ fn check_float(dimension: &Dimension, lo: &[u8], hi: &[u8]) -> Result<()> {
     let Some(extent) = &dimension.extent else {
         return Ok(());
     };
-    // A writer given no extent stores `hi - lo`: infinite for the widest domain, 0 for a single point.
+    // For a missing extent, writers store `hi - lo`: infinite for the widest domain, 0 for a single point.
     let extent_value = float(extent);
     let positive = extent_value > 0.0 || (extent_value == 0.0 && lo == hi);
     if !positive {
@@ -243,7 +243,7 @@ fn check_float(dimension: &Dimension, lo: &[u8], hi: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A stored float of either width.
+/// A stored float of 4 or 8 bytes.
 fn float(bytes: &[u8]) -> f64 {
     if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
         return f64::from(f32::from_le_bytes(bytes));
@@ -279,7 +279,7 @@ fn check_dense_dimension(dimension: &Dimension, first: Option<Datatype>) -> Resu
         ));
     };
     let extent = i128::from(extent);
-    // check_integer_extent has refused an extent of 0.
+    // check_integer_extent has rejected an extent of 0.
     let tiles = ((hi - lo) / extent.max(1)) + 1;
     if lo + tiles * extent - 1 > integer_max(datatype) {
         return Err(Error::corrupt(format!(
@@ -310,7 +310,7 @@ fn check_current_range(range: &DomainRange, dimension: &Dimension) -> Result<()>
     )))
 }
 
-/// Stored as an integer and counted in steps of one.
+/// Whether values are stored as integers and counted in steps of one.
 fn is_integer_like(datatype: Datatype) -> bool {
     datatype.is_integer() || datatype.is_datetime() || datatype.is_time()
 }
