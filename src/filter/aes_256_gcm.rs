@@ -4,8 +4,8 @@
 //! cipher bytes`, a nonce of 12 bytes and a tag of 16. Chunk data: the cipher texts in that order. As with a compressor,
 //! the metadata of the filters before it (in the order of writing) are inside: what is decrypted replaces them.
 //!
-//! A cipher text is as long as its plain text, so what comes out is bounded by what is there. The plain text is made where
-//! it is wanted; it is not looked at before the tag was found to be right.
+//! A cipher text is as long as its plain text, so the output is bounded by the input. The plain text is written to its
+//! destination, and not used before the tag has been verified.
 
 use aes_gcm::aead::AeadInPlace;
 use aes_gcm::aead::generic_array::GenericArray;
@@ -19,11 +19,11 @@ use crate::format::cursor::Cursor;
 
 const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
-/// Bytes of chunk metadata for one part.
+/// Size of the chunk metadata for one part.
 const PART_BYTES: usize = 8 + NONCE_BYTES + TAG_BYTES;
 const NAME: &str = "aes_256_gcm";
 
-/// Undoes the filter: data into `target`, restored metadata into `restored`.
+/// Reverses the filter: data go to `target`, restored metadata to `restored`.
 pub(super) fn decode(
     key: &EncryptionKey,
     metadata: &mut Cursor<'_>,

@@ -1,10 +1,10 @@
 //! Bit-width reduction (specification: "Bit Width Reduction Filter").
 //!
 //! Metadata: `u32 original bytes, u32 windows`, then per window the offset (its smallest value), `u8 bits` and `u32
-//! bytes` of the window **before** reduction. Data: per window `value - offset` in `bits` (8, 16 or 32) bits each,
-//! read as signed for signed types. A window whose `bits` reach the type's width, or that is no whole number of
-//! elements, is raw, and its offset means nothing. On types of one byte, floats and strings, and on dates and times in
-//! fragments before version 20, the filter did nothing and wrote no metadata: the pipeline leaves it out there.
+//! bytes` of the window **before** reduction. Data: per window `value - offset` in `bits` (8, 16 or 32) bits each, read
+//! as signed for signed types. A window whose `bits` reach the type's width, or that is not a whole number of elements,
+//! is raw, and its offset is meaningless. On types of one byte, floats and strings, and on dates and times in fragments
+//! before version 20, the filter did nothing and wrote no metadata, so the pipeline omits it.
 
 use super::parts::{expect_full, take_front};
 use super::word::Word;
@@ -13,10 +13,10 @@ use crate::format::cursor::Cursor;
 
 const FILTER: &str = "bit_width_reduction";
 
-/// The original size, which is what the metadata begin with.
+/// The original size, with which the metadata begin.
 pub(super) fn original_bytes(metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
     let original = usize::try_from(metadata.clone().u32("original size")?)?;
-    // A value of 8 bytes takes at least one.
+    // A value of 8 bytes is reduced to at least one.
     if original <= input.len().saturating_mul(8) {
         return Ok(original);
     }
@@ -26,7 +26,7 @@ pub(super) fn original_bytes(metadata: &Cursor<'_>, input: &[u8]) -> Result<usiz
     )))
 }
 
-/// Decodes into exactly `out`; `SIGNED` says how narrow values are widened.
+/// Decodes into exactly `out`; `SIGNED` says whether reduced values are sign-extended.
 pub(super) fn decode_into<W: Word, const SIGNED: bool>(
     metadata: &mut Cursor<'_>,
     input: &[u8],
@@ -58,7 +58,7 @@ pub(super) fn decode_into<W: Word, const SIGNED: bool>(
     expect_full(rest, FILTER)
 }
 
-/// Bytes of a reduced value, or `None` for a raw window.
+/// Size of a reduced value, or `None` for a raw window.
 fn narrow_bytes<W: Word>(bits: u8, window_bytes: usize) -> Result<Option<usize>> {
     if usize::from(bits) >= W::BYTES * 8 || !window_bytes.is_multiple_of(W::BYTES) {
         return Ok(None);

@@ -6,9 +6,9 @@
 //! transposed, the others follow unchanged. For byte k of the element and bit b of that byte there is one row, in
 //! which element i is bit `i % 8` of byte `i / 8`.
 //!
-//! The eight rows of one byte are therefore planes to interleave as those of a byte shuffle, of bytes that hold bit b
-//! of eight elements where byte i should hold element i: the 8x8 bits of every eight bytes are to be transposed. Done
-//! before interleaving, that exchanges bits between vectors. The result is the plane of that byte of a byte shuffle.
+//! The eight rows of one byte are therefore planes, as in a byte shuffle, except that byte i holds bit b of eight
+//! elements instead of element i. So the 8x8 bits of every eight bytes must be transposed. Done before interleaving,
+//! this exchanges bits between vectors; the result is the plane of that byte as in a byte shuffle.
 
 use super::byteshuffle::unshuffle;
 use super::parts::{for_each_part, take_front};
@@ -19,7 +19,7 @@ use crate::format::cursor::Cursor;
 use wide::{u8x16, u64x2};
 
 const FILTER: &str = "bitshuffle";
-/// Bytes transposed together.
+/// Size of the blocks that are transposed.
 const BLOCK_BYTES: usize = 8192;
 
 /// Decodes into `out`, which is as long as `input`.
@@ -72,7 +72,7 @@ fn untranspose(width: Width, block: &[u8], out: &mut [u8]) {
 /// Transposes 8x8 matrices of bits, one in each lane: bit j of row i becomes bit i of row j.
 #[inline(always)]
 fn transpose([mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h]: [u8x16; 8]) -> [u8x16; 8] {
-    // The quarters off the diagonal change places, of matrices of 2x2, of 4x4, and of 8x8 bits.
+    // Swaps the off-diagonal quarters of matrices of 2x2, of 4x4, and of 8x8 bits.
     for (upper, lower) in [
         (&mut a, &mut b),
         (&mut c, &mut d),
@@ -100,7 +100,7 @@ fn transpose([mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h]: [u8x16; 8
     [a, b, c, d, e, f, g, h]
 }
 
-/// Exchanges the bits of `upper` that lie `shift` above those of `mask` with the bits of `lower` in `mask`.
+/// Swaps the bits of `upper` that are `shift` above those of `mask` with the bits of `lower` in `mask`.
 #[inline(always)]
 fn exchange(upper: &mut u8x16, lower: &mut u8x16, shift: u32, mask: u8) {
     let different = (each_64(*upper, |bits| bits >> shift) ^ *lower) & u8x16::splat(mask);
@@ -108,7 +108,7 @@ fn exchange(upper: &mut u8x16, lower: &mut u8x16, shift: u32, mask: u8) {
     *upper ^= each_64(different, |bits| bits << shift);
 }
 
-/// Shifts 64 bits at a time: there is no instruction for single bytes, and what crosses between them is masked.
+/// Shifts 64 bits at a time: there is no instruction for single bytes, and bits that cross bytes are masked.
 #[inline(always)]
 fn each_64(bytes: u8x16, shift: impl Fn(u64x2) -> u64x2) -> u8x16 {
     bytemuck::cast(shift(bytemuck::cast(bytes)))

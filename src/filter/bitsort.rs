@@ -1,12 +1,11 @@
-//! Bitsort, which libtiledb 2.13 and 2.14 had (type 17; no page of the specification).
+//! Bitsort, a filter of libtiledb 2.13 and 2.14 (type 17; not in the specification).
 //!
-//! Writing sorted the values of a tile as unsigned numbers of their width, and moved the coordinates of the cells
-//! along: these alone tell where a value came from. Metadata: the part list of [`super::parts`]. The subtle thing: only
-//! who has the coordinates knows the order, so it comes from outside, as the place where the value of each cell is
-//! stored.
+//! The writer sorted the values of a tile as unsigned numbers of their width, and moved the coordinates of the cells
+//! along, so only these tell the original order. Metadata: the part list of [`super::parts`]. The subtle thing:
+//! computing the order needs the coordinates, so the caller provides it, as the stored position of each cell's value.
 //!
-//! This is the only way to read such tiles, and no special way beside a plain one: nothing searches the values by their
-//! order. So there is no setting that switches it off, and no benchmark that compares it.
+//! This is the only way to read such tiles, not an optimisation: nothing searches the values by their order. So no
+//! setting switches it off, and no benchmark compares it.
 
 use super::parts::for_each_part;
 use super::word::Width;
@@ -23,12 +22,12 @@ pub(super) fn decode_into(
     input: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    // Whatever the parts, they were sorted as one.
+    // The values were sorted as a whole, whatever the parts.
     for_each_part(metadata, input, FILTER, |_| Ok(()))?;
     restore_order(width.bytes(), order, input, out)
 }
 
-/// Puts elements of `width` bytes back where they belong: the first is the one stored at the first place of `order`.
+/// Restores the order of elements of `width` bytes: element `i` of the result is stored at position `order[i]`.
 pub fn restore_order(width: usize, order: &[u32], stored: &[u8], out: &mut [u8]) -> Result<()> {
     match width {
         1 => gather::<1>(order, stored, out),

@@ -1,9 +1,9 @@
-//! Bytes between two filters.
+//! Buffers between two filters.
 //!
-//! A [`Buffer`] separates its length from what its memory was ever initialised to, so that taking one of a size used
-//! before costs nothing: no allocation and no zeroing.
+//! A [`Buffer`] keeps its length separate from the initialised part of its memory, so that taking one of a size used
+//! before is free: no allocation and no zeroing.
 
-/// Bytes on their way from one filter to the next.
+/// The output of one filter and the input of the next.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     memory: Vec<u8>,
@@ -11,12 +11,12 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer in the same memory.
+    /// Sets the length to zero and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// What its memory holds.
+    /// The capacity of its memory.
     pub(super) fn capacity(&self) -> usize {
         self.memory.capacity()
     }
@@ -29,7 +29,7 @@ impl Buffer {
         self.memory.get(..self.len).unwrap_or_default()
     }
 
-    /// Appends `additional` bytes of unspecified content and returns them to be written.
+    /// Appends `additional` bytes of unspecified content and returns them for writing.
     pub(super) fn extend(&mut self, additional: usize) -> &mut [u8] {
         let start = self.len;
         self.len = start.saturating_add(additional);

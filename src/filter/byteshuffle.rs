@@ -1,8 +1,8 @@
 //! Byte shuffle (specification: "Byteshuffle Filter").
 //!
 //! Metadata: the part list of [`super::parts`]. Data: per part all first bytes of the elements, all second bytes, and
-//! so on (a *plane* each), then the bytes that are no whole element. With elements of one byte the data are
-//! unchanged, yet the metadata are there.
+//! so on (a *plane* each), then the bytes of an incomplete element. With elements of one byte the data are unchanged,
+//! but the metadata still exist.
 
 use super::parts::{for_each_part, take_front};
 use super::planes::{interleave, weave_2, weave_4, weave_8};
@@ -26,7 +26,7 @@ pub(super) fn decode_into(
     })
 }
 
-/// Verifies the metadata where the data are unchanged.
+/// Verifies the metadata if the data are unchanged.
 pub(super) fn check(metadata: &mut Cursor<'_>, input: &[u8]) -> Result<()> {
     for_each_part(metadata, input, FILTER, |_| Ok(()))
 }

@@ -1,7 +1,7 @@
 //! bzip2 (specification: "Compression Filters").
 //!
-//! Each part is an ordinary bzip2 stream with its header. The library has no way to reset a decoder, so each part
-//! gets one of its own; its tables are of the size the stream's block size (100 to 900 kB) asks for.
+//! Each part is an ordinary bzip2 stream with its header. The library cannot reset a decoder, so each part gets its
+//! own; the size of its tables depends on the stream's block size (100 to 900 kB).
 
 use bzip2::{Decompress, Status};
 

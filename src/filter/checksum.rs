@@ -1,8 +1,8 @@
 //! Checksums (specification: "Checksum Filters").
 //!
 //! Metadata: `u32 metadata parts, u32 data parts`, then per part, metadata parts first, `u64 bytes` and the digest (16
-//! bytes of MD5 or 32 of SHA-256). The metadata of the filters before (in the order of writing) follow unchanged: they
-//! are what the metadata digests cover, one after the other. Data pass unchanged.
+//! bytes of MD5 or 32 of SHA-256). The metadata of the earlier filters (in the order of writing) follow unchanged; the
+//! metadata digests cover them in sequence. Data are unchanged.
 
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
@@ -39,7 +39,7 @@ impl Digest {
         }
     }
 
-    /// Verifies the data and the metadata that remain behind the filter's own.
+    /// Verifies the data and the metadata after the filter's own.
     pub(super) fn verify(self, metadata: &mut Cursor<'_>, data: &[u8]) -> Result<()> {
         let part_bytes = 8 + self.bytes();
         let metadata_parts = metadata.count_u32(part_bytes, "number of metadata checksums")?;

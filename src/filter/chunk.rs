@@ -1,40 +1,40 @@
 //! The chunks of a tile (specification: "Tile", "Chunk").
 //!
 //! `u64 number of chunks`, then per chunk `u32 original bytes, u32 filtered bytes, u32 metadata bytes`, the metadata
-//! and the filtered data. Writers cut at about 64 KiB, but a reader takes what it finds: chunks of any size, of none
-//! (writers leave one behind when the last cell ends exactly at a boundary), and tiles without chunks.
+//! and the filtered data. Writers cut at about 64 KiB, but a reader must accept chunks of any size, empty chunks
+//! (writers leave one if the last cell ends exactly at a boundary), and tiles without chunks.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
-/// Bytes of the three sizes in front of a chunk.
+/// Size of the three sizes before a chunk.
 const CHUNK_HEADER_BYTES: usize = 12;
 
-/// One chunk as stored.
+/// A chunk as stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk<'a> {
-    /// Bytes once unfiltered, as claimed.
+    /// The claimed size of the unfiltered chunk.
     pub(super) original_bytes: usize,
     pub(super) metadata: &'a [u8],
     pub(super) data: &'a [u8],
 }
 
-/// Chooses chunks of a tile to be decoded, each by what those before it turned out to hold.
+/// Chooses the chunks of a tile to decode, each depending on the contents of those before.
 pub trait ChunkChoice {
-    /// Where the bytes of each chunk lie in the tile; told before anything is asked.
+    /// Gets the byte range of each chunk in the tile, before any is chosen.
     fn begin(&mut self, chunks: &[Range<usize>]);
 
-    /// The number of the next chunk to decode; `None`: no more.
+    /// The number of the next chunk to decode; `None` if there are no more.
     fn next(&mut self) -> Option<usize>;
 
-    /// The bytes of the chunk asked for last.
+    /// Gets the bytes of the chunk chosen last.
     fn decoded(&mut self, chunk: usize, bytes: &[u8]);
 }
 
 impl Chunk<'_> {
-    /// Whether it stands for nothing: no filter has run over it.
+    /// Whether it is empty: no filter has run on it.
     pub(super) fn is_empty(&self) -> bool {
         self.original_bytes == 0 && self.metadata.is_empty() && self.data.is_empty()
     }
@@ -54,7 +54,7 @@ impl<'a> Chunks<'a> {
         Ok(Self { cursor, left })
     }
 
-    /// Chunks not yet taken.
+    /// The number of chunks not yet taken.
     pub(super) fn left(&self) -> usize {
         self.left
     }
@@ -84,8 +84,8 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Checks that the chunks of a tile add up to the size it is expected to have: before memory of that size is asked
-/// for, since the size may be a lie.
+/// Checks that the sizes of a tile's chunks add up to its expected size. This is done before memory of that size is
+/// allocated, because the expected size may be wrong.
 pub fn expect_unfiltered_bytes(filtered: &[u8], expected: usize) -> Result<()> {
     let mut found = 0_usize;
     for chunk in Chunks::new(filtered)? {
@@ -101,8 +101,8 @@ pub fn expect_unfiltered_bytes(filtered: &[u8], expected: usize) -> Result<()> {
 
 /// Whether a filtered tile says that it has no chunks.
 ///
-/// An offsets tile without chunks although the tile has cells means that the offsets travel with the data (strings
-/// under run lengths or a dictionary), whatever the versions say.
+/// If an offsets tile has no chunks although the tile has cells, the offsets are stored with the data (strings under
+/// run-length or dictionary encoding), whatever the versions say.
 pub fn is_empty_tile(filtered: &[u8]) -> Result<bool> {
     Ok(Cursor::new(filtered, "tile").u64("number of chunks")? == 0)
 }

@@ -1,11 +1,11 @@
-//! The frame that all compressors share (specification: "Compression Filters").
+//! The framing that all compressors share (specification: "Compression Filters").
 //!
 //! Chunk metadata: `u32 metadata parts, u32 data parts`, then `u32 original bytes, u32 compressed bytes` for each
-//! metadata part and each data part. Chunk data: the compressed parts in that order. A compressor takes in whatever
-//! metadata the filters before it (in the order of writing) made: what it restores replaces the metadata as a whole.
+//! metadata part and each data part. Chunk data: the compressed parts in that order. A compressor also compresses all
+//! metadata of the earlier filters (in the order of writing): the restored metadata replace its own.
 //!
-//! An original size is a claim. Where the caller has already allocated the output the claim only has to agree;
-//! otherwise the output grows in steps with what really comes out.
+//! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
+//! otherwise the output grows in steps as bytes are decompressed.
 
 use super::scratch::Contexts;
 use super::streaming::grow;
@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
 
-/// Memory that is allocated on any claim.
+/// Memory that may be allocated on any claim.
 const TRUSTED_BYTES: usize = 64 << 10;
-/// What one compressor does to one part.
+/// The codec of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     Gzip,
@@ -29,12 +29,12 @@ pub(super) enum Codec {
     DoubleDelta(Width),
 }
 
-/// How far the size of a buffer between two filters may be believed.
+/// Limits for the size of a buffer between two filters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Up to here memory is allocated on a claim.
+    /// Memory up to this size is allocated on a claim.
     pub(super) trusted_bytes: usize,
-    /// No chunk can need more.
+    /// The largest size that a chunk can need.
     pub(super) limit_bytes: usize,
 }
 
@@ -47,7 +47,7 @@ impl Bounds {
         }
     }
 
-    /// Bounds for a chunk whose size nobody vouches for.
+    /// Bounds for a chunk whose size is only claimed.
     pub(super) fn of_unproven_chunk(bytes: usize, stages: usize) -> Self {
         Self {
             trusted_bytes: TRUSTED_BYTES,
@@ -55,7 +55,8 @@ impl Bounds {
         }
     }
 
-    /// No filter makes more than 8 bytes (metadata included) of one, apart from what it adds to a chunk as a whole.
+    /// The limit of a chunk: no filter expands one byte to more than 8 (metadata included), apart from a constant per
+    /// chunk.
     fn limit(bytes: usize, stages: usize) -> usize {
         let shift = u32::try_from(stages.saturating_mul(3)).unwrap_or(u32::MAX);
         bytes
@@ -64,13 +65,13 @@ impl Bounds {
     }
 }
 
-/// Where the data of a frame go.
+/// The destination of the decompressed data.
 pub(super) enum Target<'a> {
     Exact(&'a mut [u8]),
     Growing(&'a mut Buffer),
 }
 
-/// Undoes a compressor: data into `target`, restored metadata into `restored`.
+/// Reverses a compressor: data go to `target`, restored metadata to `restored`.
 pub(super) fn decode(
     codec: Codec,
     metadata: &mut Cursor<'_>,
@@ -112,7 +113,7 @@ struct PartReader<'c, 'm, 'i> {
 }
 
 impl<'i> PartReader<'_, '_, 'i> {
-    /// The next compressed part and the size it claims to restore to.
+    /// The next compressed part and its claimed original size.
     fn next(&mut self) -> Result<(&'i [u8], usize)> {
         let original = usize::try_from(self.metadata.u32("original part size")?)?;
         let compressed = usize::try_from(self.metadata.u32("compressed part size")?)?;
@@ -142,7 +143,7 @@ impl Codec {
 
     /// Decodes one part into exactly `out`.
     fn decode_into(self, input: &[u8], out: &mut [u8], contexts: &mut Contexts) -> Result<()> {
-        // Some writers leave a header without values for a part of no bytes: there is nothing to decode.
+        // Some writers store a header without values for an empty part: there is nothing to decode.
         if out.is_empty() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Delta encoding (specification: "Delta Encoder").
 //!
-//! Each part is `u64 n`, the first value, then n-1 differences, all of the width of the type the filter reads its
-//! input as. Differences wrap around, so signed and unsigned types are the same work. Strings of any width are read
+//! Each part is `u64 n`, the first value, then n-1 differences, all of the width of the filter's input type.
+//! Differences wrap around, so signed and unsigned types are decoded alike. Strings of any character width are read
 //! byte by byte.
 
 use super::word::Word;
@@ -23,9 +23,10 @@ pub(super) fn decode_into<W: Word>(input: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The error unless `count` words fill `out_bytes`.
+/// Fails unless `count` words fill `out_bytes`.
 ///
-/// libtiledb counts whole words only: delta behind a filter that put out an odd number of bytes lost the last of them.
+/// libtiledb counts whole words only: after a filter whose output is not a whole number of words, delta lost the last
+/// bytes.
 pub(super) fn check_count<W: Word>(count: u64, out_bytes: usize, filter: &str) -> Result<()> {
     let bytes = usize::try_from(count)
         .ok()

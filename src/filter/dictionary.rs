@@ -1,9 +1,9 @@
 //! Dictionary encoding of strings (specification: "Dictionary Encoding Filter").
 //!
-//! Behind the metadata that both string forms share ([`super::strings`]): `u8 id width, u8 length width, u32
-//! dictionary bytes` and the dictionary, `length, bytes` per entry in order of first appearance. There is **no count**
-//! of entries: they go on until the dictionary's bytes are used up. Data: one id per cell. Ids and lengths are
-//! big-endian, of the stored widths.
+//! After the metadata that both string encodings share ([`super::strings`]): `u8 id width, u8 length width, u32
+//! dictionary bytes` and the dictionary, `length, bytes` per entry in order of first occurrence. There is **no count**
+//! of entries: they end with the dictionary's bytes. Data: one id per cell. Ids and lengths are big-endian, of the
+//! stored widths.
 
 use crate::error::{Error, Result};
 use crate::filter::encoded_strings::{Amount, EncodedStrings, big_endian, integer_width};
@@ -44,7 +44,7 @@ pub(super) fn decode(
     )))
 }
 
-/// Adds the entries, and gives their lengths.
+/// Adds the entries, and returns their lengths.
 fn add_entries(
     dictionary: &[u8],
     length_width: usize,
@@ -61,8 +61,8 @@ fn add_entries(
     Ok(lengths)
 }
 
-/// Adds the cells with these ids of `N` bytes, and gives the bytes of their strings. `first` is the number of the
-/// dictionary's first entry.
+/// Adds the cells with these ids of `N` bytes, and returns the total size of their strings. `first` is the number of
+/// the dictionary's first entry.
 fn add_cells<const N: usize>(
     ids: &[u8],
     first: usize,
@@ -75,7 +75,7 @@ fn add_cells<const N: usize>(
         return Err(unknown(largest, lengths.len()));
     }
     let first = u32::try_from(first)?;
-    // No id is above the number of a string, and that is 32 bits wide.
+    // An id that does not fit in 32 bits is larger than any number of a string.
     let low_bits = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
     strings.add_cells(ids.clone().map(|id| first.wrapping_add(low_bits(id))));
     let length = |id: u64| lengths.get(low_bits(id) as usize).copied().unwrap_or(0);

@@ -12,7 +12,7 @@ use crate::format::cursor::Cursor;
 
 const FILTER: &str = "double_delta";
 
-/// The most bytes that `input` can restore to: two values, then at least one bit each.
+/// The largest size that `input` can decode to: two values, then at least one bit each.
 pub(super) fn largest_output(input: &[u8], width: Width) -> usize {
     let values = input.len().saturating_mul(8).saturating_add(2);
     values.saturating_mul(width.bytes())
@@ -64,10 +64,10 @@ fn truncated() -> Error {
     Error::corrupt("double_delta: the bit stream is shorter than the number of values needs")
 }
 
-/// Takes bits from the top of little-endian words.
+/// Reads bits from the top of little-endian words.
 struct BitReader<'a> {
     words: std::slice::Iter<'a, [u8; 8]>,
-    /// Bits not yet taken, at the top; zeros below.
+    /// The bits not yet read, at the top; zeros below.
     word: u64,
     left: u32,
 }

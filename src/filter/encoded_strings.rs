@@ -1,7 +1,7 @@
-//! The strings of a tile as run lengths or a dictionary have them.
+//! The strings of a tile under run-length or dictionary encoding.
 //!
-//! Strings are not written out cell by cell: [`EncodedStrings`] says which string each cell holds, so that what is to
-//! be done with a string (validating, comparing, making a view of it) is done once.
+//! Strings are not expanded cell by cell: [`EncodedStrings`] has the index of each cell's string, so that a string is
+//! validated, compared or converted only once.
 #![expect(
     clippy::big_endian_bytes,
     reason = "integers inside string encodings are stored big-endian"
@@ -12,17 +12,17 @@ use std::collections::TryReserveError;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
-/// The strings of a tile as its encoding has them: each once per run or chunk, and which of them every cell holds.
+/// The strings of a tile as encoded: each once per run or chunk, and the index of the string in every cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EncodedStrings {
     data: Vec<u8>,
-    /// Where each string starts, then the end of the last.
+    /// The start of each string, then the end of the last.
     ends: Vec<usize>,
     keys: Vec<u32>,
 }
 
 impl EncodedStrings {
-    /// Nothing yet, with room for `cells` cells.
+    /// Without strings, with room for `cells` cells.
     pub(super) fn with_room(cells: usize) -> Result<Self> {
         let mut strings = Self {
             ends: vec![0],
@@ -33,7 +33,7 @@ impl EncodedStrings {
         Ok(strings)
     }
 
-    /// `cells` cells of no bytes.
+    /// `cells` empty cells.
     pub(super) fn of_empty_cells(cells: usize) -> Result<Self> {
         let mut strings = Self::with_room(cells)?;
         strings.add_string(&[])?;
@@ -41,7 +41,7 @@ impl EncodedStrings {
         Ok(strings)
     }
 
-    /// Cells, equal ones stored once.
+    /// Encodes cells, with equal ones stored once.
     #[cfg(test)]
     pub(crate) fn of_cells(cells: &[&[u8]]) -> Self {
         let mut strings = Self::with_room(cells.len()).unwrap();
@@ -56,27 +56,27 @@ impl EncodedStrings {
         strings
     }
 
-    /// The bytes of the strings, back to back.
+    /// The bytes of the strings, concatenated.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Where each string starts, and where the last ends.
+    /// The start of each string, then the end of the last.
     pub fn offsets(&self) -> &[usize] {
         &self.ends
     }
 
-    /// For each cell the number of its string, always one that there is.
+    /// The index of each cell's string, always a valid one.
     pub fn keys(&self) -> &[u32] {
         &self.keys
     }
 
-    /// How many strings.
+    /// The number of strings.
     pub fn strings(&self) -> usize {
         self.ends.len().saturating_sub(1)
     }
 
-    /// The string with this number; empty if there is none.
+    /// The string with this index; empty if there is none.
     pub fn string(&self, number: usize) -> &[u8] {
         let bounds = self.ends.get(number).zip(self.ends.get(number + 1));
         bounds
@@ -90,7 +90,7 @@ impl EncodedStrings {
         self.string(key)
     }
 
-    /// Cell after cell: the bytes, and where each cell starts.
+    /// The cells one after the other: their bytes, and the start of each.
     pub fn cells(&self) -> Result<(Vec<u8>, Vec<u64>)> {
         let lengths = self.keys.iter().map(|key| self.string(*key as usize).len());
         let bytes = lengths.fold(0_usize, usize::saturating_add);
@@ -105,7 +105,7 @@ impl EncodedStrings {
         Ok((data, starts))
     }
 
-    /// Adds a string that cells may refer to, and gives its number.
+    /// Adds a string that cells may refer to, and returns its index.
     pub(super) fn add_string(&mut self, string: &[u8]) -> Result<u32> {
         let number = u32::try_from(self.strings())?;
         self.data.extend_from_slice(string);
@@ -121,7 +121,7 @@ impl EncodedStrings {
         Ok(())
     }
 
-    /// Adds cells; the numbers are those of strings that were added.
+    /// Adds cells by the indices of strings that were added before.
     pub(super) fn add_cells(&mut self, numbers: impl Iterator<Item = u32>) {
         self.keys.extend(numbers);
     }
@@ -132,7 +132,7 @@ fn refused(bytes: usize, error: TryReserveError) -> Error {
         .with_source(error)
 }
 
-/// What a chunk of strings says it holds.
+/// The number of cells and bytes in a chunk of strings, as claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) cells: usize,
@@ -140,7 +140,7 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    /// What is left when `other` is taken off.
+    /// The difference; `None` if `other` is larger.
     pub(super) fn less(self, other: Self) -> Option<Self> {
         Some(Self {
             cells: self.cells.checked_sub(other.cells)?,
@@ -148,7 +148,7 @@ impl Amount {
         })
     }
 
-    /// The error unless nothing is left.
+    /// Fails unless nothing is left.
     pub(super) fn expect_none(self) -> Result<()> {
         if self.cells == 0 && self.bytes == 0 {
             return Ok(());

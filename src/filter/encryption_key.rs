@@ -1,8 +1,8 @@
 //! The key of an encrypted array (specification: "Encryption").
 //!
-//! Only the cipher made of the key is kept, set up once and shared by all workers; it wipes itself when dropped. There is
-//! no way to get the key out again, and nothing here prints it. What tells two keys apart is a digest, which serves as
-//! part of the identity of cached metadata and is never shown either.
+//! Only the cipher made from the key is kept, set up once and shared by all workers; it is wiped when dropped. The key
+//! cannot be read back, and is never printed. Keys are compared by a digest, which is part of the identity of cached
+//! metadata and is never shown either.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,26 +15,26 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 
-/// Bytes of a key.
+/// Size of a key.
 pub const KEY_BYTES: usize = 32;
 
-/// What is digested before a key to tell keys apart, so that the digest is of use for nothing else.
+/// A prefix that is digested with the key, so that the digest cannot be used for anything else.
 const FINGERPRINT_DOMAIN: &[u8] = b"datafusion-tiledb encryption key\0";
 
 /// A key for AES-256-GCM.
 ///
-/// Two keys are equal if they were made of the same bytes. The key itself cannot be read back.
+/// Two keys are equal if they were made from the same bytes. The key itself cannot be read back.
 pub struct EncryptionKey {
     pub(super) cipher: Aes256Gcm,
     fingerprint: KeyFingerprint,
 }
 
-/// Tells keys apart without being one.
+/// A digest that identifies a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyFingerprint([u8; 32]);
 
 impl EncryptionKey {
-    /// The key of these bytes. The caller's copy is the caller's to wipe.
+    /// The key of these bytes. The caller must wipe its own copy.
     pub fn new(bytes: &[u8; KEY_BYTES]) -> Self {
         let digest = Sha256::new()
             .chain_update(FINGERPRINT_DOMAIN)
@@ -46,7 +46,7 @@ impl EncryptionKey {
         }
     }
 
-    /// The key that `text` stands for: 32 bytes are the key itself, 64 hexadecimal digits spell it.
+    /// The key in `text`: 32 bytes are the key itself, 64 hexadecimal digits encode it.
     ///
     /// # Errors
     /// `text` is neither. The message does not repeat it.
@@ -63,7 +63,7 @@ impl EncryptionKey {
         }
     }
 
-    /// Tells this key from others.
+    /// The digest that identifies this key.
     pub fn fingerprint(&self) -> KeyFingerprint {
         self.fingerprint
     }

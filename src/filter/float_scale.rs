@@ -1,9 +1,9 @@
 //! Float scaling (specification: "Float Scaling Filter").
 //!
-//! Metadata: the part list of [`super::parts`], sizes being those of the integers. Data: signed integers of 1, 2, 4
-//! or 8 bytes, little-endian. `value = T(scale * f64(T(integer)) + offset)`: the integer goes through the float type
-//! first, the arithmetic is `f64`, the result is rounded to the float type once. The float type is chosen by the
-//! width of the filter's input type alone.
+//! Metadata: the part list of [`super::parts`], with the sizes of the integers. Data: signed integers of 1, 2, 4 or 8
+//! bytes, little-endian. `value = T(scale * f64(T(integer)) + offset)`: the integer is converted to the float type
+//! first, the arithmetic is `f64`, and the result is rounded to the float type once. The float type depends only on the
+//! width of the filter's input type.
 
 use super::parts::{for_each_part, take_front};
 use super::word::{Width, Word};
@@ -19,7 +19,7 @@ const FILTER: &str = "float_scale";
 pub(super) struct Scale {
     pub(super) scale: f64,
     pub(super) offset: f64,
-    /// Of the stored integers.
+    /// The width of the stored integers.
     pub(super) integer: Width,
     pub(super) double: bool,
 }
@@ -29,7 +29,7 @@ impl Scale {
         if self.double { 8 } else { 4 }
     }
 
-    /// Bytes of the floats that `input_bytes` of integers restore to.
+    /// Size of the floats that `input_bytes` of integers decode to.
     pub(super) fn output_bytes(&self, input_bytes: usize) -> Result<usize> {
         (input_bytes / self.integer.bytes())
             .checked_mul(self.float_bytes())
@@ -102,12 +102,12 @@ impl Scale {
     }
 }
 
-/// Float scaling of a field, as far as it tells between which values lie those that are read back.
+/// The float scaling of a field, used to convert bounds of written values to bounds of values read back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FloatScale(Scale);
 
 impl FloatScale {
-    /// The scaling of floats if nothing else changes values, and nothing has changed their bytes before.
+    /// The float scaling of a field if no other filter changes values, and none before it changes their bytes.
     pub fn alone(filters: &FilterList, datatype: Datatype) -> Option<Self> {
         let mut stages = filters.filters.iter().filter(|f| **f != Filter::None);
         let Filter::ScaleFloat {
@@ -129,9 +129,9 @@ impl FloatScale {
         }))
     }
 
-    /// Between which values lie those that are read back of numbers written between `lo` and `hi`; `None` if not all need
-    /// be. Each step of writing and reading keeps the order of values, or turns it round, as long as integers do not
-    /// overflow. One integer more on both sides allows for writers that round otherwise.
+    /// Bounds of the values read back for numbers written between `lo` and `hi`; `None` if there are none. Each step of
+    /// writing and reading keeps the order of values, or reverses it, as long as integers do not overflow. One more
+    /// integer on both sides allows for writers that round differently.
     pub fn restored_between(&self, lo: f64, hi: f64) -> Option<(f64, f64)> {
         let bits = 8 * u32::try_from(self.0.integer.bytes()).ok()?;
         let limit = 2_f64.powi(i32::try_from(bits.min(63)).ok()? - 1) - 2.0;
@@ -155,7 +155,7 @@ impl FloatScale {
         Some((lowest, highest))
     }
 
-    /// What is rounded to an integer when a value is written.
+    /// The number that is rounded to an integer when a value is written.
     #[expect(clippy::cast_possible_truncation, reason = "writers round here")]
     fn quotient(&self, value: f64) -> f64 {
         let Scale { scale, offset, .. } = self.0;

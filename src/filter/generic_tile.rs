@@ -1,7 +1,7 @@
 //! Unfiltering generic tiles (specification: "Generic Tile"): header, pipeline, then one tile.
 //!
-//! Any pipeline may stand in the header, also an empty one. The size it states decides nothing: memory grows with what
-//! really decompresses, and a size that disagrees is corrupt.
+//! The header may have any pipeline, also an empty one. The size it states is not trusted: memory grows as bytes are
+//! decompressed, and a wrong size is an error.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::format::generic_tile::GenericTileHeader;
 pub struct GenericTile {
     /// The unfiltered bytes.
     pub data: Vec<u8>,
-    /// Bytes of the generic tile on storage, header included: the next one starts there.
+    /// Size of the generic tile on storage, including the header: the next one starts there.
     pub consumed: usize,
-    /// The version in the header; the contents have one of their own.
+    /// The version in the header; the contents have their own.
     pub version: u32,
     /// Whether it was encrypted.
     pub encrypted: bool,
@@ -29,7 +29,7 @@ pub struct GenericTile {
 
 /// Decodes the generic tile at the start of `bytes`; `what` names it in errors ("array schema").
 ///
-/// The header says whether the tile is encrypted. A `key` is of no consequence where it is not: some writers leave plain
+/// The header says whether the tile is encrypted; otherwise `key` is ignored, because some writers leave unencrypted
 /// tiles in encrypted arrays.
 pub fn decode(
     bytes: &[u8],
@@ -49,7 +49,7 @@ pub fn decode_with(
     decode_tile(bytes, what, key, scratch).context("generic tile", || what)
 }
 
-/// Bytes that the generic tile at the start of `bytes` takes on storage; its header suffices.
+/// Size of the generic tile at the start of `bytes` on storage; its header suffices.
 pub fn encoded_len(bytes: &[u8]) -> Result<u64> {
     GenericTileHeader::decode(bytes, "generic tile")?.encoded_bytes()
 }

@@ -1,6 +1,6 @@
 //! "Gzip" (specification: "Compression Filters").
 //!
-//! Each part is a **zlib** stream (RFC 1950: two header bytes, Adler-32 behind), not a gzip file (RFC 1952). Bytes
+//! Each part is a **zlib** stream (RFC 1950: two header bytes, Adler-32 at the end), not a gzip file (RFC 1952). Bytes
 //! after the end of the stream are ignored.
 
 use flate2::{Decompress, FlushDecompress, Status};

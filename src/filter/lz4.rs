@@ -1,15 +1,15 @@
 //! LZ4 (specification: "Compression Filters").
 //!
-//! Each part is one raw LZ4 **block**: no frame, no magic number, no size in front.
+//! Each part is one raw LZ4 **block**: no frame, no magic number, no size before it.
 
 use lz4_flex::block::decompress_into;
 
 use crate::error::{Error, Result};
 
-/// A byte of a block stands for no more than this many bytes.
+/// A byte of a block decodes to at most this many bytes.
 const LARGEST_RATIO: usize = 255;
 
-/// The most bytes a block of `input` bytes can hold.
+/// The largest size that a block of `input` bytes can decode to.
 pub(super) fn largest_output(input: &[u8]) -> usize {
     input.len().saturating_mul(LARGEST_RATIO)
 }

@@ -1,11 +1,10 @@
-//! Undoing the filters a tile went through: from stored bytes to the bytes of cells (specification: "Filter
-//! Pipeline" and the page of each filter).
+//! Decoding of filtered tiles: from stored bytes to the bytes of cells (specification: "Filter Pipeline" and the page
+//! of each filter).
 //!
-//! A [`Pipeline`] is compiled once per kind of tile, because what a filter does depends on the datatype the filter
-//! before it puts out, on versions, and on whether the tile holds strings whose offsets travel with the data.
-//! [`Scratch`] carries buffers and decompression contexts from tile to tile; nothing is allocated per chunk.
-//! This layer knows bytes only. Every length in a tile is untrusted: an intermediate buffer grows with what really
-//! decompresses, never with what a header claims.
+//! A [`Pipeline`] is compiled once per kind of tile, because a filter depends on the output datatype of the filter
+//! before it, on versions, and on whether the tile holds strings with their offsets. [`Scratch`] keeps buffers and
+//! decompression contexts from tile to tile; nothing is allocated per chunk. This layer knows only bytes. Every length
+//! in a tile is untrusted: an intermediate buffer grows as bytes are decompressed, never by what a header claims.
 
 mod aes_256_gcm;
 mod bit_width_reduction;

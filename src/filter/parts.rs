@@ -1,7 +1,7 @@
-//! The part list that the shuffles, XOR and float scaling put in front of the chunk's metadata.
+//! The part list at the start of the chunk metadata of the shuffles, XOR and float scaling.
 //!
-//! `u32 number of parts, u32 bytes` each. The counts come from storage: a list longer than the metadata, or parts
-//! that do not add up to the data, are corrupt. No parts at all are fine when there are no data.
+//! `u32 number of parts, u32 bytes` each. The counts are untrusted: a list longer than the metadata, or parts that do
+//! not add up to the data, are an error. The list may be empty if there are no data.
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -36,7 +36,7 @@ pub(super) fn for_each_part(
     )))
 }
 
-/// Splits `len` bytes off the front of `out`.
+/// Splits off the first `len` bytes of `out`.
 pub(super) fn take_front<'a>(
     out: &mut &'a mut [u8],
     len: usize,
@@ -53,7 +53,7 @@ pub(super) fn take_front<'a>(
     Ok(front)
 }
 
-/// The error unless everything expected was written.
+/// Fails unless all of the output was written.
 pub(super) fn expect_full(rest: &[u8], filter: &'static str) -> Result<()> {
     if rest.is_empty() {
         return Ok(());

@@ -1,9 +1,9 @@
-//! A filter pipeline, compiled for one kind of tile, and how a chunk runs back through it.
+//! A filter pipeline, compiled for one kind of tile, and the decoding of its chunks.
 //!
-//! A chunk is data and metadata. Undoing goes from the last filter to the first: each takes its own metadata off the
-//! front and passes the rest on, a compressor restores them altogether (specification: "Filter Pipeline", "Chunk").
-//! The filter that is undone last writes into the caller's memory; those before it into reusable buffers. Checksums
-//! below it are verified in place.
+//! A chunk has data and metadata. Decoding goes from the last filter to the first: each takes its own metadata from the
+//! front and passes on the rest; a compressor restores all metadata (specification: "Filter Pipeline", "Chunk"). The
+//! filter that is decoded last writes into the caller's memory, those before it into reusable buffers. Checksums are
+//! verified in place.
 
 mod state;
 
@@ -24,28 +24,28 @@ use crate::filter::encoded_strings::{Amount, EncodedStrings};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList};
 
-/// Schema version since which `STRING_ASCII` under run lengths has no offsets of its own.
+/// Since this schema version, `STRING_ASCII` under run-length encoding has no separate offsets.
 const ASCII_RLE_SINCE: u32 = 12;
-/// Schema version since which `STRING_ASCII` under a dictionary has no offsets of its own.
+/// Since this schema version, `STRING_ASCII` under dictionary encoding has no separate offsets.
 const ASCII_DICTIONARY_SINCE: u32 = 13;
-/// Schema version since which the same holds for `STRING_UTF8`, under either.
+/// Since this schema version, the same holds for `STRING_UTF8` under either encoding.
 const UTF8_SINCE: u32 = 17;
 
 /// A filter pipeline compiled for one kind of tile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
-    /// In the order of writing.
+    /// The stages in the order of writing.
     stages: Vec<Stage>,
-    /// The filter before all stages, where strings and offsets are encoded together.
+    /// The filter before all stages, if it encodes strings and offsets together.
     strings: Option<StringForm>,
 }
 
-/// What becomes of the bytes of chunks that nobody wants.
+/// The contents of chunks that are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwanted {
-    /// They are zeros.
+    /// Zeros.
     Zeros,
-    /// They may be anything.
+    /// Undefined.
     Anything,
 }
 
@@ -53,7 +53,7 @@ impl Unwanted {
     fn leave(self, out: &mut [u8]) {
         match self {
             Self::Zeros => out.fill(0),
-            // Whoever looks at them all the same is to be found out by tests.
+            // Tests should find code that reads these bytes nevertheless.
             Self::Anything if cfg!(debug_assertions) => out.fill(0xA5),
             Self::Anything => {}
         }
@@ -61,8 +61,8 @@ impl Unwanted {
 }
 
 impl Pipeline {
-    /// Compiles `list` for data tiles as `context` describes them. Those of an encrypted array are encrypted after all
-    /// filters of the list, which does not say so: `key` does.
+    /// Compiles `list` for data tiles that `context` describes. If there is a `key`, the tiles are encrypted after all
+    /// filters of the list, which does not include the encryption.
     pub fn new(
         list: &FilterList,
         context: &TileContext,
@@ -72,7 +72,7 @@ impl Pipeline {
         Ok(pipeline.encrypted_with(key))
     }
 
-    /// Compiles the `list` of a generic tile's header, which names the encryption among its filters.
+    /// Compiles the `list` of a generic tile's header, which includes the encryption.
     pub(super) fn of_generic_tile(
         list: &FilterList,
         context: &TileContext,
@@ -81,8 +81,9 @@ impl Pipeline {
         Self::compile(list, context, None, key)
     }
 
-    /// As [`Pipeline::new`], but strings under run lengths or a dictionary are restored with their offsets whatever the
-    /// schema's version says: for a tile with cells whose offsets tile has no chunks. `None` if the pipeline is no such.
+    /// As [`Pipeline::new`], but strings under run-length or dictionary encoding are decoded with their offsets
+    /// whatever the schema's version: for a tile with cells whose offsets tile has no chunks. `None` for other
+    /// pipelines.
     pub fn with_offsets_in_data(
         list: &FilterList,
         context: &TileContext,
@@ -118,7 +119,7 @@ impl Pipeline {
         Ok(Self { stages, strings })
     }
 
-    /// Whether offsets come out of the data tile (strings under run lengths or a dictionary).
+    /// Whether the data tile contains the offsets (strings under run-length or dictionary encoding).
     pub fn produces_offsets(&self) -> bool {
         self.strings.is_some()
     }
@@ -128,7 +129,7 @@ impl Pipeline {
         self.decode_wanted(filtered, out, |_| true, Unwanted::Zeros, scratch)
     }
 
-    /// As [`Pipeline::decode`], but for chunks whose bytes, by their place in the tile, are not wanted.
+    /// As [`Pipeline::decode`], but skips chunks that are not wanted, by their byte range in the tile.
     pub fn decode_wanted(
         &self,
         filtered: &[u8],
@@ -165,7 +166,7 @@ impl Pipeline {
         expect_complete(expected, rest.len())
     }
 
-    /// As [`Pipeline::decode`], but only chunks that are chosen, in the order in which they are.
+    /// As [`Pipeline::decode`], but only for chosen chunks, in the order in which they are chosen.
     pub fn decode_chosen(
         &self,
         filtered: &[u8],
@@ -212,7 +213,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// As [`Pipeline::decode`], where bitsort is among the filters: `order` says where the value of each cell is stored.
+    /// As [`Pipeline::decode`] with bitsort among the filters: `order` has the stored position of each cell's value.
     pub fn decode_in_order(
         &self,
         filtered: &[u8],
@@ -232,8 +233,8 @@ impl Pipeline {
         self.decode_chunk(state, out, scratch)
     }
 
-    /// Unfilters the chunks that hold the `out.len()` bytes behind the first `skip` bytes of a tile, and no others. These
-    /// bytes must be chunks of their own.
+    /// Unfilters only the chunks with the `out.len()` bytes after the first `skip` bytes of a tile. These bytes must be
+    /// whole chunks.
     pub fn decode_part(
         &self,
         filtered: &[u8],
@@ -262,7 +263,7 @@ impl Pipeline {
         expect_complete(expected, rest.len())
     }
 
-    /// Unfilters one tile of strings encoded with their offsets: `cells` cells of `bytes` bytes altogether are expected.
+    /// Unfilters a tile of strings encoded with their offsets: `cells` cells of `bytes` bytes in total are expected.
     pub fn decode_strings(
         &self,
         filtered: &[u8],
@@ -303,7 +304,7 @@ impl Pipeline {
                 .context("chunk", || index)?;
             state.release(scratch);
         }
-        // Nothing is written of strings that are all empty.
+        // Nothing is stored for strings that are all empty.
         if left == (Amount { cells, bytes: 0 }) {
             return EncodedStrings::of_empty_cells(cells);
         }
@@ -311,7 +312,7 @@ impl Pipeline {
         Ok(strings)
     }
 
-    /// Unfilters a tile of unproven size, at most `limit`: memory grows with what really comes out.
+    /// Unfilters a tile of unknown size, at most `limit`: memory grows as bytes are decompressed.
     pub(super) fn decode_growing(
         &self,
         filtered: &[u8],
@@ -352,7 +353,7 @@ impl Pipeline {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<()> {
-        // Writers put chunks of no bytes through filters that cannot read back what they wrote for them.
+        // Writers run filters on empty chunks whose output these filters cannot read back.
         if out.is_empty() {
             return Ok(());
         }
@@ -381,7 +382,7 @@ impl Pipeline {
     }
 }
 
-/// The string form of a pipeline that begins with one.
+/// The string encoding of a pipeline that begins with one.
 fn leading_form(list: &FilterList) -> Option<StringForm> {
     match list.filters.first()? {
         Filter::Rle => Some(StringForm::Rle),
@@ -390,7 +391,7 @@ fn leading_form(list: &FilterList) -> Option<StringForm> {
     }
 }
 
-/// The string form that the schema's version asks for.
+/// The string encoding of a pipeline, if the schema's version uses it.
 fn string_form(list: &FilterList, context: &TileContext) -> Option<StringForm> {
     let form = leading_form(list).filter(|_| context.var_data)?;
     let since = match (context.datatype, form) {

@@ -1,18 +1,18 @@
-//! Interleaving planes of bytes, sixteen elements at a time.
+//! Interleaving of planes of bytes, sixteen elements at a time.
 //!
-//! A *plane* holds one byte of every element. The vectors of N planes become N vectors of whole elements by
-//! log2(N) rounds of interleaving two vectors byte by byte: first the planes at even places and those at odd places,
-//! each among themselves, then both results.
+//! A *plane* holds one byte of every element. The vectors of N planes become N vectors of whole elements by log2(N)
+//! rounds of interleaving two vectors byte by byte: first the planes with even and those with odd index, each among
+//! themselves, then both results.
 
 use wide::u8x16;
 
-/// Elements taken from each plane at a time.
+/// Elements read from each plane at a time.
 pub(super) const LANES: usize = 16;
 
 type Lanes = [u8; LANES];
 
-/// Interleaves the N planes that `part` consists of, one after the other; bytes after the last whole element are
-/// copied. `out` is as long as `part`, and `weave` makes N vectors of elements of a vector of each plane.
+/// Interleaves the N consecutive planes of `part`; bytes after the last whole element are copied. `out` is as long as
+/// `part`, and `weave` turns one vector of each plane into N vectors of elements.
 #[inline(always)]
 pub(super) fn interleave<const N: usize>(
     part: &[u8],
@@ -41,7 +41,7 @@ pub(super) fn interleave<const N: usize>(
     if last.is_empty() {
         return;
     }
-    // The last elements are a vector with bytes to spare.
+    // The last elements are padded to a whole vector.
     let mut vectors = [u8x16::ZERO; N];
     for (vector, (_, rest)) in vectors.iter_mut().zip(planes) {
         let mut padded = [0; LANES];
@@ -65,13 +65,13 @@ fn store<const N: usize>(vectors: [u8x16; N], slots: &mut [Lanes]) {
     }
 }
 
-/// Makes elements of two bytes.
+/// Interleaves the bytes of two-byte elements.
 #[inline(always)]
 pub(super) fn weave_2([a, b]: [u8x16; 2]) -> [u8x16; 2] {
     [u8x16::unpack_low(a, b), u8x16::unpack_high(a, b)]
 }
 
-/// Makes elements of four bytes.
+/// Interleaves the bytes of four-byte elements.
 #[inline(always)]
 pub(super) fn weave_4([a, b, c, d]: [u8x16; 4]) -> [u8x16; 4] {
     let [even_0, even_1] = weave_2([a, c]);
@@ -81,7 +81,7 @@ pub(super) fn weave_4([a, b, c, d]: [u8x16; 4]) -> [u8x16; 4] {
     [e, f, g, h]
 }
 
-/// Makes elements of eight bytes.
+/// Interleaves the bytes of eight-byte elements.
 #[inline(always)]
 pub(super) fn weave_8([a, b, c, d, e, f, g, h]: [u8x16; 8]) -> [u8x16; 8] {
     let [even_0, even_1, even_2, even_3] = weave_4([a, c, e, g]);

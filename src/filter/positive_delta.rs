@@ -1,9 +1,9 @@
 //! Positive-delta encoding (specification: "Positive Delta Encoding Filter").
 //!
 //! Metadata: `u32 windows`, then per window the first value and `u32 bytes` of the window. Data: per window the
-//! differences, the first of them 0 (to the value in the metadata). A window that is no whole number of elements is
-//! copied. On types the filter does not know (floats, `CHAR`, strings), and on dates and times in fragments before
-//! version 20, it did nothing and wrote no metadata: the pipeline leaves it out there.
+//! differences, the first of which is 0 (to the value in the metadata). A window that is not a whole number of elements
+//! is copied. On types that the filter does not support (floats, `CHAR`, strings), and on dates and times in fragments
+//! before version 20, it did nothing and wrote no metadata, so the pipeline omits it.
 
 use super::parts::{expect_full, take_front};
 use super::word::Word;

@@ -1,15 +1,15 @@
 //! Run-length encoding, fixed form (specification: "Compression Filters").
 //!
-//! Each part is a sequence of `value, u16 run length`. The value has the **tile's cell size** whatever filter came
-//! before, and also for metadata parts; the run length is **big-endian**, unlike everything else. The form for
-//! strings, where the offsets travel along, is in [`super::strings`].
+//! Each part is a sequence of `value, u16 run length`. The value has the **tile's cell size** whatever the earlier
+//! filters, and also for metadata parts; the run length is **big-endian**, unlike everything else. The form for strings
+//! with their offsets is in [`super::strings`].
 #![expect(clippy::big_endian_bytes, reason = "run lengths are stored big-endian")]
 
 use super::parts::{expect_full, take_front};
 use crate::error::{Error, Result};
 
 const FILTER: &str = "rle";
-/// Bytes of a run length.
+/// Size of a run length.
 const LENGTH_BYTES: usize = 2;
 
 /// The runs of `input`: value and length.
@@ -34,7 +34,7 @@ fn runs(input: &[u8], cell_bytes: usize) -> Result<impl Iterator<Item = (&[u8], 
     }))
 }
 
-/// Bytes that `input` restores to.
+/// Size that `input` decodes to.
 pub(super) fn decoded_len(input: &[u8], cell_bytes: usize) -> Result<usize> {
     let cells = runs(input, cell_bytes)?.fold(0_usize, |sum, (_, run)| sum.saturating_add(run));
     Ok(cells.saturating_mul(cell_bytes))

@@ -1,10 +1,10 @@
-//! What a worker keeps from tile to tile: buffers between two filters, and decompression contexts.
+//! The working memory of a thread: buffers between two filters, and decompression contexts.
 
 use super::buffer::Buffer;
 use super::gzip::Inflater;
 use super::zstd::Decompressor;
 
-/// Buffers larger than this are freed rather than kept for the next tile.
+/// Larger buffers are freed instead of kept for the next tile.
 const LARGEST_KEPT_BYTES: usize = 64 << 20;
 
 /// Reusable memory for decoding tiles; one per worker.
@@ -15,7 +15,7 @@ pub struct Scratch {
     skipped_chunks: usize,
 }
 
-/// Decompression contexts, made when first needed.
+/// Decompression contexts, created when first needed.
 #[derive(Default)]
 pub(super) struct Contexts {
     pub(super) zstd: Decompressor,
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Scratch {
 }
 
 impl Scratch {
-    /// How many chunks were left as they are, for nobody wanted their cells, since this was last asked.
+    /// The number of chunks skipped because their cells were not wanted, since the last call.
     pub fn take_skipped_chunks(&mut self) -> usize {
         std::mem::take(&mut self.skipped_chunks)
     }

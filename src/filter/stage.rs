@@ -1,8 +1,8 @@
-//! One filter of a pipeline, compiled: what it does to a tile of a given kind, datatypes and versions settled.
+//! One compiled filter of a pipeline, for a given kind of tile, datatypes and versions.
 //!
-//! A filter works on the datatype that the filter before it (in the order of writing) puts out: delta and double delta
-//! may reinterpret their input, float scaling and XOR put out integers, all others leave the type alone. Filters that
-//! did nothing when the tile was written leave no trace in it and are not stages.
+//! A filter works on the output datatype of the filter before it (in the order of writing): delta and double delta may
+//! reinterpret their input, float scaling and XOR output integers, all others keep the type. Filters that did nothing
+//! when the tile was written left no metadata and are not stages.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, PixelFormat};
 
-/// From this fragment version on, dates and times pass through positive delta and bit-width reduction.
+/// Since this fragment version, positive delta and bit-width reduction are applied to dates and times.
 const DATES_ARE_REDUCED_SINCE: u32 = 20;
 
-/// The message where there is something encrypted and no key.
+/// The message for encrypted data without a key.
 pub(super) const NO_KEY: &str = "the array is encrypted (AES-256-GCM) and no key was given: set the option \
      tiledb.encryption_key_file, tiledb.encryption_key_env or tiledb.encryption_key, or the environment variable \
      TILEDB_ENCRYPTION_KEY";
 
-/// A filter to undo.
+/// A filter to reverse.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stage {
     /// Replaces data and metadata.
@@ -39,9 +39,9 @@ pub(super) enum Stage {
     Encrypted(Arc<EncryptionKey>),
     /// Replaces the data and takes its own metadata off the front.
     Transformed(Transform),
-    /// Puts the data into an order that it is told, and takes its own metadata off the front.
+    /// Restores the given order of the data, and takes its own metadata off the front.
     Sorted(Width),
-    /// Leaves the data alone and takes its own metadata off the front.
+    /// Keeps the data, and takes its own metadata off the front.
     Checked(Check),
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Transform {
     WebP(PixelFormat),
 }
 
-/// A filter that leaves the data as they are.
+/// A filter that keeps the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Checksum(Digest),
@@ -66,7 +66,7 @@ pub(super) enum Check {
 }
 
 impl Stage {
-    /// Compiles `filter` for input of type `datatype`; `None` if it does nothing. `datatype` becomes the output's type.
+    /// Compiles `filter` for input of type `datatype`; `None` if it does nothing. `datatype` is set to the output type.
     pub(super) fn compile(
         filter: &Filter,
         datatype: &mut Datatype,
@@ -148,7 +148,7 @@ impl Stage {
     }
 }
 
-/// The width in which the delta filters compute; strings count as bytes, whatever their characters' width.
+/// The word size of the delta filters; strings are processed as bytes, whatever their characters' width.
 fn delta_width(datatype: Datatype, filter: &Filter) -> Result<Width> {
     if datatype.is_float() {
         return Err(Error::unsupported(format!(
@@ -162,7 +162,7 @@ fn delta_width(datatype: Datatype, filter: &Filter) -> Result<Width> {
     Width::from_bytes(datatype.size())
 }
 
-/// Whether positive delta and bit-width reduction did anything to this type.
+/// Whether positive delta and bit-width reduction apply to this type.
 fn takes_differences(datatype: Datatype, context: &TileContext) -> bool {
     if datatype.is_datetime() || datatype.is_time() {
         return context.fragment_version.since(DATES_ARE_REDUCED_SINCE);
@@ -205,12 +205,12 @@ fn signed_integer(width: Width) -> Datatype {
 }
 
 impl Transform {
-    /// Bytes that come out for `input`; those of an image it takes the decoder to know.
+    /// Size of the output for `input`; for images only the decoder knows it.
     pub(super) fn output_bytes(&self, metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
         match self {
             Self::BitWidthReduction { .. } => bit_width_reduction::original_bytes(metadata, input),
             Self::ScaleFloat(scale) => scale.output_bytes(input.len()),
-            // The size of an image is a claim without bounds: it can only be held against a tile's own size.
+            // The claimed size of an image is unbounded: it can only be compared with the tile's own size.
             Self::WebP(_) => Err(Error::unsupported(
                 "filter webp behind another filter: it takes the cells of a tile, as the first filter",
             )),

@@ -1,4 +1,4 @@
-//! Decompressors that are fed and drained piece by piece.
+//! Decompressors that are fed and drained in pieces.
 
 use super::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -15,13 +15,13 @@ pub(super) struct Step {
     pub(super) finished: bool,
 }
 
-/// A decompressor that can be fed and drained piece by piece.
+/// A decompressor that is fed and drained in pieces.
 pub(super) trait Streaming {
     fn begin(&mut self) -> Result<()>;
     fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step>;
 }
 
-/// Drains a stream to the end of `buffer`, taking memory only as bytes come out.
+/// Appends the output of a stream to `buffer`, which grows only as bytes are decompressed.
 pub(super) fn grow(
     stream: &mut impl Streaming,
     mut input: &[u8],
@@ -48,7 +48,7 @@ pub(super) fn grow(
     }
 }
 
-/// Drains a stream into exactly `out`.
+/// Writes the output of a stream into exactly `out`.
 pub(super) fn stream_into(
     stream: &mut impl Streaming,
     mut input: &[u8],

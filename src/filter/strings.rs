@@ -1,20 +1,20 @@
-//! Strings whose offsets travel with the data (run lengths and dictionaries; specification: "RLE" and "Dictionary"
-//! under "Compression Filters").
+//! Strings encoded with their offsets (run lengths and dictionaries; specification: "RLE" and "Dictionary" under
+//! "Compression Filters").
 //!
-//! `STRING_ASCII` and `STRING_UTF8` fields of variable size have no offsets of their own under these two filters: the
-//! offsets tile holds no chunks, and both are restored together. Chunk metadata begin `u32 0, u32 1, u32 string bytes,
-//! u32 encoded bytes, u32 offsets bytes` (8 per cell). Integers inside the encoded data are **big-endian**, of the
-//! widths the metadata state.
+//! Variable-sized fields of `STRING_ASCII` and `STRING_UTF8` have no separate offsets under these two filters: the
+//! offsets tile has no chunks, and both are decoded together. Chunk metadata begin with `u32 0, u32 1, u32 string
+//! bytes, u32 encoded bytes, u32 offsets bytes` (8 per cell). Integers inside the encoded data are **big-endian**, of
+//! the widths in the metadata.
 //!
-//! Here is also the run-length form: metadata go on `u8 run width, u8 length width`; data are repeated `run, length,
-//! bytes`. Strings of no bytes are valid, so run counts are bounded by the cells, not by the bytes.
+//! The run-length form is decoded here: its metadata continue with `u8 run width, u8 length width`; data are repeated
+//! `run, length, bytes`. Empty strings are valid, so run counts are limited by the number of cells, not by the bytes.
 
 use super::dictionary;
 use super::encoded_strings::{Amount, EncodedStrings, big_endian, integer_width};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 
-/// Bytes of an offset in an offsets tile.
+/// Size of an offset in an offsets tile.
 const OFFSET_BYTES: usize = 8;
 
 /// How strings and offsets were encoded together.
@@ -24,7 +24,7 @@ pub(super) enum StringForm {
     Dictionary,
 }
 
-/// Restores the strings of one chunk of `original_bytes`, and takes what it holds off what is `left` to come.
+/// Decodes the strings of one chunk of `original_bytes`, and subtracts its contents from what is `left` to decode.
 pub(super) fn decode_chunk(
     form: StringForm,
     metadata: &mut Cursor<'_>,

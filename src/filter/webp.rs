@@ -1,12 +1,12 @@
 //! WebP images (specification: "WebP Filter").
 //!
-//! Metadata: `u32 images, u32 bytes` of each. Data: the images. A tile is one chunk and, in practice, one image: as high as
-//! the first dimension's extent, as wide as the second's divided by the bytes of a pixel. The scan lines are the cells in
-//! their order on storage, red before blue or the reverse, opacity last if there is any.
+//! Metadata: `u32 images, u32 bytes` of each. Data: the images. A tile is one chunk and, in practice, one image: its
+//! height is the first dimension's extent, its width the second's divided by the bytes of a pixel. The scan lines are
+//! the cells in stored order, red before blue or the reverse, opacity last if it exists.
 //!
-//! Lossy images restore to the very bytes that libwebp restores: colours between samples are interpolated as it does.
-//! An image of a few bytes may claim to be huge, also in a header behind the first: sizes are compared with the tile's
-//! before the decoder sees them.
+//! Lossy images decode to exactly the bytes that libwebp decodes: colours between samples are interpolated in the same
+//! way. An image of a few bytes may claim to be huge, also in a second header, so sizes are compared with the tile's
+//! size before the image is decoded.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::format::cursor::Cursor;
 use crate::format::filter_list::PixelFormat;
 
 const FILTER: &str = "webp";
-/// Bytes of `RIFF`, a size, and `WEBP` in front of the chunks of an image.
+/// Size of `RIFF`, a size, and `WEBP` before the chunks of an image.
 const HEADER_BYTES: usize = 12;
 
 /// Decodes into exactly `out`.
@@ -63,7 +63,7 @@ fn pixel_bytes(format: PixelFormat) -> u64 {
     }
 }
 
-/// Writes pixels of red, green, blue and perhaps opacity as `format` wants them.
+/// Converts pixels of red, green, blue and possibly opacity to `format`.
 fn rearrange<'a>(format: PixelFormat, pixels: impl Iterator<Item = &'a [u8]>, out: &mut [u8]) {
     let colours = |pixel: &[u8]| match *pixel {
         [red, green, blue] => [red, green, blue, u8::MAX],
@@ -97,14 +97,14 @@ fn rearrange<'a>(format: PixelFormat, pixels: impl Iterator<Item = &'a [u8]>, ou
     }
 }
 
-/// The frame inside must be as large as the image, for memory is asked for by the frame's own word.
+/// Checks that the frame inside is as large as the image, because memory is allocated by the frame's size.
 fn check_frame(image: &[u8], width: u32, height: u32) -> Result<()> {
     let mut chunks = Cursor::new(image.get(HEADER_BYTES..).unwrap_or_default(), FILTER);
     while chunks.remaining() > 0 {
         let name: [u8; 4] = chunks.array("name of a chunk")?;
         let bytes = chunks.u32("size of a chunk")?;
         let content = chunks.bytes_u64(u64::from(bytes), "chunk of an image")?;
-        // A byte fills up an odd size; at the end some leave it away.
+        // Chunks of odd size are padded with a byte, which some writers omit at the end.
         if bytes % 2 == 1 && chunks.remaining() > 0 {
             chunks.u8("padding of a chunk")?;
         }
@@ -113,7 +113,7 @@ fn check_frame(image: &[u8], width: u32, height: u32) -> Result<()> {
         }
         let mut frame = Cursor::new(content, FILTER);
         frame.bytes(6, "start of a frame")?;
-        // The two highest bits are a hint for scaling.
+        // The two highest bits are a scaling hint.
         let found = [frame.u16("width")? & 0x3FFF, frame.u16("height")? & 0x3FFF];
         if found.map(u32::from) != [width, height] {
             return Err(Error::corrupt(format!(

@@ -1,7 +1,7 @@
 //! The machine words the filters compute in.
 //!
 //! Differences, XOR and windows wrap around, so signed and unsigned fields of one width share their code; the only
-//! filter that looks at the sign (bit-width reduction) extends it on its own.
+//! filter that depends on the sign (bit-width reduction) extends it itself.
 
 use crate::error::{Error, Result};
 
@@ -58,9 +58,9 @@ pub(super) trait Word: Copy + Default {
     /// The stored form.
     type Bytes: Copy;
 
-    /// Cuts bytes into words and a tail shorter than a word.
+    /// Splits bytes into words and a tail shorter than a word.
     fn split(bytes: &[u8]) -> (&[Self::Bytes], &[u8]);
-    /// As [`Word::split`], to write to.
+    /// As [`Word::split`], for writing.
     fn split_mut(bytes: &mut [u8]) -> (&mut [Self::Bytes], &mut [u8]);
     fn load(bytes: &Self::Bytes) -> Self;
     fn store(self) -> Self::Bytes;

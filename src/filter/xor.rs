@@ -1,8 +1,8 @@
 //! XOR (specification: "XOR Filter").
 //!
-//! Metadata: the part list of [`super::parts`]. Data: per part the first element as it is, then each element XOR the
-//! one before, so that restoring is a running XOR. The element has the width of the filter's input type; 1, 2, 4 and
-//! 8 bytes all occur. A tail shorter than an element is copied.
+//! Metadata: the part list of [`super::parts`]. Data: per part the first element unchanged, then each element XOR the
+//! one before, so decoding is a running XOR. The element has the width of the filter's input type; 1, 2, 4 and 8 bytes
+//! all occur. A tail shorter than an element is copied.
 
 use super::parts::{for_each_part, take_front};
 use super::word::Word;

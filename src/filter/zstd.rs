@@ -1,8 +1,8 @@
 //! Zstandard (specification: "Compression Filters").
 //!
-//! Each part is a standard frame with its content size, without a dictionary. The level in the filter's options is of
-//! no concern to a reader. When the output size is to be trusted the frame is decoded in one call straight into the
-//! destination; otherwise it is streamed so that memory follows what really comes out.
+//! Each part is a standard frame with its content size, without a dictionary. The level in the filter's options does
+//! not matter for reading. If the output size is known, the frame is decoded in one call straight into the destination;
+//! otherwise it is streamed, so that memory grows as bytes are decompressed.
 
 use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
 

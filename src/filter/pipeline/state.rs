@@ -1,4 +1,4 @@
-//! A [`State`] is a chunk on its way back through the filters, of which each stage undoes one.
+//! [`State`]: a chunk during decoding; each stage reverses one filter.
 
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;
@@ -11,7 +11,7 @@ use crate::filter::stage::Stage;
 use crate::filter::word::Width;
 use crate::format::cursor::Cursor;
 
-/// Bytes borrowed from the tile, or restored.
+/// Bytes borrowed from the tile, or decoded.
 pub(super) enum Held<'a> {
     Borrowed(&'a [u8]),
     Restored(Buffer),
@@ -32,13 +32,13 @@ impl Held<'_> {
     }
 }
 
-/// A chunk on its way back through the filters.
+/// A chunk during decoding.
 pub(super) struct State<'a> {
     pub(super) data: Held<'a>,
     metadata: Held<'a>,
-    /// Bytes of the metadata that filters have taken.
+    /// Size of the metadata that filters have taken.
     pub(super) taken: usize,
-    /// Where the value of each cell is stored, if a filter sorted them.
+    /// The stored position of each cell's value, if a filter sorted them.
     order: Option<&'a [u32]>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Tells where the value of each cell is stored.
+    /// Sets the stored position of each cell's value.
     pub(super) fn with_order(self, order: &'a [u32]) -> Self {
         Self {
             order: Some(order),
@@ -86,7 +86,7 @@ impl<'a> State<'a> {
         self.taken = 0;
     }
 
-    /// Undoes `stage` into a buffer.
+    /// Reverses `stage` into a buffer.
     pub(super) fn undo(
         &mut self,
         stage: &Stage,
@@ -143,7 +143,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Undoes `stage` into exactly `out`; the data held are of no use afterwards.
+    /// Reverses `stage` into exactly `out`; the data held are undefined afterwards.
     pub(super) fn undo_into(
         &mut self,
         stage: &Stage,

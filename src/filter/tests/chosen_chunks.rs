@@ -1,4 +1,4 @@
-//! Chunks that nobody wants, or chooses, are not looked at.
+//! Tests that chunks that are not wanted, or not chosen, are not decoded.
 
 use super::encoders::encode;
 use super::*;
@@ -47,7 +47,7 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
             .is_err()
     );
 
-    // Chosen one after the other, whatever their order.
+    // Chunks can be chosen in any order.
     let mut decode = |numbers: &[usize], tile: &[u8], out: &mut [u8]| {
         let mut choice = Numbers::new(numbers);
         let decoded = pipeline.decode_chosen(tile, out, &mut choice, Unwanted::Zeros, scratch);
@@ -73,7 +73,7 @@ fn chunks_that_nobody_wants_are_not_looked_at() {
     }
 }
 
-/// Chooses chunks by their numbers, and keeps what they hold.
+/// Chooses chunks by their numbers, and keeps their contents.
 struct Numbers {
     left: Vec<usize>,
     seen: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! The forward direction of the filters, for tests alone: plain, slow, and written from the specification.
+//! Encoders for the filters, only for tests: simple, slow, and written from the specification.
 #![expect(clippy::big_endian_bytes, reason = "run lengths are stored big-endian")]
 
 use std::io::Write;
@@ -9,14 +9,14 @@ use sha2::Sha256;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::Filter;
 
-/// A chunk on its way to storage: metadata parts, newest first, and data parts.
+/// A chunk while it is encoded: metadata parts, newest first, and data parts.
 #[derive(Clone, Default)]
 pub(super) struct Encoded {
     pub(super) metadata: Vec<Vec<u8>>,
     pub(super) data: Vec<Vec<u8>>,
 }
 
-/// Applies `filters` to one part of data; `datatype` as the first filter sees it.
+/// Applies `filters` to one part of data; `datatype` is the input type of the first filter.
 pub(super) fn encode(filters: &[Filter], datatype: Datatype, cell: usize, data: &[u8]) -> Encoded {
     let chunk = Encoded {
         metadata: Vec::new(),
@@ -25,7 +25,7 @@ pub(super) fn encode(filters: &[Filter], datatype: Datatype, cell: usize, data: 
     encode_chunk(filters, datatype, cell, chunk)
 }
 
-/// As [`encode`], for a chunk that other filters have already worked on.
+/// As [`encode`], for a chunk that other filters have already encoded.
 pub(super) fn encode_chunk(
     filters: &[Filter],
     mut datatype: Datatype,
@@ -211,7 +211,7 @@ fn xor(part: &[u8], width: usize) -> Vec<u8> {
     out
 }
 
-/// Windows of 12 bytes, so that some are no whole number of 8-byte elements.
+/// Windows of 12 bytes, so that some are not a whole number of 8-byte elements.
 const WINDOW: usize = 12;
 
 fn positive_delta(chunk: Encoded, width: usize) -> Encoded {
@@ -239,7 +239,7 @@ fn positive_delta(chunk: Encoded, width: usize) -> Encoded {
     }
 }
 
-/// Unsigned types only.
+/// Reduces unsigned types.
 fn reduce(chunk: Encoded, width: usize) -> Encoded {
     let part = chunk.data.concat();
     let mut own = u32s(&[part.len(), part.chunks(WINDOW).len()]);
@@ -345,7 +345,7 @@ fn string_metadata(strings: &[Vec<u8>], encoded: &[u8], widths: [usize; 2]) -> V
 pub(super) fn rle_strings(strings: &[Vec<u8>], run_width: usize, length_width: usize) -> Encoded {
     let mut data = Vec::new();
     for run in strings.chunk_by(|a, b| a == b) {
-        // Runs longer than a byte can say are cut.
+        // Runs longer than a byte can count are split.
         for run in run.chunks(255) {
             data.extend(big_endian(run.len(), run_width));
             data.extend(big_endian(run[0].len(), length_width));

@@ -1,4 +1,4 @@
-//! AES-256-GCM: tiles that libtiledb 2.30 wrote, and what becomes of them when a bit is flipped.
+//! AES-256-GCM: tiles that libtiledb 2.30 wrote, and the effect of flipped bits.
 
 use super::generic_tiles::{NO_FILTERS, ONE_GZIP, boxed};
 use super::*;
@@ -70,7 +70,7 @@ fn a_wrong_key_and_no_key_are_told() {
         assert!(error.to_string().contains("key does not fit"), "{error}");
         let plain = encrypted(filters, None);
         let (mut out, mut scratch) = ([0; 16], Scratch::default());
-        // Without filters the cipher text has the length of the cells: it takes the array to know that it is one.
+        // Without filters the cipher text has the length of the cells, so only the array can tell that it is encrypted.
         let undone = plain.decode(&filtered, &mut out, &mut scratch);
         assert_eq!(undone.is_ok(), filters.is_empty());
     }

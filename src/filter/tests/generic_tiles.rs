@@ -1,4 +1,4 @@
-//! Generic tiles say in their header how long they are, and how they are filtered and encrypted.
+//! Tests on headers of generic tiles: sizes, filters and encryption.
 
 use super::*;
 use crate::filter::generic_tile;

@@ -1,4 +1,5 @@
-//! Tiles nobody wrote: truncated, flipped, lying about sizes. Errors are fine, panics and large allocations are not.
+//! Tests on forged tiles: truncated, with flipped bits, with wrong sizes. Errors are fine, panics and large allocations
+//! are not.
 
 use proptest::prelude::*;
 
@@ -92,14 +93,14 @@ fn a_lying_generic_tile_costs_no_memory() {
         );
         metadata.clear();
     }
-    // More chunks than bytes.
+    // There are more chunks than bytes.
     let filtered = u64::MAX.to_le_bytes();
     assert!(generic_tile::decode(&boxed(ONE_GZIP, 1, 0, &filtered), "test", None).is_err());
 }
 
 #[test]
 fn claims_of_intermediate_sizes_cost_no_memory() {
-    // The inner size of a compressor below a byte shuffle is a claim that the output does not vouch for.
+    // The inner size of a compressor below a byte shuffle is a claim that the output size does not confirm.
     for filter in [
         Filter::Zstd,
         Filter::Gzip,

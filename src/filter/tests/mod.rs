@@ -40,7 +40,7 @@ fn pipeline(filters: &[Filter], context: &TileContext) -> Result<Pipeline> {
     Pipeline::new(&list, context, None)
 }
 
-/// A tile of chunks given as original size, metadata, data.
+/// A tile of chunks, each given as original size, metadata, data.
 fn tile(chunks: &[(usize, Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = (chunks.len() as u64).to_le_bytes().to_vec();
     for (original, metadata, data) in chunks {

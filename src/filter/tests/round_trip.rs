@@ -20,7 +20,7 @@ fn any_filter() -> impl Strategy<Value = Filter> {
     ])
 }
 
-/// Filters that need whole elements, so they come first.
+/// Filters that need whole elements, so they must come first.
 fn leading_filter() -> impl Strategy<Value = Vec<Filter>> {
     prop::sample::select(vec![
         vec![],
@@ -65,7 +65,7 @@ proptest! {
         cut in 0..4_usize,
     ) {
         let width = datatype.size();
-        // A reinterpreted input has to be whole elements of the other type.
+        // A reinterpreted input must be whole elements of the other type.
         prop_assume!(width >= 2 || !leading.contains(&Filter::Delta(Some(Datatype::UInt16))));
         let filters = [leading, following].concat();
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()[..width].to_vec()).collect();
@@ -91,7 +91,7 @@ proptest! {
     ) {
         let strings: Vec<Vec<u8>> = strings.into_iter().map(String::into_bytes).collect();
         let (a, b) = (1 << widths.0, 1 << widths.1);
-        // One byte numbers 256 entries at most.
+        // One byte can number at most 256 entries.
         let a = if dictionary { a.max(2) } else { a };
         let filter = if dictionary { Filter::Dictionary } else { Filter::Rle };
         let (head, tail) = strings.split_at(if two_chunks { strings.len() / 2 } else { 0 });

@@ -1,9 +1,9 @@
-//! Tiles that libtiledb 2.30 wrote, and what they hold.
+//! Tiles that libtiledb 2.30 wrote, and their contents.
 
 use super::*;
 use crate::filter::is_empty_tile;
 
-/// One chunk as libtiledb wrote it, and the bytes it was made of.
+/// A chunk that libtiledb wrote, and its unfiltered bytes.
 pub(super) struct Vector {
     pub(super) name: &'static str,
     pub(super) filters: Vec<Filter>,
@@ -208,7 +208,7 @@ const DICTIONARY_STRINGS: (&str, &str) = (
     "000000010102",
 );
 
-/// The two string forms of x, x, x, yy, yy, z.
+/// The two encodings of the strings x, x, x, yy, yy, z.
 pub(super) fn strings() -> [(Filter, Vec<u8>); 2] {
     [
         (Filter::Rle, RLE_STRINGS),
@@ -246,7 +246,7 @@ fn string_vectors_decode_with_their_offsets() {
     }
 }
 
-/// libtiledb 2.9 leaves one chunk of nothing of strings that are all empty, and then cannot read it.
+/// For strings that are all empty, libtiledb 2.9 writes one empty chunk, and then cannot read it.
 #[test]
 fn nothing_at_all_is_that_many_empty_strings() {
     for (filter, _) in strings() {

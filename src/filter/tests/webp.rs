@@ -1,4 +1,4 @@
-//! WebP: tiles that libtiledb 2.30 wrote and what it reads from them, lossless and lossy; and images that lie.
+//! WebP: tiles that libtiledb 2.30 wrote with what it reads from them, lossless and lossy; and forged images.
 
 use super::*;
 use crate::format::filter_list::PixelFormat;
