@@ -10,7 +10,7 @@ use std::fmt;
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing went wrong: few kinds, each one a caller can act on.
+/// The kind of an error: few kinds, each of which a caller can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -18,11 +18,11 @@ pub enum ErrorKind {
     NotFound,
     /// Something is there, but it is not a TileDB array.
     NotAnArray,
-    /// A TileDB group is there, where an array was asked for.
+    /// There is a TileDB group instead of an array.
     IsAGroup,
     /// Something is there, but it is not a TileDB group.
     NotAGroup,
-    /// A TileDB array is there, where a group was asked for.
+    /// There is a TileDB array instead of a group.
     IsAnArray,
     /// Bytes on storage contradict the format or each other.
     Corrupt,
@@ -33,11 +33,11 @@ pub enum ErrorKind {
     /// The array is encrypted and no key was given, the key does not fit, or one was given for an array that is not
     /// encrypted.
     Encryption,
-    /// The storage does not let this user at the file: credentials are missing, wrong or not enough.
+    /// The storage denies access to the file: credentials are missing, wrong or not sufficient.
     PermissionDenied,
     /// The storage failed.
     Storage,
-    /// The memory granted to the query does not suffice.
+    /// The memory granted to the query is not enough.
     OutOfMemory,
     /// A broken assumption inside this crate; please report it.
     Internal,
@@ -126,7 +126,7 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Adds where it happened. A key that is already there keeps its first, most precise value.
+    /// Adds where it happened. A key that already exists keeps its first, most precise value.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         if self.0.context.iter().all(|(k, _)| *k != key) {
@@ -135,7 +135,7 @@ impl Error {
         self
     }
 
-    /// A copy of this error for another caller that meets it; its source, which cannot be copied, becomes text.
+    /// A copy of this error for another caller; its source, which cannot be copied, becomes text.
     #[must_use]
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;
@@ -148,19 +148,19 @@ impl Error {
         }))
     }
 
-    /// Whether what was found is at fault, rather than the way to it: it stays so when asked again.
+    /// Whether the stored data are at fault, so that trying again gives the same error.
     pub(crate) fn is_about_data(&self) -> bool {
         matches!(self.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported)
     }
 
-    /// The same error as one of another kind, where more is known than where it arose.
+    /// The same error with another kind, where the caller knows more than the code that made it.
     #[must_use]
     pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// Attaches the error underneath.
+    /// Attaches the underlying error.
     #[must_use]
     pub fn with_source(
         mut self,

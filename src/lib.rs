@@ -1,4 +1,4 @@
-//! SQL on TileDB arrays, in Rust alone.
+//! SQL on TileDB arrays, in pure Rust.
 //!
 //! A TileDB array, dense or sparse, is a table: its dimensions, then its attributes, are the columns. This crate is
 //! an [Apache DataFusion](https://datafusion.apache.org) table provider with a scan engine of its own: filters on
@@ -24,17 +24,17 @@
 //!
 //! # Ways in
 //!
-//! - [`register`] teaches a session `CREATE EXTERNAL TABLE … STORED AS TILEDB`, and paths or URLs of arrays as table
-//!   names. [`equip`] does the same to a session that is still being built, and [`TileDbTableFactory`] is the part of it
-//!   behind `STORED AS`.
-//! - Both also teach table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
+//! - [`register`] adds `CREATE EXTERNAL TABLE … STORED AS TILEDB` to a session, and paths or URLs of arrays as table
+//!   names. [`equip`] does the same for a session that is still being built, and [`TileDbTableFactory`] is the part of
+//!   it behind `STORED AS`.
+//! - Both also add table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
 //!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`.
 //! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
 //!   `register_parquet`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
-//! - [`Array::open`] needs neither SQL nor a session: it tells what the array is, and reads cells as record batches.
+//! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
 //! A table as of a time, by method calls on a session:
 //!
@@ -56,7 +56,7 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
 //!
-//! A session that is put together from parts:
+//! A session that is built from parts:
 //!
 //! ```
 //! use datafusion::execution::SessionStateBuilder;
@@ -107,25 +107,25 @@
 //!
 //! # Log
 //!
-//! What is opened, planned, slow or unreadable is told to the [`log`] crate, under targets that begin with
-//! `datafusion_tiledb`: columns that cannot be read as warnings, openings and plans at level `debug`, each request and each
-//! look into the cache at level `trace`. Keys, credentials and values of cells are never told.
+//! Openings, plans, slow requests and unreadable columns are logged with the [`log`] crate, under targets that begin
+//! with `datafusion_tiledb`: columns that cannot be read as warnings, openings and plans at level `debug`, each request
+//! and each cache lookup at level `trace`. Keys, credentials and values of cells are never logged.
 //!
 //! # Layers
 //!
-//! Each module knows only those below it. Those without a link are the engine: each is described in its own source, and
-//! nothing is promised of it from version to version.
+//! Each module depends only on those below it. Those without a link are the engine: each is documented in its own
+//! source, and may change from version to version.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
-//! | [`sql`] | the DataFusion seam: provider, scan operator, expressions, optimizer rules, catalog, functions |
+//! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
 //! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
 //! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
 //! | `stats` | statistics of tiles and fragments, and when they can be trusted |
-//! | `array` | what lies on storage, opened: commits, snapshots, fragments, deletes, groups |
+//! | `array` | opened arrays and groups: commits, snapshots, fragments, deletes, groups |
 //! | `arrow` | how TileDB's types and cells become Arrow's |
-//! | [`storage`] | the only door to the object store: listing, coalesced reads, cache |
+//! | [`storage`] | the only access to the object store: listing, coalesced reads, cache |
 //! | `geometry` | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
 //! | `filter` | the filter pipeline, one file a filter |
 //! | `format` | plain structs from bytes, for every supported format version |
@@ -144,8 +144,8 @@ pub mod reader;
 pub mod sql;
 pub mod storage;
 
-// The engine. It is public for the tests and benchmarks of this project, which are crates of their own; nothing is promised
-// of it from version to version.
+// The engine. It is public for the tests and benchmarks of this project, which are separate crates; it may change from
+// version to version.
 #[doc(hidden)]
 pub mod array;
 #[doc(hidden)]

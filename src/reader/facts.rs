@@ -1,4 +1,4 @@
-//! What there is to know of an array before its cells are read, in Arrow's terms.
+//! Descriptions of an array, in Arrow's types, that need no cells: fragments, non-empty domain, metadata.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::format::domain_range::{DomainRange, compare_values};
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::sql::functions::value::utf8;
 
-/// A fragment: what one write, or the consolidation of several, left on storage.
+/// A fragment: the result of one write, or of the consolidation of several.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FragmentInfo {
-    /// The name, which is that of its folder.
+    /// The name of its folder.
     pub name: String,
     /// When the first of its cells was written, in milliseconds since 1970.
     pub timestamp_start: u64,
@@ -28,26 +28,27 @@ pub struct FragmentInfo {
     pub timestamp_end: u64,
     /// The version of the format it was written in.
     pub format_version: u32,
-    /// Whether it is a box of cells, rather than a list of them. Old releases wrote sparse fragments into dense arrays.
+    /// Whether it stores a box of cells, instead of a list of cells. Old releases wrote sparse fragments into dense
+    /// arrays.
     pub is_dense: bool,
-    /// The cells that were written, deleted ones and every version of a cell counted; of a dense fragment those of its box.
-    /// `None` if a `u64` does not hold the number.
+    /// The number of written cells, including deleted ones and every version of a cell; for a dense fragment those of
+    /// its box. `None` if it does not fit in a `u64`.
     pub cells: Option<u64>,
-    /// The box around its cells, one range for each dimension; `None` if it has no cells. See
-    /// [`Array::non_empty_domain`](super::Array::non_empty_domain) on what it can be trusted with.
+    /// The box around its cells, one range for each dimension; `None` if it has no cells.
+    /// [`Array::non_empty_domain`](super::Array::non_empty_domain) says how far it can be trusted.
     pub non_empty_domain: Option<Vec<DimensionRange>>,
 }
 
-/// The range of one dimension, ends included.
+/// The range of one dimension, both ends inclusive.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct DimensionRange {
     /// The dimension.
     pub dimension: String,
-    /// The smallest coordinate, of the type of the dimension's column. Where that type cannot hold it (text that is not
-    /// UTF-8, dates beyond Arrow's) it is the stored bytes as `BinaryView`.
+    /// The smallest coordinate, of the type of the dimension's column. If that type cannot hold it (text that is not
+    /// UTF-8, dates beyond Arrow's range), it is the stored bytes as `BinaryView`.
     pub low: ScalarValue,
-    /// The largest coordinate, likewise.
+    /// The largest coordinate, in the same form.
     pub high: ScalarValue,
 }
 
@@ -106,7 +107,7 @@ pub(super) fn non_empty_domain(
     Some(shown_box(schema, dimensions, &around, types))
 }
 
-/// Makes a range hold another. An end that is NaN gives way to a number.
+/// Extends a range to contain another. An end that is NaN is replaced by a number.
 fn widen(datatype: Datatype, side: &mut DomainRange, other: DomainRange) {
     let gives_way = |known: &[u8], other: &[u8], wanted: Ordering| {
         let is_nan = compare_values(datatype, known, known).is_none();
@@ -150,7 +151,7 @@ pub(super) fn key_and_value(item: MetadataItem) -> Result<(String, ScalarValue)>
     Ok((utf8(&item.key), shown(ty.ok().as_ref(), &value.bytes)))
 }
 
-/// A stored value as a column shows it; its bytes where it does not.
+/// A stored value as a value of its column; its bytes if the column cannot show it.
 fn shown(ty: Option<&ColumnType>, bytes: &[u8]) -> ScalarValue {
     let value = ty.and_then(|ty| {
         let array = stored_values(ty, std::iter::once(Some(bytes)), None).ok()??;

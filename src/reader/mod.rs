@@ -1,12 +1,12 @@
-//! Arrays without SQL: open one, look at it, read some of its cells.
+//! Reading of arrays without SQL: open one, inspect it, read some of its cells.
 //!
-//! [`Array::open`] takes in what the array is at that moment: its schema, its fragments, the box around its cells. It stays
-//! so, whatever is written meanwhile, so that facts and cells agree. [`Array::scan`] says which cells are wanted, and
+//! [`Array::open`] reads the state of the array at that moment: its schema, its fragments, the box around its cells.
+//! Later writes do not change it, so that descriptions and cells agree. [`Array::scan`] selects cells, and
 //! [`ArrayScan::stream`] reads them as [`RecordBatch`](arrow::array::RecordBatch)es. No session and no SQL are needed,
 //! only a tokio runtime.
 //!
-//! Scans are planned and run as those of queries are: the rows are those of `SELECT columns FROM array WHERE filters`, and
-//! what can be left unread is the same.
+//! Scans are planned and run like those of queries: the rows are those of `SELECT columns FROM array WHERE filters`,
+//! and the same tiles and columns are skipped.
 //!
 //! ```
 //! use datafusion::prelude::{ident, lit};
@@ -51,7 +51,7 @@ use crate::error::Result;
 use crate::sql::options::TableOptions;
 use crate::sql::{TileDbTable, TileDbTableBuilder};
 
-/// An array as it was when it was opened. Clones share everything.
+/// An array at the time it was opened. Clones share everything.
 ///
 /// ```
 /// use datafusion_tiledb::Array;
@@ -82,9 +82,9 @@ impl fmt::Debug for Array {
 }
 
 impl TileDbTableBuilder {
-    /// Opens the array to be read without SQL.
+    /// Opens the array for reading without SQL.
     ///
-    /// Of a session that was [given](Self::session) its scans use the object stores and the memory pool, and nothing else.
+    /// Of a [given](Self::session) session, its scans use only the object stores and the memory pool.
     pub async fn open_array(self) -> Result<Array> {
         let (storage, options, runtime) = self.into_parts()?;
         let snapshot = Arc::new(Snapshot::open(&storage, options.window()?).await?);
@@ -98,7 +98,7 @@ impl TileDbTableBuilder {
 }
 
 impl Array {
-    /// Opens the array at a local path or `file://` URL, as it is now.
+    /// Opens the array at a local path or `file://` URL in its current state.
     ///
     /// # Errors
     /// There is no array, it cannot be read, or it is encrypted and no key is known.
@@ -106,8 +106,8 @@ impl Array {
         Self::builder(uri).open_array().await
     }
 
-    /// Opens an array with options: in an object store, as of a time, with a key. The builder is that of a table, and
-    /// ends with [`open_array`](TileDbTableBuilder::open_array).
+    /// Opens an array with options: in an object store, at a time, with a key. The builder is that of a table, and ends
+    /// with [`open_array`](TileDbTableBuilder::open_array).
     ///
     /// ```
     /// # async fn example() -> datafusion_tiledb::Result<()> {
@@ -126,30 +126,30 @@ impl Array {
         TileDbTable::builder(uri)
     }
 
-    /// Where the array lies, as it was given, without secrets.
+    /// The location of the array as it was given, without secrets.
     pub fn uri(&self) -> &str {
         self.snapshot.storage.uri()
     }
 
-    /// The columns: dimensions, then attributes, then dimension labels. Their metadata tell the stored types.
+    /// The columns: dimensions, then attributes, then dimension labels. Their metadata have the stored types.
     pub fn schema(&self) -> SchemaRef {
         self.table.schema()
     }
 
-    /// The columns that are dimensions, in order.
+    /// The names of the dimension columns, in order.
     pub fn dimensions(&self) -> Vec<String> {
         let schema = self.schema();
         let columns = schema.fields().iter().map(|field| field.name().clone());
         columns.take(self.dimension_count()).collect()
     }
 
-    /// Whether every cell of the domain exists, rather than only those that were written.
+    /// Whether every cell of the domain exists, instead of only the written ones.
     pub fn is_dense(&self) -> bool {
         self.snapshot.schema.is_dense()
     }
 
-    /// The fragments that the array is read from, oldest first. Fragments that others have taken the place of, and those
-    /// outside the window of time, are not among them.
+    /// The fragments that the array is read from, oldest first. Fragments that others replace, and those outside the
+    /// window of time, are not included.
     ///
     /// # Errors
     /// A fragment's metadata contradict the schema.
@@ -164,20 +164,20 @@ impl Array {
 
     /// The box around the cells of all fragments, one range for each dimension; `None` if nothing was written.
     ///
-    /// It is what the fragments' metadata say, as in libtiledb. Cells that were deleted since, or written again, lie in it,
-    /// too. Of the coordinates of a float dimension NaN never shows in it, and where there is one, the box may be too
-    /// narrow for the numbers as well: libtiledb forgets some of those it has compared with NaN. Of dates before 1970 that
-    /// libtiledb 1.6 and 1.7 wrote, some may lie outside. Scans know better and miss no cell.
+    /// It comes from the fragments' metadata, as in libtiledb. Cells that were later deleted or overwritten are
+    /// included. For a float dimension it never includes NaN, and if there is a NaN coordinate, the box may also miss
+    /// numbers: libtiledb loses some of those it compares with NaN. Of dates before 1970 that libtiledb 1.6 and 1.7
+    /// wrote, some may lie outside. Scans do not rely on it in these cases and miss no cell.
     pub fn non_empty_domain(&self) -> Option<Vec<DimensionRange>> {
         let types = self.table.options().types();
         facts::non_empty_domain(&self.snapshot, &self.dimensions(), &types)
     }
 
-    /// The key-value metadata of the array, as of the time at which it was opened.
+    /// The key-value metadata of the array at the time at which it was opened.
     ///
-    /// Text is `Utf8View`, a number, date or time a scalar of the type that a column would have, several of them a `List`.
-    /// What that type cannot hold (text that is not UTF-8, dates beyond Arrow's) is the stored bytes as `BinaryView`. Bytes
-    /// of a key that are not UTF-8 are shown as `\x80`.
+    /// Text is `Utf8View`; a number, date or time is a scalar of the type that a column would have; several of them are
+    /// a `List`. Values that the type cannot hold (text that is not UTF-8, dates beyond Arrow's range) are the stored
+    /// bytes as `BinaryView`. Bytes of a key that are not UTF-8 are shown as `\x80`.
     ///
     /// ```
     /// use datafusion::scalar::ScalarValue;
@@ -201,7 +201,7 @@ impl Array {
         items.map(facts::key_and_value).collect()
     }
 
-    /// Begins to read: all columns of all cells, unless the [`ArrayScan`] is told otherwise.
+    /// Starts a scan: of all columns of all cells, unless the [`ArrayScan`] is restricted.
     pub fn scan(&self) -> ArrayScan {
         ArrayScan::new(self.clone())
     }
@@ -210,7 +210,7 @@ impl Array {
         self.snapshot.schema.dimensions.len()
     }
 
-    /// The array as a table, of another time if one is given.
+    /// The array as a table, at another time if one is given.
     async fn table_at(&self, end: Option<u64>) -> Result<Arc<TileDbTable>> {
         if end.is_none() {
             return Ok(Arc::clone(&self.table));

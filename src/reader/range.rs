@@ -1,8 +1,8 @@
 //! Ranges of coordinates as conditions on dimensions.
 //!
-//! A bound has to mean the same to the dimension as to the caller: it is cast to the type of the dimension's column, and
-//! refused if that changes it. Only floats are compared as the caller gave them, since few of those that people write
-//! down are the same in 32 and in 64 bits.
+//! A bound must be the same value for the dimension as for the caller: it is cast to the type of the dimension's
+//! column, and rejected if that changes it. Only floats are compared without a cast, because few decimal numbers are
+//! the same in 32 and in 64 bits.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -12,7 +12,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::error::{Error, Result};
 
-/// A range of a dimension, as it was asked for.
+/// A requested range of a dimension.
 #[derive(Debug, Clone)]
 pub(super) struct CoordinateRange {
     pub(super) dimension: String,
@@ -84,7 +84,7 @@ fn between(coordinate: &Expr, start: Bound<ScalarValue>, end: Bound<ScalarValue>
     }
 }
 
-/// A disjunction that stays shallow, however many there are.
+/// A disjunction as a balanced tree, so that its depth stays small.
 fn any_of(mut conditions: Vec<Expr>) -> Expr {
     while conditions.len() > 1 {
         let mut rest = conditions.into_iter();
@@ -100,7 +100,7 @@ fn any_of(mut conditions: Vec<Expr>) -> Expr {
     conditions.pop().unwrap_or_else(|| lit(false))
 }
 
-/// A bound as a value that can be compared with a dimension's without becoming another.
+/// A bound as a value that can be compared with a dimension's without changing it.
 fn fitted(bound: &ScalarValue, ty: &DataType) -> Result<ScalarValue> {
     let from = bound.data_type();
     let unfit = || {
@@ -115,7 +115,7 @@ fn fitted(bound: &ScalarValue, ty: &DataType) -> Result<ScalarValue> {
         return Ok(bound.clone());
     }
     let value = bound.cast_to(ty).map_err(|e| unfit().with_source(e))?;
-    // Text is compared as the finest time it can be.
+    // Text is parsed as the finest unit of time.
     let compared_as = match ty {
         DataType::Timestamp(_, _) | DataType::Date32 if from.is_string() => {
             DataType::Timestamp(TimeUnit::Nanosecond, None)
@@ -125,7 +125,7 @@ fn fitted(bound: &ScalarValue, ty: &DataType) -> Result<ScalarValue> {
     };
     match (bound.cast_to(&compared_as), value.cast_to(&compared_as)) {
         (Ok(bound), Ok(value)) if bound != value => Err(unfit()),
-        // Too long ago or far off to be known to the nanosecond.
+        // The time is too far from 1970 for nanoseconds.
         _ => Ok(value),
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be read of an array, put together step by step.
+//! The builder of a scan of an array.
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -21,11 +21,11 @@ use crate::error::Error;
 use crate::sql::optimizer;
 use crate::sql::provider::looks_beyond_row;
 
-/// Which columns of which cells of an [`Array`] are read. Nothing is looked at, nor found wrong, before
-/// [`stream`](Self::stream), [`streams`](Self::streams) or [`collect`](Self::collect).
+/// Selects the columns and cells of an [`Array`] to read. Nothing is read or checked before [`stream`](Self::stream),
+/// [`streams`](Self::streams) or [`collect`](Self::collect).
 ///
-/// Rows come in no particular order. Whatever makes a query on the array fail fails a scan that asks for the same;
-/// errors are DataFusion's, with those of this crate as [`DataFusionError::External`].
+/// Rows come in no particular order. A scan fails where a query for the same rows would fail; errors are DataFusion's,
+/// with those of this crate as [`DataFusionError::External`].
 #[derive(Debug, Clone)]
 #[must_use = "a scan reads nothing before it is streamed or collected"]
 pub struct ArrayScan {
@@ -55,18 +55,18 @@ impl ArrayScan {
         }
     }
 
-    /// Reads these columns alone, in this order. Without any there are rows that have no columns.
+    /// Reads only these columns, in this order. Without any, rows have no columns.
     pub fn columns(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.columns = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Reads cells whose coordinate lies in this range alone. Several ranges of one dimension are alternatives; ranges of
-    /// different dimensions must all hold.
+    /// Reads only cells whose coordinate lies in this range. Several ranges of one dimension are alternatives; ranges
+    /// of different dimensions must all hold.
     ///
-    /// The ends are numbers, text, or any [`ScalarValue`]. They are cast to the type of the dimension's column, and those
-    /// that are not the same there are an error: 300 or 0.5 for a dimension of bytes. Dates and times can be given as text.
-    /// NaN lies above all numbers, as everywhere in DataFusion.
+    /// The ends are numbers, text, or any [`ScalarValue`]. They are cast to the type of the dimension's column, and it
+    /// is an error if that changes them: 300 or 0.5 for a dimension of bytes. Dates and times can be given as text. NaN
+    /// lies above all numbers, as everywhere in DataFusion.
     ///
     /// ```
     /// # async fn example() -> datafusion::error::Result<()> {
@@ -92,42 +92,42 @@ impl ArrayScan {
         self
     }
 
-    /// Reads cells for which this holds alone. It may look at any columns, also those that are not read; several filters
-    /// must all hold. Conditions on dimensions become ranges, and tiles are skipped by others, as in a query.
+    /// Reads only cells that satisfy this condition. It may use any columns, also those that are not read; several
+    /// filters must all hold. Conditions on dimensions become ranges, and tiles are pruned by others, as in a query.
     ///
-    /// In names, [`col`](datafusion::prelude::col) takes dots and capital letters as SQL does, and
-    /// [`ident`] takes them as they are.
+    /// In names, [`col`](datafusion::prelude::col) interprets dots and capital letters as SQL does, and [`ident`] does
+    /// not.
     pub fn filter(mut self, filter: Expr) -> Self {
         self.filters.push(filter);
         self
     }
 
-    /// Reads the array as of another moment, in milliseconds since 1970. The array is listed again for it.
+    /// Reads the array at another time, in milliseconds since 1970. The array is listed again for it.
     pub fn at(mut self, timestamp_ms: u64) -> Self {
         self.at = Some(timestamp_ms);
         self
     }
 
-    /// Reads no more than so many rows, whichever.
+    /// Reads at most this many rows, in no particular order.
     pub fn limit(mut self, rows: usize) -> Self {
         self.limit = Some(rows);
         self
     }
 
-    /// Gives batches of at most so many rows, and of as many where there are enough; 8192 if not told.
+    /// Sets the number of rows in a batch; the last batches may have fewer. The default is 8192.
     pub fn batch_size(mut self, rows: usize) -> Self {
         self.batch_size = Some(rows);
         self
     }
 
-    /// Reads in at most so many partitions at the same time; as many as there are processors if not told.
+    /// Sets the most partitions that are read at the same time. The default is the number of processors.
     pub fn partitions(mut self, partitions: usize) -> Self {
         self.partitions = Some(partitions);
         self
     }
 
-    /// Takes memory from this pool. If not told it is that of the session with which the array was opened; without a
-    /// session there is no limit.
+    /// Reserves memory from this pool. The default is the pool of the session with which the array was opened; without
+    /// a session there is no limit.
     pub fn memory_pool(mut self, pool: Arc<dyn MemoryPool>) -> Self {
         self.memory_pool = Some(pool);
         self
@@ -136,13 +136,15 @@ impl ArrayScan {
     /// Reads all partitions into one stream. It can be dropped at any time.
     ///
     /// # Errors
-    /// A column does not exist or cannot be read, a range is not of a dimension or does not fit it, a filter has not the
-    /// type of a condition or looks beyond a row (subqueries, aggregates), or the array cannot be read at the time asked.
+    /// A column does not exist or cannot be read, a range is not of a dimension or does not fit it, a filter is not a
+    /// condition or depends on more than one row (subqueries, aggregates), or the array cannot be read at the requested
+    /// time.
     pub async fn stream(self) -> Result<SendableRecordBatchStream> {
         self.frame().await?.execute_stream().await
     }
 
-    /// Reads each partition as a stream of its own; they may be driven from different threads, and lend each other work.
+    /// Reads each partition as its own stream; they may be polled on different threads, and balance work between each
+    /// other.
     ///
     /// # Errors
     /// Those of [`stream`](Self::stream).
@@ -150,15 +152,15 @@ impl ArrayScan {
         self.frame().await?.execute_stream_partitioned().await
     }
 
-    /// Reads everything into memory.
+    /// Reads all rows into memory.
     ///
     /// # Errors
-    /// Those of [`stream`](Self::stream), and whatever goes wrong while cells are read.
+    /// Those of [`stream`](Self::stream), and errors while cells are read.
     pub async fn collect(self) -> Result<Vec<RecordBatch>> {
         self.frame().await?.collect().await
     }
 
-    /// The plan of the scan, in a session made for it.
+    /// The plan of the scan, in a session of its own.
     async fn frame(&self) -> Result<DataFrame> {
         let table = self.array.table_at(self.at).await?;
         let schema = table.schema();
@@ -212,7 +214,7 @@ impl ArrayScan {
         Ok(Some(names.iter().map(ident).collect()))
     }
 
-    /// A condition for each dimension of which there are ranges.
+    /// A condition for each dimension with ranges.
     fn conditions(&self, schema: &SchemaRef) -> crate::Result<Vec<Expr>> {
         let dimensions = self.array.dimensions();
         let mut ranges: BTreeMap<usize, Vec<&CoordinateRange>> = BTreeMap::new();
@@ -244,7 +246,7 @@ fn at_least_one(what: &str, number: usize) -> Result<usize> {
     }
 }
 
-/// An error unless the filter has what it needs in the columns of a row.
+/// Fails unless the filter can be evaluated on the columns of a row.
 fn check_filter(filter: &Expr, schema: &SchemaRef) -> crate::Result<()> {
     if looks_beyond_row(filter).unwrap_or(true) {
         return Err(Error::invalid(format!(
@@ -258,7 +260,7 @@ fn check_filter(filter: &Expr, schema: &SchemaRef) -> crate::Result<()> {
     names.iter().try_for_each(|name| check_column(name, schema))
 }
 
-/// An error that names the columns there are, unless this is one of them.
+/// Fails with the existing columns in the message, unless this is one of them.
 fn check_column(name: &str, schema: &SchemaRef) -> crate::Result<()> {
     let mut known = schema.fields().iter().map(|field| field.name());
     if known.any(|known| known == name) {
