@@ -1,4 +1,4 @@
-//! DataFusion's memory pool as the reader's budget.
+//! A memory budget backed by DataFusion's memory pool.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::storage::release_buffers;
 use crate::tile::tile_memory::release_spare;
 
-/// More than this is refused unasked: a pool without a limit adds without looking, and what overflows there cannot be
-/// given back.
+/// Larger reservations are refused without asking the pool: a pool without a limit adds without a check, and after an
+/// overflow the reservation cannot be released.
 const MOST_BYTES: usize = isize::MAX.cast_unsigned() >> 8;
 
 /// What waits between queries takes at most this part of a pool with a limit.
 const IDLE_PART: usize = 16;
 
-/// Grants memory from the pool of a query.
+/// Reserves memory from the pool of a query.
 #[derive(Debug)]
 pub(crate) struct PoolBudget {
     reservation: Arc<MemoryReservation>,
@@ -27,12 +27,12 @@ pub(crate) struct PoolBudget {
 }
 
 impl PoolBudget {
-    /// A consumer for one partition of a scan.
+    /// A memory consumer for one partition of a scan.
     pub(crate) fn new(context: &TaskContext, partition: usize) -> Self {
         Self::named(format!("TileDbScan[{partition}]"), context.memory_pool())
     }
 
-    /// A consumer of a pool.
+    /// A consumer of a memory pool.
     pub(crate) fn named(name: impl Into<String>, pool: &Arc<dyn MemoryPool>) -> Self {
         let reservation = Arc::new(MemoryConsumer::new(name).register(pool));
         let idle_limit = match pool.memory_limit() {

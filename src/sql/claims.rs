@@ -1,9 +1,9 @@
-//! What the plan nodes of arrays promise, checked while they run.
+//! Checks that the rows of our plan nodes have the properties that the nodes declare.
 //!
-//! DataFusion believes what a node says of its rows: their schema and nullability, their order, into which range of keys a
-//! partition falls, how many there are, what the smallest and the largest value is. Whoever believes a false promise
-//! gives a wrong answer without a word. In debug builds, and wherever [`check_always`] was called, each stream of our
-//! nodes is looked at row by row, and a false promise is an error.
+//! DataFusion trusts what a node declares about its rows: their schema and nullability, their order, the range of keys
+//! in each partition, their number, and the bounds of columns. A false declaration leads to wrong answers without an
+//! error. In debug builds, and after a call of [`check_always`], each stream of our nodes is checked row by row, and a
+//! false declaration is an error.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -24,28 +24,28 @@ use futures::TryStreamExt;
 
 static ALWAYS: AtomicBool = AtomicBool::new(cfg!(debug_assertions));
 
-/// From now on promises are checked in this process, whatever build it is.
+/// From now on declarations are checked in this process, also in a release build.
 pub fn check_always() {
     ALWAYS.store(true, Relaxed);
 }
 
-/// What a node promises of the rows of one partition.
+/// What a node declares about the rows of one partition.
 #[derive(Debug)]
 pub(super) struct Claims {
-    /// Who promises it.
+    /// The name of the node.
     pub node: String,
     pub partition: usize,
     pub schema: SchemaRef,
     pub orderings: Vec<LexOrdering>,
     pub partitioning: Partitioning,
-    /// At most so many rows.
+    /// The most rows of the partition.
     pub fetch: Option<usize>,
-    /// What all partitions are together, and how far they have come.
+    /// The statistics of all partitions together, and the totals counted so far.
     pub totals: Option<(Arc<Statistics>, Arc<Totals>)>,
 }
 
 impl Claims {
-    /// What a plan node promises, but for statistics.
+    /// The declarations of a plan node, without statistics.
     pub(super) fn of_plan(plan: &dyn ExecutionPlan, partition: usize) -> Self {
         let properties = plan.properties();
         let partitioning = properties.output_partitioning().clone();
@@ -60,7 +60,7 @@ impl Claims {
         }
     }
 
-    /// What the properties of a node say.
+    /// The declarations in the properties of a node.
     pub(super) fn new(
         node: &str,
         partition: usize,
@@ -78,7 +78,7 @@ impl Claims {
         }
     }
 
-    /// The stream, which ends in an error where a promise is broken.
+    /// Wraps a stream, which then fails if a declaration is false.
     pub(super) fn check(self, stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
         let schema = stream.schema();
         let checked = Checked::new(self);
@@ -96,7 +96,7 @@ impl Claims {
     }
 }
 
-/// The stream as it is, or checked if promises are checked at all; then `claims` says what they are.
+/// Wraps a stream if declarations are checked; `claims` computes them.
 pub(super) fn checked(
     stream: SendableRecordBatchStream,
     claims: impl FnOnce() -> Claims,
@@ -107,11 +107,11 @@ pub(super) fn checked(
     }
 }
 
-/// A stream as far as it has been looked at.
+/// A stream with the state of its checks.
 struct Checked {
     claims: Claims,
     rows: usize,
-    /// The keys of the last row, by ordering.
+    /// The keys of the last row, for each ordering.
     last: Vec<Option<Vec<ArrayRef>>>,
     columns: Vec<ColumnTotals>,
 }
@@ -177,7 +177,8 @@ impl Checked {
         Ok(())
     }
 
-    /// Whether the keys are in the partition's range: from the split point before it up to, without, the one behind it.
+    /// Checks that keys are in the partition's range: from the split point before it, inclusive, to the one after it,
+    /// exclusive.
     fn in_range(&self, batch: &RecordBatch) -> Result<()> {
         let Partitioning::Range(ranges) = &self.claims.partitioning else {
             return Ok(());
@@ -226,7 +227,7 @@ fn keys(ordering: &LexOrdering, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
     keys.collect()
 }
 
-/// Whether rows are in order, among each other and behind the last one before.
+/// Whether rows are in order, also after the last row of the batch before.
 fn follows(ordering: &LexOrdering, last: Option<&[ArrayRef]>, keys: &[ArrayRef]) -> Result<bool> {
     let rows = keys.first().map_or(0, |key| key.len());
     let comparators = |left: &[ArrayRef]| {
@@ -251,7 +252,7 @@ fn follows(ordering: &LexOrdering, last: Option<&[ArrayRef]>, keys: &[ArrayRef])
     Ok(among && behind)
 }
 
-/// Where the keys of a row are to a split point.
+/// Compares the keys of a row with a split point.
 fn compare_with(
     ordering: &LexOrdering,
     keys: &[ArrayRef],
@@ -268,7 +269,7 @@ fn compare_with(
     Ok(Ordering::Equal)
 }
 
-/// What the partitions of one plan gave, once they end.
+/// The totals of the partitions of one plan that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Totals(Mutex<Parts>);
 
@@ -276,7 +277,7 @@ pub(super) struct Totals(Mutex<Parts>);
 struct Parts {
     begun: HashSet<usize>,
     ended: HashMap<usize, PartTotals>,
-    /// A partition was opened twice: rows may be those of another run.
+    /// Whether a partition was opened twice, so that totals may mix two runs.
     mixed: bool,
 }
 
@@ -317,7 +318,7 @@ impl Totals {
         parts.mixed |= !parts.begun.insert(partition);
     }
 
-    /// The parts, if this was the last.
+    /// The totals of all partitions, if this was the last one.
     fn end(&self, partition: usize, part: PartTotals, of: usize) -> Option<Vec<PartTotals>> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.ended.insert(partition, part);
@@ -332,7 +333,7 @@ fn is_exact<T: std::fmt::Debug + Clone + PartialEq + Eq + PartialOrd>(
     matches!(value, Precision::Exact(_))
 }
 
-/// Whether statistics that are called exact are those of the rows.
+/// Checks that exact statistics match the rows.
 fn agree(node: &str, statistics: &Statistics, parts: Vec<PartTotals>) -> Result<()> {
     let rows = parts.iter().map(|part| part.rows).sum::<usize>();
     if let Precision::Exact(told) = statistics.num_rows
@@ -372,7 +373,7 @@ fn agree(node: &str, statistics: &Statistics, parts: Vec<PartTotals>) -> Result<
     Ok(())
 }
 
-/// One of two values; `before` says how the better one compares.
+/// The better of two values; `before` is the comparison by which it differs from the other.
 fn lower(
     known: Option<ScalarValue>,
     value: ScalarValue,

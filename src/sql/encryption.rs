@@ -1,9 +1,9 @@
-//! Where the key of an encrypted array comes from: an option, a file, an environment variable.
+//! Sources of the key of an encrypted array: an option, a file, an environment variable.
 //!
-//! Text of SQL ends up in histories and logs, so two of the options only say where the key is. Where no option gives a
-//! key, the environment variable [`SESSION_KEY`] does, for whatever arrays turn out to be encrypted: that is the way for
-//! arrays named by their path. The subtle thing: a key given in the place of a file's or variable's name must not appear
-//! in the error either.
+//! Text of SQL ends up in histories and logs, so two of the options only refer to the key. If no option gives a key,
+//! the environment variable [`SESSION_KEY`] does, for all arrays that turn out to be encrypted; this works for arrays
+//! named by their path, too. The subtle thing: a key that was given instead of a file's or variable's name must not
+//! appear in the error either.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
 
-/// The environment variable with the key for all encrypted arrays that are given none.
+/// The environment variable with the key for all encrypted arrays without an option for the key.
 pub const SESSION_KEY: &str = "TILEDB_ENCRYPTION_KEY";
 
-/// A key file is 64 digits and a line end at most; what is longer is something else.
+/// A key file has at most 64 digits and a line end; a longer file is no key.
 const LONGEST_FILE_BYTES: u64 = 128;
 
 /// The option whose value is the key.
@@ -28,7 +28,7 @@ pub(crate) const KEY_FILE: &str = "encryption_key_file";
 /// The option that names an environment variable with the key.
 pub(crate) const KEY_VARIABLE: &str = "encryption_key_env";
 
-/// The key that an option of this name and value gives.
+/// The key in an option with this name and value.
 pub(crate) fn key_of_option(name: &str, value: &str) -> Result<Arc<EncryptionKey>> {
     let key = match name {
         KEY_FILE => key_in_file(value),
@@ -39,7 +39,7 @@ pub(crate) fn key_of_option(name: &str, value: &str) -> Result<Arc<EncryptionKey
         .context("option", || format!("tiledb.{name}"))
 }
 
-/// The key that the environment gives for all encrypted arrays that are given none.
+/// The key in the environment variable.
 pub(super) fn key_of_environment() -> Result<Option<Arc<EncryptionKey>>> {
     let Some(value) = std::env::var_os(SESSION_KEY).filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -67,14 +67,14 @@ fn key_in_file(path: &str) -> Result<EncryptionKey> {
         Error::invalid(format!("the key file {} cannot be read", shown(path))).with_source(e)
     })?;
     let found = EncryptionKey::from_text(&bytes).or_else(|error| {
-        // An editor ends the line; 32 bytes are a key as they are, whatever the last one is.
+        // Editors end the file with a newline; a file of 32 bytes is the key itself, whatever its last byte.
         let line = bytes.strip_suffix(b"\n").ok_or(error)?;
         EncryptionKey::from_text(line.strip_suffix(b"\r").unwrap_or(line))
     });
     found.context("file", || shown(path))
 }
 
-/// A name for a message, unless it could be a key that was put in the wrong place.
+/// A name for a message, unless it may be a key that was given by mistake.
 fn shown(name: &str) -> String {
     if EncryptionKey::from_text(name.as_bytes()).is_ok() {
         return "(not shown, for it could be a key)".to_owned();
@@ -104,7 +104,7 @@ mod tests {
                 assert_eq!(*key_of_option(KEY_FILE, &path).unwrap(), key);
             }
         }
-        // 32 bytes are the key even if they look like a line.
+        // 32 bytes are a key even if they look like text with a newline.
         let mut bytes = [0xFF; 32];
         bytes[31] = b'\n';
         fs::write(&file, bytes).unwrap();

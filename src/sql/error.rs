@@ -1,4 +1,4 @@
-//! Our error as DataFusion's.
+//! Conversion of our error to DataFusion's.
 
 use datafusion::error::DataFusionError;
 

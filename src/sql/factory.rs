@@ -1,7 +1,7 @@
 //! `CREATE EXTERNAL TABLE … STORED AS TILEDB LOCATION '…' OPTIONS (…)`.
 //!
-//! Without a column list the array is opened and says what its columns are. With one, the list is a promise about
-//! an array that exists; this release creates none.
+//! Without a column list the array is opened, and its columns become those of the table. A column list is compared with
+//! the columns of the existing array; this release creates no arrays.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use super::open::open_table;
 use super::options::TableOptions;
 use crate::error::{Error, ErrorKind};
 
-/// Makes tables of arrays for `CREATE EXTERNAL TABLE … STORED AS TILEDB`. [`register`](crate::register) and
-/// [`equip`](crate::equip) bring it along; this is for those who put a session together by hand, or call arrays something
-/// else.
+/// Creates tables of arrays for `CREATE EXTERNAL TABLE … STORED AS TILEDB`. [`register`](crate::register) and
+/// [`equip`](crate::equip) include it; use it directly to build a session by hand, or to choose another name than
+/// `TILEDB`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,7 +88,7 @@ async fn open(
     Ok(Arc::new(table))
 }
 
-/// The declared columns must be the array's, by name, kind of type and in order.
+/// Checks that the declared columns are the array's, by name, kind of type and order.
 fn check_columns(
     statement: &CreateExternalTable,
     table: &super::TileDbTable,
@@ -124,8 +124,8 @@ fn check_columns(
     }
 }
 
-/// Whether a type as SQL can declare it stands for a type of an array: SQL has one kind of text, of bytes and, short of a
-/// precision, of timestamps, and no way to say that values are an enumeration or a list of fixed length.
+/// Whether a type declared in SQL matches a type of an array. SQL has one kind of text, of bytes and, apart from the
+/// precision, of timestamps, and cannot declare enumerations or lists of fixed length.
 fn same_kind(declared: &DataType, found: &DataType) -> bool {
     use DataType::{Dictionary, FixedSizeList, LargeList, List, Timestamp};
     match (declared, found) {

@@ -1,4 +1,4 @@
-//! Where a path or URL of a statement lies, and with which key it is read.
+//! The location of a path or URL in a statement, and the key to read it with.
 
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -10,7 +10,7 @@ use super::options::TableOptions;
 use crate::error::{Error, Result};
 use crate::storage::{Location, Storage};
 
-/// Where `path` lies: on this machine, or in an object store that the runtime knows.
+/// The location of `path`: on this machine, or in an object store that the runtime knows.
 pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let Some((scheme, _)) = path.split_once("://") else {
         return local(path, runtime);
@@ -32,19 +32,20 @@ pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     Ok(Location::new(store, path_in_store, path))
 }
 
-/// A folder of this machine. A store for its files that was put in the place of DataFusion's own sees every request.
+/// A folder of this machine. If DataFusion's own store of files has been replaced by another, requests go through that
+/// one.
 pub(super) fn local(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let location = Location::local(path)?;
     let files = runtime.object_store(ObjectStoreUrl::local_filesystem());
     Ok(match files {
         Ok(files) if !is_plain(&files.to_string()) => location.through(files),
-        // What is left is read in fewer steps than an object store has.
+        // DataFusion's own store is bypassed, because files are read in fewer steps without it.
         Ok(_) | Err(_) => location,
     })
 }
 
-/// Whether a store of files is DataFusion's own, as its name tells. The shell puts others around it, one more for each table
-/// that is created, which only pass requests on until they are told to profile them.
+/// Whether a store of files is DataFusion's own, by its name. The shell wraps it in others, one more for each created
+/// table, which only pass requests on until profiling is enabled.
 fn is_plain(mut name: &str) -> bool {
     const IDLE: &str = "Instrumented Object Store: instrument_mode: Disabled, inner: ";
     while let Some(inner) = name.strip_prefix(IDLE) {
@@ -53,12 +54,12 @@ fn is_plain(mut name: &str) -> bool {
     name.starts_with("LocalFileSystem")
 }
 
-/// Reads what lies at `path`.
+/// The storage at `path`.
 pub(super) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
     with_key(Storage::new(locate(path, runtime)?), options)
 }
 
-/// The storage with the key that the options give, else with that of the environment.
+/// The storage with the key in the options, or else in the environment.
 pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Storage> {
     if options.encryption_key.is_some() {
         return Ok(storage.with_encryption_key(options.encryption_key.clone()));
@@ -69,7 +70,7 @@ pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Stora
     })
 }
 
-/// A group, and the arrays in it, to be read with `options`. Not all of them need be encrypted.
+/// The storage of a group, whose arrays are read with `options`. Some of them may be unencrypted.
 pub(super) fn group_storage(location: Location, options: &TableOptions) -> Result<Storage> {
     let storage = with_key(Storage::new(location), options)?;
     let key = storage.encryption_key().cloned();
@@ -85,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Local folders are listed again for each query where this is not so.
+    /// Otherwise, local folders would be listed again for each query.
     #[test]
     fn stores_that_only_pass_requests_on_are_passed_by() {
         let files = Url::parse("file:///").unwrap();

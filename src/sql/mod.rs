@@ -1,8 +1,9 @@
-//! The DataFusion seam: arrays as tables of a session.
+//! The integration with DataFusion: arrays as tables of a session.
 //!
-//! [`register`] teaches a session `STORED AS TILEDB`, the `tiledb.*` options, paths of arrays as table names, and the
-//! table [`functions`]. [`TileDbTable`] is the provider; [`source`] the scan operator; [`expressions`] turns conditions into
-//! ranges of coordinates, verdicts on tiles and conditions on rows; [`optimizer`] rewrites plans over scans; `labels` adds dimension labels.
+//! [`register`] adds `STORED AS TILEDB`, the `tiledb.*` options, paths of arrays as table names, and the table
+//! [`functions`] to a session. [`TileDbTable`] is the provider; [`source`] the scan operator; [`expressions`] turns
+//! conditions into ranges of coordinates, pruners of tiles and predicates on rows; [`optimizer`] rewrites plans over
+//! scans; `labels` adds dimension labels.
 
 mod budget;
 pub mod catalog;

@@ -22,7 +22,7 @@ pub(super) async fn open_table(
     TileDbTable::open_storage(storage, options.clone()).await
 }
 
-/// Opens the array at `path` for a statement that names it.
+/// Opens the array at `path` for a statement that names it: only its columns are read.
 pub(super) async fn open_columns(
     path: &str,
     options: &TableOptions,
@@ -44,12 +44,12 @@ pub struct TileDbTableBuilder {
 }
 
 impl TileDbTable {
-    /// Opens the array at a local path or `file://` URL, as it is now.
+    /// Opens the array at a local path or `file://` URL in its current state.
     pub async fn open(uri: impl Into<String>) -> Result<Self> {
         Self::builder(uri).open().await
     }
 
-    /// Opens an array with options, for example as of a time.
+    /// Opens an array with options, for example at a time.
     pub fn builder(uri: impl Into<String>) -> TileDbTableBuilder {
         TileDbTableBuilder::new(uri)
     }
@@ -67,14 +67,14 @@ impl TileDbTableBuilder {
         }
     }
 
-    /// Ignores what was written before this moment (milliseconds since the epoch).
+    /// Ignores what was written before this time (milliseconds since the epoch).
     #[must_use]
     pub fn timestamp_start(mut self, ms: u64) -> Self {
         self.options.timestamp_start = Some(ms);
         self
     }
 
-    /// Ignores what was written after this moment (milliseconds since the epoch).
+    /// Ignores what was written after this time (milliseconds since the epoch).
     #[must_use]
     pub fn timestamp_end(mut self, ms: u64) -> Self {
         self.options.timestamp_end = Some(ms);
@@ -88,7 +88,7 @@ impl TileDbTableBuilder {
         self
     }
 
-    /// Takes all options at once.
+    /// Sets all options at once.
     #[must_use]
     pub fn options(mut self, options: TableOptions) -> Self {
         self.options = options;
@@ -101,28 +101,28 @@ impl TileDbTableBuilder {
         Ok(self)
     }
 
-    /// Finds the object store of a URL among those of a session. Otherwise only local paths can be opened.
+    /// Finds the object store of a URL among those of a session. Without a session, only local paths can be opened.
     #[must_use]
     pub fn session(mut self, ctx: &SessionContext) -> Self {
         self.runtime = Some(ctx.runtime_env());
         self
     }
 
-    /// Reads from an object store of the caller's, for example one in memory.
+    /// Reads from the caller's own object store, for example one in memory.
     #[must_use]
     pub fn location(mut self, location: Location) -> Self {
         self.location = Some(location);
         self
     }
 
-    /// Enters every storage request into a log.
+    /// Logs every storage request.
     #[must_use]
     pub fn request_log(mut self, log: Arc<RequestLog>) -> Self {
         self.request_log = Some(log);
         self
     }
 
-    /// Keeps parsed metadata in this cache instead of the one that the process shares.
+    /// Keeps parsed metadata in this cache instead of the one shared by the process.
     #[must_use]
     pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = Some(cache);
@@ -135,7 +135,7 @@ impl TileDbTableBuilder {
         TileDbTable::open_storage(storage, options).await
     }
 
-    /// What is to be read, how, and the session's part in it.
+    /// The storage to read, the options, and the runtime of the session, if one was given.
     pub(crate) fn into_parts(self) -> Result<(Storage, TableOptions, Option<Arc<RuntimeEnv>>)> {
         let location = match (self.location, &self.runtime) {
             (Some(location), _) => location,

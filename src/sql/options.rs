@@ -1,10 +1,10 @@
-//! The options of a table: what `OPTIONS ('tiledb.…' '…')`, a URL's query and the builder may set.
+//! The options of a table, set by `OPTIONS ('tiledb.…' '…')`, a URL's query or the builder.
 //!
-//! [`TableOptions`] is the plain result, shared by all of them. [`TileDbTableOptions`] is the same thing
-//! registered with DataFusion under the prefix `tiledb`, because some fronts (datafusion-cli among them)
-//! apply all options of a statement to the session's table options before any factory sees them, and an
-//! unregistered prefix fails there. The subtle thing: DataFusion hands keys over with the prefix in one
-//! place and without it in another, so both are taken everywhere.
+//! [`TableOptions`] is the parsed result, which all of them share. [`TileDbTableOptions`] is the same registered with
+//! DataFusion under the prefix `tiledb`, because some programs (datafusion-cli among them) apply all options of a
+//! statement to the session's table options before any factory sees them, which fails for an unregistered prefix. The
+//! subtle thing: DataFusion passes keys with the prefix to some functions and without it to others, so both are always
+//! accepted.
 
 mod extension;
 mod keys;
@@ -28,16 +28,16 @@ use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
 
-/// What aggregates may be answered from.
+/// The data that aggregates may be answered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum AggregateFrom {
-    /// Metadata where they prove the answer; floats are summed tile by tile.
+    /// Metadata, where they prove the answer; floats are summed tile by tile.
     #[default]
     Metadata,
-    /// Metadata, but where the last digits or the sign of a zero could differ from those of a scan.
+    /// Metadata, except where the last digits or the sign of a zero could differ from those of a scan.
     ExactMetadata,
-    /// Cells alone.
+    /// Only cells.
     Cells,
 }
 
@@ -45,30 +45,30 @@ pub enum AggregateFrom {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TableOptions {
-    /// The first millisecond since 1970 whose writes are seen.
+    /// The start of the window of time, in milliseconds since 1970.
     pub timestamp_start: Option<u64>,
-    /// The last millisecond since 1970 whose writes are seen.
+    /// The end of the window of time, in milliseconds since 1970.
     pub timestamp_end: Option<u64>,
-    /// Dense cells that were never written.
+    /// The values of dense cells that were never written.
     pub empty_cells: EmptyCells,
-    /// Text that is not UTF-8.
+    /// The handling of text that is not UTF-8.
     pub invalid_utf8: InvalidUtf8,
     /// The Arrow type of times.
     pub time_as: TimeAs,
-    /// What aggregates may be answered from.
+    /// The data that aggregates may be answered from.
     pub aggregate_from: AggregateFrom,
     /// The key of an encrypted array.
     pub encryption_key: Option<Arc<EncryptionKey>>,
 }
 
 impl TableOptions {
-    /// The window of time that is seen.
+    /// The window of time.
     pub(crate) fn window(&self) -> Result<OpenWindow> {
         let start = TimestampMs(self.timestamp_start.unwrap_or(0));
         OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
     }
 
-    /// How columns show what is stored.
+    /// The options for the types of columns.
     pub(crate) fn types(&self) -> TypeOptions {
         TypeOptions {
             invalid_utf8: self.invalid_utf8,
@@ -78,7 +78,7 @@ impl TableOptions {
 }
 
 impl TableOptions {
-    /// Sets one option; `key` may carry the prefix `tiledb.`.
+    /// Sets one option; `key` may have the prefix `tiledb.`.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let key = without_prefix(key);
         match key {
@@ -146,7 +146,7 @@ impl TableOptions {
         for (key, value) in pairs {
             let key = without_prefix(key);
             options.set(key, value)?;
-            // Some options say the same thing in different ways.
+            // Some options are alternatives for the same setting.
             let slot = match key {
                 "timestamp" => "timestamp_end",
                 KEY_FILE | KEY_VARIABLE => KEY,
@@ -171,14 +171,14 @@ impl TableOptions {
         Ok(options)
     }
 
-    /// Parses the options of a CREATE EXTERNAL TABLE statement, where DataFusion lower-cases keys and writes
-    /// a key without a dot as `format.<key>`. Options of object stores pass by unread.
+    /// Parses the options of a CREATE EXTERNAL TABLE statement, where DataFusion lower-cases keys and writes a key
+    /// without a dot as `format.<key>`. Options of object stores are ignored.
     pub fn from_statement(options: &HashMap<String, String>) -> Result<Self> {
         let ours = options
             .iter()
             .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
             .filter(|(key, _)| !is_store_option(key));
-        // In a fixed order, so that of several mistakes the same one is always reported.
+        // The order is fixed, so that of several mistakes the same one is always reported.
         let mut ours: Vec<_> = ours.collect();
         ours.sort_unstable();
         Self::from_pairs(ours)

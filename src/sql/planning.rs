@@ -29,7 +29,7 @@ impl TileDbSource {
     ///
     /// Fails if one of them is gone.
     pub async fn opened_anew(&self, runtime: &RuntimeEnv) -> crate::Result<Self> {
-        self.request().open(runtime).await?.going_the_way_of(self)
+        self.request().open(runtime).await?.with_mode_of(self)
     }
 }
 

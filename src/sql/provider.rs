@@ -29,9 +29,9 @@ use crate::storage::Storage;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
-/// The array is listed anew for every query, so the table is never stale, unless options pin it to a time. One that a path
-/// in a statement stands for reads no more than its schema until rows are asked for; what is committed is listed then, however
-/// long after the statement was planned, and everything again for every later scan of a view or a prepared statement.
+/// The array is listed again for every query, so the table is never stale, unless options fix its time. For a path in a
+/// statement, only the schema is read until the scan starts; commits are listed then, however long after planning, and
+/// again for every later scan of a view or a prepared statement.
 #[derive(Debug)]
 pub struct TileDbTable {
     storage: Storage,
@@ -40,14 +40,14 @@ pub struct TileDbTable {
     last: Mutex<Last>,
 }
 
-/// What is known of the array from before.
+/// What is already known about the array.
 #[derive(Debug, Clone)]
 enum Last {
-    /// Its columns; nobody asked for rows yet.
+    /// Its columns, if it has not been scanned yet.
     Columns(Arc<Columns>),
-    /// The array as the last query saw it, so that the next looks only at what has changed.
+    /// The snapshot of the last query, so that the next one reads only what has changed.
     Seen(Arc<Snapshot>),
-    /// The array as all queries see it.
+    /// The snapshot that all queries use.
     Fixed(Arc<Snapshot>),
 }
 
@@ -61,7 +61,7 @@ impl TileDbTable {
         Self::new(storage, options, &snapshot, last)
     }
 
-    /// The array as a snapshot shows it, whatever is written afterwards.
+    /// A table that always shows this snapshot, whatever is written later.
     pub(crate) fn of_snapshot(
         storage: Storage,
         options: TableOptions,
@@ -71,7 +71,7 @@ impl TileDbTable {
         Self::new(storage, options, &snapshot, last)
     }
 
-    /// Opens an array that a statement names: its columns now, its fragments when rows are asked for.
+    /// Opens an array that a statement names: its columns now, its fragments when it is scanned.
     pub(super) async fn open_columns(
         storage: Storage,
         options: TableOptions,
@@ -106,7 +106,7 @@ impl TileDbTable {
         })
     }
 
-    /// Where the array lies.
+    /// The storage of the array.
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage
     }
@@ -116,7 +116,7 @@ impl TileDbTable {
         &self.options
     }
 
-    /// The array as it is now, under the columns it was opened with.
+    /// The current state of the array, with the columns it was opened with.
     async fn table(&self) -> crate::error::Result<(ArrayTable, Labels)> {
         let last = self.last().clone();
         let window = self.options.window()?;
@@ -253,8 +253,8 @@ impl TableProvider for TileDbTable {
         Ok(plan.into())
     }
 
-    /// The scan evaluates every row, so every filter it can evaluate at all is exact; so is one on a label alone, which
-    /// becomes ranges. Other filters with labels need them beside the rows.
+    /// The scan evaluates every row, so every filter that it can evaluate is exact. So is a filter on a single label,
+    /// which becomes ranges. Other filters with labels are evaluated above the scan.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -303,12 +303,12 @@ impl TableProvider for TileDbTable {
     }
 }
 
-/// Whether an expression needs nothing but the columns of one row, and has one value.
+/// Whether an expression depends only on the columns of one row, and has one value.
 pub(super) fn evaluable(filter: &Expr) -> Result<bool> {
     Ok(!looks_beyond_row(filter)? && !filter.is_volatile())
 }
 
-/// Whether an expression needs more than the columns of one row.
+/// Whether an expression depends on more than the columns of one row.
 pub(crate) fn looks_beyond_row(filter: &Expr) -> Result<bool> {
     filter.exists(|e| {
         Ok(matches!(

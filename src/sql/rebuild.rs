@@ -1,10 +1,10 @@
-//! Changing a session that exists where DataFusion only lets one that is being built be changed.
+//! Modification of existing sessions in ways that DataFusion only allows for sessions that are being built.
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 
-/// Builds a state anew from its parts, in place, so that everybody who holds it sees the new one. Only prepared statements
-/// do not come along. Without success the state stays as it was.
+/// Rebuilds a state from its parts, in place, so that all holders see the new one. Prepared statements are lost. If
+/// building fails, the state is unchanged.
 pub(super) fn rebuild<E>(
     state: &mut SessionState,
     change: impl FnOnce(&mut SessionStateBuilder) -> Result<(), E>,
@@ -15,7 +15,7 @@ pub(super) fn rebuild<E>(
         .with_session_id(state.session_id().to_owned());
     change(&mut builder)?;
     let mut changed = builder.build();
-    // The builder takes the setting back so as not to put an empty catalog in place of the one that exists.
+    // This setting keeps the builder from replacing the existing catalog by an empty one.
     let options = changed.config_mut().options_mut();
     options.catalog.create_default_catalog_and_schema = creates_catalog;
     *state = changed;

@@ -1,7 +1,7 @@
-//! Teaching sessions arrays: those that exist, and those that are being built.
+//! Support for arrays in sessions: existing ones, and ones that are being built.
 //!
-//! There is one list of what a session gets, [`equip`]; [`register`] takes a session apart, equips it, and puts it together
-//! again in place, so that the two cannot differ.
+//! [`equip`] has the one list of what is added to a session; [`register`] takes an existing session apart, equips it,
+//! and rebuilds it in place, so that both add the same.
 
 use std::sync::Arc;
 
@@ -22,36 +22,36 @@ use super::rebuild::rebuild;
 use super::{functions, optimizer, url_table};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What `STORED AS` calls arrays.
+/// The name of arrays in `STORED AS`.
 const STORED_AS: &str = "TILEDB";
 
-/// Teaches a session arrays: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, and paths or URLs
-/// of arrays as table names (`SELECT * FROM '/data/array'`), and the table [`functions`] that describe arrays
-/// (`SELECT * FROM tiledb_schema('/data/array')`), and the [`optimizer`] rules that make the most of arrays.
+/// Adds support for arrays to a session: `CREATE EXTERNAL TABLE … STORED AS TILEDB`, options under `tiledb.`, paths or
+/// URLs of arrays as table names (`SELECT * FROM '/data/array'`), the table [`functions`] that describe arrays (`SELECT
+/// * FROM tiledb_schema('/data/array')`), and the [`optimizer`] rules for arrays.
 ///
-/// Registering twice does no harm. Call it before or after `enable_url_table`, and before anything is prepared: prepared
-/// statements are forgotten. A session that is still being built can be [equipped](equip) instead.
+/// Registering twice does no harm. Call it before or after `enable_url_table`, and before any statement is prepared:
+/// prepared statements are lost. A session that is still being built can be [equipped](equip) instead.
 pub fn register(ctx: &SessionContext) -> Result<()> {
     let state = ctx.state_ref();
     let mut state = state.write();
     if !is_equipped(&state) {
         return rebuild(&mut state, fill);
     }
-    // Other catalogs may stand around ours by now.
+    // Other catalogs may wrap ours by now.
     let catalogs = Arc::clone(state.catalog_list());
     let catalogs = with_paths(catalogs, Arc::clone(state.runtime_env()));
     state.register_catalog_list(catalogs);
     Ok(())
 }
 
-/// Equips a session that is being built with all that [`register`] teaches one that exists.
+/// Adds to a session that is being built all that [`register`] adds to an existing one.
 ///
-/// Call it when the builder has its configuration, runtime, catalogs and rules: those set afterwards replace what this adds
-/// to them, and paths of arrays are looked up among the object stores of the runtime that the builder has by now.
-/// [`register`] then adds what is missing, and nothing if nothing is. Equipping twice does no harm.
+/// Call it when the builder has its configuration, runtime, catalogs and rules: those set later replace what this adds
+/// to them, and paths of arrays are looked up in the object stores of the runtime that the builder has now.
+/// [`register`] then adds only what is missing. Equipping twice does no harm.
 ///
-/// It fails if the builder was given physical optimizer rules without one of DataFusion's next to which one of ours must
-/// stand.
+/// It fails if the builder was given physical optimizer rules that lack a rule of DataFusion next to which one of ours
+/// must be inserted.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -99,7 +99,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     Ok(())
 }
 
-/// Whether a session has all that cannot be added to it as it is.
+/// Whether a session has everything that can only be added by rebuilding it.
 fn is_equipped(state: &SessionState) -> bool {
     let knows = |name: &str| state.table_functions().contains_key(name);
     state.table_factories().contains_key(STORED_AS)
@@ -107,7 +107,7 @@ fn is_equipped(state: &SessionState) -> bool {
         && optimizer::is_equipped(state)
 }
 
-/// Catalogs in which paths and URLs of arrays are table names, too.
+/// Wraps catalogs, so that paths and URLs of arrays are table names, too.
 fn with_paths(
     catalogs: Arc<dyn CatalogProviderList>,
     runtime: Arc<RuntimeEnv>,
@@ -116,7 +116,7 @@ fn with_paths(
         async move {
             match open_columns(&path, &options, &runtime).await {
                 Ok(table) => Ok(Some(Arc::new(table) as _)),
-                // A place without an array may still be a file that others read.
+                // A path without an array may still be a file that others read.
                 Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
                 Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
                 Err(e) => {

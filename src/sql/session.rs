@@ -1,4 +1,4 @@
-//! Arrays by method calls on a session.
+//! Methods to open arrays on a session.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::provider::TileDbTable;
 
-/// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs go through the object stores of
-/// the session. For options, see [`TileDbTable::builder`].
+/// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs are read through the object
+/// stores of the session. For options, see [`TileDbTable::builder`].
 ///
 /// ```
 /// use datafusion::prelude::*;
@@ -29,14 +29,14 @@ use super::provider::TileDbTable;
 /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 /// ```
 pub trait TileDbSessionExt {
-    /// The array at a path or URL, as it is now, as a [`DataFrame`].
+    /// The array at a path or URL, in its current state, as a [`DataFrame`].
     ///
-    /// Fails if no array is there, or if the session has no object store for the URL.
+    /// Fails if there is no array, or if the session has no object store for the URL.
     fn read_tiledb(&self, uri: &str) -> impl Future<Output = Result<DataFrame>> + Send;
 
-    /// Makes the array at a path or URL the table `name` of the session. Each query reads it as it is by then.
+    /// Registers the array at a path or URL as the table `name`. Each query reads its current state.
     ///
-    /// Fails if no array is there, if the session has no object store for the URL, or if it has such a table already.
+    /// Fails if there is no array, if the session has no object store for the URL, or if the table exists already.
     fn register_tiledb(&self, name: &str, uri: &str) -> impl Future<Output = Result<()>> + Send;
 }
 

@@ -1,8 +1,8 @@
-//! Which of its special ways a session takes to an answer.
+//! Settings of a session that switch special ways of answering queries on and off.
 //!
-//! Each way gives the answer that plain reading gives, faster, for some kind of query. A setting switches it off, to find
-//! out what it is worth or to get around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL` lists them,
-//! `docs/special-ways.md` says what `benches/special_ways.rs` found.
+//! Each special way gives the same answer as the general one, faster, for some kind of query. A setting switches it
+//! off, to measure its gain or to work around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL`
+//! lists the settings, `docs/special-ways.md` has the results of `benches/special_ways.rs`.
 
 use std::any::Any;
 
@@ -13,7 +13,7 @@ const PREFIX: &str = "tiledb";
 
 macro_rules! settings {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// The settings of a session under `tiledb.`; all of them are on unless they are switched off.
+        /// The settings of a session under `tiledb.`; all of them are on by default.
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct TileDbSettings {
@@ -80,21 +80,21 @@ macro_rules! settings {
 settings! {
     /// COUNT, SUM, MIN, MAX and AVG of whole tiles come from their statistics.
     enable_metadata_aggregates,
-    /// GROUP BY an enumeration goes by its codes.
+    /// GROUP BY an enumeration groups by its codes.
     enable_enumerated_groups,
     /// ORDER BY dimensions with a LIMIT reads only the cells of a dense array that come first.
     enable_first_cells,
-    /// Partitions are ranges of the leading dimension where rows that agree in it must meet.
+    /// Partitions are ranges of the leading dimension where rows with the same coordinate must be in one partition.
     enable_range_partitions,
     /// ORDER BY the leading dimension reads tiles in its order instead of sorting all rows.
     enable_ordered_scans,
-    /// ORDER BY with a LIMIT begins with the tiles that promise the first rows.
+    /// ORDER BY with a LIMIT starts with the tiles that promise the first rows.
     enable_best_tiles_first,
-    /// GROUP BY dimensions and enumerations looks up runs of rows, and small numbers without hashing.
+    /// GROUP BY dimensions and enumerations looks up runs of rows once, and small numbers without hashing.
     enable_run_groups,
-    /// An element of an attribute with several values for each cell is found in place.
+    /// An element of an attribute with several values per cell is read without copying the list.
     enable_elements_in_place,
-    /// Conditions on text are asked of the stored bytes of tiles.
+    /// Conditions on text are evaluated on the stored bytes of tiles.
     enable_text_search,
     /// Sparse tiles are searched by the order of their cells.
     enable_cell_search,
@@ -105,7 +105,7 @@ impl ConfigExtension for TileDbSettings {
 }
 
 impl TileDbSettings {
-    /// The settings of a session; the usual ones where nobody has brought them in.
+    /// The settings of a session; the defaults if they have not been registered.
     pub fn of(options: &ConfigOptions) -> Self {
         options.extensions.get().cloned().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! The scan operator: a [`ScanPlan`] as a DataFusion data source.
+//! The scan operator: a DataFusion data source over a [`ScanPlan`].
 //!
-//! A scan is made of values: what a query asks of the table ([`ScanQuery`]), which fragments it sees, and the [`ScanMode`]
-//! that the optimizer chose. The plan of its units and what they share while they are read follow from these, here or on
-//! another machine ([`TileDbSource::opened_anew`]).
+//! A scan is made of values: the query on the table ([`ScanQuery`]), the fragments it sees, and the [`ScanMode`] that
+//! the optimizer chose. The plan of its units and their shared state are derived from these, here or on another machine
+//! ([`TileDbSource::opened_anew`]).
 
 mod batches;
 mod lines;
@@ -57,45 +57,45 @@ use crate::stats::trust::{Asked, Rounding};
 /// A scan of an array.
 #[derive(Debug, Clone)]
 pub struct TileDbSource {
-    /// What the query asks of the table.
+    /// The query on the table.
     query: Arc<ScanQuery>,
-    /// What was planned for it.
+    /// The plan for the query.
     planned: Planned,
-    /// The units in the mode that was chosen.
+    /// The units in the chosen mode.
     arrangement: Arrangement,
-    /// The filters that came while the plan was optimized.
+    /// The filters pushed down while the plan was optimized.
     filters: PushedFilters,
-    /// At most so many rows per partition.
+    /// The most rows of each partition.
     fetch: Option<usize>,
-    /// Partitions keep to their own units, in order.
+    /// Whether partitions read only their own units, in order.
     preserve_order: bool,
-    /// Made when somebody asks.
+    /// The statistics, computed on first use.
     statistics: Arc<OnceLock<Arc<Statistics>>>,
-    /// Whether they tell the bounds of columns. Not before the guards stand that keep DataFusion from believing them of
-    /// other columns; plans are not made anew for that.
+    /// Whether the statistics include the bounds of columns. They do not before the guards are in place that keep
+    /// DataFusion from using them for other columns; plans are not rebuilt for that.
     tells_bounds: Arc<AtomicBool>,
     /// The runs of the plan so far.
     runs: Arc<Runs>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What is planned for a [`ScanQuery`], before the optimizer chooses a mode.
+/// The plan for a [`ScanQuery`], before the optimizer chooses a mode.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     /// The fragments, tiles and units.
     pub(super) plan: Arc<ScanPlan>,
-    /// The condition that is evaluated on rows.
+    /// The predicate that is evaluated on rows.
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
-    /// How dimension labels join the rows, where some are asked for.
+    /// Adds dimension labels to the rows, if the query uses some.
     pub(super) labels: Option<Arc<LabelProjection>>,
-    /// The conditions on labels that became ranges, for display.
+    /// The conditions on labels that became ranges, for EXPLAIN.
     pub(super) label_filters: Arc<[String]>,
     /// The schema of the rows, with labels.
     pub(super) schema: SchemaRef,
 }
 
 impl TileDbSource {
-    /// A scan in no order.
+    /// A scan in plain mode.
     pub(super) fn new(query: Arc<ScanQuery>, planned: Planned) -> Self {
         Self {
             arrangement: Arrangement {
@@ -116,7 +116,7 @@ impl TileDbSource {
         }
     }
 
-    /// What is read, as a value.
+    /// The request of the scan, as a value.
     pub fn request(&self) -> ScanRequest {
         ScanRequest::new(
             ScanQuery::clone(&self.query),
@@ -124,13 +124,13 @@ impl TileDbSource {
         )
     }
 
-    /// How the scan goes about its rows.
+    /// The mode of the scan.
     pub fn mode(&self) -> &ScanMode {
         &self.arrangement.mode
     }
 
-    /// This scan in the mode of another of the same plan, with the filters and limits that the other was given.
-    pub(super) fn going_the_way_of(self, other: &Self) -> crate::Result<Self> {
+    /// This scan in the mode of another scan of the same plan, with the other's filters and limits.
+    pub(super) fn with_mode_of(self, other: &Self) -> crate::Result<Self> {
         let Some(arranged) = self.in_mode(other.mode().clone())? else {
             return Err(crate::Error::internal(
                 "a scan that is opened anew cannot go the way it was planned for",
@@ -150,12 +150,12 @@ impl TileDbSource {
         self.query.options.aggregate_from
     }
 
-    /// What is read.
+    /// The plan of the scan.
     pub fn plan(&self) -> &Arc<ScanPlan> {
         &self.arrangement.plan
     }
 
-    /// Whether the rows are those of the plan, all of them and no other columns.
+    /// Whether the rows are exactly the cells of the plan, and have no other columns.
     pub(super) fn rows_are_cells(&self) -> bool {
         let asked_more = self.fetch.is_some() || self.filters.removes_rows();
         self.planned.labels.is_none() && self.remaining().is_none() && !asked_more
@@ -169,7 +169,7 @@ impl TileDbSource {
         ty.enumeration_values().filter(|_| coded)
     }
 
-    /// Which column of the table each of the output is, if it is one.
+    /// The column of the table that each column of the output shows; `None` if some are labels.
     pub(super) fn columns_of_table(&self) -> Option<&[usize]> {
         let plain = self.planned.labels.is_none();
         plain.then_some(self.plan().spec.projection.as_slice())
@@ -185,7 +185,7 @@ impl TileDbSource {
         plain.then(|| Column::new(name, index))
     }
 
-    /// Into how many ranges the scan could be cut, if it can be.
+    /// The most ranges that the scan could be cut into, if it can be cut.
     pub(super) fn could_be_cut_into(&self) -> Option<usize> {
         let mode = matches!(self.mode(), ScanMode::Plain | ScanMode::BestFirst(_));
         let free = mode && self.fetch.is_none() && !self.preserve_order;
@@ -193,7 +193,7 @@ impl TileDbSource {
         (free && several).then_some(self.query.partitions)
     }
 
-    /// The scan in ranges of the leading dimension.
+    /// The scan cut into ranges of the leading dimension.
     pub(super) fn in_ranges(&self, cuts: RangeCuts) -> Option<Self> {
         let mode = ScanMode::Ranges { cuts, order: None };
         let mut cut = self.in_mode(mode).ok()??;
@@ -201,7 +201,8 @@ impl TileDbSource {
         Some(cut)
     }
 
-    /// The scan of what is left when metadata answer what they can of `asked`; `None` if that is nothing.
+    /// The scan of the tiles that metadata do not answer, for the aggregates `asked`; `None` if metadata answer
+    /// nothing.
     pub(super) fn reading_remaining(
         &self,
         asked: Arc<Vec<Asked>>,
@@ -235,7 +236,7 @@ impl TileDbSource {
         })
     }
 
-    /// The scan in a mode, whatever its mode was; `None` if it cannot go that way, or not well.
+    /// The scan in a mode, whatever its mode was; `None` if the mode does not apply or does not pay.
     fn in_mode(&self, mode: ScanMode) -> crate::Result<Option<Self>> {
         let arranged = mode.arrange(&self.planned.plan, self.query.partitions)?;
         Ok(arranged.map(|arrangement| Self {
@@ -245,17 +246,17 @@ impl TileDbSource {
         }))
     }
 
-    /// What metadata answer and what is left, if they answer part of an aggregate over the scan.
+    /// The part of an aggregate that metadata answer and the tiles left to read, in that mode.
     pub(super) fn remaining(&self) -> Option<&Arc<RemainingScan>> {
         self.arrangement.remaining()
     }
 
-    /// Bounds of columns are among its statistics from now on.
+    /// Adds the bounds of columns to its statistics.
     pub(super) fn tell_bounds(&self) {
         self.tells_bounds.store(true, Ordering::Relaxed);
     }
 
-    /// The scan without the dynamic filters that `trusted` has not got; `None` if it has no others.
+    /// The scan without the dynamic filters that are not in `trusted`; `None` if it has no such filters.
     pub(super) fn trusting(&self, trusted: &HashSet<u64>) -> Option<Self> {
         let mut filters = self.filters.clone();
         filters.keep_trusted(trusted).then(|| Self {
@@ -296,7 +297,7 @@ impl DataSource for TileDbSource {
         self.open_with_args(OpenArgs::new(partition, context))
     }
 
-    /// What lets a partition that is done take over units of others.
+    /// The shared state from which a finished partition can take units of others.
     fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
         let shared = config.execution.enable_file_stream_work_stealing
             && self.arrangement.partitions.len() > 1
@@ -348,7 +349,7 @@ impl DataSource for TileDbSource {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         Ok(match partition {
-            // The totals are not those of a part.
+            // The totals do not apply to a single partition.
             Some(_) if self.arrangement.partition_count() > 1 => {
                 Arc::new(Statistics::new_unknown(&self.planned.schema))
             }
@@ -356,7 +357,7 @@ impl DataSource for TileDbSource {
         })
     }
 
-    /// A filter that came first may remove rows that count for the limit; then the limit stays with its node.
+    /// A filter pushed down earlier may remove rows that count for the limit; then the limit stays in its node.
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
         if limit.is_some() && self.filters.tighten() {
             return None;
@@ -416,7 +417,7 @@ impl DataSource for TileDbSource {
     ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
         let mut pushed = self.filters.clone();
         let mut answers = Vec::with_capacity(filters.len());
-        // What comes later belongs above a limit that is here already.
+        // A filter that arrives after a limit must be evaluated above it.
         let refused = self.planned.labels.is_some() || self.fetch.is_some();
         for filter in filters {
             answers.push(match refused {

@@ -1,8 +1,8 @@
-//! What a scan tells the optimizer of its rows before it runs.
+//! The statistics of a scan for the optimizer, before it runs.
 //!
-//! Only what planning has at hand anyway: nothing is read for it. The subtle thing: `Exact` is a promise from which
-//! DataFusion answers queries without running the scan. So bounds are exact only where the number of rows is: then every
-//! tile is all rows, and the box around it touches some of them on each side.
+//! They are derived from what planning has already loaded: nothing is read for them. The subtle thing: DataFusion
+//! answers queries from `Exact` statistics without running the scan. So bounds are exact only if the number of rows is:
+//! then every cell of every tile is a row, and the box around a tile touches some of them on each side.
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
@@ -10,10 +10,11 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
 use crate::scan::ScanPlan;
 
-/// A string or list is taken to have so many bytes.
+/// The assumed size of a string or list.
 const VAR_BYTES: usize = 32;
 
-/// What the plan alone proves of its rows. `schema` is that of the scan; columns it adds to those of the plan are unknown.
+/// The statistics that the plan proves. `schema` is that of the scan; columns that it adds to those of the plan are
+/// unknown.
 pub(super) fn statistics(plan: &ScanPlan, schema: &SchemaRef) -> Statistics {
     let mut statistics = Statistics::new_unknown(schema);
     statistics.num_rows = row_count(plan);
@@ -48,11 +49,11 @@ pub(super) fn without_bounds(statistics: &Statistics) -> Statistics {
     statistics
 }
 
-/// The same under a limit of `fetch` rows in each of `partitions`.
+/// The statistics under a limit of `fetch` rows in each of `partitions`.
 pub(super) fn limited(statistics: Statistics, fetch: usize, partitions: usize) -> Statistics {
     let most = fetch.saturating_mul(partitions);
     match statistics.num_rows {
-        // None of them can be too many, however the rows are spread.
+        // No partition can have too many rows, however they are distributed.
         Precision::Exact(rows) if rows <= fetch => statistics,
         Precision::Exact(_) if partitions == 1 => Statistics {
             num_rows: Precision::Exact(fetch),
@@ -65,7 +66,7 @@ pub(super) fn limited(statistics: Statistics, fetch: usize, partitions: usize) -
     }
 }
 
-/// Rows as the metadata has them: exact, or at most so many.
+/// The number of rows by the metadata: exact, or an upper bound.
 fn row_count(plan: &ScanPlan) -> Precision<usize> {
     match (
         plan.exact_rows.map(usize::try_from),

@@ -1,10 +1,10 @@
 //! A path or URL as a table name: `SELECT * FROM '/data/weather?timestamp=2024-05-01'`.
 //!
-//! A wrapper around the session's catalogs that opens such names as arrays and passes everything else on.
-//! It works wherever it stands among other wrappers. Inside one that registers object stores, the store is
-//! there at the second asking. Around one, that one is asked first when the store is missing. And it asks for
-//! arrays *before* a catalog inside it that opens folders of files, because that one takes the `?` of a query for
-//! a glob and would walk the whole parent folder.
+//! A wrapper around the session's catalogs that opens such names as arrays and passes all other names on. It works at
+//! any position among other wrappers. Inside a wrapper that registers object stores, the store exists at the second
+//! lookup. Around such a wrapper, that one is asked first if the store is missing. And arrays are looked up *before* a
+//! catalog inside that opens folders of files, because that one takes the `?` of a query for a glob and would list the
+//! whole parent folder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use url::{Url, form_urlencoded};
 use super::options::{TableOptions, has_prefix, is_known, is_secret};
 use crate::error::Error;
 
-/// Opens the array at a location, or returns `None` when there is none.
+/// Opens the array at a location, or returns `None` if there is none.
 ///
-/// It gets the runtime and not the session because a session may be rebuilt around the same catalogs
-/// (`enable_url_table` does so), which would leave a reference to it dangling.
+/// It takes the runtime and not the session, because a session may be rebuilt around the same catalogs
+/// (`enable_url_table` does so), after which a reference to it would be invalid.
 pub(crate) type OpenArray = fn(
     String,
     TableOptions,
     Arc<RuntimeEnv>,
 ) -> BoxFuture<'static, Result<Option<Arc<dyn TableProvider>>>>;
 
-/// Catalogs in which paths and URLs of arrays are table names. Those that are so already stay as they are.
+/// Wraps catalogs, so that paths and URLs of arrays are table names. Catalogs that are already wrapped stay as they
+/// are.
 pub(crate) fn around(
     inner: Arc<dyn CatalogProviderList>,
     runtime: Arc<RuntimeEnv>,
@@ -74,7 +75,7 @@ pub(super) fn has_store(runtime: &RuntimeEnv, path: &str) -> bool {
     Url::parse(path).is_ok_and(|url| runtime.object_store_registry.get_store(&url).is_ok())
 }
 
-/// A location taken apart: where it is, and the options of its query.
+/// A parsed location: its path, and the options in its query.
 #[derive(Debug)]
 pub(super) struct Named {
     pub path: String,
@@ -84,7 +85,7 @@ pub(super) struct Named {
 impl Named {
     pub(super) fn parse(name: &str) -> crate::error::Result<Self> {
         let (path, pairs) = split_query(name);
-        // A name is shown in plans, errors and listings.
+        // Names are shown in plans, errors and listings.
         if pairs.iter().any(|(key, _)| is_secret(key)) {
             return Err(Error::invalid(
                 "the name of a table cannot hold a key: name a file that does with tiledb.encryption_key_file, or an \
@@ -98,17 +99,17 @@ impl Named {
     }
 }
 
-/// What a table name says about a place on storage.
+/// A table name that is a location on storage.
 #[derive(Debug, PartialEq, Eq)]
 struct Location {
     path: String,
     options: TableOptions,
-    /// The name has a query that only an array understands.
+    /// Whether the name has a query, which only makes sense for an array.
     has_query: bool,
 }
 
 impl Location {
-    /// `None` when the name is just a name.
+    /// `None` if the name is not a location.
     fn parse(name: &str) -> crate::error::Result<Option<Self>> {
         if !looks_like_location(name) {
             return Ok(None);
@@ -123,20 +124,20 @@ impl Location {
     }
 }
 
-/// Plain names never are, not even of a folder in the current directory (`./weather` says that): DataFusion asks
-/// here too whether the table of a CREATE statement exists already, and
-/// `CREATE EXTERNAL TABLE weather … LOCATION 'weather'` must not find itself.
+/// Plain names are no locations, not even that of a folder in the current directory (`./weather` names it): DataFusion
+/// also looks up here whether the table of a CREATE statement exists already, and `CREATE EXTERNAL TABLE weather …
+/// LOCATION 'weather'` must not find itself.
 pub(super) fn looks_like_location(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name == "~"
 }
 
-/// Splits `path?key=value&…`. A URL's query is only ours when one of its keys is: others sign requests
-/// with it. A local path has no other use for one.
+/// Splits `path?key=value&…`. A URL's query has our options only if one of its keys is ours: other queries sign
+/// requests. The query of a local path always has options.
 fn split_query(name: &str) -> (&str, Vec<(String, String)>) {
     let Some((path, query)) = name.rsplit_once('?') else {
         return (name, Vec::new());
     };
-    // A plus sign is part of a time zone here, never a blank.
+    // A plus sign is part of a time zone here, not a space.
     let query = query.replace('+', "%2B");
     let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes())
         .into_owned()
@@ -307,7 +308,7 @@ mod tests {
     use datafusion::prelude::SessionContext;
     use futures::FutureExt;
 
-    /// Finds arrays in paths that contain "array"; the table shows where it was opened and as of when.
+    /// Opens every path that contains "array"; the table shows the path and the time it was opened with.
     fn fake_open(
         path: String,
         options: TableOptions,

@@ -104,10 +104,10 @@ impl Pruning {
             self.prunes_late = true;
             return Ok(());
         }
-        let knowledge = &self.statistics_cache;
+        let statistics = &self.statistics_cache;
         let load = async |number: usize| -> Result<(usize, Arc<KnownStatistics>)> {
             let fragment = fragments.get(number).ok_or_else(unplanned)?;
-            let known = knowledge.of_fragment(number, fragment, pruner.columns());
+            let known = statistics.of_fragment(number, fragment, pruner.columns());
             Ok((number, known.await?))
         };
         let known = stream::iter(numbers.into_iter().map(load)).buffered(CONCURRENCY);
@@ -125,7 +125,7 @@ impl Pruning {
             })
         });
         let candidates = candidates.collect::<Result<Vec<_>>>()?;
-        let verdicts = knowledge.evaluate(pruner.as_ref(), &candidates)?;
+        let verdicts = statistics.evaluate(pruner.as_ref(), &candidates)?;
         let (before, mut verdicts) = (tiles.len(), verdicts.into_iter());
         tiles.retain_mut(|tile| {
             let verdict = verdicts.next().unwrap_or(Verdict::Something);

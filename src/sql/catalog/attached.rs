@@ -1,8 +1,8 @@
 //! The groups attached to a session.
 //!
-//! A layer around the session's catalogs. It is the outermost when a group is attached, so that no other layer turns a
-//! cheap question ("of what type is this table?") into opening an array; and it exists because DataFusion has no way
-//! to take a catalog away again.
+//! This is a wrapper around the session's catalogs. It becomes the outermost one when a group is attached, so that no
+//! other wrapper opens an array for a cheap question ("of what type is this table?"). It exists because DataFusion
+//! cannot remove a catalog.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -17,7 +17,7 @@ use crate::error::Error;
 /// The groups of one session by name.
 #[derive(Debug)]
 struct Attached {
-    /// Sessions made from the configuration of this one find this here too, but it is not theirs.
+    /// The id of the session. Sessions built from its configuration find these groups, too, but do not own them.
     session: String,
     groups: RwLock<BTreeMap<String, Attachment>>,
 }
@@ -26,7 +26,7 @@ struct Attached {
 struct Attachment {
     group: TileDbGroup,
     is_catalog: bool,
-    /// The catalog it is a schema of.
+    /// The catalog that it is a schema of.
     schema_of: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Attachment {
     }
 }
 
-/// Fails if `name` means something already.
+/// Fails if the name is taken.
 pub(super) fn check_free(
     ctx: &SessionContext,
     name: &str,
@@ -96,7 +96,7 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// Takes the group called `name` away; says whether there was one.
+/// Detaches the group called `name`; returns whether there was one.
 pub(super) fn detach(ctx: &SessionContext, name: &str) -> bool {
     attached(ctx).is_some_and(|attached| attached.write().remove(name).is_some())
 }
@@ -115,7 +115,7 @@ fn attached(ctx: &SessionContext) -> Option<Arc<Attached>> {
     known.filter(|attached| attached.session == session)
 }
 
-/// The groups of the session, their layer being the outermost.
+/// The groups of the session; their wrapper becomes the outermost one.
 fn install(ctx: &SessionContext) -> Arc<Attached> {
     let known = attached(ctx);
     let state = ctx.state_ref();
@@ -152,7 +152,7 @@ impl CatalogProviderList for GroupCatalogs {
         catalog: Arc<dyn CatalogProvider>,
     ) -> Option<Arc<dyn CatalogProvider>> {
         let before = self.catalog(&name);
-        // What is registered later replaces what was there, as everywhere in DataFusion.
+        // A later registration replaces an earlier one, as everywhere in DataFusion.
         if let Some(attachment) = self.attached.write().get_mut(&name) {
             attachment.is_catalog = false;
         }
@@ -185,7 +185,7 @@ impl CatalogProviderList for GroupCatalogs {
     }
 }
 
-/// A catalog that groups are schemas of.
+/// A catalog with groups as additional schemas.
 #[derive(Debug)]
 struct CatalogWithGroups {
     inner: Arc<dyn CatalogProvider>,
@@ -224,7 +224,7 @@ impl CatalogProvider for CatalogWithGroups {
         cascade: bool,
     ) -> Result<Option<Arc<dyn SchemaProvider>>> {
         if let Some(schema) = self.attached.schema(&self.name, name) {
-            // Nothing is lost by it: the group stays where it is.
+            // Dropping the schema only detaches the group, which stays on storage.
             if let Some(attachment) = self.attached.write().get_mut(name) {
                 attachment.schema_of = None;
             }
@@ -234,7 +234,7 @@ impl CatalogProvider for CatalogWithGroups {
     }
 }
 
-/// Names of both, each once.
+/// The names in both, each once.
 fn merged<'a>(mut names: Vec<String>, more: impl Iterator<Item = &'a String>) -> Vec<String> {
     for name in more {
         if !names.contains(name) {

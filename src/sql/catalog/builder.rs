@@ -1,4 +1,4 @@
-//! Opening a group with options, and attaching it to a session.
+//! Opening of groups with options, and attaching them to a session.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::sql::optimizer;
 use crate::storage::{Location, MetadataCache, RequestLog};
 
 impl TileDbGroup {
-    /// Opens the group at a local path or `file://` URL, as it is now.
+    /// Opens the group at a local path or `file://` URL in its current state.
     pub async fn open(uri: impl Into<String>) -> Result<Self> {
         Self::builder(uri).open().await
     }
 
-    /// Opens or attaches a group with options, for example as of a time.
+    /// Opens or attaches a group with options, for example at a time.
     pub fn builder(uri: impl Into<String>) -> TileDbGroupBuilder {
         TileDbGroupBuilder {
             uri: uri.into(),
@@ -47,14 +47,14 @@ pub struct TileDbGroupBuilder {
 }
 
 impl TileDbGroupBuilder {
-    /// Sees the group and its members as of this moment (milliseconds since the epoch).
+    /// Reads the group and its members at this time (milliseconds since the epoch).
     #[must_use]
     pub fn timestamp_end(mut self, ms: u64) -> Self {
         self.options.timestamp_end = Some(ms);
         self
     }
 
-    /// Takes all options at once; they apply to every member.
+    /// Sets all options at once; they apply to every member.
     #[must_use]
     pub fn options(mut self, options: TableOptions) -> Self {
         self.options = options;
@@ -67,42 +67,42 @@ impl TileDbGroupBuilder {
         Ok(self)
     }
 
-    /// Reads from an object store of the caller's, for example one in memory.
+    /// Reads from the caller's own object store, for example one in memory.
     #[must_use]
     pub fn location(mut self, location: Location) -> Self {
         self.location = Some(location);
         self
     }
 
-    /// Enters every storage request into a log.
+    /// Logs every storage request.
     #[must_use]
     pub fn request_log(mut self, log: Arc<RequestLog>) -> Self {
         self.request_log = Some(log);
         self
     }
 
-    /// Keeps parsed metadata in this cache instead of the one that the process shares.
+    /// Keeps parsed metadata in this cache instead of the one shared by the process.
     #[must_use]
     pub fn cache(mut self, cache: Arc<MetadataCache>) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Says what [`attach`](Self::attach) makes of the group.
+    /// Sets what [`attach`](Self::attach) attaches the group as.
     #[must_use]
     pub fn attach_as(mut self, what: AttachAs) -> Self {
         self.attach_as = what;
         self
     }
 
-    /// Opens the group for a session of the caller's choice. Members in object stores are not found this way; those of
-    /// local files, and those below the group, are.
+    /// Opens the group without a session. Members in object stores cannot be found then, only those in local files and
+    /// those below the group.
     pub async fn open(self) -> Result<TileDbGroup> {
         self.open_with(Stores::of_runtime(Arc::new(RuntimeEnv::default())))
             .await
     }
 
-    /// Opens the group and attaches it to a session under `name`, which must be free.
+    /// Opens the group and attaches it to a session as `name`, which must not be taken.
     pub async fn attach(self, ctx: &SessionContext, name: &str) -> Result<()> {
         let attach_as = self.attach_as;
         attached::check_free(ctx, name, attach_as)?;

@@ -1,4 +1,4 @@
-//! What to say to those who took a group for an array.
+//! The error for a group that is used like an array.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::format::group::ObjectKind;
 use crate::sql::location::locate;
 
-/// The error of opening an array at `path`; if a group is there, one that lists its members and says what to do.
+/// The error of opening an array at `path`; if there is a group, it lists its members and says how to query them.
 pub(crate) async fn explain_group(
     error: Error,
     path: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn explain_group(
             );
             Error::new(ErrorKind::IsAGroup, message).with("group", group.storage.uri())
         }
-        // The folder says "group", so what is wrong with it is of interest.
+        // The folder is a group, so the error of opening it is more useful.
         Err(group_error) => error.with_source(group_error),
     }
 }

@@ -1,8 +1,8 @@
-//! A walk through everything below a group.
+//! A traversal of everything below a group.
 //!
-//! Reads group files, level by level and several at a time, never an array. A group that cannot be read leaves its error
-//! and nothing below it. A group inside itself is not entered again, and there are limits on depth and numbers beyond
-//! which none is entered.
+//! It reads group files, level by level and several at a time, and never an array. For a group that cannot be read, it
+//! records the error and goes on. A group inside itself is not entered again, and there are limits on depth and on the
+//! numbers of groups and members.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use crate::storage::{Location, Storage};
 
 /// Groups read at the same time.
 const CONCURRENCY: usize = 16;
-/// Levels of groups that are entered.
+/// The most levels of groups that are entered.
 const MAX_DEPTH: usize = 32;
-/// Groups that are entered.
+/// The most groups that are entered.
 const MAX_GROUPS: usize = 10_000;
-/// Members beyond which no further group is entered.
+/// The number of members from which on no further group is entered.
 const MAX_MEMBERS: usize = 1_000_000;
 
-/// What a walk came by.
+/// The result of a traversal.
 #[derive(Debug)]
 pub(crate) struct Explored {
-    /// The groups by their paths, the path of the first being empty.
+    /// The groups by their paths; the path of the first one is empty.
     pub(crate) groups: Vec<(String, Group)>,
-    /// Why a member that is a group was not entered, by its path.
+    /// The reasons why members that are groups were not entered, by their paths.
     pub(crate) problems: BTreeMap<String, Error>,
 }
 
-/// A group whose members are still to be entered.
+/// A group whose members are entered next.
 struct Entered {
     path: String,
     group: Group,
-    /// Where the group and those above it lie.
+    /// The locations of the group and those above it.
     above: Arc<Vec<Location>>,
 }
 
 impl Explored {
-    /// Walks through what lies below `root`.
+    /// Traverses everything below `root`.
     pub(crate) async fn of(root: Group, stores: &Stores, window: OpenWindow) -> Self {
         let mut explored = Self {
             groups: Vec::new(),
@@ -70,7 +70,7 @@ impl Explored {
                 0
             };
             let (members, is_full) = (&members, &is_full);
-            // As many again are told why they were not.
+            // At most this many more are reported as not entered.
             let nested: Vec<_> = nested.take(room.saturating_add(MAX_GROUPS)).collect();
             let nested = nested.as_slice();
             let tried: Vec<_> = stream::iter(0..nested.len())
@@ -134,7 +134,7 @@ async fn enter(
     })
 }
 
-/// Where a member of `group` is to be read from.
+/// The storage of a member of `group`.
 pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) -> Result<Storage> {
     Ok(group.storage.at(match &member.location {
         MemberLocation::SameStore(location) => location.clone(),
@@ -142,7 +142,7 @@ pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) 
     }))
 }
 
-/// A path below a path.
+/// Appends a name to a path.
 pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
@@ -151,7 +151,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// The error of a way that leads back to a group it came through.
+/// The error for a path that leads back to a group it came through.
 pub(super) fn contains_itself(storage: &Storage) -> Error {
     Error::invalid("the group contains itself: the path leads back to a group it came through")
         .with("group", storage.uri())

@@ -1,14 +1,14 @@
-//! The names of the arrays below a group: DataFusion lists names without waiting, so they must be at hand.
+//! The names of the arrays below a group. DataFusion lists names synchronously, so they are collected in advance.
 
 use std::collections::BTreeMap;
 
 use super::explore::{Explored, join};
 use crate::format::group::ObjectKind;
 
-/// Arrays that are listed; names in queries are not bound by it.
+/// The most arrays that are listed; queries can also name others.
 const MAX_ARRAYS: usize = 1_000_000;
 
-/// The arrays of every group, by the path of the group; the path of the group itself is empty.
+/// The arrays of every group, by the path of the group; the path of the attached group itself is empty.
 #[derive(Debug, Default)]
 pub(super) struct GroupListing {
     groups: BTreeMap<String, Vec<String>>,
@@ -31,7 +31,7 @@ impl From<Explored> for GroupListing {
 }
 
 impl GroupListing {
-    /// The paths of all groups; the first is the empty one of the group itself.
+    /// The paths of all groups; the first one is the empty path of the attached group.
     pub(super) fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)
     }
@@ -48,7 +48,7 @@ impl GroupListing {
             .flat_map(|(path, names)| names.iter().map(move |name| join(path, name)))
     }
 
-    /// Whether an array is listed at `name` below the group at `path`.
+    /// Whether the list has an array `name` below the group at `path`.
     pub(super) fn has_array(&self, path: &str, name: &str) -> bool {
         let listed = |group: &str, name: &str| self.arrays(group).iter().any(|n| n == name);
         let below = |(at, _)| {

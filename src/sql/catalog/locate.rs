@@ -1,7 +1,8 @@
-//! Where the absolute URIs in group files lead.
+//! The locations of absolute URIs in group files.
 //!
-//! The subtle thing: fronts register an object store when a query first names a URL of it, and nobody names the URLs
-//! of members. So where a store is missing, the session is asked for the URL as a table, once, for that effect.
+//! The subtle thing: some programs register an object store when a query first names a URL in it, and no query names
+//! the URLs of members. So if a store is missing, the URL is looked up once as a table of the session, to have the
+//! store registered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use crate::error::Result;
 use crate::sql::location::{local, locate};
 use crate::storage::Location;
 
-/// The schema that a session would look up a URL in, while the session lives.
+/// The schema in which a session would look up a URL, as long as the session exists.
 type SessionSchema = dyn Fn() -> Option<Arc<dyn SchemaProvider>> + Send + Sync;
 
-/// Finds locations for URIs.
+/// Finds the locations of URIs.
 #[derive(Clone)]
 pub(crate) struct Stores {
     runtime: Arc<RuntimeEnv>,
@@ -50,9 +51,9 @@ impl Stores {
         }
     }
 
-    /// Where `uri` leads.
+    /// The location of `uri`.
     pub(crate) async fn locate(&self, uri: &str) -> Result<Location> {
-        // libtiledb writes paths into URIs as they are, so `%` escapes nothing.
+        // libtiledb writes paths into URIs unescaped, so `%` is an ordinary character.
         if let Some(path) = uri.strip_prefix("file://")
             && path.starts_with('/')
             && !cfg!(windows)
@@ -62,7 +63,7 @@ impl Stores {
         if !self.has_store(uri)
             && let Some(schema) = self.session.as_ref().and_then(|session| session())
         {
-            // What matters is that the store is registered now; what lies there is opened below.
+            // Only the registration of the store matters; the location is opened below.
             let _ = schema.table(uri).await;
         }
         locate(uri, &self.runtime)

@@ -1,7 +1,7 @@
 //! A TileDB group as a catalog and as a schema of a session.
 //!
-//! DataFusion's names have three parts, and groups nest deeper: in a SOMA experiment, `X/data` of a measurement lies
-//! four levels down. So a part may be a path. With a group attached as `exp`, the same array is
+//! DataFusion's names have three parts, and groups nest deeper: in a SOMA experiment, `X/data` of a measurement is four
+//! levels down. So a part may be a path. With a group attached as `exp`, the same array is
 //!
 //! | Name | Read as |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | `exp."ms/RNA/X".data` | the group as a *catalog*: nested groups, by their paths, are its schemas |
 //! | `exp.ms."RNA/X/data"` | the same: from any schema, paths lead further down |
 //!
-//! Arrays directly in the group are `exp.obs`, and in the catalog stand in the schema `public`: `exp.public.obs`.
+//! Arrays directly in the group are `exp.obs`; in the catalog they are in the schema `public`: `exp.public.obs`.
 //!
-//! - A part that matches no member exactly may match one in another case, if only one: `exp.ms."rna/var"`.
-//! - A member without a name goes by the last part of its URI, numbered if taken (`data`, `data_2`).
+//! - If no member matches a part exactly, the only one that matches in another case is taken: `exp.ms."rna/var"`.
+//! - A member without a name is named by the last part of its URI, with a number if that is taken (`data`, `data_2`).
 //! - A nested group called `public` or `information_schema` is the schema `./public`; any path may begin with `./`.
-//! - `information_schema` and SHOW TABLES list what was there when the group was attached, each array once by
-//!   catalog and once by schema. Names in queries are looked up anew each time, so a query is never stale.
+//! - `information_schema` and SHOW TABLES list the arrays that existed when the group was attached, each once by
+//!   catalog and once by schema. Names in queries are looked up each time, so a query is never stale.
 //!
-//! Attaching reads group files only. An array is opened when a query names it; one that is missing or broken says so
-//! then, and disturbs nothing else. A group that contains itself is listed once. `timestamp` applies to the group and
-//! to its members alike; `timestamp_start` to the members alone.
+//! Attaching only reads group files. An array is opened when a query names it; the error of one that is missing or
+//! damaged appears then, and affects nothing else. A group that contains itself is listed once. `timestamp` applies to
+//! the group and to its members; `timestamp_start` only to the members.
 
 mod attached;
 mod builder;
@@ -45,9 +45,9 @@ use crate::error::Result;
 /// The schema of the arrays directly in a group that is a catalog.
 pub const ROOT_SCHEMA: &str = "public";
 
-/// Attaches the group at `uri` to a session under a name, as a catalog and as a schema; see [the module](self).
+/// Attaches the group at `uri` to a session as `name`, as a catalog and as a schema; see [the module](self).
 ///
-/// [`TileDbGroup::builder`] does so with options. The session needs no other preparation.
+/// [`TileDbGroup::builder`] takes options. The session needs no other preparation.
 pub async fn register_group(
     ctx: &SessionContext,
     name: &str,
@@ -56,7 +56,7 @@ pub async fn register_group(
     TileDbGroup::builder(uri).attach(ctx, name).await
 }
 
-/// Detaches the group that was attached under `name`; says whether there was one.
+/// Detaches the group attached as `name`; returns whether there was one.
 pub fn detach_group(ctx: &SessionContext, name: &str) -> bool {
     attached::detach(ctx, name)
 }

@@ -1,8 +1,8 @@
-//! DataFusion's view of a group: a catalog of schemas, each of the arrays in and below one nested group.
+//! DataFusion's view of a group: a catalog of schemas, each with the arrays in and below one nested group.
 //!
-//! The subtle thing: `information_schema` asks for the names of a schema and then for every table, and gives up at the
-//! first error. So a schema that was asked for its names answers for a table that cannot be opened with one that has
-//! no columns and fails when it is read. A query never asks for names, and gets the error at once.
+//! The subtle thing: `information_schema` lists the names of a schema and then opens every table, and stops at the
+//! first error. So after its names were listed, a schema replaces tables that cannot be opened by ones without columns,
+//! which fail when they are read. A query never lists names, and gets the error at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl CatalogProvider for TileDbGroup {
         self.0.listing.groups().map(schema_name).collect()
     }
 
-    /// Any name is a schema: whether a group is there is found out when one of its tables is asked for.
+    /// Any name is a schema: whether the group exists is checked when one of its tables is looked up.
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let path = match name {
             INFORMATION_SCHEMA => return None,
@@ -92,14 +92,14 @@ pub(super) struct GroupSchema {
     shared: Arc<Shared>,
     /// The path of the group.
     path: String,
-    /// Whether names are paths from there, and not only those of its own arrays.
+    /// Whether names are paths from there, instead of only those of its own arrays.
     lists_all: bool,
-    /// Whether somebody lists tables, and is to be spared errors.
+    /// Whether its names were listed, after which errors are deferred.
     is_listed: AtomicBool,
 }
 
 impl GroupSchema {
-    /// The arrays of the group at `path`. The answer is for one caller only.
+    /// The arrays of the group at `path`. The result is for a single caller.
     fn of_group(shared: Arc<Shared>, path: &str) -> Self {
         Self {
             shared,
@@ -109,7 +109,7 @@ impl GroupSchema {
         }
     }
 
-    /// All arrays by their paths. The answer is for one caller only.
+    /// All arrays by their paths. The result is for a single caller.
     pub(super) fn of_all(shared: Arc<Shared>) -> Self {
         Self {
             lists_all: true,
@@ -173,7 +173,7 @@ impl SchemaProvider for GroupSchema {
     }
 }
 
-/// Stands for a table that could not be opened while tables were listed.
+/// Replaces a table that could not be opened while tables were listed.
 #[derive(Debug)]
 struct Unreadable {
     error: Arc<DataFusionError>,

@@ -1,7 +1,7 @@
-//! From a path of names to an array, through the groups as they are now.
+//! Resolution of a path of names to an array, through the current state of the groups.
 //!
-//! Names may hold slashes themselves, so a path is not cut at each: at every group the longest member that begins the
-//! path is entered. Where none begins it exactly, one that does in another case is taken, if it is the only one.
+//! Names may contain slashes themselves, so a path is not split at each: in every group the longest member name that
+//! the path starts with is entered. If none matches exactly, the only one that matches in another case is taken.
 
 use super::explore::{contains_itself, join, storage_of};
 use super::group::Shared;
@@ -11,22 +11,22 @@ use crate::error::{Error, Result, ResultExt};
 use crate::format::group::ObjectKind;
 use crate::storage::{Location, Storage};
 
-/// Members that an error names.
+/// The most members that an error names.
 const SHOWN_MEMBERS: usize = 20;
 
-/// A way down through groups.
+/// The state of a resolution.
 struct Walk<'a> {
     shared: &'a Shared,
     window: OpenWindow,
     group: Group,
-    /// Where the groups passed lie, the present one last.
+    /// The locations of the groups entered so far, the current one last.
     passed: Vec<Location>,
-    /// The names passed.
+    /// The path entered so far.
     path: String,
 }
 
 impl Shared {
-    /// Where the array `name` lies, seen from the group at `path`.
+    /// The storage of the array `name` below the group at `path`.
     pub(super) async fn find_array(&self, path: &str, name: &str) -> Result<Storage> {
         let mut walk = Walk::start(self).await?;
         if !path.is_empty() {
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The array at the end of `path`.
+    /// The array that `path` leads to.
     async fn array(mut self, path: &str) -> Result<Storage> {
         let mut rest = clean(path);
         loop {
@@ -83,7 +83,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The member that `path` begins with, and what is left of the path behind it.
+    /// The member that `path` starts with, and the rest of the path after it.
     fn next<'p>(&self, path: &'p str, wanted: ObjectKind) -> Result<(Member, &'p str)> {
         let exactly = |a: &str, b: &str| a == b;
         let candidates = self.candidates(path, wanted, exactly);
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The members that may begin `path`, the likeliest first.
+    /// The members that `path` may start with, the best match first.
     fn candidates<'p>(
         &self,
         path: &'p str,
@@ -121,7 +121,8 @@ impl<'a> Walk<'a> {
             same(name, &member.name).then(|| (member.clone(), below))
         };
         let mut found: Vec<_> = self.group.members.iter().filter_map(begins).collect();
-        // The end of the path, of the kind that is wanted there; then the longest; an end of the other kind last.
+        // A member of the wanted kind that ends the path comes first; then the longest name; one of the other kind that
+        // ends the path comes last.
         found.sort_by_key(|(member, below)| {
             let rank = match (below.is_empty(), member.kind == wanted) {
                 (true, true) => 0_u8,
@@ -193,7 +194,7 @@ pub(super) fn holds(group: &Group) -> String {
     format!("it holds {}{more}", shown.join(", "))
 }
 
-/// A path without `./` before it and slashes around it.
+/// A path without a leading `./` and without slashes at the ends.
 fn clean(path: &str) -> &str {
     path.strip_prefix("./").unwrap_or(path).trim_matches('/')
 }

@@ -1,12 +1,12 @@
-//! `ATTACH '<uri>' AS name` and `DETACH name`: the statements that DataFusion's parser does not have for groups.
+//! `ATTACH '<uri>' AS name` and `DETACH name`: statements about groups, which DataFusion's parser does not support.
 //!
 //! ```text
 //! ATTACH [GROUP | DATABASE] [IF NOT EXISTS] '<uri>' [AS [CATALOG | SCHEMA] name] [[OPTIONS] (option [=] value, …)]
 //! DETACH [GROUP | DATABASE] [IF EXISTS] name
 //! ```
 //!
-//! A front hands every statement to [`run_statement`] first, which does nothing with others. Options are those of
-//! tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are taken and mean nothing.
+//! A program passes every statement to [`run_statement`] first, which ignores other statements. Options are those of
+//! tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are accepted and ignored.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -27,29 +27,29 @@ use crate::format::names::last_component;
 pub enum GroupStatement {
     /// `ATTACH`.
     Attach {
-        /// Where the group lies.
+        /// The URI of the group.
         uri: String,
-        /// The name it gets.
+        /// The name to attach it as.
         name: String,
-        /// What it becomes.
+        /// What it is attached as.
         attach_as: AttachAs,
-        /// Whether a name that is taken is no error.
+        /// Whether a taken name is ignored instead of an error.
         if_not_exists: bool,
         /// The options for the arrays.
         options: TableOptions,
-        /// Options of object stores (`aws.region`, …), for the front to make use of.
+        /// Options of object stores (`aws.region`, …), for the program to use.
         store_options: StoreOptions,
     },
     /// `DETACH`.
     Detach {
         /// The name of the group.
         name: String,
-        /// Whether a name that no group has is no error.
+        /// Whether a missing group is ignored instead of an error.
         if_exists: bool,
     },
 }
 
-/// Keys and values for an object store; the values may be secrets, and are not shown.
+/// Keys and values for an object store; the values may be secrets, so `Debug` hides them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreOptions(pub Vec<(String, String)>);
 
@@ -61,7 +61,7 @@ impl fmt::Debug for StoreOptions {
     }
 }
 
-/// Runs `sql` if it is a statement about groups; says whether it was.
+/// Runs `sql` if it is a statement about groups; returns whether it was.
 pub async fn run_statement(ctx: &SessionContext, sql: &str) -> Result<bool> {
     match GroupStatement::parse(sql)? {
         None => Ok(false),
@@ -130,7 +130,7 @@ impl GroupStatement {
     }
 }
 
-/// The first word of a statement, behind blanks and comments.
+/// The first word of a statement, after whitespace and comments.
 fn first_word(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
@@ -146,7 +146,7 @@ fn first_word(sql: &str) -> &str {
     }
 }
 
-/// The tokens of a statement without blanks and comments.
+/// The tokens of a statement without whitespace and comments.
 struct Tokens(Peekable<IntoIter<Token>>);
 
 impl Tokens {
@@ -169,7 +169,7 @@ impl Tokens {
         if self.keyword("as") {
             let first = self.name()?;
             let word = matches!(self.0.peek(), Some(Token::Word(w)) if !w.value.eq_ignore_ascii_case("options"));
-            // A group may be called "catalog" or "schema" too.
+            // A group may also be called "catalog" or "schema".
             attach_as = match first.as_str() {
                 "catalog" | "database" if word => AttachAs::Catalog,
                 "schema" if word => AttachAs::Schema,
@@ -203,7 +203,7 @@ impl Tokens {
         Ok(GroupStatement::Detach { name, if_exists })
     }
 
-    /// The options in parentheses: ours, and those of object stores.
+    /// The options in parentheses: our own, and those of object stores.
     #[expect(clippy::type_complexity, reason = "two lists of pairs")]
     fn options(&mut self) -> Result<(Vec<(String, String)>, Vec<(String, String)>)> {
         let (mut ours, mut of_stores) = (Vec::new(), Vec::new());
@@ -231,7 +231,7 @@ impl Tokens {
         Ok((ours, of_stores))
     }
 
-    /// An option, or `None` for one that means nothing here.
+    /// An option, or `None` for one that is ignored.
     fn option(&mut self) -> Result<Option<(String, String)>> {
         let mut key = match self.0.next() {
             Some(Token::SingleQuotedString(key)) => key,
@@ -307,7 +307,7 @@ impl Tokens {
     }
 }
 
-/// The token may be part of a secret that lost its quotes, so only what kind of thing it is gets told for values.
+/// The error for an unexpected token. A value may be part of a secret that lost its quotes, so only its kind is named.
 fn wrong(found: Option<Token>, expected: &str) -> Error {
     let found = match found {
         None | Some(Token::EOF) => "the end".to_owned(),
@@ -320,7 +320,7 @@ fn wrong(found: Option<Token>, expected: &str) -> Error {
     ))
 }
 
-/// The name of a group that was given none: the last part of its location, fit for SQL without quotes.
+/// The default name of a group: the last part of its location, made valid for SQL without quotes.
 fn name_of(uri: &str) -> String {
     let last = last_component(uri).to_ascii_lowercase();
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };

@@ -1,4 +1,4 @@
-//! Streams that break promises.
+//! Tests that streams with false declarations fail.
 
 use datafusion::arrow::array::Int64Array;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
@@ -30,7 +30,7 @@ fn claims(schema: SchemaRef) -> Claims {
     )
 }
 
-/// What the stream of some batches ends in under some claims.
+/// The outcome of a stream of some batches under some declarations.
 async fn outcome(
     batches: &[&[Option<i64>]],
     claim: impl FnOnce(&mut Claims),
@@ -85,7 +85,7 @@ async fn a_broken_promise_is_an_error() {
             .contains("at most 3 rows")
     );
     let ordered = |c: &mut Claims| c.orderings = vec![ascending()];
-    // NULL comes first in this order.
+    // NULL is first in this order.
     assert!(
         outcome(rows, ordered)
             .await

@@ -1,4 +1,4 @@
-//! What becomes of DataFusion's expressions: ranges of coordinates, verdicts on tiles, conditions on rows.
+//! Conversion of DataFusion's expressions: to ranges of coordinates, pruners of tiles, and predicates on rows.
 
 pub(crate) mod predicate;
 pub(crate) mod pruning;

@@ -18,20 +18,20 @@ use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::text_conditions;
 use crate::stats::pruner::TilePruner;
 
-/// A physical expression over the columns it looks at.
+/// A physical expression and the columns it reads.
 #[derive(Debug)]
 pub(crate) struct ExprPredicate {
     expr: Arc<dyn PhysicalExpr>,
     columns: Vec<usize>,
     schema: SchemaRef,
-    /// What is asked of rows on which `expr` fails.
+    /// The condition for rows on which `expr` fails.
     at_least: Option<Arc<dyn PhysicalExpr>>,
     pruner: Option<Arc<dyn TilePruner>>,
     conjunction: Option<Conjunction>,
 }
 
 impl ExprPredicate {
-    /// Takes an expression over the table's columns.
+    /// A predicate from an expression over the table's columns.
     pub(crate) fn new(
         expr: &Arc<dyn PhysicalExpr>,
         table_schema: &SchemaRef,
@@ -42,8 +42,8 @@ impl ExprPredicate {
         })
     }
 
-    /// Takes a condition, and one that only helps to leave rows out. The latter may fail on rows that the former rules out
-    /// (a cast beyond the limits of its type), and is then not asked.
+    /// A predicate from a condition, and one that only helps to drop rows. The latter may fail on rows that the former
+    /// rejects (a cast beyond the limits of its type), and is then ignored.
     pub(crate) fn helped(
         certain: Option<&Arc<dyn PhysicalExpr>>,
         helpful: &Arc<dyn PhysicalExpr>,
@@ -82,7 +82,7 @@ impl ExprPredicate {
         })
     }
 
-    /// With what judges whole tiles for it.
+    /// Sets the pruner of whole tiles.
     pub(crate) fn with_pruner(mut self, pruner: Option<ExprPruner>) -> Self {
         self.pruner = pruner.map(|pruner| Arc::new(pruner) as _);
         self
@@ -120,8 +120,8 @@ impl Predicate for ExprPredicate {
     }
 }
 
-/// A condition taken apart; `None` if nothing in it is about text alone. Of it, `at_least` is asked of rows on which it
-/// fails.
+/// The conjuncts of a condition; `None` if none of them is about text alone. `at_least` is evaluated on rows on which
+/// the other conjuncts fail.
 fn take_apart(
     expr: &Arc<dyn PhysicalExpr>,
     at_least: Option<&Arc<dyn PhysicalExpr>>,
@@ -143,7 +143,7 @@ fn take_apart(
     }
     let rest = match conjunction_opt(rest) {
         Some(rest) => {
-            // Conditions on text do not fail, and are asked apart.
+            // Conditions on text cannot fail, and are evaluated separately.
             let about_rest = |part: &&Arc<dyn PhysicalExpr>| {
                 text_conditions::of_condition(part, table_schema).is_none()
             };
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// What helps to leave rows out fails on a row that the condition rules out, whole or taken apart.
+    /// The helping condition may fail on a row that the other one rejects, whether that is split into conjuncts or not.
     #[test]
     fn what_only_helps_may_fail() {
         let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);

@@ -1,10 +1,10 @@
-//! From a predicate to a subarray: what ranges on dimensions decide, and what is left to evaluate.
+//! Splits a predicate into a subarray and the conjuncts that ranges on dimensions do not decide.
 //!
-//! Every expression is asked for the cells where it is *true* or where it is *false* (`Truth`): with NULL these
-//! are not each other's complement, and asking both ways makes NOT, AND and OR three-valued without any rewriting.
-//! The answer is a subarray that holds at least those cells, and says whether it holds exactly those; a conjunct
-//! answered exactly is not evaluated again. A wrong "exactly" is a wrong result, so whatever is not known to be
-//! right is "at least", and an unknown expression is "everything, at least".
+//! Every expression is converted to the cells where it is *true* or where it is *false* (`Truth`): with NULL these are
+//! not each other's complement, and converting both makes NOT, AND and OR three-valued without any rewriting. The
+//! result is a subarray that contains at least these cells, and whether it contains exactly these; a conjunct that is
+//! converted exactly is not evaluated again. A wrong "exactly" leads to wrong results, so whatever is not known to be
+//! right is "at least", and an unknown expression is "all cells, at least".
 
 mod atoms;
 mod column;
@@ -27,7 +27,7 @@ use set::Set;
 use super::shape::{Expr, Shape, operands};
 use crate::geometry::subarray::Subarray;
 
-/// A predicate, divided.
+/// A predicate, split.
 #[derive(Debug, Clone)]
 pub struct Split {
     /// The cells that can satisfy the predicate.
@@ -36,7 +36,7 @@ pub struct Split {
     pub residual: Option<Arc<dyn PhysicalExpr>>,
 }
 
-/// Divides a conjunction over the table's columns. `dimensions` are all dimensions of the array, in order.
+/// Splits a conjunction over the table's columns. `dimensions` are all dimensions of the array, in order.
 pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) -> Split {
     let analysis = Analysis { dimensions };
     let conjuncts = operands(predicate, Operator::And);
@@ -55,12 +55,12 @@ pub fn split(predicate: &Arc<dyn PhysicalExpr>, dimensions: &[DimensionColumn]) 
     Split { subarray, residual }
 }
 
-/// Which cells are asked for.
+/// The value of an expression for which cells are sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Truth {
-    /// Those where the expression is true.
+    /// The expression is true.
     True,
-    /// Those where it is false: not those where it is NULL.
+    /// The expression is false, and not NULL.
     False,
 }
 
@@ -86,7 +86,7 @@ impl Analysis<'_> {
         self.dimensions.len()
     }
 
-    /// The cells where `expr` is `truth`.
+    /// The cells where `expr` has the value `truth`.
     fn cells(&self, expr: &Expr, truth: Truth, depth: usize) -> Set {
         let sets = |parts: Vec<&Expr>| {
             let parts = parts.into_iter();
@@ -104,7 +104,7 @@ impl Analysis<'_> {
                 Set::all_of(sets(parts), self.ndim())
             }
             Some(Shape::All(parts) | Shape::Any(parts)) => Set::any_of(sets(parts), self.ndim()),
-            // Without ELSE it may be NULL as well, which is not true.
+            // Without ELSE it may also be NULL, which is not true.
             Some(Shape::OneOf(parts)) => Set::any_of(sets(parts), self.ndim()).at_least(),
             Some(Shape::Dynamic(filter)) => self.dynamic(filter, truth, depth),
             Some(Shape::Single) => {
@@ -122,7 +122,8 @@ impl Analysis<'_> {
         }
     }
 
-    /// A filter that tightens while the query runs: what it says now holds from now on, but it stays in the residual.
+    /// A filter that tightens while the query runs: its current condition remains true from now on, but it stays in the
+    /// residual.
     fn dynamic(&self, filter: &DynamicFilterPhysicalExpr, truth: Truth, depth: usize) -> Set {
         match (truth, filter.current()) {
             (Truth::True, Ok(current)) => self.cells(&current, truth, depth + 1).at_least(),

@@ -1,9 +1,10 @@
 //! Filters that reach a scan after it was planned.
 //!
-//! Ordinary ones, from a FilterExec above, are evaluated on every row. Dynamic ones come from operators that learn, while
-//! the query runs, which rows they can still use: the best so far of ORDER BY … LIMIT, the keys of a join, a running
-//! minimum. They are looked at anew before each unit, never waited for, and help where they can: as ranges of coordinates,
-//! as judges of tiles, and on rows where that spares reading other columns. Whoever made them checks every row itself.
+//! Ordinary filters, from a FilterExec above, are evaluated on every row. Dynamic ones come from operators that learn
+//! while the query runs which rows they can still use: the best rows so far of ORDER BY … LIMIT, the keys of a join, a
+//! running minimum. They are read again before each unit, never waited for, and used where they help: as ranges of
+//! coordinates, to prune tiles, and on rows where that skips reading other columns. The operator that made them checks
+//! every row itself.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,9 +34,9 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// The filters pushed into a scan, over the table's columns.
 #[derive(Debug, Clone, Default)]
 pub(in crate::sql) struct PushedFilters {
-    /// Evaluated on every row.
+    /// Filters that are evaluated on every row.
     exact: Vec<Expr>,
-    /// Whoever sent them evaluates them.
+    /// Filters that the operators that sent them evaluate.
     dynamic: Vec<Expr>,
 }
 
@@ -71,7 +72,7 @@ impl PushedFilters {
         Ok(PushedDown::Yes)
     }
 
-    /// Leaves out dynamic filters that `trusted` has not got all parts of; returns whether there were any.
+    /// Removes dynamic filters with parts that are not in `trusted`; returns whether there were any.
     pub(in crate::sql) fn keep_trusted(&mut self, trusted: &HashSet<u64>) -> bool {
         let known = self.dynamic.len();
         self.dynamic
@@ -79,27 +80,27 @@ impl PushedFilters {
         self.dynamic.len() < known
     }
 
-    /// How many there are.
+    /// The number of filters.
     pub(in crate::sql) fn len(&self) -> usize {
         self.exact.len() + self.dynamic.len()
     }
 
-    /// Whether the scan gives fewer rows for them, whatever else happens.
+    /// Whether they remove rows in any case.
     pub(in crate::sql) fn removes_rows(&self) -> bool {
         self.len() > 0
     }
 
-    /// Whether some may tighten while the scan runs.
+    /// Whether some of them may tighten while the scan runs.
     pub(in crate::sql) fn tighten(&self) -> bool {
         !self.dynamic.is_empty()
     }
 
-    /// All of them.
+    /// All filters.
     pub(in crate::sql) fn all(&self) -> impl Iterator<Item = &Expr> {
         self.exact.iter().chain(&self.dynamic)
     }
 
-    /// For EXPLAIN.
+    /// The filters for EXPLAIN.
     pub(in crate::sql) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         if let Some(exact) = conjunction_opt(self.exact.iter().cloned()) {
@@ -111,7 +112,7 @@ impl PushedFilters {
         lines
     }
 
-    /// What they ask of units, for one partition of a scan whose own condition is `predicate`.
+    /// The run-time filter of one partition of a scan whose own condition is `predicate`.
     pub(in crate::sql) fn at_run_time(
         &self,
         plan: &Arc<ScanPlan>,
@@ -139,10 +140,10 @@ impl PushedFilters {
     }
 }
 
-/// The identities of what changes in a filter.
+/// The identities of the dynamic parts of a filter.
 fn dynamic_parts(filter: &Expr) -> HashSet<u64> {
     let mut parts = HashSet::new();
-    // The walk itself never fails.
+    // The traversal itself never fails.
     let _ = filter.apply(|part| {
         parts.extend(part.expression_id());
         Ok(TreeNodeRecursion::Continue)
@@ -183,13 +184,14 @@ impl RuntimeFilter for LiveFilters {
 }
 
 impl LiveFilters {
-    /// What the filters ask as of now.
+    /// The current condition of the filters.
     fn condition(&self) -> Result<Option<Arc<RuntimeCondition>>> {
         let spec = &self.plan.spec;
         let now = |filter: &Expr| snapshot_physical_expr(Arc::clone(filter)).ok();
         let dynamic = conjunction_opt(self.filters.dynamic.iter().filter_map(now));
         let dynamic = dynamic.and_then(|filter| fold_constants(&filter));
-        // One that cannot be evaluated yet is an error where rows are, and says nothing of ranges and tiles.
+        // A filter that cannot be evaluated yet is an error where rows are evaluated, and does not affect ranges and
+        // tiles.
         let exact = conjunction_opt(self.filters.exact.iter().cloned());
         let folded = exact.as_ref().and_then(fold_constants);
 
@@ -208,7 +210,7 @@ impl LiveFilters {
         };
         let helpful = dynamic.as_ref().and_then(&mut split);
         let helpful = helpful.as_ref().and_then(keep_cheap);
-        let helpful = helpful.and_then(|filter| self.sparing_columns(filter));
+        let helpful = helpful.and_then(|filter| self.skipping_columns(filter));
 
         let stricter = on_rows.is_some() || helpful.is_some();
         let certain = conjunction_opt(self.predicate.clone().into_iter().chain(on_rows));
@@ -244,10 +246,10 @@ impl LiveFilters {
         })))
     }
 
-    /// As much of a filter as leaves columns that need not be read for rows it rules out: all of it, or what it asks of
-    /// the first of its columns that alone can tell. (ORDER BY a, b … LIMIT needs `a` first of all.)
-    fn sparing_columns(&self, filter: Expr) -> Option<Expr> {
-        if self.spares_columns(&filter) {
+    /// The part of a filter that skips reading columns for the rows it rejects: all of it, or its condition on the
+    /// first of its columns for which that holds. (ORDER BY a, b … LIMIT filters by `a` first of all.)
+    fn skipping_columns(&self, filter: Expr) -> Option<Expr> {
+        if self.skips_columns(&filter) {
             return Some(filter);
         }
         let mut columns = Vec::new();
@@ -258,11 +260,11 @@ impl LiveFilters {
             })
             .ok()?;
         let mut relaxed = columns.into_iter().filter_map(|c| relaxed(&filter, c));
-        relaxed.next().filter(|filter| self.spares_columns(filter))
+        relaxed.next().filter(|filter| self.skips_columns(filter))
     }
 
-    /// Whether there are columns that need not be read for rows that a filter rules out.
-    fn spares_columns(&self, filter: &Expr) -> bool {
+    /// Whether there are columns that need not be read for rows that a filter rejects.
+    fn skips_columns(&self, filter: &Expr) -> bool {
         let spec = &self.plan.spec;
         let Ok(filter) = ExprPredicate::new(filter, &spec.table.schema) else {
             return false;
@@ -272,7 +274,7 @@ impl LiveFilters {
     }
 }
 
-/// A condition on one dimension, tried value by value.
+/// A condition on one dimension, evaluated value by value.
 #[derive(Debug)]
 struct DimensionTest {
     dimension: usize,
@@ -281,7 +283,7 @@ struct DimensionTest {
 }
 
 impl DimensionTest {
-    /// For a condition that looks at nothing but a dimension of whole numbers.
+    /// `None` unless the condition depends only on one dimension of integers.
     fn new(condition: &Expr, plan: &Arc<ScanPlan>) -> Option<Self> {
         let predicate = ExprPredicate::new(condition, &plan.spec.table.schema).ok()?;
         let [dimension] = *predicate.columns() else {
@@ -319,7 +321,7 @@ impl CoordinateTest for DimensionTest {
             data: CellData::Fixed(TileBuffer::copy_of(&values)?),
             nulls: None,
         };
-        // What cannot be tried may pass.
+        // Values that cannot be converted may pass.
         let Ok(values) = ty.to_array(cells) else {
             return Ok(DimRanges::all());
         };

@@ -1,4 +1,4 @@
-//! The shape of a condition: how it is put together of others, whoever asks.
+//! The shape of a condition: how it is composed of other conditions.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use datafusion::scalar::ScalarValue;
 
 pub(crate) type Expr = Arc<dyn PhysicalExpr>;
 
-/// Nested deeper than this, a condition counts as unknown. (Chains of AND or OR are one level.)
+/// Conditions that are nested more deeply count as unknown. (Chains of AND or OR are one level.)
 pub(super) const DEEPEST: usize = 64;
 
-/// How a condition is put together.
+/// How a condition is composed.
 pub(super) enum Shape<'a> {
-    /// A value, whatever the row.
+    /// A constant, the same for every row.
     Constant(&'a ScalarValue),
-    /// The opposite of another.
+    /// The negation of a condition.
     Not(&'a Expr),
-    /// All of these, which are joined by AND, left to right.
+    /// All of these, joined by AND, left to right.
     All(Vec<&'a Expr>),
-    /// Any of these, which are joined by OR, left to right.
+    /// Any of these, joined by OR, left to right.
     Any(Vec<&'a Expr>),
-    /// One of these at best: the results of a CASE, which is NULL or its ELSE where no branch is taken.
+    /// At most one of these: the results of a CASE, which is NULL or its ELSE where no branch is taken.
     OneOf(Vec<&'a Expr>),
     /// A filter that tightens while the query runs.
     Dynamic(&'a DynamicFilterPhysicalExpr),
-    /// Nothing that is made of other conditions.
+    /// A condition that is not composed of others.
     Single,
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of a condition, and nothing at all of one that is nested too deeply.
+    /// The shape of a condition; `None` if it is nested too deeply.
     pub(super) fn of(expr: &'a Expr, depth: usize) -> Option<Self> {
         if depth > DEEPEST {
             return None;
@@ -60,7 +60,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The operands of a chain of one operator, left to right, however it is nested.
+/// The operands of a chain of one operator, left to right, however they are nested.
 pub(super) fn operands(expr: &Expr, op: Operator) -> Vec<&Expr> {
     let mut found = Vec::new();
     let mut pending = vec![expr];

@@ -1,8 +1,8 @@
-//! The parts of a condition that are about text.
+//! The conditions on text within a predicate.
 //!
-//! They are what the search in text is asked for, described in `src/scan/sparse/tile/text.rs`;
-//! `tiledb.enable_text_search` switches it off. Only comparisons that no string can make fail are taken: the scan asks
-//! them of strings that no row may hold, before anything else is known of a row.
+//! They are the input of the search in text, described in `src/scan/sparse/tile/text.rs`; `tiledb.enable_text_search`
+//! switches it off. Only comparisons that no string can make fail are used, because the scan evaluates them on strings
+//! that may belong to no row.
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
@@ -13,19 +13,19 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Lik
 use super::shape::{Expr, Shape};
 use crate::tile::needles::Needles;
 
-/// More needles than this are not looked for.
+/// The most needles that are searched for.
 const MOST_NEEDLES: usize = 16;
 
-/// What is known of a condition on text.
+/// The properties of a condition on text.
 #[derive(Debug)]
 pub(in crate::sql) struct Text {
-    /// The only column it looks at.
+    /// The only column it reads.
     column: usize,
-    /// What every string that meets it contains.
+    /// Byte strings one of which every matching string contains.
     pub needles: Option<Needles>,
 }
 
-/// `None` if a condition is not about the text of one column, or may fail.
+/// `None` if a condition is not on the text of one column, or may fail.
 pub(in crate::sql) fn of_condition(expr: &Expr, schema: &Schema) -> Option<Text> {
     Analysis { schema }.condition(expr, 0)
 }
@@ -53,7 +53,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// A condition that is not made of others.
+    /// A condition that is not composed of others.
     fn single(&self, expr: &Expr) -> Option<Text> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             self.comparison(binary)
@@ -113,7 +113,7 @@ impl Analysis<'_> {
     }
 }
 
-/// Conditions on one column joined, and their needles by `join`.
+/// Combines conditions on one column, and their needles by `join`.
 fn together(
     texts: Vec<Text>,
     join: impl Fn(Option<Needles>, Option<Needles>) -> Option<Needles>,
@@ -135,7 +135,7 @@ fn text_of(expr: &Expr) -> Option<&str> {
     expr.downcast_ref::<Literal>()?.value().try_as_str()?
 }
 
-/// The bytes of a literal that is a string of any kind, and not NULL.
+/// The bytes of a string literal of any type that is not NULL.
 fn bytes_of(expr: &Expr) -> Option<&[u8]> {
     use ScalarValue::{Binary, BinaryView, LargeBinary};
     match expr.downcast_ref::<Literal>()?.value() {
@@ -148,9 +148,9 @@ fn needle(bytes: &[u8]) -> Option<Needles> {
     needles(&[bytes])
 }
 
-/// `None` if one of them is empty, or may be shown where other bytes are stored.
+/// `None` if one of them is empty, or may be shown for other stored bytes.
 fn needles(all: &[&[u8]]) -> Option<Needles> {
-    // What stands for bytes that are no text is not what is stored.
+    // Replacement characters stand for invalid stored bytes.
     let replaced = |bytes: &&[u8]| {
         let text = std::str::from_utf8(bytes);
         text.is_ok_and(|text| text.contains(char::REPLACEMENT_CHARACTER))
@@ -161,7 +161,7 @@ fn needles(all: &[&[u8]]) -> Option<Needles> {
     }
 }
 
-/// The longest part of a LIKE pattern that stands for itself; `None` if some of it is escaped.
+/// The longest literal part of a LIKE pattern; `None` if it has escapes.
 fn longest_run(pattern: &str) -> Option<&str> {
     let runs = pattern.split(['%', '_']);
     let longest = runs.max_by_key(|run| run.len());
@@ -207,7 +207,7 @@ mod tests {
         text
     }
 
-    /// Whether a condition can be met by a string of these bytes, for all that is known.
+    /// Whether a string with these bytes may satisfy a condition, by its needles.
     fn may_hold(sql: &str, string: &str) -> bool {
         let text = of(sql).unwrap_or_else(|| panic!("{sql} is about text"));
         let needles = text.needles.unwrap_or_else(|| panic!("{sql} has needles"));

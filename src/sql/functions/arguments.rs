@@ -9,7 +9,7 @@ use datafusion::logical_expr::Expr;
 use crate::error::{Error, Result};
 use crate::sql::options::TableOptions;
 
-/// A call as it was written.
+/// A call as written.
 #[derive(Clone)]
 pub(super) struct Call {
     /// The function.
@@ -29,7 +29,7 @@ impl fmt::Debug for Call {
 }
 
 impl Call {
-    /// Reads the arguments, which must be constants.
+    /// Parses the arguments, which must be constants.
     pub(super) fn parse(function: &'static str, arguments: &[Expr]) -> Result<Self> {
         let texts = arguments
             .iter()
@@ -56,7 +56,7 @@ impl Call {
         Ok(call)
     }
 
-    /// The options of the call alone.
+    /// The options in the call.
     pub(super) fn table_options(&self) -> Result<TableOptions> {
         TableOptions::from_pairs(self.pairs())
     }
@@ -67,7 +67,7 @@ impl Call {
     }
 }
 
-/// An argument as text: numbers and times may be given as such.
+/// An argument as text; it may be a literal number or time.
 fn text(function: &'static str, position: usize, argument: &Expr) -> Result<String> {
     let found = match argument {
         Expr::Literal(value, _) if value.is_null() => "NULL".to_owned(),

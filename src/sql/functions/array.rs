@@ -1,16 +1,16 @@
-//! `tiledb_array('location')`: what holds for an array as a whole, in one row.
+//! `tiledb_array('location')`: the properties of an array as a whole, in one row.
 //!
 //! | Column | |
 //! |---|---|
 //! | `array_type` | `dense` or `sparse` |
 //! | `cell_order`, `tile_order` | `row-major`, `col-major`, `hilbert` |
-//! | `capacity` | cells of a tile of a sparse fragment |
+//! | `capacity` | cells in a tile of a sparse fragment |
 //! | `allows_duplicates` | whether several cells may have the same coordinates |
-//! | `format_version` | of the schema; fragments have their own |
-//! | `schema` | the schema in effect at the time asked |
-//! | `schemas` | how many there are: one more with each evolution |
+//! | `format_version` | the format version of the schema; fragments have their own |
+//! | `schema` | the schema in effect at the requested time |
+//! | `schemas` | the number of schemas: one more with each evolution |
 //! | `coords_filters`, `offsets_filters`, `validity_filters` | as creation options spell them |
-//! | `dimensions`, `attributes` | how many |
+//! | `dimensions`, `attributes` | the number of each |
 
 use std::sync::Arc;
 

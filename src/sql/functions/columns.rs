@@ -1,4 +1,4 @@
-//! Fields and arrays of descriptions.
+//! Helpers to build the fields and columns of descriptions.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn optional(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
 
-/// A schema of fields.
+/// A schema with these fields.
 pub(super) fn schema(fields: Vec<Field>) -> SchemaRef {
     Arc::new(datafusion::arrow::datatypes::Schema::new(fields))
 }
@@ -40,7 +40,7 @@ pub(super) fn text_list() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(TEXT, false)))
 }
 
-/// The type of a box: per dimension its name and both ends as text.
+/// The type of a box: for each dimension its name and both ends as text.
 pub(super) fn box_type() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(
         DataType::Struct(box_fields()),
@@ -98,18 +98,18 @@ pub(super) fn times(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(values.collect::<TimestampMillisecondArray>())
 }
 
-/// The place of a column that is not wanted.
+/// A replacement for a column that is not selected.
 pub(super) fn unwanted(rows: usize) -> ArrayRef {
     Arc::new(NullArray::new(rows))
 }
 
-/// Lists of texts.
+/// Lists of text.
 pub(super) fn text_lists<T: AsRef<str>>(lists: &[Vec<T>]) -> Result<ArrayRef> {
     let texts = text(lists.iter().flatten());
     list(Field::new_list_field(TEXT, false), lists, texts, None)
 }
 
-/// Lists of texts or NULL.
+/// Lists of text or NULL.
 pub(super) fn opt_text_lists<T: AsRef<str>>(lists: &[Option<Vec<T>>]) -> Result<ArrayRef> {
     let texts = text(lists.iter().flatten().flatten());
     let lengths: Vec<&[T]> = lists

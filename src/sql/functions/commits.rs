@@ -1,18 +1,18 @@
-//! `tiledb_commits('location')`: what happened to an array, one commit a row, oldest first.
+//! `tiledb_commits('location')`: the history of an array, one row per commit, oldest first.
 //!
 //! | Column | |
 //! |---|---|
 //! | `kind` | `write`, `delete`, `update`; `consolidated`, `ignore`, `vacuum` for files about other commits |
-//! | `name` | of the commit; of a write that of the fragment, of a vacuum that of the fragment which stands for others |
-//! | `timestamp_start`, `timestamp_end` | its time; a range for what was consolidated |
-//! | `format_version` | NULL where the name has none |
+//! | `name` | the name of the commit: of a write, that of the fragment; of a vacuum, that of the replacing fragment |
+//! | `timestamp_start`, `timestamp_end` | its time; a range for consolidated commits |
+//! | `format_version` | the format version; NULL if the name has none |
 //! | `file` | its own file; NULL if it is only listed in consolidated commits |
 //! | `consolidated_in` | the files of consolidated commits that list it |
-//! | `committed` | whether it counts at all: not so when it is only listed, and an ignore file takes it off the list |
+//! | `committed` | whether it is in effect: not if it is only listed and an ignore file removes it from the list |
 //! | `ignored_by` | the ignore file that names it |
-//! | `vacuumed_by` | the vacuum file by which another fragment stands for it |
+//! | `vacuumed_by` | the vacuum file that says another fragment replaces it |
 //! | `visible` | whether the window of time shows it |
-//! | `lists` | what a file about other commits lists |
+//! | `lists` | the names in a file about other commits |
 //!
 //! Commits of all times are shown; `'tiledb.timestamp'` decides what is `visible`.
 

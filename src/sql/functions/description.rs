@@ -1,7 +1,7 @@
-//! What the describing functions share: the table provider, the plan, the projection.
+//! The table provider, the plan and the projection that all describing functions share.
 //!
-//! A function says its columns, and gives rows when the plan runs; which columns are wanted it may heed, and filters
-//! on columns it names it must.
+//! A function has a schema, and computes rows when the plan runs. It may use which columns are selected, and must
+//! evaluate filters on the columns it names.
 
 use std::any::type_name;
 use std::fmt;
@@ -28,47 +28,48 @@ use super::arguments::Call;
 use super::target::{Surroundings, Target};
 use crate::sql::provider::evaluable;
 
-/// Rows of a description: one array a column of the function's schema. Those of unwanted columns are not looked at.
+/// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are
+/// ignored.
 pub(super) struct Rows {
     pub len: usize,
     pub columns: Vec<ArrayRef>,
 }
 
-/// What a query wants of a description.
+/// The selection of a query on a description.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     projection: Vec<usize>,
-    /// Over [`Describe::FILTERED`] columns only; rows that it does not hold for must not be given.
+    /// A condition on [`Describe::FILTERED`] columns only; rows that do not satisfy it must not be returned.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
-    /// Rows a batch should have.
+    /// The number of rows in a batch.
     pub batch_size: usize,
 }
 
 impl Request {
-    /// Whether one of these columns of the function's schema is wanted.
+    /// Whether one of these columns of the function's schema is selected.
     pub(super) fn wants(&self, columns: &[usize]) -> bool {
         columns.iter().any(|c| self.projection.contains(c))
     }
 }
 
-/// A function that describes the array, or whatever it accepts, at a place.
+/// A function that describes an array, or another object that it accepts.
 pub(super) trait Describe: Send + Sync + 'static {
-    /// The name in SQL.
+    /// Its name in SQL.
     const NAME: &'static str;
-    /// The positions of the columns on which it evaluates filters itself.
+    /// The indexes of the columns on which it evaluates filters itself.
     const FILTERED: &'static [usize] = &[];
 
     /// The columns.
     fn schema() -> SchemaRef;
 
-    /// The rows.
+    /// Computes the rows.
     fn rows(
         target: Target,
         request: Arc<Request>,
     ) -> BoxStream<'static, crate::error::Result<Rows>>;
 }
 
-/// The rows of a description that is read as a whole.
+/// A description that is computed as a whole.
 pub(super) fn once(
     rows: impl Future<Output = crate::error::Result<Rows>> + Send + 'static,
 ) -> BoxStream<'static, crate::error::Result<Rows>> {
@@ -101,7 +102,7 @@ impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     }
 }
 
-/// A call of a describing function as a table.
+/// A call of a describing function, as a table.
 struct DescriptionTable<D> {
     call: Call,
     schema: SchemaRef,
@@ -182,11 +183,11 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
     }
 }
 
-/// The one partition of a description.
+/// The only partition of a description.
 struct DescriptionStream<D> {
     target: Target,
     request: Arc<Request>,
-    /// Of the wanted columns.
+    /// The schema of the selected columns.
     schema: SchemaRef,
     describe: PhantomData<D>,
 }
@@ -221,7 +222,7 @@ impl<D: Describe> PartitionStream for DescriptionStream<D> {
     }
 }
 
-/// The wanted columns.
+/// The selected columns.
 fn project(rows: Rows, request: &Request, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = request
         .projection
@@ -236,7 +237,7 @@ fn project(rows: Rows, request: &Request, schema: &SchemaRef) -> Result<RecordBa
     )?)
 }
 
-/// A batch in pieces of at most `rows` rows.
+/// Splits a batch into slices of at most `rows` rows.
 fn slices(batch: RecordBatch, rows: usize) -> Vec<RecordBatch> {
     let starts = (0..batch.num_rows()).step_by(rows);
     starts

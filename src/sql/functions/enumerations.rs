@@ -3,12 +3,12 @@
 //! | Column | |
 //! |---|---|
 //! | `enumeration` | the name |
-//! | `ordered` | whether the order of the values means something; NULL where the enumeration cannot be read |
-//! | `type` | the TileDB type of a value's elements; NULL where the enumeration cannot be read |
-//! | `index` | what cells store for the value; NULL, as is `value`, in the one row of an enumeration without values, or that cannot be read |
+//! | `ordered` | whether the order of the values is meaningful; NULL if the enumeration cannot be read |
+//! | `type` | the TileDB type of a value's elements; NULL if the enumeration cannot be read |
+//! | `index` | the code that cells store for the value; NULL, like `value`, in the only row of an enumeration that has no values or cannot be read |
 //! | `value` | the value as text |
 //! | `attributes` | the attributes that use the enumeration |
-//! | `problem` | why the enumeration cannot be read, if so |
+//! | `problem` | the reason why the enumeration cannot be read, if there is one |
 
 use std::sync::Arc;
 
@@ -52,10 +52,10 @@ impl Describe for EnumerationValues {
     }
 }
 
-/// One value of an enumeration, or one that has none.
+/// A value of an enumeration, or an enumeration without values.
 struct Row<'a> {
     name: &'a str,
-    /// What could be read, or why it could not.
+    /// The enumeration, or the reason why it cannot be read.
     read: Result<&'a Enumeration, String>,
     index: Option<usize>,
 }

@@ -1,21 +1,21 @@
-//! `tiledb_fragments('location')`: the committed fragments of an array, oldest first, whether the window shows them or not.
+//! `tiledb_fragments('location')`: the committed fragments of an array, oldest first, visible or not.
 //!
 //! | Column | |
 //! |---|---|
 //! | `fragment` | the name |
 //! | `timestamp_start`, `timestamp_end` | when its cells were written; a range if it is consolidated |
-//! | `format_version` | of the fragment; the schema has its own |
-//! | `dense` | whether it is a box of cells |
-//! | `cells` | cells written, every version of a cell counted, deleted ones too; of a dense fragment those of its box |
-//! | `tiles` | tiles |
-//! | `non_empty_domain` | the box around the cells, per dimension `dimension`, `low`, `high` as text |
-//! | `data_bytes`, `var_bytes`, `validity_bytes` | on storage: values and offsets, variable-sized values, validity |
-//! | `metadata_bytes`, `total_bytes` | the file of metadata, and everything |
-//! | `has_timestamps`, `has_delete_metadata` | whether each cell has a time of its own, and one of its deletion |
-//! | `consolidated` | whether it stands for others |
-//! | `vacuumed_by` | the vacuum file by which another fragment stands for it |
+//! | `format_version` | its format version; the schema has its own |
+//! | `dense` | whether it stores a box of cells |
+//! | `cells` | the number of written cells, including deleted ones and every version of a cell; for a dense fragment those of its box |
+//! | `tiles` | the number of tiles |
+//! | `non_empty_domain` | the box around the cells, for each dimension `dimension`, `low`, `high` as text |
+//! | `data_bytes`, `var_bytes`, `validity_bytes` | size on storage: values and offsets, variable-sized values, validity |
+//! | `metadata_bytes`, `total_bytes` | size of the metadata file, and of everything |
+//! | `has_timestamps`, `has_delete_metadata` | whether each cell has its own time, and its own time of deletion |
+//! | `consolidated` | whether it replaces other fragments |
+//! | `vacuumed_by` | the vacuum file that says another fragment replaces it |
 //! | `schema` | the schema it was written with |
-//! | `visible` | whether the window of time shows it, wholly or in part |
+//! | `visible` | whether the window of time shows some of its cells |
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::storage::Storage;
 /// The function.
 pub(super) struct Fragments;
 
-/// The columns that cost a request for each fragment.
+/// The columns that need a request for each fragment.
 const METADATA_BYTES: [usize; 2] = [11, 12];
 /// Such requests at the same time.
 const HEAD_CONCURRENCY: usize = 16;
@@ -81,7 +81,7 @@ impl Describe for Fragments {
     }
 }
 
-/// The sizes of the files of metadata.
+/// The sizes of the metadata files.
 async fn metadata_bytes(
     storage: &Storage,
     fragments: &[InspectedFragment],

@@ -1,16 +1,16 @@
-//! `tiledb_members('location')`: what is in a group and below it, one row a member.
+//! `tiledb_members('location')`: the members of a group and of the groups below it, one row per member.
 //!
 //! | Column | |
 //! |---|---|
-//! | `path` | the names that lead to the member: what to write in a query where the group is attached |
+//! | `path` | the names that lead to the member: the name to use in a query if the group is attached |
 //! | `name` | its name, or one made from its URI |
 //! | `type` | `array` or `group`, as its group says |
-//! | `uri` | where it lies |
-//! | `found` | whether there is such an object; NULL where it cannot be reached, or was not looked for |
-//! | `problem` | what is wrong with it |
+//! | `uri` | its location |
+//! | `found` | whether the object exists; NULL if it cannot be reached, or was not looked up |
+//! | `problem` | the error of looking it up, if there is one |
 //!
-//! A group inside itself has a row and is not entered again. Arrays are looked for, several at a time, only if `found` or
-//! `problem` is asked for, and are not opened.
+//! A group inside itself has a row and is not entered again. Arrays are looked up, several at a time, only if `found`
+//! or `problem` is selected, and are not opened.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ use crate::format::group::ObjectKind;
 use crate::sql::catalog::explore::{Explored, join, storage_of};
 use crate::sql::catalog::locate::Stores;
 
-/// Arrays looked for at the same time.
+/// Arrays looked up at the same time.
 const CONCURRENCY: usize = 16;
-/// The columns that only looking for every array can fill.
+/// The columns for which every array must be looked up.
 const FOUND: &[usize] = &[4, 5];
 
 /// The function.
@@ -55,7 +55,7 @@ impl Describe for Members {
     }
 }
 
-/// A member, the path it is known by, and what is wrong with it.
+/// A member, its path, and its problem.
 struct Found {
     path: String,
     member: Member,
@@ -115,7 +115,7 @@ async fn rows(target: &Target, look: bool) -> Result<Rows> {
     })
 }
 
-/// What cannot be reached may be there; what is broken, or contains itself, is there.
+/// An object that cannot be reached may exist; one that is damaged, or contains itself, exists.
 fn is_found(problem: Option<&Error>, looked: bool) -> Option<bool> {
     match problem.map(Error::kind) {
         None => looked.then_some(true),
@@ -131,7 +131,7 @@ fn is_found(problem: Option<&Error>, looked: bool) -> Option<bool> {
     }
 }
 
-/// Looks for an array without opening it.
+/// Looks up an array without opening it.
 async fn find_array(stores: &Stores, group: &Group, member: &Member) -> Result<()> {
     let storage = storage_of(stores, group, member).await?;
     let root = storage.list("").await?;

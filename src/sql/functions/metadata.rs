@@ -2,19 +2,19 @@
 //!
 //! | Column | |
 //! |---|---|
-//! | `key` | the key; bytes that are not UTF-8 as `\x80` |
+//! | `key` | the key; bytes that are not UTF-8 are shown as `\x80` |
 //! | `type` | the TileDB type of an element |
-//! | `count` | how many elements; of text and binary, bytes (two or four bytes each for UTF-16 and UTF-32) |
-//! | `value` | the value as text: `42`, `[1, 2, 3]`, `2024-05-01`, the text itself, binary in hexadecimal |
+//! | `count` | the number of elements; for text and binary, bytes (two or four bytes each for UTF-16 and UTF-32) |
+//! | `value` | the value as text: `42`, `[1, 2, 3]`, `2024-05-01`, text unchanged, binary in hexadecimal |
 //! | `int_value` | a single integer of any type that fits `BIGINT`, or a date, time or boolean as its integer |
 //! | `uint_value` | a single integer that is not negative, up to 2⁶⁴ − 1 |
 //! | `float_value` | a single float |
-//! | `elements` | numbers, dates, times and booleans one by one, as text; `CAST(elements[2] AS DOUBLE)` |
+//! | `elements` | numbers, dates, times and booleans, each as text; `CAST(elements[2] AS DOUBLE)` |
 //! | `bytes` | the value as stored, little-endian |
 //! | `timestamp_start`, `timestamp_end` | when it was written; a range if its file is consolidated |
 //! | `file` | the file that holds it |
 //!
-//! With `'tiledb.timestamp'` the metadata of that time; keys deleted since are there again.
+//! With `'tiledb.timestamp'`, the metadata are those of that time, including keys that were deleted later.
 
 use std::sync::Arc;
 

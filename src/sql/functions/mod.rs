@@ -3,18 +3,18 @@
 //! | Function | Rows |
 //! |---|---|
 //! | [`tiledb_scan`](scan) | the array itself |
-//! | [`tiledb_array`](mod@array) | one: what holds for the whole array |
-//! | [`tiledb_schema`](schema) | one a field: dimensions, attributes, labels |
-//! | [`tiledb_enumerations`](enumerations) | one a value of an enumeration |
-//! | [`tiledb_metadata`](metadata) | one a key, of an array or a group |
-//! | [`tiledb_fragments`](fragments) | one a fragment, visible or not |
-//! | [`tiledb_tiles`](tiles) | one a field of a tile of a visible fragment |
-//! | [`tiledb_commits`](commits) | one a commit: writes, deletes, vacuums, … |
-//! | [`tiledb_members`](members) | one a member of a group, and of the groups in it |
+//! | [`tiledb_array`](mod@array) | one row with the properties of the whole array |
+//! | [`tiledb_schema`](schema) | one per field: dimensions, attributes, labels |
+//! | [`tiledb_enumerations`](enumerations) | one per value of an enumeration |
+//! | [`tiledb_metadata`](metadata) | one per key, of an array or a group |
+//! | [`tiledb_fragments`](fragments) | one per fragment, visible or not |
+//! | [`tiledb_tiles`](tiles) | one per field of a tile of a visible fragment |
+//! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
+//! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
 //!
-//! Each takes the location of an array, or the name of a table that is one, and then options in pairs, those of
-//! `CREATE EXTERNAL TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`.
-//! What they describe is read when the query runs, and only what its columns need.
+//! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
+//! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
+//! runs, and only as far as the selected columns need it.
 
 mod arguments;
 pub mod array;
@@ -37,7 +37,7 @@ use datafusion::catalog::{TableFunction, TableFunctionImpl};
 
 use self::description::{Describe, DescriptionFunction};
 
-/// All of them, by name.
+/// All functions with their names.
 pub(super) fn all() -> [TableFunction; 9] {
     [
         describing::<array::ArrayFacts>(),

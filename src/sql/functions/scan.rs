@@ -1,7 +1,7 @@
 //! `tiledb_scan('location', 'option', 'value', …)`: an array as a table, with options.
 //!
-//! The same table as `CREATE EXTERNAL TABLE … OPTIONS (…)` makes, without a name. The subtle thing: planning is not
-//! asynchronous but needs the columns, so the array is opened by a thread of its own while the planner waits.
+//! It gives the same table as `CREATE EXTERNAL TABLE … OPTIONS (…)`, without a name. The subtle thing: planning is
+//! synchronous but needs the columns, so another thread opens the array while the planner waits.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +32,7 @@ impl TableFunctionImpl for ScanFunction {
     }
 }
 
-/// Opens the table without the runtime of the caller, which may be the one thread that waits here.
+/// Opens the table outside the caller's runtime, whose only thread may be the one that waits here.
 fn open(call: Call, surroundings: Surroundings) -> Result<TileDbTable> {
     let work = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,25 +1,25 @@
-//! `tiledb_schema('location')`: the fields of an array, one a row.
+//! `tiledb_schema('location')`: the fields of an array, one per row.
 //!
-//! Dimensions first, then attributes, in the order of the table's columns, then dimension labels. What holds for the
-//! array as a whole is a row of [`tiledb_array`](super::array).
+//! Dimensions come first, then attributes, in the order of the table's columns, then dimension labels.
+//! [`tiledb_array`](super::array) has the properties of the array as a whole.
 //!
 //! | Column | |
 //! |---|---|
-//! | `position` | 1, 2, …; that of the column for dimensions and attributes |
+//! | `position` | 1, 2, …; for dimensions and attributes that of the column |
 //! | `name` | the name of the column; an attribute without a name is `attr` |
 //! | `role` | `dimension`, `attribute` or `label` |
 //! | `type` | the TileDB type |
-//! | `arrow_type` | the type of the column; NULL for labels |
-//! | `cell_val_num` | elements of a cell; NULL if it varies |
+//! | `arrow_type` | the Arrow type of the column; NULL for labels |
+//! | `cell_val_num` | the number of elements in a cell; NULL if it varies |
 //! | `nullable` | whether cells may be null by the schema |
-//! | `domain_low`, `domain_high`, `extent` | of a dimension, as text; NULL for strings; the extent is a number of steps |
-//! | `current_domain_low`, `current_domain_high` | the part of the domain in use; NULL if all of it is |
-//! | `fill_value` | what a cell never written holds, as text; NULL if it is null |
-//! | `filters` | what the values go through when written, as creation options spell it: `byteshuffle, zstd(5)`; for a dimension without filters of its own, those of all coordinates |
-//! | `enumeration`, `ordered` | the name of the attribute's enumeration, and whether its order means something |
-//! | `data_order` | `increasing` or `decreasing` where values are promised to be so |
-//! | `label_dimension`, `label_uri`, `label_attribute` | of a label: what it labels, and the array and its attribute that hold it |
-//! | `problem` | why the column cannot be read; NULL if nothing but its cells could be a reason |
+//! | `domain_low`, `domain_high`, `extent` | for a dimension, as text; NULL for strings; the extent is a number of steps |
+//! | `current_domain_low`, `current_domain_high` | the part of the domain in use; NULL if it is the whole domain |
+//! | `fill_value` | the value of a cell that was never written, as text; NULL if it is null |
+//! | `filters` | the filters of the values, as creation options spell them: `byteshuffle, zstd(5)`; for a dimension without its own filters, those of all coordinates |
+//! | `enumeration`, `ordered` | the name of the attribute's enumeration, and whether its order is meaningful |
+//! | `data_order` | `increasing` or `decreasing` if the values are promised to be |
+//! | `label_dimension`, `label_uri`, `label_attribute` | for a label: the dimension it labels, and the array and attribute that store it |
+//! | `problem` | the reason why the column cannot be read; NULL if only its cells could be one |
 
 use std::sync::Arc;
 

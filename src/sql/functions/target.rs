@@ -1,8 +1,8 @@
-//! Where the array or group of a call lies: its storage, and the options it is read with.
+//! The array or group that a call names: its storage, and the options to read it with.
 //!
-//! The target is the name of a table of the session, or a location, which is found as `CREATE EXTERNAL TABLE` finds
-//! it. The subtle thing: some sessions register an object store only when they are asked for a table at its URL, so
-//! where the store is missing they are asked.
+//! The target is the name of a table of the session, or a location, which is resolved as in `CREATE EXTERNAL TABLE`.
+//! The subtle thing: some sessions register an object store only when a table at its URL is looked up, so if the store
+//! is missing, the URL is looked up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::sql::provider::TileDbTable;
 use crate::sql::url_table::{Named, has_store, looks_like_location};
 use crate::storage::Storage;
 
-/// What a session knows of places; owned, so that it can be taken along.
+/// The parts of a session that resolve names; owned, so that they can be used on another thread.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     runtime: Arc<RuntimeEnv>,
@@ -36,17 +36,17 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-/// An array or group that is there or not, and how to read it.
+/// An array or group that may or may not exist, and how to read it.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub storage: Storage,
     pub options: TableOptions,
-    /// Knows other object stores, where members of a group may lie.
+    /// The runtime with other object stores, in which members of a group may lie.
     pub runtime: Arc<RuntimeEnv>,
 }
 
 impl Target {
-    /// The window of time the options ask for, its end fixed.
+    /// The window of time of the options, with a fixed end.
     pub(super) fn window(&self) -> Result<OpenWindow> {
         let window = self.options.window()?;
         OpenWindow::new(window.start, Some(window.end_or_now()))
@@ -64,9 +64,9 @@ impl Surroundings {
         }
     }
 
-    /// The place a call means.
+    /// The target of a call.
     pub(super) async fn resolve(&self, call: &Call) -> Result<Target> {
-        // A name with quotes may hold a path of a group: exp."ms/RNA".var
+        // A name with quotes may contain a path in a group: exp."ms/RNA".var
         if (!looks_like_location(&call.target) || call.target.contains('"'))
             && let Some(table) = self.table(&call.target).await?
         {
@@ -76,7 +76,7 @@ impl Surroundings {
         let query = named.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let options = TableOptions::from_pairs(query.chain(call.pairs()))?;
         if !has_store(&self.runtime, &named.path) {
-            // The table does not matter: what counts is the store that may be registered on the way.
+            // The table is ignored: the lookup may register the store.
             let reference = TableReference::bare(named.path.as_str());
             let asked = self.look_up(reference).await;
             if let Err(e) = asked
@@ -114,7 +114,7 @@ impl Surroundings {
         }
     }
 
-    /// The place of a table, with its own options but for those the call gives.
+    /// The target of a table, with the table's options, which the call may override.
     fn of_table(&self, name: &str, table: &dyn TableProvider, call: &Call) -> Result<Target> {
         let Some(table) = table.downcast_ref::<TileDbTable>() else {
             return Err(Error::invalid(format!(

@@ -1,22 +1,22 @@
-//! `tiledb_tiles('location')`: the tiles of the fragments that the window shows, a row for each of their fields.
+//! `tiledb_tiles('location')`: the tiles of the visible fragments, one row for each of their fields.
 //!
 //! | Column | |
 //! |---|---|
 //! | `fragment`, `tile` | the fragment, and the number of the tile in it |
-//! | `field` | the name of the column; of the fragment's own schema |
+//! | `field` | the name of the column, from the fragment's own schema |
 //! | `role` | `dimension` or `attribute` |
-//! | `cells` | cells of the tile; of a dense fragment those that were written |
-//! | `mbr` | the box around the cells, per dimension `dimension`, `low`, `high` as text |
-//! | `data_bytes`, `var_bytes`, `validity_bytes` | on storage: of values or offsets, of variable-sized values, of validity |
-//! | `min`, `max`, `sum` | as text; codes where the attribute is enumerated; NULL where none are stored |
-//! | `null_count` | NULL where none is stored |
+//! | `cells` | the number of cells in the tile; in a dense fragment those that were written |
+//! | `mbr` | the box around the cells, for each dimension `dimension`, `low`, `high` as text |
+//! | `data_bytes`, `var_bytes`, `validity_bytes` | size on storage: of values or offsets, of variable-sized values, of validity |
+//! | `min`, `max`, `sum` | as text; codes if the attribute is enumerated; NULL if none are stored |
+//! | `null_count` | the number of nulls; NULL if none is stored |
 //!
-//! Statistics are shown as they are stored, and writers are known to store wrong ones: see
-//! [`array::fragment::statistics`](crate::array::fragment::statistics). Dense fragments store nothing of dimensions; before
-//! format 5 all dimensions share a file, whose bytes each of them shows.
+//! Statistics are shown as they are stored, and some writers store wrong ones: see
+//! [`array::fragment::statistics`](crate::array::fragment::statistics). Dense fragments store no dimensions; before
+//! format 5 all dimensions share a file, whose size each of them shows.
 //!
-//! Rows come fragment by fragment. Only what the wanted columns need is loaded, and of the fields and fragments that a
-//! condition on `fragment`, `field` or `role` leaves.
+//! Rows come fragment by fragment. Only what the selected columns need is loaded, and only for the fields and fragments
+//! that a condition on `fragment`, `field` or `role` selects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Describe for Tiles {
     }
 }
 
-/// Fragment by fragment, each loaded when the rows before it are gone.
+/// Describes fragment by fragment; each is loaded after the rows of the one before are consumed.
 fn of_fragments(
     fragments: VecDeque<Arc<Fragment>>,
     storage: Storage,
@@ -108,7 +108,7 @@ fn of_fragments(
     .and_then(|batch| async move { batch })
 }
 
-/// A field of a fragment that rows are wanted of.
+/// A field of a fragment, for which there are rows.
 struct Field {
     name: String,
     field: FragmentField,
@@ -116,14 +116,14 @@ struct Field {
     datatype: Datatype,
 }
 
-/// What is loaded of a fragment, and the next tile to give.
+/// The loaded metadata of a fragment, and the next tile to describe.
 struct FragmentTiles {
     fragment: Arc<Fragment>,
     request: Arc<Request>,
     fields: Vec<Field>,
     dense: Option<DenseTiles>,
     mbrs: Option<Arc<Mbrs>>,
-    /// One a field, or none if not wanted.
+    /// The files of each field; empty if not selected.
     files: Vec<FieldTiles>,
     statistics: Vec<FieldStatistics>,
     tiles: u64,
@@ -242,7 +242,7 @@ impl FragmentTiles {
         Some(sides.collect())
     }
 
-    /// Bytes on storage of values, of variable-sized values, of validity.
+    /// Sizes on storage of values, of variable-sized values, of validity.
     fn bytes(&self, rows: &[(TileIdx, usize)]) -> Result<[Vec<Option<u64>>; 3]> {
         let mut bytes = [Vec::new(), Vec::new(), Vec::new()];
         let [data, var, validity] = &mut bytes;
@@ -287,7 +287,7 @@ fn sum(sum: Sum) -> String {
     }
 }
 
-/// The fields of a fragment that have tiles, but for those that the request's condition rules out.
+/// The fields of a fragment that have tiles and satisfy the request's condition.
 fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
     let schema = &fragment.schema;
     let mut names = column_names(schema)?.into_iter();
@@ -317,7 +317,7 @@ fn wanted_fields(fragment: &Fragment, request: &Request) -> Result<Vec<Field>> {
     Ok(fields)
 }
 
-/// Which fields the request's condition leaves; empty if it has none.
+/// The fields that satisfy the request's condition; empty if it has none.
 fn selected(
     fragment: &str,
     fields: &[Field],

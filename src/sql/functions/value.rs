@@ -1,15 +1,15 @@
 //! Stored values as text.
 //!
-//! Numbers as numbers, dates and times in ISO 8601 (`NaT` for the one that is none), text as it is, opaque bytes in
-//! hexadecimal, several numbers in brackets. The subtle thing: text that is not valid in its encoding must still be
-//! told apart, so its odd bytes are shown as `\x80`.
+//! Numbers are shown as numbers, dates and times in ISO 8601 (`NaT` for the invalid one), text unchanged, opaque bytes
+//! in hexadecimal, several numbers in brackets. The subtle thing: different invalid texts must be shown differently, so
+//! invalid bytes are shown as `\x80`.
 
 use std::fmt::Write;
 
 use crate::format::datatype::Datatype;
 use crate::geometry::key;
 
-/// One cell, of any number of elements.
+/// One cell with any number of elements.
 pub(super) fn cell(datatype: Datatype, bytes: &[u8]) -> String {
     if datatype.is_string() {
         return text(datatype, bytes);
@@ -27,7 +27,7 @@ pub(super) fn cell(datatype: Datatype, bytes: &[u8]) -> String {
     }
 }
 
-/// The elements of a cell of numbers, dates or times, one by one.
+/// The elements of a cell of numbers, dates or times.
 pub(super) fn elements(datatype: Datatype, bytes: &[u8]) -> Vec<String> {
     bytes
         .chunks(datatype.size().max(1))
@@ -50,12 +50,12 @@ fn element(datatype: Datatype, bytes: &[u8]) -> String {
     }
     match key::key(datatype, bytes) {
         Ok(key) => key::show(datatype, key),
-        // Fewer bytes than an element has.
+        // There are fewer bytes than an element has.
         Err(_) => hex(bytes),
     }
 }
 
-/// Bytes that should be UTF-8: what is not is escaped.
+/// Bytes that should be UTF-8; invalid ones are escaped.
 pub(crate) fn utf8(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

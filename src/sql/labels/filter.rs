@@ -1,6 +1,6 @@
-//! A predicate on a label as ranges of the dimension it labels.
+//! Conversion of a predicate on a label to ranges of the labelled dimension.
 //!
-//! The label array is asked for the indexes whose label satisfies the predicate, and only among those the rest of
+//! The label array is scanned for the indexes whose label satisfies the predicate, within the ranges that the rest of
 //! the query leaves. The subtle thing: indexes that were never written have a label, too, the fill value.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::Predicate;
 use crate::sql::expressions::predicate::ExprPredicate;
 
-/// Memory for ranges is asked for in steps of so many.
+/// Memory is reserved for this many ranges at a time.
 const RANGES_PER_GRANT: usize = 64 * 1024;
 
 /// The indexes among `candidates` whose label satisfies `predicate`, an expression whose only column is the label.
@@ -55,7 +55,7 @@ pub(super) async fn indexes(
     Ok(DimRanges::from_keys(found.ranges))
 }
 
-/// The predicate, over the label array's columns.
+/// The predicate over the label array's columns.
 fn on_label_table(label: &LabelScan, predicate: &Arc<dyn PhysicalExpr>) -> Result<ExprPredicate> {
     let table = &label.array.table;
     let moved = Arc::clone(predicate).transform(|expr| {
@@ -77,7 +77,7 @@ fn holds_for_fill(label: &LabelScan, predicate: &ExprPredicate) -> Result<bool> 
     Ok(holds.iter().any(|holds| holds == Some(true)))
 }
 
-/// Indexes found so far, neighbours joined.
+/// The indexes found so far, with neighbours joined into ranges.
 #[derive(Default)]
 struct Found {
     ranges: Vec<KeyRange>,
@@ -93,7 +93,7 @@ impl Found {
             return Ok(());
         }
         if self.ranges.len() == self.ranges.capacity() {
-            // The old and the new list exist for a moment.
+            // The old and the new list exist at the same time for a moment.
             self.grants
                 .push(memory.reserve(RANGES_PER_GRANT * size_of::<KeyRange>())?);
             self.ranges.reserve_exact(RANGES_PER_GRANT);

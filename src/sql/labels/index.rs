@@ -1,7 +1,7 @@
-//! From a dimension's column back to the keys of its values.
+//! Conversion of a dimension's column back to the keys of its values.
 //!
-//! Labels are found by key, but a scan hands out dimensions as Arrow shows them: scaled, or as days. Only the types
-//! that a label array's dimension can have occur: integers, dates and times.
+//! Labels are looked up by key, but a scan returns dimensions as Arrow shows them: scaled, or as days. Only the types
+//! of a label array's dimension occur: integers, dates and times.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::geometry::key::Native;
 
-/// The key of every value of a column that shows a dimension stored as `datatype`.
+/// The key of every value in a column that shows a dimension of type `datatype`.
 pub(super) fn keys(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u64>> {
     macro_rules! keys {
         ($type:ident) => {{
@@ -64,7 +64,7 @@ fn time_keys(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u64>> {
     })
 }
 
-/// How many shown units one stored unit has.
+/// The number of Arrow's units in one stored unit.
 fn step(datatype: Datatype, shown: &DataType) -> Option<i64> {
     let unit = match shown {
         DataType::Int64 => return Some(1),
@@ -94,7 +94,7 @@ fn step(datatype: Datatype, shown: &DataType) -> Option<i64> {
 /// Months from 1970-01 to the month of a day (proleptic Gregorian calendar, days since 1970-01-01).
 fn months(days: i64) -> i64 {
     const DAYS_PER_ERA: i64 = 146_097;
-    // Years begin in March here, so that the leap day is the last of its year; eras of 400 years are alike.
+    // Years start in March here, so that the leap day is the last day of its year; all eras of 400 years are alike.
     let since_march_0 = days + 719_468;
     let (era, day) = (
         since_march_0.div_euclid(DAYS_PER_ERA),
@@ -116,7 +116,7 @@ mod tests {
     use crate::format::schema::{CellValNum, Dimension};
     use crate::geometry::key;
 
-    /// What a dimension's column shows, taken back, is what was stored.
+    /// Converting a dimension's values to Arrow and back gives the stored values.
     #[test]
     fn keys_come_back_from_every_type() {
         let values: [i64; 7] = [-1000, -25, -1, 0, 1, 29, 1000];

@@ -1,9 +1,9 @@
 //! Dimension labels as columns (specification: "Dimension labels").
 //!
-//! A label names the values of a dimension; its own array holds them by index. Here it is one more column of the table,
-//! behind the attributes: the label of a row is the one at the row's index. A filter on a label alone
-//! becomes ranges of the dimension ([`filter`]); a label that is asked for is read beside the rows
-//! ([`reader`], [`project`]). A query that names no label neither lists nor reads a label's array.
+//! A label names the values of a dimension; its own array stores them by index. In the table it is one more column,
+//! after the attributes: the label of a row is the one at the row's index. A filter on a label alone becomes ranges of
+//! the dimension ([`filter`]); a label in the projection is read in addition to the rows ([`reader`], [`project`]). A
+//! query without labels neither lists nor reads a label's array.
 
 mod filter;
 mod index;
@@ -41,7 +41,7 @@ use crate::storage::Storage;
 /// The label columns of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Labels {
-    /// The columns of the array and the labels behind them.
+    /// The columns of the array, then the labels.
     schema: SchemaRef,
     /// The column of the first label.
     first: usize,
@@ -51,24 +51,24 @@ pub(crate) struct Labels {
 #[derive(Debug, Clone)]
 struct LabelColumn {
     label: DimensionLabel,
-    /// The dimension it labels.
+    /// The index of the dimension it labels.
     dimension: usize,
     field: FieldRef,
     ty: ColumnType,
 }
 
-/// Which labels an expression looks at.
+/// The labels that an expression reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mentions {
-    /// None.
+    /// No label.
     None,
-    /// One label, by its number, and no other column.
+    /// One label, by its index, and no other column.
     Only(usize),
-    /// Labels among other columns.
+    /// Labels and other columns.
     Among,
 }
 
-/// The labels that a query uses, open.
+/// The opened labels that a query uses.
 #[derive(Debug)]
 pub(crate) struct OpenLabels<'a> {
     labels: &'a Labels,
@@ -76,7 +76,7 @@ pub(crate) struct OpenLabels<'a> {
 }
 
 impl Labels {
-    /// The labels of an array. Reads nothing.
+    /// The labels of an array, without reading any of them.
     pub(crate) fn of_table(table: &ArrayTable, empty_cells: EmptyCells) -> Result<Self> {
         let schema = &table.snapshot.schema;
         let mut fields = table.schema.fields().to_vec();
@@ -112,7 +112,7 @@ impl Labels {
         &self.schema
     }
 
-    /// Which labels an expression over the table's columns looks at.
+    /// The labels that an expression over the table's columns reads.
     pub(crate) fn mentioned(&self, expr: &Expr) -> Mentions {
         let columns = expr.column_refs();
         let number = |c: &Column| self.columns.iter().position(|l| l.field.name() == &c.name);
@@ -124,13 +124,14 @@ impl Labels {
         }
     }
 
-    /// The number of the label that is a column of the table.
+    /// The index of the label that a column of the table shows.
     pub(crate) fn number(&self, column: usize) -> Option<usize> {
         let number = column.checked_sub(self.first)?;
         (number < self.columns.len()).then_some(number)
     }
 
-    /// Fails if any of these columns of the table cannot be read, whatever its cells; says how to do without.
+    /// Fails if any of these columns of the table cannot be read, whatever its cells; the error says how to avoid the
+    /// column.
     pub(crate) fn check_readable(
         &self,
         table: &ArrayTable,
@@ -158,10 +159,10 @@ impl Labels {
             .with_source(why))
     }
 
-    /// The error of a scan that cannot be planned, and how to do without the label or attribute that it is about.
+    /// Adds to the error of a scan that cannot be planned how to avoid the label or attribute that causes it.
     pub(crate) fn how_to_leave_out(&self, error: Error) -> Error {
         let about = |key: &str| error.context().find(|(k, _)| *k == key);
-        // An attribute may be one of the label's array.
+        // The attribute may be one of the label's array.
         let named = about("label").or_else(|| about("attribute"));
         let column = named.and_then(|(_, name)| self.schema.column_with_name(name));
         match column.map(|(_, field)| quoted(field.name())) {
@@ -170,12 +171,12 @@ impl Labels {
         }
     }
 
-    /// The column of a label, by its number.
+    /// The column of a label, by its index.
     pub(crate) fn column(&self, number: usize) -> usize {
         self.first.saturating_add(number)
     }
 
-    /// Opens the arrays of the labels for which `used` is true, as of the time of the labelled array.
+    /// Opens the arrays of the labels for which `used` is true, at the time of the labelled array.
     pub(crate) async fn open(
         &self,
         table: &ArrayTable,
@@ -222,15 +223,15 @@ impl LabelColumn {
     }
 }
 
-/// A name as SQL takes any.
+/// A quoted name in SQL.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Where a label's array lies. The key of an encrypted array serves its labels, where they are encrypted.
+/// The storage of a label's array. It is read with the key of the labelled array, if it is encrypted.
 fn storage_of(array: &Storage, label: &DimensionLabel, runtime: &RuntimeEnv) -> Result<Storage> {
     let own = array.location();
-    // A store that only this program knows is not to be found by a URI, but what lies below the array is in its store.
+    // A store that only this process knows cannot be found by a URI, but everything below the array is in its store.
     let below = label.uri.strip_prefix(own.uri().trim_end_matches('/'));
     let location = match below.and_then(|rest| rest.strip_prefix('/')) {
         _ if label.relative => own.resolve(&label.uri),
@@ -250,8 +251,8 @@ impl OpenLabels<'_> {
             .ok_or_else(|| Error::internal(format!("label {number} is not open")))
     }
 
-    /// Narrows a subarray to the indexes whose label satisfies a predicate on that label alone. Returns the
-    /// translation, for display.
+    /// Narrows a subarray to the indexes whose label satisfies a predicate on that label alone. Returns the ranges, for
+    /// display.
     pub(crate) async fn narrow(
         &self,
         number: usize,
@@ -280,7 +281,8 @@ impl OpenLabels<'_> {
         Ok(text)
     }
 
-    /// What the array's own scan of `subarray` must return for a projection of the table, and how the labels join it.
+    /// The projection of the array's own scan of `subarray` for a projection of the table, and how labels are added to
+    /// it.
     pub(crate) fn project(
         &self,
         projection: &[usize],
@@ -329,7 +331,7 @@ impl OpenLabels<'_> {
     }
 }
 
-/// The range of a dimension outside which the array has no rows.
+/// The range of a dimension that contains all rows of the array.
 fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
     let mut all: Option<Bounds> = None;
     for fragment in snapshot.fragments.iter() {
@@ -339,7 +341,7 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
         };
         let stored = fragment.schema.dimensions.get(dimension);
         let stored = stored.ok_or_else(|| Error::internal("a label without a dimension"))?;
-        // What a range cannot mean rules nothing out.
+        // An invalid range rules nothing out.
         let Ok(bounds) = Bounds::from_range(stored.datatype, range) else {
             return Ok(DimRanges::all());
         };

@@ -1,4 +1,4 @@
-//! Label columns in the rows of a scan: the dimension's value decides the label's.
+//! Addition of label columns to the rows of a scan, by the values of dimensions.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::memory::budget::MemoryBudget;
 
-/// Where a column of the result comes from.
+/// The source of a column of the result.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    /// From this column of the scan.
+    /// A column of the scan.
     Scan(usize),
     /// A label.
     Label {
-        /// What reads it.
+        /// Reads the label.
         reader: Arc<LabelReader>,
-        /// The column of the scan with its dimension.
+        /// The column of the scan with the labelled dimension.
         index: usize,
         /// The dimension's type.
         datatype: Datatype,
     },
 }
 
-/// Adds labels to the batches of a scan, and leaves out dimensions that were read for them alone.
+/// Adds labels to the batches of a scan, and drops dimensions that were read only for them.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelProjection {
     pub(super) schema: SchemaRef,
@@ -40,7 +40,7 @@ impl LabelProjection {
         &self.schema
     }
 
-    /// The batch of the result for a batch of the scan.
+    /// Adds labels to a batch of the scan.
     pub(crate) async fn apply(
         &self,
         batch: RecordBatch,

@@ -1,7 +1,7 @@
-//! The values of a label at indexes, read as they are needed.
+//! Reading of the labels at indexes, as they are needed.
 //!
-//! The index space is cut into chunks of whole tiles; a few chunks are kept, so that memory stays bounded however
-//! long the dimension, and each chunk is one small scan of what rows can need. Partitions share the chunks.
+//! The index space is divided into chunks of whole tiles, a few of which are kept, so that memory stays bounded for any
+//! length of the dimension. Each chunk is one small scan of the labels that rows can need. Partitions share the chunks.
 //! An index that was never written has the label's fill value.
 
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::geometry::subarray::{DimRanges, KeyRange};
 use crate::memory::budget::{Grant, MemoryBudget};
 
-/// Tiles are read together until a chunk has so many cells.
+/// Tiles are read together until a chunk has this many cells.
 const CHUNK_CELLS: u64 = 64 * 1024;
-/// Chunks kept, of all partitions together.
+/// The most chunks that are kept, of all partitions together.
 const KEPT_CHUNKS: usize = 32;
-/// The place of indexes that were never written, which sorts after all others.
+/// The chunk number of indexes that were never written, which sorts after all others.
 const UNWRITTEN: u64 = u64::MAX;
 
 /// Reads one label.
@@ -32,20 +32,20 @@ pub(super) struct LabelReader {
     chunks: Mutex<Chunks>,
 }
 
-/// The chunks kept, by their places; the one used last is the last.
+/// The kept chunks with their numbers, least recently used first.
 type Chunks = VecDeque<(u64, Arc<Chunk>)>;
 
-/// The labels of indexes that lie close together.
+/// The labels of neighbouring indexes.
 #[derive(Debug)]
 struct Chunk {
-    /// The indexes, ascending, and the number of those before each range.
+    /// The indexes as ascending ranges, each with the number of indexes before it.
     ranges: Vec<(KeyRange, u64)>,
     values: ArrayRef,
     _grant: Grant,
 }
 
 impl LabelReader {
-    /// A reader of the labels at indexes in `wanted`.
+    /// Reads the labels at indexes in `wanted`.
     pub(super) fn new(label: Arc<LabelScan>, wanted: DimRanges) -> Self {
         Self {
             label,
@@ -54,7 +54,7 @@ impl LabelReader {
         }
     }
 
-    /// The labels at these keys, in their order.
+    /// The labels at these keys, in the same order.
     pub(super) async fn values(
         &self,
         keys: &[u64],
@@ -119,7 +119,7 @@ impl LabelReader {
         extent.saturating_mul((CHUNK_CELLS / extent).max(1))
     }
 
-    /// The labels at keys of one place.
+    /// The labels at keys in one chunk.
     async fn piece(
         &self,
         keys: &[(u64, usize, u64)],
@@ -133,10 +133,10 @@ impl LabelReader {
         if let Some(chunk) = self.kept(number) {
             return chunk.at(keys);
         }
-        // Partitions do not wait for each other's chunks: nobody may be polling the other one.
+        // Partitions do not wait for each other's chunks, because the other partition may not be polled.
         let mut loaded = self.load(number, memory).await;
         if matches!(&loaded, Err(e) if e.kind() == ErrorKind::OutOfMemory) {
-            // What other chunks hold may be what is missing.
+            // Dropping the other chunks may release enough memory.
             self.locked().clear();
             loaded = self.load(number, memory).await;
         }
@@ -150,7 +150,7 @@ impl LabelReader {
         chunk.at(keys)
     }
 
-    /// A chunk that is there, as the one used last.
+    /// A kept chunk, which becomes the most recently used.
     fn kept(&self, number: u64) -> Option<Arc<Chunk>> {
         let mut chunks = self.locked();
         let kept = chunks.iter().position(|(kept, _)| *kept == number)?;
@@ -206,21 +206,21 @@ impl LabelReader {
 }
 
 impl Chunk {
-    /// The labels at keys that lie in this chunk.
+    /// The labels at keys in this chunk.
     fn at(&self, keys: &[(u64, usize, u64)]) -> Result<ArrayRef> {
         let mut indexes = Vec::with_capacity(keys.len());
         for (_, _, key) in keys {
             indexes.push(self.index(*key)?);
         }
         if indexes.is_sorted_by(|a, b| a + 1 == *b) {
-            // A run of neighbours, as dense arrays have them, is there already.
+            // A run of neighbours, as dense arrays have them, is a slice.
             let first = indexes.first().copied().unwrap_or(0);
             return Ok(self.values.slice(usize::try_from(first)?, indexes.len()));
         }
         take(&self.values, &UInt64Array::from(indexes), None).map_err(failed)
     }
 
-    /// Where the label of a key is among the values.
+    /// The index of the label of a key in `values`.
     fn index(&self, key: u64) -> Result<u64> {
         let after = self.ranges.partition_point(|(range, _)| range.lo <= key);
         let range = after.checked_sub(1).and_then(|i| self.ranges.get(i));

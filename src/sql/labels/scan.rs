@@ -1,4 +1,4 @@
-//! A label's array, scanned by the engine that reads every array.
+//! Scans of a label's array, with the engine that reads every array.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::scan::stream::read_units;
 use crate::scan::units::UnitQueue;
 use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 
-/// An open label.
+/// An opened label.
 #[derive(Debug)]
 pub(super) struct LabelScan {
     pub(super) array: LabelArray,
@@ -28,7 +28,7 @@ impl LabelScan {
     pub(super) fn new(array: LabelArray, empty_cells: EmptyCells) -> Self {
         Self {
             array,
-            // Rows are those of the labelled array: a label never written leaves out none.
+            // Rows are those of the labelled array, so labels that were never written must not be skipped.
             empty_cells: match empty_cells {
                 EmptyCells::Null => EmptyCells::Null,
                 EmptyCells::Fill | EmptyCells::Skip => EmptyCells::Fill,

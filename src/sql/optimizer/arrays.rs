@@ -1,4 +1,4 @@
-//! Which plans read arrays.
+//! Tests whether plans read arrays.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::arrow::DATATYPE_KEY;
 use crate::sql::source::TileDbSource;
 
-/// Whether a plan or one of its subqueries reads an array, as its columns tell: a provider may be wrapped in another.
+/// Whether a plan or one of its subqueries reads an array. This is decided by its columns, because the provider may be
+/// wrapped in another.
 pub(super) fn reads_array(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|plan| {
@@ -28,7 +29,7 @@ pub(super) fn reads_array(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The scan of an array that a node is.
+/// The scan of an array, if the node is one.
 pub(super) fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
     let scan = plan.downcast_ref::<DataSourceExec>()?;
     scan.data_source().downcast_ref::<TileDbSource>()

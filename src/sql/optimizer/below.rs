@@ -1,4 +1,4 @@
-//! Plans over another scan, and the way down to it.
+//! Plans over a replaced scan, and the path from a plan to its scan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::sql::source::TileDbSource;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// A plan over another input.
+/// The plan with another input.
 pub(super) fn with_child(plan: &Plan, child: Plan) -> Result<Plan> {
     with_children(plan, vec![child])
 }
 
-/// A plan over other inputs.
+/// The plan with other inputs.
 pub(super) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
     Arc::clone(plan).replace_children(
         children,
@@ -33,8 +33,8 @@ pub(super) fn with_children(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
     )
 }
 
-/// A plan whose nodes are rewritten, inputs first; `None` if none changes. `rewrite` gets a node, and whether one of those
-/// above it `marks` what is below.
+/// Rewrites the nodes of a plan, inputs first; `None` if none changes. `rewrite` gets a node, and whether `selects`
+/// holds for a node above it.
 pub(super) fn rewritten_below(
     plan: &Plan,
     selected: bool,
@@ -57,21 +57,21 @@ pub(super) fn rewritten_below(
     Ok(new.or(changed.then_some(plan)))
 }
 
-/// The way from a plan down to the scan of an array that gives all its rows.
-pub(super) struct WayDown<'a> {
+/// The path from a plan down to the scan of an array, through nodes that keep all rows.
+pub(super) struct ScanPath<'a> {
     /// The nodes above the scan, outermost first; each has one input.
     nodes: Vec<&'a Plan>,
     source: &'a TileDbSource,
 }
 
-/// What may stand on the way besides projections.
+/// The nodes that may be on the path besides projections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passing {
-    /// Nothing.
+    /// No other nodes.
     Projections,
-    /// Filters that show all columns.
+    /// Filters that keep all columns.
     Filters,
-    /// What deals out batches among partitions as they are.
+    /// Nodes that distribute batches among partitions unchanged.
     Dealing,
 }
 
@@ -96,8 +96,8 @@ impl Passing {
     }
 }
 
-impl<'a> WayDown<'a> {
-    /// `None` if anything else is on the way, or another source at its end.
+impl<'a> ScanPath<'a> {
+    /// `None` if there are other nodes on the path, or another source at its end.
     pub(super) fn new(plan: &'a Plan, passing: Passing) -> Option<Self> {
         let (mut plan, mut nodes) = (plan, Vec::new());
         loop {
@@ -115,7 +115,7 @@ impl<'a> WayDown<'a> {
         }
     }
 
-    /// The scan.
+    /// The scan at the end of the path.
     pub(super) fn source(&self) -> &'a TileDbSource {
         self.source
     }
@@ -125,7 +125,7 @@ impl<'a> WayDown<'a> {
         self.nodes.iter().filter_map(|node| node.downcast_ref())
     }
 
-    /// The column of the scan that a column of the plan shows as it is, if it is one.
+    /// The column of the scan that a column of the plan shows unchanged, if there is one.
     pub(super) fn column(&self, column: usize) -> Option<usize> {
         self.projections().try_fold(column, |column, projection| {
             let expr = &projection.expr().get(column)?.expr;
@@ -133,7 +133,7 @@ impl<'a> WayDown<'a> {
         })
     }
 
-    /// The columns of the scan of which columns of the plan are made; `None` if chance is in it.
+    /// The columns of the scan from which columns of the plan are computed; `None` if an expression is volatile.
     pub(super) fn columns_of(&self, columns: BTreeSet<usize>) -> Option<BTreeSet<usize>> {
         self.projections().try_fold(columns, |columns, projection| {
             let mut below = BTreeSet::new();
@@ -156,17 +156,17 @@ impl<'a> WayDown<'a> {
     }
 }
 
-/// The plan with another scan below nothing but projections. `columns` are columns of the plan; `change` gets those of the
-/// scan, up to the first that the scan has not got.
+/// The plan with its scan replaced, below projections only. `columns` are columns of the plan; `change` gets the
+/// corresponding columns of the scan, up to the first that is computed.
 pub(super) fn over_scan(
     plan: &Plan,
     columns: &[usize],
     change: &dyn Fn(&TileDbSource, &[usize]) -> Option<TileDbSource>,
 ) -> Result<Option<Plan>> {
-    let Some(way) = WayDown::new(plan, Passing::Projections) else {
+    let Some(path) = ScanPath::new(plan, Passing::Projections) else {
         return Ok(None);
     };
-    let columns = columns.iter().map_while(|column| way.column(*column));
-    let changed = change(way.source(), &columns.collect::<Vec<_>>());
-    changed.map(|source| way.over(source)).transpose()
+    let columns = columns.iter().map_while(|column| path.column(*column));
+    let changed = change(path.source(), &columns.collect::<Vec<_>>());
+    changed.map(|source| path.over(source)).transpose()
 }

@@ -1,12 +1,12 @@
-//! `gt[1]` of attributes with several values per cell.
+//! `gt[1]` for attributes with several values per cell.
 //!
-//! `SELECT count(*) FROM calls WHERE gt[1] = 1 AND gt[2] = 1` is what this is for, where `gt` has a fixed number of
-//! values in each cell. DataFusion's function takes lists that vary in length: the plain way turns those of a fixed
-//! length into such first, and then copies each element on its own. Where every cell has as many values, the place of
-//! an element follows from its row. The analyzer rule here puts a function that knows it in the other's place, once
-//! types are settled. It stands aside for attributes with a variable number of values, for places that are no constant,
-//! and in plans that read no array. `tiledb.enable_elements_in_place` switches it off. Benchmark:
-//! `benches/special_ways.rs`, `enable_elements_in_place`: 2.0 × for a condition, 2.9 × for a sum, on two cores.
+//! This serves `SELECT count(*) FROM calls WHERE gt[1] = 1 AND gt[2] = 1`, where `gt` has a fixed number of values in
+//! each cell. DataFusion's function takes lists of variable length: it first converts lists of fixed length, and then
+//! copies each element on its own. If all cells have equally many values, the index of an element follows from its row.
+//! The analyzer rule here replaces DataFusion's function by one that uses this, once types are resolved. It does not
+//! apply to attributes with a variable number of values, to indexes that are not constant, and in plans that read no
+//! array. `tiledb.enable_elements_in_place` switches it off. Benchmark: `benches/special_ways.rs`,
+//! `enable_elements_in_place`: 2.0 × for a condition, 2.9 × for a sum, on two cores.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use datafusion::optimizer::AnalyzerRule;
 use super::arrays::reads_array;
 use crate::sql::settings::TileDbSettings;
 
-/// How DataFusion's function is called, and how it is also called.
+/// The name of DataFusion's function, and its alias.
 const ARRAY_ELEMENT: (&str, &str) = ("array_element", "list_element");
 
-/// Makes the function known to a session that is being built, and has it used.
+/// Adds the function and the analyzer rule to a session that is being built.
 pub(super) fn install(builder: &mut SessionStateBuilder) {
     let rules = &mut builder.analyzer().get_or_insert_default().rules;
     if is_among(rules) {
@@ -45,14 +45,14 @@ pub(super) fn install(builder: &mut SessionStateBuilder) {
     functions.push(function);
 }
 
-/// Whether the function is used already.
+/// Whether the rule is among these.
 pub(super) fn is_among(rules: &[Arc<dyn AnalyzerRule + Send + Sync>]) -> bool {
     rules
         .iter()
         .any(|rule| rule.name() == ElementsInPlace::NAME)
 }
 
-/// Puts [`ElementInPlace`] in the place of `array_element` where it can be.
+/// Replaces `array_element` by [`ElementInPlace`] where it can.
 #[derive(Debug)]
 struct ElementsInPlace {
     function: Arc<ScalarUDF>,
@@ -71,7 +71,7 @@ impl Default for ElementsInPlace {
 impl ElementsInPlace {
     const NAME: &'static str = "tiledb_elements_in_place";
 
-    /// The same element of a list of fixed length, if this is one.
+    /// The element of a list of fixed length, if `expr` is one.
     fn in_place(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         let Some((list, index)) = cast_and_index(&expr) else {
             return Transformed::no(expr);
@@ -91,7 +91,7 @@ impl ElementsInPlace {
     }
 }
 
-/// The arguments of DataFusion's function over a cast list and a constant number.
+/// The list and the index of a call of DataFusion's function with a cast list and a constant index.
 fn cast_and_index(expr: &Expr) -> Option<(&Cast, &Expr)> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
         return None;
@@ -122,7 +122,7 @@ impl AnalyzerRule for ElementsInPlace {
             let inputs = inputs.map(|input| Arc::clone(input.schema()));
             let inputs = inputs.collect::<Vec<_>>();
             plan.map_expressions(|expr| {
-                // Of most plans, nothing is looked at any closer.
+                // Most expressions have no such call and need no schema.
                 if !expr.exists(|e| Ok(cast_and_index(e).is_some()))? {
                     return Ok(Transformed::no(expr));
                 }
@@ -137,7 +137,8 @@ impl AnalyzerRule for ElementsInPlace {
     }
 }
 
-/// An element of a list of fixed length, counted from 1, or from the end by negative numbers; NULL beyond the ends.
+/// Returns an element of a list of fixed length, counted from 1, or from the end by negative numbers; NULL beyond the
+/// ends.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ElementInPlace {
     signature: Signature,
@@ -183,7 +184,7 @@ impl ScalarUDFImpl for ElementInPlace {
     }
 }
 
-/// The element of each list.
+/// The element with this index in each list.
 fn element(list: &ArrayRef, index: i64) -> Result<ArrayRef> {
     let Some(list) = list.as_fixed_size_list_opt() else {
         return exec_err!("{} is no list of fixed length", list.data_type());

@@ -1,16 +1,16 @@
 //! GROUP BY an enumeration by its codes.
 //!
-//! `SELECT doing, count(*), avg(speed) FROM ships GROUP BY doing` is what this is for, where `doing` is an enumeration
-//! of text or bytes. DataFusion has no groups of dictionaries: the plain way writes each value out as a row, and hashes
-//! and compares rows. But an enumeration gives every value one code, so the [rule](crate::sql::optimizer) groups by
-//! codes, which are plain numbers, and shows the values of those that are left. It stands aside where two values are
-//! the same or one is NULL, where there are more than 65,536 of them, for grouping sets, for groups with a limit, and
-//! where two of the columns are known to be equal. Columns of numbers are plain, and grouped like all numbers.
-//! `tiledb.enable_enumerated_groups` switches it off. Benchmark: `benches/special_ways.rs`, `enable_enumerated_groups`:
-//! 2.0 × for a sparse array and 1.9 × for a dense one, on two cores.
+//! This serves `SELECT doing, count(*), avg(speed) FROM ships GROUP BY doing`, where `doing` is an enumeration of text
+//! or bytes. DataFusion cannot group by dictionaries: it writes each value out as a row, and hashes and compares rows.
+//! But an enumeration gives every value one code, so the [rule](crate::sql::optimizer) groups by codes, which are plain
+//! integers, and converts those of the groups to values. It does not apply if two values are equal or one is NULL, if
+//! there are more than 65,536 of them, for grouping sets, for groups with a limit, and if two of the columns are known
+//! to be equal. Columns of numbers are plain, and grouped like all numbers. `tiledb.enable_enumerated_groups` switches
+//! it off. Benchmark: `benches/special_ways.rs`, `enable_enumerated_groups`: 2.0 × for a sparse array and 1.9 × for a
+//! dense one, on two cores.
 //!
-//! The codes are those of the array's enumeration, whatever dictionary a batch has on its way through joins and
-//! repartitioning.
+//! The codes are those of the array's enumeration, even if joins or repartitioning have changed the dictionary of a
+//! batch.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -38,10 +38,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::sql::source::TileDbSource;
 
-/// Enumerations with more values are not looked through for equal ones.
+/// Enumerations with more values are not checked for equal ones.
 const MOST_VALUES: usize = 1 << 16;
 
-/// The same aggregate by codes, and values in their places above it; `None` if it is not by an enumeration.
+/// The aggregate by codes, with a projection to values above it; `None` if it does not group by an enumeration.
 pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(last) = plan.downcast_ref::<AggregateExec>() else {
         return Ok(None);
@@ -58,7 +58,7 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
     };
     let limited = first.limit_options().is_some() || last.limit_options().is_some();
     let mut groups = first.group_expr().expr().to_vec();
-    // Above codes nobody knows that two columns are equal, and orders may rely on it.
+    // The equality of two columns is lost above their codes, and orders may depend on it.
     let known = first.input().equivalence_properties().eq_group();
     let equal = |(i, (one, _)): (usize, &(Arc<dyn PhysicalExpr>, String))| {
         let mut others = groups.iter().take(i);
@@ -77,7 +77,7 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
                 of: Arc::clone(expr),
                 values: Arc::clone(&values),
             });
-            // `TopKAggregation` goes by names, and would take the order of codes for that of values.
+            // `TopKAggregation` compares names, and would treat the order of codes as that of values.
             *name = format!("codes of {name}");
             *enumeration = Some(values);
         }
@@ -120,7 +120,7 @@ pub(super) fn by_codes(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn E
     Ok(Some(Arc::new(shown)))
 }
 
-/// The values of the enumeration that a column of a plan shows, if it comes from an array as it is.
+/// The values of the enumeration whose column a column of a plan shows unchanged.
 fn enumeration_of(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<ArrayRef> {
     if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
         let source = scan.data_source().downcast_ref::<TileDbSource>()?;
@@ -167,8 +167,8 @@ fn enumeration_of(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<ArrayR
     }
 }
 
-/// Whether the values are text or bytes, no two are the same, and none is NULL: damaged text may be shown as if it were
-/// other text, and of what lists consist there are two zeros.
+/// Whether the values are text or bytes, all different, and not NULL: invalid text may be shown as other text, and
+/// elements of lists may be either zero.
 fn all_differ(values: &ArrayRef) -> bool {
     let ty = values.data_type();
     let comparable = ty.is_string() || ty.is_binary() || matches!(ty, DataType::FixedSizeBinary(_));
@@ -191,7 +191,7 @@ pub(super) fn is_code(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is::<Codes>()
 }
 
-/// The codes that the values of a column have in an enumeration.
+/// Converts the values of a column to their codes in an enumeration.
 #[derive(Debug)]
 struct Codes {
     of: Arc<dyn PhysicalExpr>,
@@ -199,7 +199,7 @@ struct Codes {
 }
 
 impl Codes {
-    /// Codes of a dictionary with other values, or with the same in another order.
+    /// The codes of a dictionary with other values, or with the same values in another order.
     fn translated(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let dictionary = array.as_any_dictionary();
         let order = sort_to_indices(&self.values, None, None)?;
@@ -229,7 +229,7 @@ impl Codes {
     }
 }
 
-/// Which values of a dictionary occur.
+/// Which values of a dictionary are used.
 fn used_values(array: &ArrayRef) -> Vec<bool> {
     let dictionary = array.as_any_dictionary();
     let mut used = vec![false; dictionary.values().len()];
@@ -315,12 +315,12 @@ impl Hash for Codes {
     }
 }
 
-/// The values that codes of an enumeration stand for.
+/// Converts codes of an enumeration to values.
 #[derive(Debug)]
 struct Values {
     of: Arc<dyn PhysicalExpr>,
     values: ArrayRef,
-    /// The column as it was before it became codes.
+    /// The field of the column before it was converted to codes.
     field: FieldRef,
 }
 
@@ -428,7 +428,7 @@ mod tests {
         let other = codes(&["z", "m", "a"], &keys).unwrap();
         assert_eq!(other, [Some(2), None, Some(1), Some(0)]);
         assert_eq!(codes(&[], &[None, None]).unwrap(), [None, None]);
-        // A value that nobody uses may be any.
+        // Values that no row uses are ignored.
         assert_eq!(codes(&["a", "?"], &[Some(0)]).unwrap(), [Some(1)]);
         assert!(codes(&["a", "?"], &[Some(1)]).is_err());
     }

@@ -1,12 +1,12 @@
 //! ORDER BY dimensions … LIMIT of a dense array.
 //!
-//! `SELECT * FROM climate ORDER BY time DESC, lat, lon LIMIT 10` is what this is for: the last or the first cells of a
-//! dense array, by any of its dimensions. A dense array has a row for each cell of a box, so it is known without
-//! reading which coordinates the first rows of an order by dimensions have. The [rule](crate::sql::optimizer) narrows
-//! the scan to these: of the first dimension as many coordinates as it takes to make the rows; where one is enough, of
-//! the next one as many, and so on. The plain way reads the tiles at that end of the array, and keeps the best rows. It
-//! stands aside for sparse arrays, for conditions on anything but dimensions, where cells that were never written are
-//! no rows, and where the order begins with an attribute. `tiledb.enable_first_cells` switches it off. Benchmark:
+//! This serves `SELECT * FROM climate ORDER BY time DESC, lat, lon LIMIT 10`: the last or the first cells of a dense
+//! array, by any of its dimensions. A dense array has a row for each cell of a box, so the coordinates of the first
+//! rows in an order by dimensions are known without reading. The [rule](crate::sql::optimizer) narrows the scan to
+//! these: to as many coordinates of the first dimension as are needed for the rows; if one is enough, to as many of the
+//! next dimension, and so on. Without it, the tiles at that end of the array are read, and the best rows kept. It does
+//! not apply to sparse arrays, to conditions on anything but dimensions, if cells that were never written are not rows,
+//! and if the order begins with an attribute. `tiledb.enable_first_cells` switches it off. Benchmark:
 //! `benches/special_ways.rs`, `enable_first_cells`: 3.9 × for the last cells by the leading dimension, 5.7 × for the
 //! first by another one, on two cores.
 

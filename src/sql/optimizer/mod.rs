@@ -1,10 +1,10 @@
-//! The optimizer rules that arrays bring along, and adding them to sessions.
+//! The optimizer rules for arrays, and their registration in sessions.
 //!
-//! Most look at a physical plan from the top down and rewrite a node where an array can do better than a plain table:
+//! Most rules traverse a physical plan from the top and rewrite nodes that can be answered faster over an array:
 //! [`aggregate`]s from metadata, groups by the codes of an enumeration (`enumerated`), the first cells of an order by
 //! dimensions (`first_cells`), partitions by ranges of the leading dimension (`range_partitions`), rows in its order
-//! (`ordered_scans`), groups that need no hash table ([`group_by`]). [Settings](super::settings) switch each of them off.
-//! The others, the `guards` against what DataFusion's own rules get wrong, are always on.
+//! (`ordered_scans`), groups that need no hash table ([`group_by`]). [Settings](super::settings) switch each of them
+//! off. The other rules, the `guards` against defects of DataFusion's own rules, are always on.
 
 pub mod aggregate;
 mod arrays;
@@ -44,22 +44,22 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// A rule of ours.
+/// One of our rules.
 #[derive(Debug)]
 struct ArrayRule {
     name: &'static str,
-    /// Where it stands among the rules of DataFusion.
+    /// Its position among the rules of DataFusion.
     anchor: Anchor,
-    /// Whether the session wants it; guards are always wanted.
+    /// Whether the session's settings enable it; guards are always enabled.
     wanted: fn(&TileDbSettings) -> bool,
     rewrite: Rewrite,
 }
 
 #[derive(Debug)]
 enum Rewrite {
-    /// What to put in place of a node, if there is something better.
+    /// Replaces a node, if there is something better.
     Node(fn(&Plan) -> Result<Option<Plan>>),
-    /// What to put in place of a whole plan.
+    /// Replaces a whole plan.
     Whole(fn(&Plan) -> Result<Plan>),
 }
 
@@ -69,10 +69,10 @@ enum Anchor {
     Before(&'static str),
 }
 
-/// Deals rows out anew where they do not meet.
+/// The rule that repartitions rows.
 const PARTITIONS: Anchor = Anchor::Before("EnsureRequirements");
 
-/// Guards against defects of DataFusion are wanted whatever the settings say.
+/// Guards against defects of DataFusion are enabled whatever the settings.
 const ALWAYS: fn(&TileDbSettings) -> bool = |_| true;
 
 const RULES: [ArrayRule; 16] = [
@@ -84,7 +84,7 @@ const RULES: [ArrayRule; 16] = [
     },
     ArrayRule {
         name: "tiledb_metadata_aggregates",
-        // It answers what is known already, so that ours has nothing to look up.
+        // That rule answers from exact statistics, so that ours need not load any.
         anchor: Anchor::After("aggregate_statistics"),
         wanted: |settings| settings.enable_metadata_aggregates,
         rewrite: Rewrite::Node(aggregate::from_metadata),
@@ -115,7 +115,7 @@ const RULES: [ArrayRule; 16] = [
     },
     ArrayRule {
         name: "tiledb_names_told_apart",
-        // Filters begin their way down then.
+        // Before filters are pushed down.
         anchor: Anchor::Before("FilterPushdown"),
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(names::told_apart),
@@ -146,7 +146,7 @@ const RULES: [ArrayRule; 16] = [
     },
     ArrayRule {
         name: "tiledb_trusted_filters",
-        // All filters have been handed out by then.
+        // After all filters have been pushed down.
         anchor: Anchor::After("FilterPushdown(Post)"),
         wanted: ALWAYS,
         rewrite: Rewrite::Whole(run_time_filters::only_trusted),
@@ -166,14 +166,14 @@ const RULES: [ArrayRule; 16] = [
     },
     ArrayRule {
         name: "tiledb_groups",
-        // Filters have found their way through the aggregate by then.
+        // After filters have been pushed through the aggregate.
         anchor: Anchor::Before("SanityCheckPlan"),
         wanted: |settings| settings.enable_run_groups,
         rewrite: Rewrite::Node(group_by::without_hashing),
     },
     ArrayRule {
         name: "tiledb_lost_orders",
-        // Whatever was put in the place of another node may claim less: one value throughout is an order, too.
+        // A replaced node may have weaker properties: a constant column is an order, too.
         anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
         rewrite: Rewrite::Node(lost_orders::sorted_again),
@@ -207,8 +207,8 @@ impl PhysicalOptimizerRule for ArrayRule {
     }
 }
 
-/// The physical optimizer rules of a session with those that arrays bring along: for those who build a session from
-/// parts. [`equip`](crate::equip) and [`register`](crate::register) do the same, and more.
+/// Adds the rules for arrays to the physical optimizer rules of a session, for building a session by hand.
+/// [`equip`](crate::equip) and [`register`](crate::register) include this.
 ///
 /// ```
 /// # use datafusion::execution::SessionStateBuilder;
@@ -223,7 +223,7 @@ impl PhysicalOptimizerRule for ArrayRule {
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 ///
-/// It fails if a rule of DataFusion is missing next to which one of ours must stand.
+/// It fails if a rule of DataFusion is missing next to which one of ours must be inserted.
 pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
     for ours in RULES {
         if rules.iter().any(|rule| rule.name() == ours.name) {
@@ -242,12 +242,12 @@ pub fn physical_optimizer_rules(mut rules: Vec<Rule>) -> Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// The logical optimizer rules of a session with those that arrays bring along, as [`physical_optimizer_rules`].
+/// Adds the rules for arrays to the logical optimizer rules of a session, as [`physical_optimizer_rules`] does.
 pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
     if !has_logical(&rules) {
-        // Ahead of all others, as long as `IN (SELECT …)` stands as it was written.
+        // Before all others, which rewrite `IN (SELECT …)`.
         rules.insert(0, Arc::new(NullableIn));
-        // Behind all others, which may put other inputs below a UNION.
+        // After all others, which may change the inputs of a UNION.
         rules.push(Arc::new(UnionFields));
     }
     rules
@@ -268,14 +268,14 @@ pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
     if !guarded {
         table_factors::install(builder);
         let analyzer = builder.analyzer().get_or_insert_default();
-        // Ahead of all others, one of which settles the types.
+        // Before all others, one of which resolves the types.
         analyzer.rules.insert(0, Arc::new(PlainNumbers));
     }
     elements::install(builder);
     Ok(())
 }
 
-/// Adds the rules to a session that exists.
+/// Adds the rules to an existing session.
 pub(super) fn install(ctx: &SessionContext) -> Result<()> {
     let state = ctx.state_ref();
     let mut state = state.write();

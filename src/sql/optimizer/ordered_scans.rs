@@ -1,17 +1,17 @@
-//! Scans in the order that the query needs.
+//! Scans in the order that a query needs.
 //!
-//! `SELECT * FROM calls ORDER BY pos, sample` is what this is for, with LIMIT or without, and windows over all rows
-//! like `lag(pos) OVER (ORDER BY pos)`: what needs one sequence of rows, ordered by the leading dimension first. Where
-//! the scan can give it ([`TileDbSource::in_one_sequence`]), the [rule](crate::sql::optimizer) asks for it before
-//! DataFusion adds and parallelizes sorts: those that find their input in order go, and LIMIT ends the reading. The
-//! plain way sorts all rows in each partition, and merges them. It stands aside where the order does not begin with the
-//! leading dimension, where more than 524,288 cells of tiles that overlap would have to be put in order at once
-//! (131,072 with a LIMIT), and where something is computed between the scan and the sort. What remains of sorts within
-//! partitions asks later, by `try_pushdown_sort`. `tiledb.enable_ordered_scans` switches it off. Benchmark:
+//! This serves `SELECT * FROM calls ORDER BY pos, sample`, with or without LIMIT, and windows over all rows like
+//! `lag(pos) OVER (ORDER BY pos)`: queries that need one sequence of rows, ordered by the leading dimension first. If
+//! the scan can give it ([`TileDbSource::in_one_sequence`]), the [rule](crate::sql::optimizer) requests it before
+//! DataFusion adds and parallelizes sorts: sorts whose input is in order are removed, and a LIMIT stops reading.
+//! Without it, all rows are sorted in each partition, and merged. It does not apply if the order does not begin with
+//! the leading dimension, if more than 524,288 cells of overlapping tiles would have to be sorted at once (131,072 with
+//! a LIMIT), and if something is computed between the scan and the sort. Remaining sorts within partitions request an
+//! order later, by `try_pushdown_sort`. `tiledb.enable_ordered_scans` switches it off. Benchmark:
 //! `benches/special_ways.rs`, `enable_ordered_scans`: 5.3 × for all rows in the order in which they are stored, 4.1 ×
-//! for the first of them, 1.5 × for a window, on two cores. Where the tiles of a dense array have to be put in order
-//! together it is 1.0 ×, as two cores sort no slower than one sequence; but only those tiles are in memory then, and
-//! the process takes a quarter of what it takes to sort all rows.
+//! for the first of them, 1.5 × for a window, on two cores. Where the tiles of a dense array have to be sorted together
+//! it is 1.0 ×, because two cores sort as fast as one sequence; but only those tiles are in memory then, and the
+//! process takes a quarter of the memory of sorting all rows.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use crate::sql::optimizer::below::{over_scan, with_child};
 use crate::sql::source::TileDbSource;
 
-/// One sequence of rows.
+/// One sequence of rows that a plan needs.
 struct Sequence {
     order: Vec<PhysicalSortExpr>,
-    /// So many rows of it.
+    /// The most rows that the plan reads of it.
     rows: Option<usize>,
 }
 
 impl Sequence {
-    /// What a plan needs of its input.
+    /// The sequence that a node needs as its input.
     fn under(plan: &dyn ExecutionPlan) -> Option<Self> {
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
             return (!sort.preserve_partitioning()).then(|| Self {
@@ -91,7 +91,7 @@ pub(super) fn in_sequence(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dy
     }
 }
 
-/// Whether nothing is computed between here and the scan: that is better done in several partitions.
+/// Whether nothing is computed between here and the scan, because computing is faster in several partitions.
 fn only_picks(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
         return true;

@@ -1,17 +1,17 @@
-//! Partitions that are ranges of the leading dimension, where that spares a shuffle.
+//! Partitions that are ranges of the leading dimension, to avoid a shuffle.
 //!
-//! `SELECT quality - lag(quality) OVER (PARTITION BY pos ORDER BY sample) FROM calls` is what this is for, and `SELECT
-//! time, count(*) FROM ships GROUP BY time` with few rows in each group: rows that agree in the leading dimension must
-//! meet. A scan's partitions are runs of units that help each other out, and say nothing of coordinates, so the plain
-//! way deals all rows, or the groups of each partition, out anew by a hash. The [rule](crate::sql::optimizer) cuts the
-//! scan at coordinates instead: each partition is a scan of its own ranges, planned when it is opened, and DataFusion
-//! finds what must meet already together. Where cells are stored in the order of the groups, or in the order that a
-//! window needs, nothing is hashed or sorted either. It stands aside for GROUP BY where a group has more than 128 rows,
-//! as far as coordinates tell, for a leading dimension of text or floats, for one partition, and where tiles that lie
-//! across a cut would be too many to be read twice. `tiledb.enable_range_partitions` switches it off. Benchmark:
-//! `benches/special_ways.rs`, `enable_range_partitions`: 1.6 × for groups of a row or two, 1.2 × for groups of fifteen
-//! rows in stored order, 1.7 × for a window in stored order, on two cores. A window whose rows have to be sorted all
-//! the same gains little.
+//! This serves `SELECT quality - lag(quality) OVER (PARTITION BY pos ORDER BY sample) FROM calls`, and `SELECT time,
+//! count(*) FROM ships GROUP BY time` with few rows in each group: rows with the same coordinate in the leading
+//! dimension must be in one partition. The partitions of a scan are usually ranges of units that share work and have no
+//! bounds, so DataFusion repartitions all rows, or the groups of each partition, by a hash. The
+//! [rule](crate::sql::optimizer) cuts the scan at coordinates instead: each partition is a scan of its own ranges,
+//! planned when it is opened, and DataFusion finds equal coordinates in one partition. If cells are stored in the order
+//! of the groups, or in the order that a window needs, nothing is hashed or sorted either. It does not apply to GROUP
+//! BY if a group has more than 128 rows, as far as coordinates tell, to a leading dimension of text or floats, to a
+//! single partition, and if too many tiles across the cuts would be read twice. `tiledb.enable_range_partitions`
+//! switches it off. Benchmark: `benches/special_ways.rs`, `enable_range_partitions`: 1.6 × for groups of a row or two,
+//! 1.2 × for groups of fifteen rows in stored order, 1.7 × for a window in stored order, on two cores. A window whose
+//! rows must still be sorted gains little.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use crate::sql::optimizer::below::{Passing, WayDown, with_child};
+use crate::sql::optimizer::below::{Passing, ScanPath, with_child};
 use crate::sql::source::TileDbSource;
 
-/// Below so many rows a group, groups are too many to be gathered in each partition first.
+/// With fewer rows per group than this, partitions have too many groups to aggregate them first.
 const ROWS_PER_GROUP: u64 = 128;
-/// Groups for each coordinate, where there are other columns to group by.
+/// Assumed groups per coordinate, if there are other columns to group by.
 const GROUPS_PER_COORDINATE: u64 = 16;
 
-/// By what rows must meet.
+/// The keys by which rows must be in one partition.
 struct Meeting {
-    /// Columns of the input.
+    /// The keys that are columns of the input.
     columns: Vec<usize>,
-    /// How many keys there are, columns or not.
+    /// The number of keys, columns or not.
     keys: usize,
-    /// Whether the rows are gathered into groups: then a shuffle of few groups costs nothing.
+    /// Whether the node aggregates rows into groups: then a shuffle of few groups is cheap.
     gathers: bool,
 }
 
@@ -65,7 +65,7 @@ impl Meeting {
     }
 }
 
-/// The same plan over a scan cut at coordinates, if that brings rows together that must meet.
+/// The plan over a scan cut at coordinates, if that puts rows with equal keys into one partition.
 pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(meeting) = Meeting::of(plan.as_ref()) else {
         return Ok(None);
@@ -73,17 +73,17 @@ pub(super) fn over_ranges(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dy
     let [input] = plan.children()[..] else {
         return Ok(None);
     };
-    let Some(way) = WayDown::new(input, Passing::Filters) else {
+    let Some(path) = ScanPath::new(input, Passing::Filters) else {
         return Ok(None);
     };
     let columns = meeting.columns.iter();
-    let columns = columns.filter_map(|column| way.column(*column));
+    let columns = columns.filter_map(|column| path.column(*column));
     let meeting = Meeting {
         columns: columns.collect(),
         ..meeting
     };
-    match cut_scan(way.source(), &meeting) {
-        Some(source) => with_child(plan, way.over(source)?).map(Some),
+    match cut_scan(path.source(), &meeting) {
+        Some(source) => with_child(plan, path.over(source)?).map(Some),
         None => Ok(None),
     }
 }
@@ -104,14 +104,14 @@ fn cut_scan(source: &TileDbSource, meeting: &Meeting) -> Option<TileDbSource> {
         });
     let many = groups.saturating_mul(ROWS_PER_GROUP) >= plan.max_rows;
     if !meeting.gathers {
-        // What order a window needs besides is asked of the scan later.
+        // The order that a window also needs is requested from the scan later.
         return source.in_ranges(cuts);
     }
     let cut = source.in_ranges(cuts).filter(|_| many)?;
     Some(cut.in_stored_order(by_dimensions(source, meeting)))
 }
 
-/// By how many of the first dimensions rows meet, if by nothing else.
+/// The number of leading dimensions that are the keys; 0 if there are other keys.
 fn by_dimensions(source: &TileDbSource, meeting: &Meeting) -> usize {
     let projection = &source.plan().spec.projection;
     let columns = meeting.columns.iter().filter_map(|c| projection.get(*c));

@@ -1,4 +1,4 @@
-//! [`TileDbTableOptions`] are the options of a table as DataFusion's session holds them.
+//! [`TileDbTableOptions`]: the options of a table in DataFusion's session.
 
 use std::any::Any;
 
@@ -15,7 +15,7 @@ use crate::scan::EmptyCells;
 pub struct TileDbTableOptions(TableOptions);
 
 impl TileDbTableOptions {
-    /// The options as they are set.
+    /// The options.
     pub fn options(&self) -> &TableOptions {
         &self.0
     }
@@ -81,7 +81,7 @@ impl TableOptions {
                 AggregateFrom::Cells => "cells",
             },
             "system_columns" => "false",
-            // Least of all the key.
+            // Other values are not shown, in particular the key.
             _ => return None,
         };
         Some(word.to_owned())

@@ -1,4 +1,4 @@
-//! The keys of options are listed here, ours and those that are meant for somebody else.
+//! The keys of options, our own and those of object stores.
 
 use crate::error::Error;
 use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
@@ -6,10 +6,10 @@ use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
 /// The prefix of our options.
 pub(super) const PREFIX: &str = "tiledb";
 
-/// Prefixes of options that configure object stores; they are for somebody else.
+/// Prefixes of options that configure object stores.
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
-/// Every option, with what it takes.
+/// Every option with its possible values.
 pub(super) const KNOWN: [(&str, &str); 11] = [
     (
         "timestamp",
@@ -61,7 +61,7 @@ pub(in crate::sql) fn is_store_option(key: &str) -> bool {
     STORE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// Whether `key`, with or without the prefix, is an option of ours.
+/// Whether `key`, with or without the prefix, is one of our options.
 pub(in crate::sql) fn is_known(key: &str) -> bool {
     let key = without_prefix(key);
     KNOWN.iter().any(|(known, _)| *known == key)
@@ -72,7 +72,7 @@ pub(in crate::sql) fn is_secret(key: &str) -> bool {
     without_prefix(key) == KEY
 }
 
-/// Whether `key` carries our prefix.
+/// Whether `key` has our prefix.
 pub(in crate::sql) fn has_prefix(key: &str) -> bool {
     without_prefix(key).len() != key.len()
 }

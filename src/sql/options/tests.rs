@@ -1,4 +1,4 @@
-//! These tests cover what options may say, how mistakes are reported, and how DataFusion hands options over.
+//! Tests of the values of options, of error messages, and of how DataFusion passes options.
 
 use datafusion::config::ExtensionOptions;
 

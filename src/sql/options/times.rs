@@ -1,4 +1,4 @@
-//! The times of options become milliseconds here, those at which a window starts and those at which it ends.
+//! Conversion of times in options to milliseconds, for the start and the end of a window.
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 
@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 
 const NANOS_PER_MS: i64 = 1_000_000;
 
-/// A time as the last millisecond of a window: what follows within the millisecond is not seen.
+/// A time as the last millisecond of a window; the rest of that millisecond is outside.
 pub(super) fn parse_end(key: &str, value: &str) -> Result<u64> {
     parse_time(key, value, |nanos| nanos.div_euclid(NANOS_PER_MS))
 }
 
-/// A time as the first millisecond of a window: a millisecond already begun is not seen.
+/// A time as the first millisecond of a window; a millisecond that has started already is outside.
 pub(super) fn parse_start(key: &str, value: &str) -> Result<u64> {
     parse_time(key, value, |nanos| {
         nanos.div_euclid(NANOS_PER_MS) + i64::from(nanos.rem_euclid(NANOS_PER_MS) > 0)

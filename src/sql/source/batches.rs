@@ -1,4 +1,4 @@
-//! The batches of a scan on their way out: with labels, and of a size that suits the session.
+//! The output batches of a scan: with labels, and of the session's batch size.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use crate::memory::budget::MemoryBudget;
 use crate::sql::labels::LabelProjection;
 
-/// The batches of a scan with the labels that are asked for.
+/// Adds the selected labels to the batches of a scan.
 pub(super) fn with_labels(
     batches: impl Stream<Item = crate::Result<RecordBatch>> + Send + 'static,
     labels: Option<Arc<LabelProjection>>,
@@ -29,14 +29,14 @@ pub(super) fn with_labels(
     labelled.map_err(DataFusionError::from).boxed()
 }
 
-/// Joins small batches; large ones pass as they are. Ends after `fetch` rows.
+/// Combines small batches; large ones are passed on. Ends after `fetch` rows.
 pub(super) fn coalesce(
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
     schema: SchemaRef,
     batch_size: usize,
     fetch: Option<usize>,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    // Nobody waits for rows beyond the last.
+    // Batches need not be larger than the limit.
     let batch_size = fetch.map_or(batch_size, |fetch| batch_size.min(fetch.max(1)));
     let coalescer = BatchCoalescer::new(schema, batch_size)
         .with_biggest_coalesce_batch_size(Some(batch_size / 2));

@@ -1,4 +1,4 @@
-//! A scan as EXPLAIN shows it.
+//! Display of a scan in EXPLAIN.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ impl TileDbSource {
             DisplayFormatType::TreeRender => {
                 writeln!(f, "format=tiledb")?;
                 for (name, value) in self.lines() {
-                    // The renderer cuts long lines by bytes, so there must be none but ASCII.
+                    // The renderer cuts long lines by bytes, so all characters must be ASCII.
                     let value: String = value.chars().map(ascii).collect();
                     writeln!(f, "{name}={value}")?;
                 }
@@ -109,7 +109,7 @@ impl TileDbSource {
     }
 }
 
-/// A character as itself, or `?` beyond ASCII.
+/// The character, or `?` if it is not ASCII.
 fn ascii(c: char) -> char {
     if c.is_ascii() { c } else { '?' }
 }

@@ -1,8 +1,8 @@
-//! A scan whose rows come in an order, or at least the best of them first.
+//! Scans whose rows come in an order, or with the best rows first.
 //!
-//! Nothing is ordered unless the query needs it: without an order, partitions help each other out. An order that begins
-//! with the leading dimension is often cheap to give ([`RowOrder`]); then nobody sorts, and LIMIT ends the reading. Of any
-//! other order the scan knows which units promise the best rows, and TopK does the rest.
+//! Rows are ordered only if the query needs it: without an order, partitions share their work. An order that begins
+//! with the leading dimension is often cheap ([`RowOrder`]); then nothing is sorted above, and LIMIT stops reading. For
+//! any other order the scan reads the units that promise the best rows first, and a top-k keeps the best rows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::scan::order::{OrderTerm, RowOrder};
 use crate::scan::unit_order::{UnitOrder, WantedFirst};
 
 impl TileDbSource {
-    /// The scan in one partition, its rows in an order, if that takes little sorting; `rows` are wanted at most.
+    /// The scan in one partition, with its rows in an order, if that takes little sorting; at most `rows` are needed.
     pub(in crate::sql) fn in_one_sequence(
         &self,
         order: &[PhysicalSortExpr],
@@ -36,7 +36,7 @@ impl TileDbSource {
         rows: Option<usize>,
         partitions: usize,
     ) -> Option<Self> {
-        // What was promised of the number of rows would be those of other partitions.
+        // The declared number of rows would be that of other partitions.
         let counted = self.fetch.is_some() && self.arrangement.partitions.len() > 1;
         if counted || self.planned.labels.is_some() {
             return None;
@@ -59,7 +59,8 @@ impl TileDbSource {
         self.in_mode(mode).ok()?
     }
 
-    /// The scan with the rows of each partition ascending by the first so many dimensions, if they are stored like that.
+    /// The scan with the rows of each partition ascending by the first `dimensions` dimensions, if they are stored in
+    /// that order.
     pub(in crate::sql) fn in_stored_order(self, dimensions: usize) -> Self {
         let columns = (0..dimensions).map(|dimension| {
             let mut shown = self.plan().spec.projection.iter();
@@ -74,7 +75,7 @@ impl TileDbSource {
         ordered.filter(stored).unwrap_or(self)
     }
 
-    /// An order that begins with the leading dimension, of columns that can be sorted.
+    /// An order that begins with the leading dimension, over columns that can be sorted.
     fn row_order(&self, order: &[PhysicalSortExpr]) -> Option<RowOrder> {
         let terms = order.iter().map(|sort| {
             let shown = sort.expr.downcast_ref::<Column>()?.index();
@@ -88,7 +89,7 @@ impl TileDbSource {
         RowOrder::new(terms.collect::<Option<_>>()?)
     }
 
-    /// How far a partition reads ahead: one that stands for several as far as they would.
+    /// How far a partition reads ahead: one that replaces several reads as far as these would together.
     pub(super) fn pace(&self) -> Pace {
         let partitions = self.arrangement.partition_count().max(1);
         match self.arrangement.row_order() {
@@ -100,7 +101,7 @@ impl TileDbSource {
         }
     }
 
-    /// What is promised of the order of rows.
+    /// The declared order of rows.
     pub(super) fn orderings(&self) -> EquivalenceProperties {
         let schema = Arc::clone(&self.planned.schema);
         let order = self.arrangement.row_order().into_iter();
@@ -113,12 +114,12 @@ impl TileDbSource {
         EquivalenceProperties::new_with_orderings(schema, orders)
     }
 
-    /// Rows in the order asked for, without changing the partitions; or else those wanted first come early.
+    /// The scan with rows in the requested order, in the same partitions; or else with the best rows first.
     pub(super) fn sorted(
         &self,
         order: &[PhysicalSortExpr],
     ) -> SortOrderPushdownResult<Arc<dyn DataSource>> {
-        // Several partitions would have to be merged, which costs more memory than to sort what TopK leaves of them.
+        // Merging several partitions would take more memory than sorting the rows that a top-k keeps of them.
         let partitions = self.arrangement.partitions.len();
         let apart = self.arrangement.ranges().is_some() || partitions == 1;
         let apart = apart && self.query.settings.enable_ordered_scans;
@@ -139,7 +140,7 @@ impl TileDbSource {
         }
     }
 
-    /// The first columns of an order, up to the first that is none of the array's.
+    /// The first columns of an order, up to the first that is not a column of the array.
     fn wanted_first(&self, order: &[PhysicalSortExpr]) -> Vec<WantedFirst> {
         let schema = &self.plan().spec.table.schema;
         let wanted = order.iter().map_while(|sort| {
@@ -154,7 +155,7 @@ impl TileDbSource {
         wanted.collect()
     }
 
-    /// The order of units pays only if what comes early spares others.
+    /// The order of units, if reading the best first may prune others.
     pub(super) fn worthwhile_order(&self) -> Option<Arc<UnitOrder>> {
         let order = self.arrangement.unit_order();
         order.filter(|_| self.filters.tighten()).cloned()

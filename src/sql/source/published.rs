@@ -1,4 +1,4 @@
-//! What a scan counts, as metrics of DataFusion.
+//! The counters of a scan as metrics of DataFusion.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::TileDbSource;
 use crate::scan::ScanPlan;
 use crate::scan::metrics::ScanMetrics;
 
-/// The scan's counters as metrics of DataFusion, brought up to date with every batch.
+/// The counters of a scan as metrics of DataFusion, updated with every batch.
 pub(super) struct Published {
     counters: Arc<ScanMetrics>,
     counts: Vec<Count>,
@@ -62,7 +62,7 @@ impl Drop for Published {
 }
 
 impl TileDbSource {
-    /// What planning found, once for all partitions.
+    /// Records the counts of planning, once for all partitions.
     pub(super) fn record_plan(&self, plan: &ScanPlan, partition: usize) {
         if partition != 0 {
             return;

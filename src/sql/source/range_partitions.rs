@@ -15,12 +15,12 @@ use crate::scan::plan::range_cuts::RangeCuts;
 pub(super) struct RangePartitions {
     keys: Vec<u64>,
     values: Vec<ScalarValue>,
-    /// The scan of each partition, once somebody opens it.
+    /// The scan of each partition, planned when it is opened.
     parts: Vec<OnceCell<Arc<ScanPlan>>>,
 }
 
 impl RangePartitions {
-    /// The ranges between cuts; `None` if the column cannot show where they are.
+    /// The ranges between cuts; `None` if the column cannot show the cuts.
     pub(super) fn new(cuts: &RangeCuts, plan: &ScanPlan) -> Option<Self> {
         let values = cuts.values(plan)?;
         let values = (0..values.len()).map(|i| ScalarValue::try_from_array(&values, i));
@@ -31,12 +31,12 @@ impl RangePartitions {
         })
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub(super) fn count(&self) -> usize {
         self.parts.len()
     }
 
-    /// What a partition reads of the scan.
+    /// The part of the scan that a partition reads.
     pub(super) async fn part(
         &self,
         plan: &ScanPlan,
@@ -52,7 +52,7 @@ impl RangePartitions {
         Ok(Arc::clone(part))
     }
 
-    /// What is promised of the partitions, where the leading dimension is the output's column `column`.
+    /// The declared partitioning, if the leading dimension is `column` of the output.
     pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
         let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;
         let points = self.values.iter();

@@ -1,4 +1,4 @@
-//! Opening the partitions of a scan.
+//! Opening of the partitions of a scan.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl TileDbSource {
             Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args)),
             Shared::Nothing | Shared::Order(_) => {
                 let units = self.arrangement.partitions.get(args.partition);
-                let units = lent(siblings, &args, units.cloned().unwrap_or(0..0));
+                let units = unit_queue(siblings, &args, units.cloned().unwrap_or(0..0));
                 self.read(
                     Arc::clone(self.plan()),
                     units,
@@ -51,7 +51,7 @@ impl TileDbSource {
         }
     }
 
-    /// The rows of a partition of which it is found out only now what it reads.
+    /// The rows of a partition whose units are only determined when it is polled.
     fn open_later(&self, args: OpenArgs) -> SendableRecordBatchStream {
         let source = self.clone();
         let batches = async move {
@@ -67,7 +67,7 @@ impl TileDbSource {
         ))
     }
 
-    /// What a partition reads.
+    /// The plan and the units that a partition reads.
     async fn units_of(&self, args: &OpenArgs) -> crate::Result<(Arc<ScanPlan>, UnitQueue)> {
         if let Some(remaining) = self.remaining() {
             let left = Arc::clone(&remaining.parted().await?.left);
@@ -75,7 +75,7 @@ impl TileDbSource {
             let units = units.get(args.partition).cloned().unwrap_or(0..0);
             let siblings = args.sibling_state.as_ref();
             let siblings = siblings.and_then(|state| state.downcast_ref::<Siblings>());
-            return Ok((left, lent(siblings, args, units)));
+            return Ok((left, unit_queue(siblings, args, units)));
         }
         let Some(ranges) = self.arrangement.ranges() else {
             return Err(crate::Error::internal("a partition without units"));
@@ -91,7 +91,7 @@ impl TileDbSource {
         Ok((part, units))
     }
 
-    /// The rows of units of a plan.
+    /// Reads units of a plan.
     fn read(
         &self,
         plan: Arc<ScanPlan>,
@@ -121,8 +121,12 @@ impl TileDbSource {
     }
 }
 
-/// The units of a partition, and those that others lend it.
-fn lent(siblings: Option<&Siblings>, args: &OpenArgs, units: std::ops::Range<u64>) -> UnitQueue {
+/// The units of a partition, and those it may take from others.
+fn unit_queue(
+    siblings: Option<&Siblings>,
+    args: &OpenArgs,
+    units: std::ops::Range<u64>,
+) -> UnitQueue {
     match siblings.and_then(|siblings| siblings.units.as_ref()) {
         Some(pool) => pool.join(Arc::clone(&args.context) as _, args.partition, units),
         None => UnitQueue::alone(units),

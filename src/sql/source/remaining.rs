@@ -1,4 +1,4 @@
-//! A scan of which part is answered from metadata: what is answered, and what is left to read.
+//! A scan part of which metadata answer: the answers, and the tiles left to read.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::scan::plan::whole::WholeTile;
 use crate::scan::summary::{self, Summary};
 use crate::stats::trust::{Asked, Rounding};
 
-/// A scan, and its tiles that metadata may answer.
+/// A scan, with the tiles that metadata may answer.
 #[derive(Debug)]
 pub struct RemainingScan {
     plan: Arc<ScanPlan>,
@@ -20,17 +20,17 @@ pub struct RemainingScan {
     parted: OnceCell<Parted>,
 }
 
-/// The scan, parted.
+/// A scan, split into answered tiles and the rest.
 #[derive(Debug)]
 pub struct Parted {
-    /// What is known of the tiles that are answered.
+    /// The aggregates of the tiles that metadata answer.
     pub answered: Vec<Summary>,
-    /// The others.
+    /// The scan of the other tiles.
     pub left: Arc<ScanPlan>,
 }
 
 impl RemainingScan {
-    /// `None` if metadata can answer nothing of what is asked.
+    /// `None` if metadata cannot answer any part of the request.
     pub fn new(
         plan: Arc<ScanPlan>,
         asked: Arc<Vec<Asked>>,
@@ -47,12 +47,12 @@ impl RemainingScan {
         }))
     }
 
-    /// How many tiles may be answered.
+    /// The number of tiles that may be answered.
     pub fn candidates(&self) -> usize {
         self.whole.len()
     }
 
-    /// Parts the scan; the statistics are loaded by whoever comes first.
+    /// Splits the scan; the first caller loads the statistics.
     pub async fn parted(&self) -> Result<&Parted> {
         self.parted.get_or_try_init(|| self.part()).await
     }

@@ -1,8 +1,8 @@
-//! The runs of a scan.
+//! Bookkeeping of the runs of a scan.
 //!
-//! A plan can run more than once: as it is, or reset, as the recursive part of a CTE is for each iteration. Whoever made
-//! a dynamic filter for the first run makes another for the next, or none, and the scan is not told: the filter that it
-//! holds says which rows the first run could still use. So dynamic filters serve the first run alone.
+//! A plan can run more than once: unchanged, or reset, like the recursive part of a CTE for each iteration. An operator
+//! creates a new dynamic filter for each run, or none, and the scan does not get it: the filter that the scan has is
+//! about the rows of the first run. So dynamic filters are used in the first run only.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,35 +14,35 @@ use datafusion::execution::TaskContext;
 use crate::scan::units::UnitPool;
 use crate::sql::claims::Totals;
 
-/// What is known of the runs of a scan, however its plan is copied and reset.
+/// The runs of a scan, shared by all copies and resets of its plan.
 #[derive(Debug, Default)]
 pub(in crate::sql) struct Runs {
-    /// Plans that began to run.
+    /// The number of plans that have started to run.
     plans: AtomicUsize,
     first: Mutex<FirstRun>,
 }
 
-/// The first run, as far as partitions were opened.
+/// The first run, with the partitions opened so far.
 #[derive(Debug, Default)]
 struct FirstRun {
-    /// What all partitions of one run share.
+    /// The context that all partitions of one run share.
     context: Option<Weak<TaskContext>>,
     opened: HashSet<usize>,
 }
 
-/// What the partitions of one plan share while it runs.
+/// The state that the partitions of one plan share while it runs.
 #[derive(Debug)]
 pub(super) struct Siblings {
-    /// How many plans began to run before.
+    /// The number of plans that started before.
     earlier: usize,
-    /// The units they lend each other, if they do.
+    /// The pool of units that the partitions share, if they do.
     pub units: Option<Arc<UnitPool>>,
-    /// What they gave together, where that is checked.
+    /// The totals of the partitions, if declarations are checked.
     pub totals: Arc<Totals>,
 }
 
 impl Runs {
-    /// Another plan begins to run.
+    /// Registers the start of another plan.
     pub(super) fn begin(&self, units: Option<Arc<UnitPool>>) -> Siblings {
         Siblings {
             earlier: self.plans.fetch_add(1, Ordering::Relaxed),
@@ -56,7 +56,7 @@ impl Runs {
         if siblings.is_some_and(|siblings| siblings.earlier > 0) {
             return false;
         }
-        // A thread that panicked left no half-done state behind.
+        // A panic of another thread leaves the state consistent.
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let context = Arc::downgrade(&args.context);
         let same = first.context.get_or_insert_with(|| context.clone());

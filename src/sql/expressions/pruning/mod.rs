@@ -1,9 +1,9 @@
-//! DataFusion expressions as judges of tiles.
+//! Evaluation of DataFusion expressions on the statistics of tiles.
 //!
-//! [`PruningPredicate`] turns a condition on rows into one on smallest and largest values and evaluates it on all tiles
-//! at once. It is given only what it does right (see [`rewrite`]): a condition it may answer for *inclusively* (may a row
-//! match?), and its negation, by which the same machine answers *strictly* (no row fails, so every row matches). Lists
-//! of values of any length are looked up among the bounds by [`sets`].
+//! [`PruningPredicate`] turns a condition on rows into one on minima and maxima, and evaluates it on all tiles at once.
+//! It only gets what it evaluates correctly (see [`rewrite`]): a condition that decides *inclusively* (may a row
+//! match?), and its negation, by which the same code decides *strictly* (no row fails, so every row matches). Lists of
+//! values of any length are searched by [`sets`].
 
 mod rewrite;
 mod rows;
@@ -28,7 +28,7 @@ use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict
 
 pub(crate) use self::rows::{fold_constants, keep_cheap, relaxed};
 
-/// Judges tiles for a condition over the table's columns.
+/// Prunes tiles by a condition over the table's columns.
 #[derive(Debug)]
 pub(crate) struct ExprPruner {
     schema: SchemaRef,
@@ -37,18 +37,18 @@ pub(crate) struct ExprPruner {
     inclusive: Option<PruningPredicate>,
     /// False where every row matches.
     strict: Option<PruningPredicate>,
-    /// The values that some columns must have one of: one for each guarantee of the inclusive predicate.
+    /// For each guarantee of the inclusive predicate, the values of which a column must have one.
     sets: Vec<Option<ValueSet>>,
 }
 
 impl ExprPruner {
-    /// What judges for `expr` over the columns of a table; `None` if statistics can say nothing of it.
+    /// The pruner for `expr` over the columns of a table; `None` if statistics cannot decide it.
     pub(crate) fn new(expr: &Arc<dyn PhysicalExpr>, table: &ArrayTable) -> Option<Self> {
         let values = |column: usize| table.types.get(column)?.enumeration_values().cloned();
         Self::over(expr, &table.schema, &values)
     }
 
-    /// The same over the columns of a schema; `enumeration` gives the values of an enumerated one.
+    /// The pruner over the columns of a schema; `enumeration` gives the values of an enumerated column.
     fn over(
         expr: &Arc<dyn PhysicalExpr>,
         schema: &SchemaRef,
@@ -86,7 +86,7 @@ impl ExprPruner {
         })
     }
 
-    /// Which tiles a predicate does not rule out; all of them if it cannot be evaluated.
+    /// The tiles that a predicate does not rule out; all of them if it cannot be evaluated.
     fn kept(&self, predicate: Option<&PruningPredicate>, tiles: &TileStatistics) -> Vec<bool> {
         let all = || vec![true; tiles.tiles];
         let statistics = Statistics {
@@ -115,7 +115,7 @@ impl TilePruner for ExprPruner {
     }
 }
 
-/// Statistics of tiles as DataFusion asks for them.
+/// Statistics of tiles in the form that DataFusion needs.
 struct Statistics<'a> {
     pruner: &'a ExprPruner,
     tiles: &'a TileStatistics,

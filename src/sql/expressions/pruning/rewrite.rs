@@ -1,11 +1,11 @@
-//! The part of a condition that bounds can decide, and its opposite.
+//! The part of a condition that bounds can decide, and of its negation.
 //!
-//! DataFusion's pruning takes every cast for one that keeps the order, which casts to booleans, times of day or zones with
-//! summer time do not, and negates numbers without minding the smallest. So conditions are taken apart here: comparisons,
-//! lists, LIKE and NULL tests of a column or of a cast of it that keeps the order are understood; anything else is
-//! replaced by TRUE, which rules out nothing.
+//! DataFusion's pruning assumes that every cast keeps the order, which casts to booleans, times of day or zones with
+//! summer time do not, and negates numbers without regard to the smallest one. So conditions are split here:
+//! comparisons, lists, LIKE and NULL tests of a column, or of a cast of it that keeps the order, are used; everything
+//! else is replaced by TRUE, which rules out nothing.
 //!
-//! The opposite of a condition is where it is false *or NULL*: only where no row is there do all rows match.
+//! The negation of a condition is where it is false *or NULL*: only if there is no such row do all rows match.
 
 use std::sync::Arc;
 
@@ -30,21 +30,21 @@ pub(super) fn failing(expr: &Expr, schema: &Schema) -> Expr {
     Rewrite { schema }.rows(expr, Wanted::NotTrue, 0)
 }
 
-/// Which rows are asked for.
+/// The value of a condition for which rows are sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Those where a condition is true.
+    /// The condition is true.
     True,
-    /// Those where it is false.
+    /// The condition is false.
     False,
-    /// Those where it is false or NULL.
+    /// The condition is false or NULL.
     NotTrue,
-    /// Those where it is true or NULL.
+    /// The condition is true or NULL.
     NotFalse,
 }
 
 impl Wanted {
-    /// The same rows, seen from the condition's negation.
+    /// The same rows, by the value of the negated condition.
     fn negated(self) -> Self {
         match self {
             Self::True => Self::False,
@@ -58,7 +58,7 @@ impl Wanted {
         matches!(self, Self::NotTrue | Self::NotFalse)
     }
 
-    /// Whether it is the condition itself rather than its negation that holds.
+    /// Whether the condition itself holds, instead of its negation.
     fn positive(self) -> bool {
         matches!(self, Self::True | Self::NotFalse)
     }
@@ -86,7 +86,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// A condition that is not made of others.
+    /// A condition that is not composed of others.
     fn single(&self, expr: &Expr, wanted: Wanted) -> Option<Expr> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.comparison(binary, *binary.op(), wanted);
@@ -114,8 +114,8 @@ impl Rewrite<'_> {
         Some(self.or_null(holds, expr, wanted))
     }
 
-    /// AND and OR, whose operands are looked at side by side however many they are: rows are wanted that meet all of them,
-    /// or any.
+    /// AND and OR, whose operands form a balanced tree, however many they are: the rows that satisfy all of them, or
+    /// any.
     fn chain(&self, parts: Vec<&Expr>, all: bool, wanted: Wanted, depth: usize) -> Option<Expr> {
         let rows = parts.into_iter().map(|e| self.rows(e, wanted, depth + 1));
         if all {
@@ -127,7 +127,7 @@ impl Rewrite<'_> {
         some.then(|| balanced(rows, Operator::Or))
     }
 
-    /// A CASE of conditions, which the joins of partitions make.
+    /// A CASE of conditions, as partitioned joins create it.
     fn one_of(&self, results: Vec<&Expr>, wanted: Wanted, depth: usize) -> Option<Expr> {
         let results = results.into_iter().filter(|_| wanted == Wanted::True);
         let any = results.map(|result| self.understood(result, wanted, depth + 1));
@@ -147,7 +147,7 @@ impl Rewrite<'_> {
         self.keeps_order(operand).then_some(())?;
         let distinct = matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
         if literal.value().is_null() && !distinct {
-            // Never true, never false.
+            // This is never true and never false.
             return Some(lit(wanted.with_null()));
         }
         let known = matches!(
@@ -187,13 +187,13 @@ impl Rewrite<'_> {
             }
         }
         let inside = wanted.positive() != list.negated();
-        // To a list the two zeros of floats are one value, to bounds they are two.
+        // In a list, the two zeros of floats are equal; in bounds they differ.
         let zeros = items.iter().flat_map(other_zero).collect::<Vec<_>>();
         match inside {
             true => items.extend(zeros),
             false => items.retain(|item| other_zero(item).is_none()),
         }
-        // Beside a NULL, what is not in the list is neither inside nor outside.
+        // With a NULL in the list, a value that is not in the list gives NULL.
         if with_null && !inside {
             if !wanted.with_null() {
                 return Some(lit(false));
@@ -220,7 +220,7 @@ impl Rewrite<'_> {
         Some(self.or_null(holds, like.expr(), wanted))
     }
 
-    /// A condition on an operand, or that the operand is NULL if such rows are wanted.
+    /// A condition on an operand, or that the operand is NULL if such rows are sought.
     fn or_null(&self, holds: Expr, operand: &Expr, wanted: Wanted) -> Expr {
         if !wanted.with_null() || !operand.nullable(self.schema).unwrap_or(true) {
             return holds;
@@ -231,7 +231,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Whether an operand is a column, or casts of one that never decrease.
+    /// Whether an operand is a column, or casts of one that keep the order.
     fn keeps_order(&self, operand: &Expr) -> bool {
         let cast = |inner: &Expr, to: &DataType| {
             let from = inner.data_type(self.schema);
@@ -244,7 +244,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Of a list's item that is a float zero, the other zero.
+/// The other zero, for an item of a list that is a zero of floats.
 fn other_zero(item: &Expr) -> Option<Expr> {
     match item.downcast_ref::<Literal>()?.value() {
         ScalarValue::Float32(Some(v)) if *v == 0.0 => Some(lit(-*v)),
@@ -283,7 +283,7 @@ pub(super) fn is_true(expr: &Expr) -> bool {
     literal.is_some_and(|l| l.value() == &ScalarValue::Boolean(Some(true)))
 }
 
-/// A chain that is as deep as the number of its operands has digits.
+/// Combines operands as a balanced tree.
 pub(super) fn balanced(mut operands: Vec<Expr>, op: Operator) -> Expr {
     while operands.len() > 1 {
         let pairs = operands.chunks(2).map(|pair| match pair {
@@ -299,7 +299,7 @@ pub(super) fn balanced(mut operands: Vec<Expr>, op: Operator) -> Expr {
     operands.pop().unwrap_or_else(none)
 }
 
-/// Whether a larger value never becomes a smaller one. (A cast that fails, fails for the outermost values first.)
+/// Whether a cast keeps the order. (A cast that fails does so for the smallest or the largest values first.)
 fn never_decreases(from: &DataType, to: &DataType) -> bool {
     use DataType as A;
     let number = |t: &A| t.is_numeric();

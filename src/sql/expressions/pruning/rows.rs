@@ -1,7 +1,7 @@
-//! What of a filter pays on rows.
+//! The part of a filter that is worth evaluating on rows.
 //!
-//! Filters that come at run time are checked again by whoever made them, so a scan may evaluate as much of one as saves
-//! more than it costs.
+//! Dynamic filters are checked again by the operators that made them, so a scan may evaluate only the part of one that
+//! saves more than it costs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use super::rewrite::{Expr, balanced, is_true, operands};
 
-/// The same condition with everything in it that looks at no column evaluated; `None` if that fails.
+/// Evaluates everything in a condition that depends on no column; `None` if that fails.
 pub(crate) fn fold_constants(expr: &Expr) -> Option<Expr> {
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let empty = Arc::new(Schema::empty());
@@ -43,7 +43,7 @@ pub(crate) fn fold_constants(expr: &Expr) -> Option<Expr> {
     folded.data().ok()
 }
 
-/// The conjuncts that are cheap to evaluate on rows: no look-ups in the hash tables of joins.
+/// The conjuncts that are cheap to evaluate on rows, without look-ups in the hash tables of joins.
 pub(crate) fn keep_cheap(expr: &Expr) -> Option<Expr> {
     let mut kept = Vec::new();
     for conjunct in split_conjunction(expr) {
@@ -71,7 +71,7 @@ pub(crate) fn keep_cheap(expr: &Expr) -> Option<Expr> {
     (!kept.is_empty()).then(|| conjunction(kept))
 }
 
-/// What a condition asks of one column alone; `None`: nothing.
+/// The part of a condition that depends on one column alone; `None` if there is none.
 pub(crate) fn relaxed(expr: &Expr, column: usize) -> Option<Expr> {
     let chain = expr.downcast_ref::<BinaryExpr>().map(|b| *b.op());
     match chain {

@@ -1,8 +1,8 @@
-//! Lists of values, looked up among the bounds of tiles.
+//! Lists of values, searched within the bounds of tiles.
 //!
-//! A tile may hold a value of the list if one lies between its bounds: one binary search a tile, however long the list.
-//! Of enumerated columns the codes are looked up, which tell more than the values: they were given out in the order in
-//! which values came up.
+//! A tile may hold a value of the list if one lies within its bounds: one binary search per tile, however long the
+//! list. For enumerated columns, codes are searched, which prune more than values do: codes are assigned in the order
+//! in which values first occur, so the codes of a tile are close together.
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar, make_comparator,
@@ -15,20 +15,20 @@ use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 
 use crate::stats::pruner::ColumnStatistics;
 
-/// More literals than this are not looked up in an enumeration.
+/// The most literals that are looked up in an enumeration.
 const MOST_LOOKED_UP: usize = 1000;
 
-/// The values that a column must have one of.
+/// The values of which a column must have one.
 #[derive(Debug)]
 pub(super) enum ValueSet {
-    /// Themselves, ascending.
+    /// The values, ascending.
     Values(ArrayRef),
-    /// Their codes in the column's enumeration, ascending.
+    /// The codes of the values in the column's enumeration, ascending.
     Codes(Vec<u64>),
 }
 
 impl ValueSet {
-    /// The set of a guarantee, if it is one that bounds can break.
+    /// The set of a guarantee, if bounds can contradict it.
     pub(super) fn new(
         guarantee: &LiteralGuarantee,
         schema: &Schema,
@@ -46,7 +46,7 @@ impl ValueSet {
         })
     }
 
-    /// For each tile: false if none of the values can be there, otherwise unknown.
+    /// For each tile, false if it cannot hold any of the values, otherwise unknown.
     pub(super) fn touched(&self, tiles: &ColumnStatistics) -> Option<BooleanArray> {
         let unless = |touched: bool| if touched { None } else { Some(false) };
         match self {
@@ -75,7 +75,7 @@ impl ValueSet {
     }
 }
 
-/// How many of the first of `len` places are `before`.
+/// The number of leading indices below `len` for which `before` holds.
 fn first(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut from, mut to) = (0, len);
     while from < to {
@@ -89,7 +89,7 @@ fn first(len: usize, before: impl Fn(usize) -> bool) -> usize {
     from
 }
 
-/// A literal without the dictionary around it.
+/// A literal without its dictionary encoding.
 fn plain(literal: &ScalarValue) -> ScalarValue {
     match literal {
         ScalarValue::Dictionary(_, value) => plain(value),
@@ -101,7 +101,7 @@ fn sorted(literals: impl Iterator<Item = ScalarValue>, ty: &DataType) -> Option<
     let mut literals = literals.peekable();
     literals.peek()?;
     let values = ScalarValue::iter_to_array(literals).ok()?;
-    // A cast could take two values for one.
+    // A cast could make two values equal.
     let same = values.data_type() == ty;
     let values = match same {
         true => values,
@@ -116,8 +116,8 @@ fn both_text(literals: &DataType, ty: &DataType) -> bool {
     matches!(literals, A::Utf8 | A::LargeUtf8 | A::Utf8View) && ty == &A::Utf8View
 }
 
-/// The codes of the literals, whose type is that of the values or another of text or bytes; those that are no value of the
-/// enumeration have none.
+/// The codes of the literals, whose type is that of the values or another type of text or bytes. Literals that are not
+/// in the enumeration have no code.
 fn codes(literals: impl Iterator<Item = ScalarValue>, values: &ArrayRef) -> Option<Vec<u64>> {
     let mut codes = Vec::new();
     for (number, literal) in literals.enumerate() {
@@ -125,7 +125,7 @@ fn codes(literals: impl Iterator<Item = ScalarValue>, values: &ArrayRef) -> Opti
             return None;
         }
         let (found, wanted) = (literal.data_type(), values.data_type());
-        // A cast could take two values for one.
+        // A cast could make two values equal.
         let alike =
             (found.is_string() && wanted.is_string()) || (found.is_binary() && wanted.is_binary());
         if &found != wanted && !alike {
@@ -144,8 +144,8 @@ fn codes(literals: impl Iterator<Item = ScalarValue>, values: &ArrayRef) -> Opti
     Some(codes)
 }
 
-/// Which values an expression may take for the literal: whether the two zeros are one, and all that is not a number, is up
-/// to it.
+/// Which values an expression may treat as equal to the literal; whether it does for the two zeros, or for different
+/// NaNs, depends on the expression.
 fn same_floats(values: &ArrayRef, literal: &ArrayRef) -> Option<BooleanArray> {
     let wide = |array: &ArrayRef| cast(array, &DataType::Float64).ok();
     let (values, literal) = (wide(values)?, wide(literal)?);

@@ -1,4 +1,4 @@
-//! Random conditions on random tiles: no verdict may differ from what evaluating the rows gives.
+//! Random conditions on random tiles: every verdict must agree with evaluating the rows.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn labels() -> ArrayRef {
     Arc::new(StringArray::from(LABELS.to_vec()))
 }
 
-/// One cell of each column, from small sets of values so that tiles are often of one value.
+/// One cell of each column, from small sets of values, so that many tiles have a single value.
 type Row = (
     Option<i8>,
     Option<f64>,
@@ -109,7 +109,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-/// What is known of a column in some tiles; of a tile with a NaN, nothing.
+/// The statistics of a column in some tiles; unknown for a tile with a NaN.
 fn statistics(column: usize, tiles: &[RecordBatch], known: &[bool]) -> ColumnStatistics {
     let ty = match schema().field(column).data_type() {
         DataType::Dictionary(_, values) => values.as_ref().clone(),
@@ -329,7 +329,7 @@ proptest! {
     }
 }
 
-/// Tiles of the numbers 0, 1, 2 and so on in runs of ten.
+/// Tiles with the numbers 0, 1, 2 and so on, ten in each.
 fn runs(tiles: usize) -> TileStatistics {
     let ends = |first: i64| {
         let values = (0..tiles as i64).map(|t| t * 10 + first);

@@ -1,7 +1,7 @@
 //! Predicates on one dimension: comparisons, IN lists, LIKE, NULL tests.
 //!
-//! A dimension is never NULL, so a predicate on it is NULL only through a NULL literal, and then it is so for
-//! every cell. `None` means: nothing is known.
+//! A dimension is never NULL, so a predicate on it is NULL only through a NULL literal, and then for every cell. `None`
+//! means unknown.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{Analysis, Truth};
 use crate::geometry::subarray::{BytesRange, DimRanges};
 
 impl Analysis<'_> {
-    /// The cells where `expr`, which is no AND, OR or NOT, is `truth`.
+    /// The cells where `expr`, which is not an AND, OR or NOT, has the value `truth`.
     pub(super) fn atom(&self, expr: &Arc<dyn PhysicalExpr>, truth: Truth) -> Option<Set> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             self.comparison(binary, truth)
@@ -78,7 +78,7 @@ impl Analysis<'_> {
     /// A comparison with NULL.
     fn with_null(&self, view: &View, op: Operator, truth: Truth) -> Option<Set> {
         match op {
-            // A cast that fails may be NULL itself.
+            // A cast that fails may give NULL itself.
             Operator::IsDistinctFrom if view.total => Some(self.everywhere(truth.is(true))),
             Operator::IsNotDistinctFrom if view.total => Some(self.everywhere(truth.is(false))),
             Operator::Eq
@@ -108,7 +108,7 @@ impl Analysis<'_> {
         if has_null {
             return Some(self.everywhere(false));
         }
-        // What is surely in the list is what a superset of the others leaves out: zeros may be either.
+        // The values that are certainly in the list; those that may be (zeros) are excluded.
         let sure: Vec<Value> = values
             .iter()
             .filter(|value| **value != Value::Zero)
@@ -122,7 +122,7 @@ impl Analysis<'_> {
         ))
     }
 
-    /// Whether a dimension is NULL: no, but a cast of it that fails may be.
+    /// A test of a dimension for NULL: it never is, but a failing cast of it may be.
     fn null_test(&self, expr: &Arc<dyn PhysicalExpr>, is_not_null: Truth) -> Option<Set> {
         let view = self.view(expr)?;
         view.total.then(|| self.everywhere(is_not_null.is(true)))
@@ -166,7 +166,7 @@ impl Analysis<'_> {
         )
     }
 
-    /// The strings of some ranges, or all others.
+    /// The strings in some ranges, or outside of them.
     fn strings(&self, view: &View, ranges: DimRanges, exact: bool, matching: bool) -> Option<Set> {
         match (matching, exact) {
             (true, _) => Some(self.set(view, ranges, exact)),
@@ -183,7 +183,7 @@ fn text(scalar: &ScalarValue) -> Option<&str> {
     }
 }
 
-/// What a LIKE pattern asks of the start of a string. A backslash makes the next character an ordinary one.
+/// The start of the strings that a LIKE pattern matches. A backslash makes the next character an ordinary one.
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern {
     prefix: String,
@@ -192,11 +192,11 @@ struct Pattern {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Rest {
-    /// Nothing may follow.
+    /// The end of the string.
     Nothing,
-    /// Anything may follow.
+    /// Any characters.
     Anything,
-    /// Something else.
+    /// Other conditions.
     Unknown,
 }
 
@@ -218,7 +218,7 @@ impl Pattern {
                         rest: Rest::Unknown,
                     };
                 }
-                // A backslash at the end stands for itself.
+                // A backslash at the end is an ordinary character.
                 '\\' => prefix.push(chars.next().unwrap_or('\\')),
                 c => prefix.push(c),
             }

@@ -1,4 +1,4 @@
-//! What the translation has to know of a dimension's column.
+//! The properties of a dimension's column that the conversion to ranges needs.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
@@ -10,13 +10,13 @@ use crate::format::schema::ArraySchema;
 use crate::geometry::key;
 use crate::geometry::subarray::KeyRange;
 
-/// A dimension as a column of the table: where it is, how it is stored and how it is shown. Never NULL.
+/// A dimension as a column of the table: its index, its stored type and its Arrow type. It is never NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DimensionColumn {
     column: usize,
     datatype: Datatype,
     data_type: DataType,
-    /// Keys that occur; only casts that could fail ask for it.
+    /// The keys that occur; only needed for casts that could fail.
     domain: KeyRange,
     faithful: bool,
 }
@@ -37,22 +37,22 @@ impl DimensionColumn {
         }
     }
 
-    /// With the keys of the dimension's domain.
+    /// Sets the keys of the dimension's domain.
     #[must_use]
     pub fn with_domain(mut self, domain: KeyRange) -> Self {
         self.domain = domain;
         self
     }
 
-    /// For a column that does not show every value as it is stored (replaced bytes of text): no ranges follow from
-    /// predicates on it.
+    /// Marks a column that does not show every value as it is stored (invalid bytes of text are replaced): predicates
+    /// on it give no ranges.
     #[must_use]
     pub fn not_faithful(mut self) -> Self {
         self.faithful = false;
         self
     }
 
-    /// All dimensions of an array whose table has its dimensions first; `types` are the columns' types.
+    /// All dimensions of an array, which are the first columns of its table; `types` are the columns' types.
     pub fn of_array(
         schema: &ArraySchema,
         types: &[ColumnType],
@@ -92,7 +92,8 @@ impl DimensionColumn {
         self.domain
     }
 
-    /// How a stored value becomes the column's value; `None` if predicates on the column say nothing about keys.
+    /// The conversion of a stored value to the column's value; `None` if predicates on the column give no ranges of
+    /// keys.
     pub(super) fn kind(&self) -> Option<Kind> {
         use DataType as A;
         use Datatype as D;
@@ -119,7 +120,7 @@ impl DimensionColumn {
         Some(Kind::Ordered(step.into_iter().collect()))
     }
 
-    /// From the stored unit to Arrow's; the outer `None`: Arrow's is the coarser one.
+    /// The conversion of the stored unit to Arrow's; the outer `None` if Arrow's is coarser.
     fn scale(&self, unit: TimeUnit) -> Option<Option<Step>> {
         use Datatype as D;
         let stored: i128 = match self.datatype {
@@ -136,7 +137,7 @@ impl DimensionColumn {
     }
 }
 
-/// Numbers, which are shown as they are stored.
+/// The Arrow type of numbers, which are shown as they are stored.
 fn number(datatype: Datatype) -> Option<DataType> {
     Some(match datatype {
         Datatype::Int8 => DataType::Int8,

@@ -1,21 +1,21 @@
-//! A set of cells as a subarray that holds at least them, and the algebra of such sets.
+//! Sets of cells, each as a subarray that contains at least these cells, and their unions and intersections.
 
 use crate::geometry::subarray::{DimRanges, Subarray};
 
-/// Cells for which something is known to hold.
+/// A set of cells.
 #[derive(Debug, Clone)]
 pub(super) struct Set {
-    /// Holds every cell of the set.
+    /// A subarray that contains every cell of the set.
     pub(super) subarray: Subarray,
-    /// Whether it holds no other cell.
+    /// Whether it contains no other cell.
     pub(super) exact: bool,
 }
 
-/// Unions of more subarrays than this are not compared pair by pair.
+/// The most subarrays that are compared pair by pair in a union.
 const MOST_PAIRS: usize = 16;
 
 impl Set {
-    /// A subarray that holds at least the cells, or exactly them. (Nothing is always exact.)
+    /// The cells of a subarray, or at most those. (An empty set is always exact.)
     fn new(subarray: Subarray, exact: bool) -> Self {
         let exact = exact || subarray.is_empty();
         Self { subarray, exact }
@@ -28,13 +28,13 @@ impl Set {
 
     /// No cell.
     pub(super) fn none(ndim: usize) -> Self {
-        // A predicate over an array without dimensions cannot be; ranges of none still need a place.
+        // Without dimensions there is no dimension to hold an empty list of ranges.
         let mut subarray = Subarray::all(ndim);
         subarray.set_dim(0, DimRanges::none());
         Self::new(subarray, true)
     }
 
-    /// Any cell: nothing is known.
+    /// An unknown set, within all cells.
     pub(super) fn unknown(ndim: usize) -> Self {
         Self::new(Subarray::all(ndim), false)
     }

@@ -1,4 +1,4 @@
-//! Functions of a stored value that never decrease.
+//! Functions of a stored value that never decrease, as sequences of steps.
 
 use datafusion::arrow::datatypes::TimeUnit;
 
@@ -7,26 +7,26 @@ use crate::geometry::key::Native;
 /// How values are compared.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
-    /// As numbers, made of the stored value by these steps.
+    /// By number, computed from the stored value by these steps.
     Ordered(Vec<Step>),
-    /// As bytes.
+    /// By bytes.
     Bytes,
 }
 
 /// One step of a function that never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Times a positive number.
+    /// Multiply by a positive number.
     Scale(i128),
-    /// Divided by a positive number, rounded towards zero.
+    /// Divide by a positive number, rounding towards zero.
     Truncate(i128),
-    /// Divided by a positive number, rounded down.
+    /// Divide by a positive number, rounding down.
     Floor(i128),
-    /// From months since 1970 to days.
+    /// Convert months since 1970 to days.
     FirstDayOfMonth,
-    /// From years since 1970 to days.
+    /// Convert years since 1970 to days.
     FirstDayOfYear,
-    /// From an integer to a float's bits.
+    /// Convert an integer to the bits of a float.
     IntegerToF32,
     IntegerToF64,
     F32ToF64,
@@ -65,7 +65,7 @@ fn float<T: Native>(bits: i128) -> T {
 
 /// Days from 1970-01-01 to the first of the month that is `months` after 1970-01.
 fn first_day(months: i128) -> i128 {
-    // Years from March on, so that the leap day is the last of its year.
+    // Years start in March here, so that the leap day is the last day of its year.
     let since_march = months.saturating_sub(2);
     let (year, month) = (
         since_march.div_euclid(12) + 1970,
@@ -75,7 +75,7 @@ fn first_day(months: i128) -> i128 {
     year.saturating_mul(365) + leap_days + (153 * month + 2) / 5 - 719_468
 }
 
-/// Nanoseconds of a unit.
+/// The number of nanoseconds in a unit.
 pub(super) fn nanoseconds(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1_000_000_000,

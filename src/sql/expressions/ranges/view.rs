@@ -1,9 +1,9 @@
-//! A dimension seen through casts, as a function of its key that never decreases.
+//! A dimension under casts, as a function of its key that never decreases.
 //!
-//! Every value that is not a string is a number here: an integer, a count of units, or a float's total-order bits.
-//! Since the function never decreases, the keys with `f(key) >= v` start somewhere, and a search over keys finds where: no
-//! function needs an inverse, rounding and periods of calendars included. The subtle thing is zero: `-0.0` and
-//! `0.0` share a key and compare differently here and there, so nothing about a float zero is exact.
+//! Every value that is not a string is a number here: an integer, a count of units, or the total-order bits of a float.
+//! Because the function never decreases, a binary search over keys finds the first with `f(key) >= v`: no function
+//! needs an inverse, not even for rounding and calendars. The subtle thing is zero: `-0.0` and `0.0` share a key and
+//! may or may not be equal in comparisons, so nothing about a float zero is exact.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::sql::expressions::ranges::steps::{Kind, Step, bits, nanoseconds};
 
 const SECONDS_PER_DAY: i128 = 86_400;
 
-/// A literal, as what it is compared with sees it.
+/// A literal in the form it is compared in.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Null,
@@ -31,10 +31,10 @@ pub(super) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// A dimension seen through casts.
+/// A dimension under casts.
 #[derive(Debug, Clone)]
 pub(super) struct View {
-    /// Number of the dimension.
+    /// Index of the dimension.
     pub(super) dim: usize,
     kind: Kind,
     data_type: DataType,
@@ -45,7 +45,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// What `expr` is of a dimension, if it is one or a cast of one.
+    /// `expr` as a dimension under casts, if it is one.
     pub(super) fn new(
         expr: &Arc<dyn PhysicalExpr>,
         dimensions: &[DimensionColumn],
@@ -120,7 +120,7 @@ impl View {
         }
     }
 
-    /// The literal in this view's type; `None` if it is of another type or not understood.
+    /// The literal in this view's type; `None` if it has another type or is not supported.
     pub(super) fn value(&self, scalar: &ScalarValue) -> Option<Value> {
         if let ScalarValue::Dictionary(_, inner) = scalar {
             return self.value(inner);
@@ -143,14 +143,14 @@ impl View {
         number(scalar)
     }
 
-    /// The keys with `value(key) op literal`, and whether it is exactly these.
+    /// The keys for which `value(key) op literal` holds, and whether they are exact.
     pub(super) fn select(&self, op: Operator, value: &Value) -> Option<(DimRanges, bool)> {
         match value {
             Value::Null => None,
             Value::Bytes(bytes) => Some((select_bytes(op, bytes)?, true)),
             Value::Number(number) => Some((self.select_number(op, *number)?, self.total)),
             Value::Zero => {
-                // Keys know one zero, as do the casts here.
+                // Keys have one zero, like the casts here.
                 let zero = if self.data_type == DataType::Float32 {
                     bits(0.0f32)
                 } else {
@@ -162,9 +162,9 @@ impl View {
         }
     }
 
-    /// The keys equal to one of the literals, and whether it is exactly these.
+    /// The keys equal to one of the literals, and whether they are exact.
     pub(super) fn select_any(&self, values: &[Value]) -> Option<(DimRanges, bool)> {
-        // Lists may be long: all ranges are sorted once.
+        // Lists may be long, so all ranges are sorted once.
         let (mut keys, mut strings, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut exact = true;
         for value in values {
@@ -186,7 +186,7 @@ impl View {
         Some((DimRanges::union_all(&others), exact))
     }
 
-    /// The keys with `value(key) = number`, if there are any; the outer `None`: it is not known.
+    /// The keys with `value(key) = number`, if there are any; the outer `None` means unknown.
     fn equal_keys(&self, number: i128) -> Option<Option<KeyRange>> {
         let above = self.first_key(number.checked_add(1)?);
         let range = self.first_key(number).map(|lo| KeyRange {
@@ -213,9 +213,9 @@ impl View {
         })
     }
 
-    /// The smallest key whose value is at least `value`; 0 if that is every key.
+    /// The smallest key whose value is at least `value`; 0 if every key's value is.
     fn first_key(&self, value: i128) -> Option<u64> {
-        // Of floats these are keys of NaN, which lie beyond the infinities.
+        // The extreme keys of floats are those of NaN, beyond the infinities.
         let (min, max) = (key::min_key(self.datatype), key::max_key(self.datatype));
         let lowest = self.apply(min);
         if lowest >= value {
@@ -297,7 +297,7 @@ fn is_utc(zone: Option<&str>) -> bool {
     matches!(zone, None | Some("UTC" | "+00:00"))
 }
 
-/// The values a type can hold, which are those a cast to it does not fail on.
+/// The values a type can hold; a cast to it fails on all others.
 fn limits(data_type: &DataType) -> (i128, i128) {
     use DataType as A;
     match data_type {
@@ -365,7 +365,7 @@ fn number(scalar: &ScalarValue) -> Option<Value> {
     Some(Value::Number(integer))
 }
 
-/// NaN is left to DataFusion.
+/// Comparisons with NaN are left to DataFusion.
 fn float_value<T: Native>(value: T) -> Option<Value> {
     let number = value.to_f64();
     if number.is_nan() {

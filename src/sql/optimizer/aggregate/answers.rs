@@ -1,4 +1,4 @@
-//! From aggregate functions to what is asked of metadata, and from what metadata say to their states.
+//! Conversion of aggregate functions to requests for metadata, and of the results to partial states.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::scan::ScanPlan;
 use crate::scan::summary::{ColumnSummary, Summary};
 use crate::stats::trust::{Asked, SumAs};
 
-/// What each aggregate is made from.
+/// The aggregates, and the columns they are computed from.
 #[derive(Debug, Clone)]
 pub struct Answers {
     aggregates: Vec<(Arc<AggregateFunctionExpr>, Recipe)>,
     asked: Arc<Vec<Asked>>,
 }
 
-/// How the state of an aggregate follows from summaries; numbers are those of the columns asked for.
+/// How the state of an aggregate is computed from summaries; numbers are indexes of the requested columns.
 #[derive(Debug, Clone, PartialEq)]
 enum Recipe {
     CountRows,
@@ -37,11 +37,11 @@ enum Recipe {
     Avg(usize),
 }
 
-/// What an aggregate is over.
+/// The argument of an aggregate.
 enum Argument {
-    /// The same value in every row.
+    /// A constant that is not NULL.
     Constant,
-    /// A column of the table, cast without loss.
+    /// A column of the table, possibly cast without loss.
     Column {
         column: usize,
         cast: Option<DataType>,
@@ -49,7 +49,7 @@ enum Argument {
 }
 
 impl Answers {
-    /// `None` if one of the aggregates is none that metadata answer.
+    /// `None` if metadata cannot answer one of the aggregates.
     pub fn new(
         aggregates: &[Arc<AggregateFunctionExpr>],
         projections: &[Vec<Arc<dyn PhysicalExpr>>],
@@ -69,19 +69,19 @@ impl Answers {
         }))
     }
 
-    /// What must be known of columns.
+    /// The requested aggregates of columns.
     pub fn asked(&self) -> Arc<Vec<Asked>> {
         Arc::clone(&self.asked)
     }
 
-    /// The aggregates, as they are written.
+    /// The names of the aggregates.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.aggregates
             .iter()
             .map(|(aggregate, _)| aggregate.name())
     }
 
-    /// One row of partial state for all the tiles of these summaries.
+    /// One row of partial state for all tiles of these summaries.
     pub fn state(&self, summaries: &[Summary], schema: SchemaRef) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (aggregate, recipe) in &self.aggregates {
@@ -119,7 +119,7 @@ impl Recipe {
         accumulator.merge_batch(&states)
     }
 
-    /// The types of the state, as this code makes them.
+    /// The types of the state as computed here.
     fn state_types(&self, of: &AggregateFunctionExpr) -> Vec<DataType> {
         match self {
             Self::CountRows | Self::Count(_) => vec![DataType::Int64],
@@ -135,7 +135,7 @@ fn counts(counts: &[u64]) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(counts))
 }
 
-/// The sum of each tile; NULL where it has no values.
+/// The sum of each tile; NULL if it has no values.
 fn sums(column: &ColumnSummary, of: &DataType) -> Result<ArrayRef> {
     let sums = column.sums.iter().zip(&column.counts);
     let sums = sums.map(|(sum, count)| (*count > 0).then_some(*sum));
@@ -243,7 +243,7 @@ fn add(asked: &mut Asked, sum: SumAs) {
     });
 }
 
-/// The number of a column among those asked for.
+/// The index of a column among the requested ones.
 fn slot(asked: &mut Vec<Asked>, column: usize, ask: impl FnOnce(&mut Asked)) -> usize {
     let slot = asked.iter().position(|asked| asked.column == column);
     let slot = slot.unwrap_or_else(|| {
@@ -261,7 +261,7 @@ fn slot(asked: &mut Vec<Asked>, column: usize, ask: impl FnOnce(&mut Asked)) -> 
     slot
 }
 
-/// What an expression over the outermost projection is in terms of the table.
+/// An expression over the outermost projection, as an expression over the table.
 fn resolve(
     expr: &Arc<dyn PhysicalExpr>,
     projections: &[Vec<Arc<dyn PhysicalExpr>>],
@@ -294,7 +294,7 @@ fn resolve(
     }
 }
 
-/// Whether a cast adds up to the same sum: between integers without loss, or to `f64`.
+/// Whether a cast keeps the sum: between integers without loss, or to `f64`.
 fn widens(from: &DataType, to: &DataType) -> bool {
     use DataType::{Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     match to {

@@ -1,4 +1,4 @@
-//! The plan node between both halves of an aggregate: the partial states of what is read, and one of what is answered.
+//! The plan node between both halves of an aggregate, which adds the partial state of the tiles that metadata answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::sql::claims::{Claims, checked};
 use crate::sql::optimizer::arrays::scan;
 use crate::sql::source::remaining::RemainingScan;
 
-/// Adds the partial state of the tiles that metadata answer to those of the tiles that are read.
+/// Adds one partial state, of the tiles that metadata answer, to the states of the tiles that are read.
 #[derive(Debug, Clone)]
 pub struct TileDbAggregateExec {
     /// The partial aggregate over the rest of the scan.
@@ -35,10 +35,10 @@ pub struct TileDbAggregateExec {
 }
 
 impl TileDbAggregateExec {
-    /// `None` if no scan below the input has a rest to read.
+    /// `None` if the scan below the input is not in the mode that leaves out such tiles.
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, answers: Answers) -> Option<Self> {
         let remaining = Arc::clone(remaining_below(&input)?);
-        // Nothing is left of what the input says of its rows: the added one may differ from them.
+        // The properties of the input's rows are dropped, because the added row may differ from them.
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             input.output_partitioning().clone(),
@@ -54,7 +54,7 @@ impl TileDbAggregateExec {
         })
     }
 
-    /// The state of what is answered; nothing if nothing is.
+    /// The state of the tiles that metadata answer; empty if there are none.
     fn answered(&self) -> SendableRecordBatchStream {
         let schema = self.input.schema();
         let own = Arc::clone(&schema);
@@ -88,7 +88,7 @@ impl TileDbAggregateExec {
     }
 }
 
-/// What metadata answer of the scan below, and what is left to read.
+/// The remaining scan below, and the tiles that metadata answer.
 fn remaining_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<RemainingScan>> {
     if let Some(source) = scan(plan) {
         return source.remaining();
@@ -127,7 +127,7 @@ impl ExecutionPlan for TileDbAggregateExec {
         vec![&self.input]
     }
 
-    /// A few rows of state are not worth spreading.
+    /// A few rows of state are not worth repartitioning.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }

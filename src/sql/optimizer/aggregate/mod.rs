@@ -1,20 +1,20 @@
 //! Aggregates answered from metadata.
 //!
-//! `SELECT count(*), min(t), max(t), avg(t) FROM climate WHERE lat BETWEEN 50 AND 300` is what this is for: COUNT, SUM,
-//! MIN, MAX and AVG of columns over a box of dimensions. A tile inside the box whose cells are rows as they are, and
-//! nobody else's, needs no decoding where its statistics prove its share; the plain way decodes all of them. It stands
-//! aside for groups, for other aggregates and for those with FILTER or DISTINCT, where a limit or a filter that comes
-//! at run time takes rows away, and where the table's option `aggregate_from` wants the cells.
+//! This serves `SELECT count(*), min(t), max(t), avg(t) FROM climate WHERE lat BETWEEN 50 AND 300`: COUNT, SUM, MIN,
+//! MAX and AVG of columns over a box of dimensions. A tile inside the box whose cells are all rows, and not hidden by
+//! other tiles, need not be decoded if its statistics prove its share of the result; without this, all tiles are
+//! decoded. It does not apply to groups, to other aggregates and those with FILTER or DISTINCT, if a limit or a
+//! run-time filter removes rows, and if the table's option `aggregate_from` requires cells.
 //! `tiledb.enable_metadata_aggregates` switches it off. Benchmark: `benches/special_ways.rs`,
 //! `enable_metadata_aggregates`: 33 × for all of a dense array, 24 × for all of a sparse one, 1.4 × for a box most of
 //! whose tiles lie across its border, on two cores.
 //!
-//! The [rule](crate::sql::optimizer) puts a [node](TileDbAggregateExec) between both halves of such an aggregate: it
-//! adds one row of partial state for the tiles that are answered, and the scan below reads the others. DataFusion's own
-//! accumulators make that row and merge it, so NULL, overflow and the order of NaN are theirs.
+//! The [rule](crate::sql::optimizer) inserts a [node](TileDbAggregateExec) between both halves of such an aggregate: it
+//! adds one row of partial state for the tiles that metadata answer, and the scan below reads the others. DataFusion's
+//! own accumulators compute that row and merge it, so NULL, overflow and the order of NaN are the same.
 //!
-//! Which tiles are answered is known only when their statistics are loaded, which is when the query runs: planning
-//! reads nothing for it. See [`crate::scan::summary`] for what is believed.
+//! Which tiles metadata answer is known only once their statistics are loaded, when the query runs: planning reads
+//! nothing for it. See [`crate::scan::summary`] for the statistics that are trusted.
 
 mod answers;
 mod exec;
@@ -28,11 +28,11 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 
 use self::answers::Answers;
 pub use self::exec::TileDbAggregateExec;
-use crate::sql::optimizer::below::{Passing, WayDown, with_child};
+use crate::sql::optimizer::below::{Passing, ScanPath, with_child};
 use crate::sql::options::AggregateFrom;
 use crate::stats::trust::Rounding;
 
-/// The node in place of a partial aggregate directly over a scan, if metadata may answer part of it.
+/// The node that replaces a partial aggregate directly over a scan, if metadata may answer part of it.
 pub(super) fn from_metadata(
     plan: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -43,11 +43,11 @@ pub(super) fn from_metadata(
         && partial.group_expr().is_true_no_grouping()
         && partial.limit_options().is_none()
         && partial.filter_expr().iter().all(Option::is_none);
-    let way = WayDown::new(partial.input(), Passing::Projections);
-    let Some(way) = way.filter(|_| plain) else {
+    let path = ScanPath::new(partial.input(), Passing::Projections);
+    let Some(path) = path.filter(|_| plain) else {
         return Ok(None);
     };
-    let source = way.source();
+    let source = path.source();
     let rounding = match source.aggregate_from() {
         AggregateFrom::Metadata => Rounding::ByTile,
         AggregateFrom::ExactMetadata => Rounding::Exact,
@@ -56,7 +56,7 @@ pub(super) fn from_metadata(
     if !source.rows_are_cells() {
         return Ok(None);
     }
-    let projections = way.projections().map(|projection| {
+    let projections = path.projections().map(|projection| {
         let exprs = projection.expr().iter();
         exprs.map(|e| Arc::clone(&e.expr)).collect()
     });
@@ -68,6 +68,6 @@ pub(super) fn from_metadata(
     let Some(source) = reading.map_err(DataFusionError::from)? else {
         return Ok(None);
     };
-    let partial = with_child(plan, way.over(source)?)?;
+    let partial = with_child(plan, path.over(source)?)?;
     Ok(TileDbAggregateExec::new(partial, answers).map(|node| Arc::new(node) as _))
 }

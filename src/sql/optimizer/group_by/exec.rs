@@ -1,4 +1,4 @@
-//! The plan node that groups rows by runs, or by numbers.
+//! The plan node that groups rows by runs, or by small numbers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use super::numbers::Span;
 use super::table::GroupTable;
 use crate::sql::claims::{Claims, checked};
 
-/// With so many groups, their states go on to be merged: more would not stay in the caches.
+/// With more groups than this, their states are passed on to be merged, because more would not fit in the caches.
 const MOST_GROUPS: usize = 1 << 16;
 
-/// A partial aggregate of rows that come in runs, or whose keys are numbers close together.
+/// A partial aggregate over rows that come in runs, or whose keys are integers in small ranges.
 #[derive(Debug, Clone)]
 pub struct TileDbGroupsExec {
-    /// The same as a plain one, over the same input: what is grouped, and what the states look like.
+    /// The partial aggregate that it replaces, over the same input.
     partial: Arc<AggregateExec>,
-    /// Where the keys are numbers: between which.
+    /// The ranges of the keys, if they are integers.
     spans: Vec<Span>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TileDbGroupsExec {
-    /// The same as `partial`; `spans` says between which numbers the keys lie, or is empty.
+    /// Replaces `partial`; `spans` are the ranges of the keys, or empty.
     pub(super) fn new(partial: Arc<AggregateExec>, spans: Vec<Span>) -> Self {
         Self {
             partial,
@@ -150,7 +150,7 @@ impl ExecutionPlan for TileDbGroupsExec {
     }
 }
 
-/// Rows on their way into groups.
+/// The state of grouping the rows of a partition.
 struct Grouping {
     input: SendableRecordBatchStream,
     table: GroupTable,
@@ -160,7 +160,7 @@ struct Grouping {
 }
 
 impl Grouping {
-    /// The next states, of groups that differ from each other, but not from those of earlier ones.
+    /// The next states. Their groups are distinct, but may have occurred in earlier states.
     async fn next_states(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.input.next().await {
             let batch = batch?;

@@ -1,19 +1,18 @@
-//! GROUP BY without a hash table for every row: of dimensions whose coordinates come in runs, of enumerations, and of
-//! numbers that lie close together.
+//! GROUP BY without a hash lookup for every row: by dimensions whose coordinates come in runs, by enumerations, and by
+//! integers in small ranges.
 //!
-//! `SELECT lat, avg(t) FROM climate GROUP BY lat` is what this is for, and `SELECT gene, count(*), sum(value) FROM
-//! genes GROUP BY gene`. Rows of an array come sorted: those of a dense array agree in `lat` for as long as a tile is
-//! wide. The plain way asks a hash table for the group of every row; the [node](TileDbGroupsExec) that the
-//! [rule](crate::sql::optimizer) puts in its place asks once per run. And coordinates, where it is known between which
-//! they lie, and the codes of an enumeration have places in a table. It stands aside where runs are shorter than four
-//! rows and numbers have more places than a quarter of the rows, for other expressions than columns where there are no
-//! runs, for grouping sets, for ordered aggregates and those without group accumulators, where input comes in the order
-//! of the groups anyway, and for groups with a limit. `tiledb.enable_run_groups` switches it off. Benchmark:
-//! `benches/special_ways.rs`, `enable_run_groups`: 2.1 × for runs, 1.4 × for numbers, 1.1 × for averages by codes and
-//! 1.1 × for counts by codes, on two cores.
+//! This serves `SELECT lat, avg(t) FROM climate GROUP BY lat` and `SELECT gene, count(*), sum(value) FROM genes GROUP
+//! BY gene`. Rows of an array are sorted: those of a dense array have the same `lat` for the width of a tile. Without
+//! this, the group of every row is looked up in a hash table; the [node](TileDbGroupsExec) that the
+//! [rule](crate::sql::optimizer) uses instead looks it up once per run. Coordinates with known bounds, and the codes of
+//! an enumeration, have slots in a table. It does not apply if runs are shorter than four rows and there are more slots
+//! than a quarter of the rows, to other expressions than columns if there are no runs, to grouping sets, to ordered
+//! aggregates and those without group accumulators, if the input is in the order of the groups anyway, and to groups
+//! with a limit. `tiledb.enable_run_groups` switches it off. Benchmark: `benches/special_ways.rs`, `enable_run_groups`:
+//! 2.1 × for runs, 1.4 × for numbers, 1.1 × for averages by codes and 1.1 × for counts by codes, on two cores.
 //!
-//! The node stands for the first half of an aggregate: what it gives are DataFusion's partial states, made by
-//! DataFusion's accumulators, and its other half merges them.
+//! The node replaces the first half of an aggregate: it returns DataFusion's partial states, computed by DataFusion's
+//! accumulators, and the other half merges them.
 
 mod exec;
 mod numbers;
@@ -36,16 +35,16 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 pub use self::exec::TileDbGroupsExec;
 use self::numbers::Span;
-use crate::sql::optimizer::below::{Passing, WayDown};
+use crate::sql::optimizer::below::{Passing, ScanPath};
 use crate::sql::optimizer::enumerated::is_code;
 use crate::sql::source::TileDbSource;
 
-/// Runs shorter than this are not worth looking for.
+/// Shorter runs are not worth detecting.
 const ROWS_PER_RUN: u64 = 4;
-/// A table of numbers has at most as many places as there are rows, divided by this.
+/// The table has at most one slot for this many rows.
 const ROWS_PER_SLOT: usize = 4;
 
-/// The same aggregate with the groups of its rows found otherwise; `None` if there is nothing better than a hash table.
+/// The same aggregate with another way to find the group of each row; `None` if a hash table is best.
 pub(super) fn without_hashing(
     plan: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -63,7 +62,7 @@ pub(super) fn without_hashing(
     }
 }
 
-/// The same aggregate, if it is one of rows; its keys may be numbers within spans.
+/// The node for an aggregate over rows, if it supports the aggregate; the keys may be integers within spans.
 fn over_states(
     aggregate: &AggregateExec,
     spans: Vec<Span>,
@@ -102,7 +101,7 @@ fn over_states(
     Ok(Some(Arc::new(merged)))
 }
 
-/// Whether nothing is asked but the state of each group, in any order.
+/// Whether the aggregate returns only the state of each group, in any order.
 fn only_needs_states(aggregate: &AggregateExec) -> bool {
     let groups = aggregate.group_expr();
     let plain = groups.is_single() && !groups.expr().is_empty();
@@ -115,8 +114,8 @@ fn only_needs_states(aggregate: &AggregateExec) -> bool {
     plain && unordered && functions && steady && aggregate.limit_options().is_none()
 }
 
-/// Between which numbers the keys lie, if they are codes of enumerations or come from a scan that knows it, and if there are
-/// enough rows to make a table of those numbers worth the while.
+/// The ranges of the keys, if they are codes of enumerations or come from a scan that knows their bounds, and if there
+/// are enough rows for a table of slots to pay.
 fn spans_of_keys(aggregate: &AggregateExec) -> Result<Option<Vec<Span>>> {
     let input = aggregate.input();
     let keys = aggregate.group_expr().expr().iter().map(|(key, _)| key);
@@ -176,11 +175,11 @@ fn come_in_runs(aggregate: &AggregateExec) -> bool {
     !dimensions.is_empty() && plan.run_length(&dimensions) >= ROWS_PER_RUN
 }
 
-/// The scan below, and of which of its columns some of the plan's are made.
+/// The scan below, and its columns from which some of the plan's are computed.
 fn columns_of_scan(
     plan: &Arc<dyn ExecutionPlan>,
     columns: BTreeSet<usize>,
 ) -> Option<(&TileDbSource, BTreeSet<usize>)> {
-    let way = WayDown::new(plan, Passing::Dealing)?;
-    Some((way.source(), way.columns_of(columns)?))
+    let path = ScanPath::new(plan, Passing::Dealing)?;
+    Some((path.source(), path.columns_of(columns)?))
 }

@@ -1,5 +1,5 @@
-//! Groups of numbers that lie close together, as the codes of enumerations do and the coordinates of most dimensions: every
-//! number, or combination of a few, has a place in a table.
+//! Groups of integers in small ranges, such as the codes of enumerations and the coordinates of most dimensions: every
+//! integer, or combination of a few, has a slot in a table.
 
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt32Array,
@@ -13,27 +13,27 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion::physical_plan::aggregates::group_values::GroupValues;
 
-/// The most places in a table: four bytes each, of which those that are met should stay in the processor's caches.
+/// The most slots in a table. Each takes four bytes, and the used ones should stay in the processor's caches.
 const MOST_SLOTS: usize = 1 << 20;
 
-/// No group yet.
+/// The slot has no group.
 const NONE: u32 = u32::MAX;
-/// No group yet, but this batch brings one.
+/// The slot has no group yet, but a row of this batch gets one.
 const COMING: u32 = u32::MAX - 1;
-/// No place: the bounds were wrong.
-const NOWHERE: u32 = u32::MAX;
+/// The row has no slot, because the bounds were wrong.
+const NO_SLOT: u32 = u32::MAX;
 
-/// The numbers that have places: those from one to another, and NULL, which comes first.
+/// A range of integers that have slots. NULL has the first slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
-    /// The smallest number, as [`Number::bits`] gives it.
+    /// The smallest integer, converted by [`Number::bits`].
     first: u64,
-    /// How many places there are.
+    /// The number of slots.
     slots: usize,
 }
 
 impl Span {
-    /// All numbers of a type; `None` if they are too many.
+    /// All values of a type; `None` if there are too many.
     pub fn of_type(data_type: &DataType) -> Option<Self> {
         let (first, bits) = match data_type {
             DataType::Int8 => (i8::MIN.bits(), 8),
@@ -46,7 +46,7 @@ impl Span {
         Some(Self { first, slots })
     }
 
-    /// The numbers from one to another; `None` if they are none, or too many.
+    /// The values between two bounds; `None` if they are not integers, or too many.
     pub fn between(least: &ScalarValue, greatest: &ScalarValue) -> Option<Self> {
         let first = bits_of(least)?;
         let slots = usize::try_from(bits_of(greatest)?.wrapping_sub(first)).ok()?;
@@ -54,7 +54,7 @@ impl Span {
         (slots <= MOST_SLOTS).then_some(Self { first, slots })
     }
 
-    /// How many places numbers within these take together; `None` if they are too many.
+    /// The number of slots for all combinations of keys; `None` if there are too many.
     pub fn slots(spans: &[Self]) -> Option<usize> {
         let slots = spans
             .iter()
@@ -62,19 +62,19 @@ impl Span {
         slots.filter(|slots| *slots <= MOST_SLOTS)
     }
 
-    /// Appends a number, by its [bits](Number::bits), to a place.
+    /// The slot of a combination that is extended by a number, given by its [bits](Number::bits).
     #[inline]
     fn append(self, slot: u32, number: Option<u64>) -> u32 {
         let number = number.map_or(0, |n| n.wrapping_sub(self.first).saturating_add(1));
         let slots = self.slots as u64;
-        if slot == NOWHERE || number >= slots {
-            return NOWHERE;
+        if slot == NO_SLOT || number >= slots {
+            return NO_SLOT;
         }
-        u32::try_from(u64::from(slot) * slots + number).unwrap_or(NOWHERE)
+        u32::try_from(u64::from(slot) * slots + number).unwrap_or(NO_SLOT)
     }
 }
 
-/// A number as 64 bits: differences of these, modulo 2^64, are those of the numbers.
+/// An integer as 64 bits: differences of these, modulo 2^64, are those of the integers.
 trait Number: Copy {
     fn bits(self) -> u64;
 }
@@ -96,7 +96,7 @@ macro_rules! number {
 
 number!(i8 i16 i32 i64; u8 u16 u32 u64);
 
-/// What is done with numbers of any type.
+/// A function that is generic over the integer type.
 trait Visit {
     type Answer;
 
@@ -106,7 +106,7 @@ trait Visit {
     ) -> Self::Answer;
 }
 
-/// Shows the numbers of an array; `None` if it is not one of numbers that are counted.
+/// Calls `visitor` with the integers of an array; `None` if it has another type.
 fn visit<V: Visit>(numbers: &dyn Array, visitor: V) -> Option<V::Answer> {
     macro_rules! by_type {
         ($($data_type:pat => $native:ty,)*) => {
@@ -134,7 +134,7 @@ fn visit<V: Visit>(numbers: &dyn Array, visitor: V) -> Option<V::Answer> {
     }
 }
 
-/// The bits of a number; `None` if it is NULL or no number.
+/// The bits of an integer; `None` if it is NULL or has another type.
 fn bits_of(value: &ScalarValue) -> Option<u64> {
     struct First;
     impl Visit for First {
@@ -150,7 +150,7 @@ fn bits_of(value: &ScalarValue) -> Option<u64> {
     visit(&value.to_array().ok()?, First).flatten()
 }
 
-/// Appends the numbers of a key to the places of their rows.
+/// Extends the slots of rows by the integers of a key.
 struct Append<'a> {
     span: Span,
     slots: &'a mut [u32],
@@ -171,17 +171,17 @@ impl Visit for Append<'_> {
     }
 }
 
-/// The group of each number that was seen, or combination of numbers.
+/// The group of each combination of integers that has occurred.
 #[derive(Debug)]
 pub(super) struct NumberTable {
     spans: Vec<Span>,
     groups: Vec<u32>,
-    /// Of the rows of a batch.
+    /// The slots of the rows of a batch.
     slots: Vec<u32>,
 }
 
 impl NumberTable {
-    /// No groups yet of keys within these spans; `None` if the table would be too large.
+    /// An empty table for keys within these spans; `None` if it would be too large.
     pub fn new(spans: &[Span]) -> Option<Self> {
         Some(Self {
             groups: vec![NONE; Span::slots(spans)?],
@@ -190,17 +190,17 @@ impl NumberTable {
         })
     }
 
-    /// Forgets all groups.
+    /// Removes all groups.
     pub fn clear(&mut self) {
         self.groups.fill(NONE);
     }
 
-    /// Bytes this takes in memory.
+    /// Size in memory.
     pub fn size(&self) -> usize {
         (self.groups.capacity() + self.slots.capacity()) * size_of::<u32>()
     }
 
-    /// The group of each row; `values` keeps the keys of groups.
+    /// The group of each row; `values` stores the keys of groups.
     pub fn intern(
         &mut self,
         keys: &[ArrayRef],
@@ -218,12 +218,12 @@ impl NumberTable {
         if !self.find(groups) {
             self.add_new(keys, values)?;
             self.find(groups);
-            self.find_nowhere(keys, values, groups)?;
+            self.find_without_slot(keys, values, groups)?;
         }
         Ok(())
     }
 
-    /// The group of each row; says whether each has got one.
+    /// Finds the group of each row; returns whether all have one.
     fn find(&self, groups: &mut Vec<usize>) -> bool {
         let mut all = true;
         groups.clear();
@@ -235,7 +235,7 @@ impl NumberTable {
         all
     }
 
-    /// Gives groups to what was not seen yet and has a place.
+    /// Adds groups for slots that have none yet.
     fn add_new(&mut self, keys: &[ArrayRef], values: &mut dyn GroupValues) -> Result<()> {
         let mut firsts = Vec::new();
         for (row, slot) in (0_u32..).zip(&self.slots) {
@@ -261,16 +261,16 @@ impl NumberTable {
         Ok(())
     }
 
-    /// The groups of rows without a place.
-    fn find_nowhere(
+    /// Finds the groups of rows without a slot.
+    fn find_without_slot(
         &self,
         keys: &[ArrayRef],
         values: &mut dyn GroupValues,
         groups: &mut [usize],
     ) -> Result<()> {
         let slots = (0_u32..).zip(&self.slots);
-        let nowhere = slots.filter(|(_, slot)| **slot == NOWHERE);
-        let rows = nowhere.map(|(row, _)| row).collect::<UInt32Array>();
+        let without_slot = slots.filter(|(_, slot)| **slot == NO_SLOT);
+        let rows = without_slot.map(|(row, _)| row).collect::<UInt32Array>();
         let found = intern_rows(keys, &rows, values)?;
         for (row, found) in rows.values().iter().zip(found) {
             if let Some(group) = groups.get_mut(*row as usize) {
@@ -281,7 +281,7 @@ impl NumberTable {
     }
 }
 
-/// The groups that `values` has for some rows.
+/// Finds the groups of some rows in `values`.
 fn intern_rows(
     keys: &[ArrayRef],
     rows: &UInt32Array,
@@ -318,7 +318,7 @@ mod tests {
         let mut values = new_group_values(schema, &GroupOrdering::None).unwrap();
         let mut table = NumberTable::new(spans).unwrap();
         let groups = batches.iter().map(|keys| {
-            // What was there before is forgotten.
+            // Earlier contents are removed.
             let mut groups = vec![99];
             let interned = table.intern(keys, values.as_mut(), &mut groups);
             interned.map(|()| groups).unwrap()

@@ -1,8 +1,8 @@
-//! States of aggregate functions over runs of rows.
+//! Computation of the states of aggregate functions over runs of rows.
 //!
-//! An accumulator adds value after value to its group, each waiting for the one before. A run belongs to one group, so
-//! its values can be added side by side first: one state per run then goes to the accumulator, as the state of another
-//! partition would.
+//! An accumulator adds values to a group one by one, each depending on the one before. A run belongs to one group, so
+//! its values can be combined first, without that dependency: then one state per run is merged into the accumulator,
+//! like the state of another partition.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-/// What the state of a function is made of.
+/// The state of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunState {
     /// The number of values.
     Count,
-    /// Their sum.
+    /// The sum of the values.
     Sum,
-    /// Both.
+    /// The number of values and their sum.
     Avg,
 }
 
 impl RunState {
-    /// `None` if the accumulator had better see the values themselves.
+    /// `None` if the accumulator should process the values itself.
     pub(super) fn of(function: &AggregateFunctionExpr, input: &Schema) -> Result<Option<Self>> {
         let arguments = function.expressions();
         let ([argument], false) = (arguments.as_slice(), function.is_distinct()) else {
@@ -52,20 +52,20 @@ impl RunState {
         } else {
             return Ok(None);
         };
-        // As this code makes them.
+        // The types of the state as computed here.
         let fields = function.state_fields()?;
         let same = fields.iter().map(|field| field.data_type()).eq(&types);
         Ok(same.then_some(state))
     }
 
-    /// The states of runs of values.
+    /// Computes the states of runs of values.
     pub(super) fn of_runs(
         self,
         values: ColumnarValue,
         runs: &[Range<usize>],
     ) -> Result<Vec<ArrayRef>> {
         let values = match values {
-            // What count(*) counts.
+            // The argument of count(*).
             ColumnarValue::Scalar(value) if self == Self::Count && !value.is_null() => {
                 let counts = runs.iter().map(|run| run.len() as i64);
                 return Ok(vec![Arc::new(Int64Array::from_iter_values(counts))]);
@@ -93,7 +93,7 @@ impl RunState {
     }
 }
 
-/// The sum of each run; NULL where it has no values.
+/// The sum of each run; NULL if it has no values.
 fn sums(values: &ArrayRef, runs: &[Range<usize>]) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Int64 => Arc::new(sums_of::<Int64Type>(values, runs)),

@@ -21,33 +21,33 @@ use super::states::RunState;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// Where runs are shorter than this, each row is looked up.
+/// With shorter runs than this, the group of each row is looked up.
 const ROWS_PER_RUN: usize = 2;
-/// Where runs are as long as this, their states are made before they go to their groups.
+/// With runs as long as this, the state of each run is computed before it is merged into its group.
 const LONG_RUN: usize = 24;
 
-/// Groups and their states.
+/// The groups found so far, and their states.
 pub(super) struct GroupTable {
     keys: Keys,
     functions: Vec<Function>,
     /// The schema of states.
     schema: SchemaRef,
     values: Box<dyn GroupValues>,
-    /// Where the keys are numbers within spans.
+    /// The table of integers, if the keys are integers within spans.
     numbers: Option<NumberTable>,
     /// The group of each run, and of each row.
     of_runs: Vec<usize>,
     of_rows: Vec<usize>,
 }
 
-/// The rows of a batch that agree in their keys and follow each other.
+/// Ranges of consecutive rows of a batch with equal keys.
 type Runs = Vec<Range<usize>>;
 
-/// What rows are grouped by.
+/// The keys that rows are grouped by.
 struct Keys {
-    /// The columns the expressions look at, of the input.
+    /// The columns of the input that the expressions read.
     columns: Vec<usize>,
-    /// The expressions over those columns alone.
+    /// The expressions over only those columns.
     exprs: Vec<Expr>,
     /// The keys as columns of the states.
     schema: SchemaRef,
@@ -63,7 +63,7 @@ struct Function {
 }
 
 impl GroupTable {
-    /// No groups yet, of a partial aggregate; of numbers within spans, if there are any.
+    /// An empty table for a partial aggregate; `spans` are the ranges of integer keys, or empty.
     pub(super) fn new(partial: &AggregateExec, spans: &[Span], schema: SchemaRef) -> Result<Self> {
         let by = partial.group_expr().input_exprs();
         let input = partial.input().schema();
@@ -92,17 +92,17 @@ impl GroupTable {
         })
     }
 
-    /// Whether groups are found in a table of numbers.
+    /// Whether groups are found in a table of integers.
     pub(super) fn is_by_number(&self) -> bool {
         self.numbers.is_some()
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Bytes this takes in memory.
+    /// Size in memory.
     pub(super) fn size(&self) -> usize {
         let functions = self.functions.iter().map(|f| f.accumulator.size());
         let scratch = self.of_rows.capacity() + self.of_runs.capacity();
@@ -110,7 +110,7 @@ impl GroupTable {
         self.values.size() + functions.sum::<usize>() + numbers + scratch * size_of::<usize>()
     }
 
-    /// Adds the rows of a batch to their groups, and says in how many runs they came.
+    /// Adds the rows of a batch to their groups, and returns the number of runs.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<usize> {
         let runs = match &mut self.numbers {
             Some(numbers) => {
@@ -140,7 +140,7 @@ impl GroupTable {
         })
     }
 
-    /// Finds the runs of a batch, and the group of each; of each row if runs are short.
+    /// Finds the runs of a batch, and the group of each; the group of each row if runs are short.
     fn find_runs(&mut self, batch: &RecordBatch) -> Result<Runs> {
         let rows = batch.num_rows();
         let keys = batch.project(&self.keys.columns)?;
@@ -160,7 +160,7 @@ impl GroupTable {
         Ok(runs)
     }
 
-    /// The states of all groups, which are forgotten.
+    /// Returns the states of all groups, and removes the groups.
     pub(super) fn take_states(&mut self) -> Result<RecordBatch> {
         let mut columns = self.values.emit(EmitTo::All)?;
         self.values = new_group_values(Arc::clone(&self.keys.schema), &GroupOrdering::None)?;

@@ -1,4 +1,4 @@
-//! By runs or row by row, groups are the same.
+//! Tests that groups are the same by runs, by numbers and by hash.
 
 use datafusion::arrow::array::{
     ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, UInt8Array,
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A row and how often it comes, one after the other: its keys, and what varies within.
+/// Repeated rows: the keys, and the number of repetitions.
 type Run = (u8, Option<bool>, usize);
 
 fn batches(runs: &[Run], rows_per_batch: usize) -> Vec<RecordBatch> {
@@ -33,7 +33,7 @@ fn batches(runs: &[Run], rows_per_batch: usize) -> Vec<RecordBatch> {
         let numbers = column(Arc::new(
             rows.iter().map(|r| number(&r.2)).collect::<Int32Array>(),
         ));
-        // Whole numbers, so that sums do not depend on the order.
+        // These are integers, so that sums do not depend on the order.
         let floats = rows.iter().map(|r| (r.2 % 5 != 2).then_some(r.2 as f64));
         let floats = column(Arc::new(floats.collect::<Float64Array>()));
         RecordBatch::try_from_iter_with_nullable([
@@ -56,12 +56,12 @@ enum By {
     /// As DataFusion does.
     Hash,
     Runs,
-    /// In a table of all numbers, or of some only, where all keys are small numbers.
+    /// In a table of all integers, or of only some, if all keys are small integers.
     Numbers,
     SomeNumbers,
 }
 
-/// Between which numbers the keys lie, or are said to lie; none if they are not all small numbers.
+/// The ranges of the keys, or wrong ones on purpose; empty unless all keys are small integers.
 fn spans(aggregate: &AggregateExec, by: By) -> Vec<Span> {
     let input = aggregate.input().schema();
     let span = |(key, _): &(Arc<dyn PhysicalExpr>, String)| {
@@ -79,7 +79,7 @@ fn spans(aggregate: &AggregateExec, by: By) -> Vec<Span> {
     spans.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// The answer, sorted, with each partial aggregate as it is or taken another way.
+/// The sorted answer, with each partial aggregate replaced as `by` says.
 async fn answer(ctx: &SessionContext, sql: &str, by: By) -> Result<String> {
     let plan = ctx.sql(sql).await?.create_physical_plan().await?;
     let mut taken = 0;
@@ -152,7 +152,7 @@ proptest! {
     }
 }
 
-/// States go on early if there are too many groups, or no memory for more.
+/// States are passed on early if there are too many groups, or no memory for more.
 #[tokio::test]
 async fn groups_go_on_when_there_are_too_many() {
     let rows = 150_000;

@@ -1,11 +1,11 @@
-//! The least and the greatest value of a cast.
+//! Bounds of a cast column.
 //!
-//! Above a projection that casts a column, DataFusion casts the least and the greatest value of the column, and takes them
-//! for those of the cast (`project_column_statistics_through_expr`). That is so as long as the cast keeps the order of
-//! values. As text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and conditions fail because
-//! a least value is greater than the greatest, as soon as a plan is made. So scans tell no bounds of columns at first.
-//! Before any rule uses statistics, the [rule](crate::sql::optimizer) makes scans tell their bounds, and puts a
-//! [node](HidingExec) above such projections that hides those of the cast from aggregates, conditions and joins.
+//! For a projection that casts a column, DataFusion casts the bounds of the column, and uses them as bounds of the cast
+//! (`project_column_statistics_through_expr`). That is correct only if the cast keeps the order of values. As text, 11
+//! comes before 2: MIN and MAX that are answered from statistics are wrong, and planning of conditions fails because
+//! the lower bound is above the upper one. So scans have no bounds of columns at first. Before any rule uses
+//! statistics, the [rule](crate::sql::optimizer) adds the bounds to scans, and inserts a [node](HidingExec) above such
+//! projections that hides those of the cast from aggregates, conditions and joins.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::sql::optimizer::below::rewritten_below;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan whose scans of arrays tell the bounds of columns, and in which no cast has statistics that mislead a node above.
+/// The plan whose scans of arrays have the bounds of columns, and in which nodes hide the wrong bounds of casts.
 pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
     let hide = |plan: &Plan, believed: bool| {
         if let Some(source) = scan(plan).filter(|_| believed) {
@@ -43,7 +43,7 @@ pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
     Ok(guarded.unwrap_or_else(|| Arc::clone(plan)))
 }
 
-/// Whether a node relies on the bounds of columns below it; joins estimate by them how many rows they give.
+/// Whether a node uses the bounds of columns below it; joins estimate their number of rows by them.
 fn believes(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<AggregateExec>() || plan.is::<FilterExec>() || plan.children().len() > 1
 }
@@ -69,7 +69,7 @@ fn reorders(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> bool {
     !from.is_ok_and(|from| keeps_order(&from, cast.cast_type())) || reorders(cast.expr(), input)
 }
 
-/// Whether a cast gives values in the order of the values that it takes.
+/// Whether a cast keeps the order of values.
 fn keeps_order(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Dictionary, Duration, LargeBinary, LargeUtf8,

@@ -1,9 +1,9 @@
-//! Functions of enumerations whose numbers would be coded.
+//! Functions of enumerations that return dictionaries of numbers.
 //!
-//! DataFusion's `length` and the like turn a dictionary of text into a dictionary of numbers. What such numbers are compared
-//! with becomes a dictionary as well, with codes that do not suffice for more than 256 values, and a join has no hash table
-//! for them ("Unsupported type for ArrayMap"). The analyzer rule here makes plain numbers of them, before types are settled,
-//! in queries of arrays with enumerations of text.
+//! DataFusion's `length` and similar functions turn a dictionary of text into a dictionary of numbers. Values that such
+//! numbers are compared with become dictionaries as well, with keys that cannot hold more than 256 values, and a join
+//! has no hash table for them ("Unsupported type for ArrayMap"). The analyzer rule here makes plain numbers of them,
+//! before types are resolved, in queries of arrays with enumerations of text.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 
 use crate::arrow::DATATYPE_KEY;
 
-/// Puts plain values in the place of dictionaries of numbers.
+/// Replaces dictionaries of numbers by plain numbers.
 #[derive(Debug)]
 pub(in crate::sql) struct PlainNumbers;
 
@@ -73,7 +73,7 @@ impl FunctionRewrite for PlainNumbers {
         if !matches!(expr, Expr::ScalarFunction(_)) || !is_of_array(&expr, schema) {
             return Ok(Transformed::no(expr));
         }
-        // Types are not settled yet, and what has none is told by those who settle them.
+        // Types are not resolved yet; an expression without a type is reported by the rules that resolve them.
         Ok(match expr.get_type(schema) {
             Ok(DataType::Dictionary(_, values)) if values.is_primitive() => {
                 Transformed::yes(cast(expr, *values))
@@ -83,7 +83,7 @@ impl FunctionRewrite for PlainNumbers {
     }
 }
 
-/// Whether an expression is made of columns of an array.
+/// Whether an expression is computed from columns of an array.
 fn is_of_array(expr: &Expr, schema: &DFSchema) -> bool {
     let mut columns = expr.column_refs().into_iter();
     columns.any(|column| {

@@ -1,11 +1,11 @@
-//! What rows had in common before ROLLUP, CUBE and GROUPING SETS.
+//! Properties of rows that ROLLUP, CUBE and GROUPING SETS do not keep.
 //!
-//! Their groups show NULL for the columns that a group leaves out: an order of the rows, a column with one value throughout
-//! (`WHERE a = 1`), two equal columns are such no more. DataFusion goes on believing in them
-//! (`AggregateExec::compute_properties`), drops sorts above, and closes groups when more of their rows are to come. It also
-//! calls the columns unique by which it groups, which they are not: a NULL among the rows and a NULL for what is left out
-//! look the same. Before DataFusion looks at orders, the [rule](crate::sql::optimizer) puts a
-//! [node](HidingExec) above each such aggregate that hides all of this.
+//! Their groups show NULL for the columns that a group leaves out, so an order of the rows, a constant column (`WHERE a
+//! = 1`) or the equality of two columns no longer holds. DataFusion still assumes them
+//! (`AggregateExec::compute_properties`), removes sorts above, and emits groups before all of their rows have come. It
+//! also treats the grouping columns as unique, which they are not: a NULL among the rows and a NULL for a column that
+//! is left out look the same. Before DataFusion uses orders, the [rule](crate::sql::optimizer) inserts a
+//! [node](HidingExec) above each such aggregate that hides these properties.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::sql::optimizer::arrays::scans_array;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan in which no aggregate with grouping sets over an array shows what its input claims.
+/// The plan in which no aggregate with grouping sets over an array shows the properties of its input.
 pub(in crate::sql) fn without_claims(plan: &Plan) -> Result<Plan> {
     let hide = |plan: Plan| {
         let aggregate = plan.downcast_ref::<AggregateExec>();

@@ -1,4 +1,4 @@
-//! A node that keeps something about its rows from the nodes above.
+//! A node that hides some properties of its input from the nodes above, or requests of these from its input.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// What a [`HidingExec`] keeps from the other side.
+/// What a [`HidingExec`] hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hidden {
-    /// The node has no statistics of these columns.
+    /// The statistics of these columns.
     Statistics(Arc<[usize]>),
-    /// Orders that the nodes above ask for do not reach the input.
+    /// The orders that the nodes above require, from the input.
     AskedOrders,
-    /// Filters of the nodes above do not reach the input.
+    /// The filters of the nodes above, from the input.
     Filters,
-    /// The input calls columns unique, the node does not.
+    /// The columns that the input declares unique.
     UniqueKeys,
-    /// The input claims orders, equal columns, constants and unique columns, the node none of them.
+    /// The orders, equal columns, constants and unique columns that the input declares.
     Equivalences,
 }
 
@@ -58,7 +58,7 @@ impl Hidden {
     }
 }
 
-/// Passes rows on as they are, and keeps something from the other side.
+/// Passes rows on unchanged, and hides something.
 #[derive(Debug)]
 pub(super) struct HidingExec {
     input: Plan,
@@ -107,7 +107,7 @@ impl ExecutionPlan for HidingExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        // A sort that is asked for does not pass a node that says so.
+        // Sorts are not pushed through a node that returns `false` here.
         vec![!matches!(
             self.hidden,
             Hidden::Equivalences | Hidden::AskedOrders

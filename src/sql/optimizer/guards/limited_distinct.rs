@@ -1,10 +1,10 @@
-//! A DISTINCT with a limit whose rows come in an order after all.
+//! A DISTINCT with a limit whose rows get an order later.
 //!
 //! DataFusion gives an aggregate without functions the limit above it (`LimitedDistinctAggregation`), provided that its
-//! rows have no order: with one it would run as a top-k, which needs a direction that the rule does not set. When the input
-//! gets an order later on, by one of this crate's rules or by DataFusion's own sorts, the query ends with the error
-//! "Ordering direction required for DISTINCT with limit". The limit only spares work, for another one stands above, so the
-//! [rule](crate::sql::optimizer) takes it away again.
+//! rows have no order: with one it would run as a top-k, which needs a direction that the rule does not set. If the
+//! input gets an order later, by one of this crate's rules or by DataFusion's own sorts, the query fails with "Ordering
+//! direction required for DISTINCT with limit". The limit is only an optimization, because there is another one above,
+//! so the [rule](crate::sql::optimizer) removes it.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! An order that is proved below a node and cannot be proved above it.
+//! An order that holds below a node and cannot be derived above it.
 //!
-//! DataFusion moves a sort down through a semi join, an anti join and the like to where the rows come in the order already, and drops it
-//! there. If they do so because a column is unique (the groups of an aggregate), the node above, which forgets what is
-//! unique, no longer shows the order, and the query ends with the error "does not satisfy order requirements". The
-//! [rule](crate::sql::optimizer) sorts where the order is asked for.
+//! DataFusion pushes a sort through a semi join, an anti join and the like to where the rows are in order already, and
+//! removes it there. If they are in order because a column is unique (the groups of an aggregate), the node above,
+//! which drops uniqueness, no longer has the order, and the query fails with "does not satisfy order requirements". The
+//! [rule](crate::sql::optimizer) adds a sort where the order is required.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The node over inputs that are sorted as it asks, if one of them is not.
+/// The node over sorted inputs, if one of them is not in the required order.
 pub(in crate::sql) fn sorted_again(plan: &Plan) -> Result<Option<Plan>> {
     let required = plan.required_input_ordering();
     let mut sorted = false;

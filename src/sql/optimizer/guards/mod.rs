@@ -1,22 +1,22 @@
 //! Guards against rules of DataFusion that give wrong answers over arrays.
 //!
-//! Each guard stands against one defect, which `docs/upstream/` reports with the smallest example that needs no array.
-//! A guard changes nothing in a plan without an array, and each has a test that fails as soon as DataFusion is mended, so
-//! that the guard can go:
+//! Each guard works around one defect, which `docs/upstream/` reports with the smallest example that needs no array. A
+//! guard changes no plan without an array, and each has a test that fails as soon as DataFusion fixes the defect, so
+//! that the guard can be removed:
 //!
-//! - [`run_time_filters`]: filters that arrive while a query runs, from where they may not.
-//! - [`names`]: filters that go by the names of columns, where two have one.
-//! - [`casts`]: the least and the greatest value of a column, taken for those of its cast to another type.
-//! - [`coded_numbers`]: `length` of an enumeration, which gives a dictionary of numbers.
-//! - [`grouping_sets`]: orders and constants of rows, which ROLLUP and CUBE do not keep.
-//! - [`limited_distinct`]: a DISTINCT with a limit, which fails once its rows come in an order.
-//! - [`offsets`]: a sort that moves below OFFSET, so that other rows are skipped.
-//! - [`partition_limits`]: a limit over all partitions where each should have one.
-//! - [`lost_orders`]: a sort that moves to where it seems needless, and is missed above.
-//! - [`unions`]: what fields say of themselves above a UNION, where two parts of the planner disagree.
-//! - [`uniqueness`]: a key that moves to another column, and a sort that is dropped for it.
-//! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which forgets about NULL.
-//! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are dropped without a word.
+//! - [`run_time_filters`]: dynamic filters pushed down through nodes that they must not pass.
+//! - [`names`]: filters that are pushed down by the names of columns, if two columns have the same name.
+//! - [`casts`]: the bounds of a column, used as those of its cast to another type.
+//! - [`coded_numbers`]: `length` of an enumeration, which returns a dictionary of numbers.
+//! - [`grouping_sets`]: orders and constants, which ROLLUP and CUBE do not keep.
+//! - [`limited_distinct`]: a DISTINCT with a limit, which fails if its rows get an order.
+//! - [`offsets`]: a sort that is pushed below OFFSET, so that other rows are skipped.
+//! - [`partition_limits`]: a limit over all partitions instead of one of each.
+//! - [`lost_orders`]: a sort that is removed where the order holds, but is needed above.
+//! - [`unions`]: field metadata above a UNION, on which two parts of the planner disagree.
+//! - [`uniqueness`]: a unique key that moves to another column, so that a sort is removed.
+//! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which is never NULL.
+//! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are ignored without an error.
 
 pub(super) mod casts;
 pub(super) mod coded_numbers;
@@ -37,7 +37,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-/// Whether a node needs its rows in an order, or would be left out if they came in one.
+/// Whether a node requires an order of its rows, or would be removed if they had one.
 fn asks_for_order(plan: &dyn ExecutionPlan) -> bool {
     let by_order = |aggregate: &AggregateExec| {
         let mut aggregates = aggregate.aggr_expr().iter();

@@ -1,13 +1,13 @@
-//! Filters that lose their way among columns of one name.
+//! Filters that are pushed down to the wrong one of several columns with the same name.
 //!
-//! A join of two tables has two columns of one name as soon as both have it. DataFusion hands a filter down by the names of
-//! its columns (`FilterRemapper`, `ProjectionExec::collect_reverse_alias`), and takes the first or the last of several:
-//! `WHERE a.f IS NOT NULL` above an outer join became a filter on `b.f`. A semi join also hands filters on its keys to the
-//! side that it does not show, and looks there for a column with the name of the other side's key. While DataFusion hands down the filters of
-//! WHERE, a [node](HidingExec) stands where they could lose their way, and lets none pass; one [rule](crate::sql::optimizer)
-//! puts it there, another takes it out. Filters that arrive at run time are taken back from scans instead, see
-//! [`run_time_filters`](super::run_time_filters). What the optimizer of logical plans hands to a table is told apart by
-//! table, and not concerned.
+//! A join of two tables has two columns with the same name if both tables have it. DataFusion pushes a filter down by
+//! the names of its columns (`FilterRemapper`, `ProjectionExec::collect_reverse_alias`), and takes the first or the
+//! last of several: `WHERE a.f IS NOT NULL` above an outer join became a filter on `b.f`. A semi join also pushes
+//! filters on its keys to the side that it does not show, and looks there for a column with the name of the other
+//! side's key. While DataFusion pushes down the filters of WHERE, a [node](HidingExec) is inserted where they could
+//! reach the wrong column, and lets none pass; one [rule](crate::sql::optimizer) inserts it, another removes it.
+//! Dynamic filters are removed from scans instead, see [`run_time_filters`](super::run_time_filters). Filters that the
+//! logical optimizer pushes into a table are qualified by the table and not affected.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::sql::optimizer::below::with_children;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan in which no filter passes from where its columns may be mistaken.
+/// The plan with nodes that stop filters where their columns are ambiguous.
 pub(in crate::sql) fn told_apart(plan: &Plan) -> Result<Plan> {
     match scans_array(plan) {
         true => Ok(below_filters(plan, false)?.unwrap_or_else(|| Arc::clone(plan))),
@@ -35,7 +35,7 @@ pub(in crate::sql) fn told_apart(plan: &Plan) -> Result<Plan> {
     }
 }
 
-/// The plan without what [`told_apart`] added.
+/// The plan without the nodes that [`told_apart`] added.
 pub(in crate::sql) fn let_through(plan: &Plan) -> Result<Plan> {
     let without = |plan: Plan| {
         Ok(match plan.downcast_ref::<HidingExec>() {
@@ -48,18 +48,18 @@ pub(in crate::sql) fn let_through(plan: &Plan) -> Result<Plan> {
     Arc::clone(plan).transform_up(without).data()
 }
 
-/// Whether a filter on its way from above a node to its input `number` may end up on another column.
+/// Whether a filter that is pushed from above a node to its input `number` may end up on another column.
 pub(super) fn confuses(plan: &dyn ExecutionPlan, number: usize, input: &Plan) -> bool {
     let by_index = match plan.downcast_ref::<HashJoinExec>() {
         Some(join) if looks_up_keys(join, number) => return true,
-        // A hash join goes by the places of columns in its output otherwise.
+        // Otherwise a hash join uses the indexes of columns in its output.
         join => join.is_some(),
     };
     repeats_name(&input.schema()) || (!by_index && repeats_name(&plan.schema()))
 }
 
-/// Whether a join hands filters on its keys to an input whose columns it does not show, and finds another column there
-/// under the name of a key. A semi join does so, unless its keys have the same names and types in both inputs.
+/// Whether a join pushes filters on its keys to an input whose columns it does not show, and finds another column there
+/// with the name of a key. A semi join does so, unless its keys have the same names and types in both inputs.
 fn looks_up_keys(join: &HashJoinExec, number: usize) -> bool {
     let unshown = match join.join_type() {
         JoinType::LeftSemi => 1,
@@ -88,8 +88,8 @@ fn repeats_name(schema: &Schema) -> bool {
         .all(|field| seen.insert(field.name()))
 }
 
-/// A node over inputs that no filter reaches the wrong way; `None` if it stays as it is. `filtered` tells whether there is
-/// a filter above.
+/// The node with inputs that stop ambiguous filters; `None` if it is unchanged. `filtered` says whether there is a
+/// filter above.
 fn below_filters(plan: &Plan, filtered: bool) -> Result<Option<Plan>> {
     let filtered = filtered || plan.is::<FilterExec>();
     let mut changed = false;

@@ -1,8 +1,9 @@
 //! `IN (SELECT …)` inside a larger condition.
 //!
-//! Alone in WHERE, `x IN (SELECT y …)` becomes a join that knows what NULL means. Below OR, NOT or CASE, DataFusion makes
-//! a column of it that says whether the join found a match, and never NULL: `NOT (x IN (SELECT y …)) OR …` keeps rows for
-//! which nobody can tell. The optimizer rule here spells out, before DataFusion looks, when the answer is NULL:
+//! As a condition of WHERE, `x IN (SELECT y …)` becomes a join that handles NULL correctly. Below OR, NOT or CASE,
+//! DataFusion makes a column of it that says whether the join found a match, and is never NULL: `NOT (x IN (SELECT y
+//! …)) OR …` keeps rows for which the answer is unknown. Before DataFusion rewrites such an expression, the optimizer
+//! rule here adds the cases in which it is NULL:
 //!
 //! ```sql
 //! CASE WHEN x IN (SELECT y FROM n) THEN true
@@ -10,7 +11,7 @@
 //!      ELSE false END
 //! ```
 //!
-//! That is done only in queries over arrays, where a value can be NULL, and where NULL differs from false: not below a
+//! This is done only in queries over arrays, if a value can be NULL, and where NULL differs from false: not below a
 //! chain of AND and OR, and not in a WHEN.
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::sql::optimizer::arrays::reads_array;
 
-/// Spells out when `IN (SELECT …)` is NULL.
+/// Adds the cases in which `IN (SELECT …)` is NULL.
 #[derive(Debug)]
 pub(in crate::sql) struct NullableIn;
 
@@ -69,7 +70,7 @@ fn in_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// A condition of WHERE, or one side of its ANDs: there DataFusion is right about IN and NOT IN.
+/// Rewrites a condition of WHERE, or one side of its ANDs, where DataFusion handles IN and NOT IN correctly.
 fn top(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(both) if both.op == Operator::And => sides(both, |side| top(side, schema)),
@@ -81,7 +82,7 @@ fn top(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// A condition of which NULL and false mean the same.
+/// Rewrites a condition for which NULL and false mean the same.
 fn null_is_false(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {
@@ -92,7 +93,7 @@ fn null_is_false(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// An expression whose NULL is none of the other answers.
+/// Rewrites an expression whose NULL differs from true and false.
 fn null_matters(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Case(Case {
@@ -135,7 +136,7 @@ fn sides(
     Expr::BinaryExpr(both).map_children(change)
 }
 
-/// `x IN (SELECT y …)` that is NULL where it should be.
+/// `x IN (SELECT y …)` with the cases in which it is NULL.
 fn spelled_out(found: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let rows = &found.subquery.subquery;
     let Some((qualifier, field)) = rows.schema().iter().next() else {
@@ -175,7 +176,7 @@ fn spelled_out(found: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>
     Ok(Transformed::yes(case))
 }
 
-/// Whether a subquery has rows, of those that meet a condition; one row is enough to know.
+/// Whether a subquery has rows that satisfy a condition; `one_row` limits it to one row.
 fn exists(subquery: &Subquery, condition: Option<Expr>, one_row: bool) -> Result<Expr> {
     let mut rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
     if let Some(condition) = condition {
@@ -195,7 +196,7 @@ fn exists(subquery: &Subquery, condition: Option<Expr>, one_row: bool) -> Result
     }))
 }
 
-/// An expression over the rows of the query around a subquery, as the subquery refers to it.
+/// An expression of the outer query, as the subquery refers to it.
 fn to_outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     expr.transform_up(|expr| match expr {
         Expr::Column(column) => {

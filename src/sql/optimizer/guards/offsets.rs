@@ -1,9 +1,9 @@
-//! A sort that moves below OFFSET.
+//! A sort that is pushed below OFFSET.
 //!
-//! A window or an aggregate above `LIMIT … OFFSET …` may need an order. DataFusion moves the sort for it below the limit
-//! (`EnsureRequirements`), where it takes the place of the sort that decides which rows are skipped, or brings its own
-//! number of rows along. Before that, the [rule](crate::sql::optimizer) puts a [node](HidingExec) above each limit
-//! that skips rows, and lets no sort pass.
+//! A window or an aggregate above `LIMIT … OFFSET …` may require an order. DataFusion pushes the sort for it below the
+//! limit (`EnsureRequirements`), where it replaces the sort that decides which rows are skipped, or adds its own limit.
+//! Before that, the [rule](crate::sql::optimizer) inserts a [node](HidingExec) above each limit that skips rows, which
+//! lets no sort pass.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::sql::optimizer::below::rewritten_below;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan in which no sort moves below a limit over an array that skips rows.
+/// The plan in which no sort is pushed below a limit over an array that skips rows.
 pub(in crate::sql) fn above_skipped(plan: &Plan) -> Result<Plan> {
     let hide = |plan: &Plan, ordered: bool| {
         let limit = plan.downcast_ref::<GlobalLimitExec>();

@@ -1,9 +1,10 @@
-//! A limit of each partition that DataFusion puts over all of them.
+//! A limit of each partition that DataFusion turns into one of all partitions.
 //!
-//! Where a scan can give the order of a top-k of each partition (`PushdownSort`), DataFusion puts a limit in the place of the
-//! sort, and always one that needs a single partition, whatever the sort was for: the query ends with the error "does not
-//! satisfy distribution requirements". The [rule](crate::sql::optimizer) makes it a limit of each partition, as the sort was,
-//! where a merge above has the limit of the whole. Without such a merge the error stays: there would be too many rows.
+//! If a scan can give the order of a top-k of each partition (`PushdownSort`), DataFusion replaces the sort by a limit,
+//! but always by one that requires a single partition, even if the sort did not: the query fails with "does not satisfy
+//! distribution requirements". The [rule](crate::sql::optimizer) makes it a limit of each partition, like the sort, if
+//! a merge above has the limit of the whole. Without such a merge the error stays, because there would be too many
+//! rows.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::sql::optimizer::below::with_child;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// A merge over a limit of each partition, in the place of one over a limit of several partitions.
+/// Replaces a merge over a limit of several partitions by one over a limit of each partition.
 pub(in crate::sql) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
     let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() else {
         return Ok(None);
@@ -33,8 +34,8 @@ pub(in crate::sql) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
     }
 }
 
-/// The plan with its limit, below nothing but nodes that keep all rows, as one of each partition; `rows` of all partitions are
-/// wanted.
+/// The plan with its limit, below nodes that keep all rows, as a limit of each partition; `rows` are needed of all
+/// partitions together.
 fn limited(plan: &Plan, rows: usize) -> Result<Option<Plan>> {
     let keeps_rows = plan.is::<ProjectionExec>() || plan.is::<HidingExec>();
     if let ([input], true) = (&plan.children()[..], keeps_rows) {

@@ -1,19 +1,19 @@
-//! Which of the filters that arrive while a query runs a scan may use.
+//! Restriction of the dynamic filters that a scan may use.
 //!
-//! DataFusion hands the filter of a top-k, a join or an aggregate down to every scan that accepts it, and does not always
-//! look at what lies between. The scan uses such a filter on rows, so a filter that says too much loses rows. The
-//! [rule](crate::sql::optimizer) runs when all filters are handed out and takes back those that may not be used:
+//! DataFusion pushes the filter of a top-k, a join or an aggregate down to every scan that accepts it, and does not
+//! always check the nodes between. The scan uses such a filter on rows, so a filter that is too strict loses rows. The
+//! [rule](crate::sql::optimizer) runs after all filters are pushed down and removes those that must not be used:
 //!
-//! - A filter from above a node that keeps only some rows (a limit inside a filter, a join or an exchange). Rows that the
-//!   filter would remove count for the limit. A scan that has a limit itself takes no filter to begin with.
-//! - A filter that passed a node with two columns of one name: DataFusion looks its columns up by name, and may find the
-//!   other one (see [`names`](super::names)).
-//! - The filter of a join on floats: a join takes 0.0 and -0.0 for equal, and its filter does not.
-//! - The filter of a join on keys of two types, which a UNION below it may bring about: the join fails when it makes one.
-//! - The filter of an aggregate that follows only some of its minimums and maximums: those of expressions, and those that
+//! - A filter from above a node that keeps only some rows (a limit inside a filter, a join or an exchange). Rows that
+//!   the filter would remove count for the limit. A scan with its own limit accepts no filter to begin with.
+//! - A filter that passed a node with two columns of the same name: DataFusion looks its columns up by name, and may
+//!   find the wrong one (see [`names`](super::names)).
+//! - The filter of a join on floats: a join treats 0.0 and -0.0 as equal, and its filter does not.
+//! - The filter of a join on keys of two types, which a UNION below it may cause: creating it makes the join fail.
+//! - The filter of an aggregate that covers only some of its minima and maxima: those of expressions, and those that
 //!   have seen no value yet, need rows that the filter removes.
 //!
-//! A filter also says nothing about another run of the plan; see [`Runs`](crate::sql::source::Runs).
+//! A filter is also not valid for another run of the plan; see [`Runs`](crate::sql::source::Runs).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::sql::optimizer::below::with_children;
 /// The identities of filters.
 type Trusted = HashSet<u64>;
 
-/// The plan whose scans have no filters that they may not use.
+/// The plan whose scans have no filters that they must not use.
 pub(in crate::sql) fn only_trusted(
     plan: &Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -43,7 +43,8 @@ pub(in crate::sql) fn only_trusted(
     Ok(changed.unwrap_or_else(|| Arc::clone(plan)))
 }
 
-/// A node without filters that are not trusted; `None` if it has none such. `above` are those that come from above it.
+/// The node without filters that are not trusted; `None` if it has no such filters. `above` are the filters from above
+/// it.
 fn without_untrusted(
     plan: &Arc<dyn ExecutionPlan>,
     above: &Trusted,
@@ -79,10 +80,10 @@ fn without_untrusted(
     changed.then(|| with_children(plan, children)).transpose()
 }
 
-/// The input of a node that does nothing but evaluate a filter that tightens while the plan runs: DataFusion puts one below a
-/// sort whose input does not take the filter. Whoever made the filter looks at every row itself, and the scan has it where
-/// it may be used; the node would keep the filter of the first run when the plan is reset and runs again. Such nodes stay
-/// in plans without an array.
+/// The input of a node that only evaluates a dynamic filter: DataFusion inserts such a node below a sort whose input
+/// does not accept the filter. The sort checks every row itself, and the scan has the filter where it may be used; the
+/// node would keep the filter of the first run when the plan is reset and runs again. Plans without an array keep such
+/// nodes.
 fn below_dynamic(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let filter = plan.downcast_ref::<FilterExec>()?;
     let dynamic = filter.predicate().is::<DynamicFilterPhysicalExpr>();
@@ -90,7 +91,7 @@ fn below_dynamic(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan
     (dynamic && plain && scans_array(plan)).then(|| filter.input())
 }
 
-/// Whether which rows a node gives depends on which others there are.
+/// Whether the rows that a node returns depend on its other rows.
 fn keeps_some_rows(plan: &dyn ExecutionPlan) -> bool {
     let limited_groups = |aggregate: &AggregateExec| aggregate.limit_options().is_some();
     plan.fetch().is_some()
@@ -101,7 +102,7 @@ fn keeps_some_rows(plan: &dyn ExecutionPlan) -> bool {
             .is_some_and(limited_groups)
 }
 
-/// Whether a node joins on floats, on what may contain some, or on keys of two types.
+/// Whether a node joins on floats, on types that contain floats, or on keys of two types.
 fn joins_unlike(plan: &dyn ExecutionPlan) -> bool {
     let Some(join) = plan.downcast_ref::<HashJoinExec>() else {
         return false;
@@ -123,8 +124,8 @@ fn may_hold_floats(datatype: &DataType) -> bool {
     }
 }
 
-/// Whether the filter of a node keeps the rows that each of its aggregates needs: every aggregate must be a bound of a
-/// column, and all bounds must be known as soon as one is.
+/// Whether the filter of a node keeps the rows that each of its aggregates needs: every aggregate must be the minimum
+/// or maximum of a column, and all must have a value as soon as one has.
 fn follows_every_bound(plan: &dyn ExecutionPlan) -> bool {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
         return true;

@@ -1,8 +1,9 @@
-//! What a table's name in FROM carries along, and DataFusion drops.
+//! Clauses after a table's name in FROM that DataFusion ignores.
 //!
-//! With the dialects of BigQuery, MsSQL, Snowflake or Databricks `FROM t FOR SYSTEM_TIME AS OF '2024-01-01'` parses, and
-//! DataFusion plans the table as it is now. The same happens to TABLESAMPLE and to chosen partitions. Each asks for other
-//! rows, so each is an error here, whatever the table is; nobody behind this planner would get to see it.
+//! In the dialects of BigQuery, MsSQL, Snowflake and Databricks, `FROM t FOR SYSTEM_TIME AS OF '2024-01-01'` parses,
+//! and DataFusion plans the table in its current state. It also ignores TABLESAMPLE and selected partitions. Each of
+//! these changes the rows of the result, so each is an error here for any table, because no planner after this one
+//! would see it.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::sql::sqlparser::ast::TableFactor;
 
-/// Refuses what would be dropped.
+/// Rejects clauses that would be ignored.
 #[derive(Debug)]
 struct NothingDropped;
 
-/// Adds the planner behind those that a session has, which may know what to do.
+/// Adds the planner after those of the session, which may support the clauses.
 pub(in crate::sql) fn install(state: &mut SessionStateBuilder) {
     let planners = state.relation_planners().get_or_insert_default();
     planners.push(Arc::new(NothingDropped));

@@ -1,10 +1,10 @@
-//! What fields say of themselves above a UNION.
+//! Field metadata above a UNION.
 //!
-//! The fields of an array say what they are ([`crate::arrow`]). Where the inputs of a UNION say different things of a
-//! column, the planner of logical plans lets the last one speak, and that of physical plans the last one beside the first
-//! that may be NULL: an aggregate above, and `UNION` without ALL is one, fails because "physical input schema should be the
-//! same as the one converted from logical input schema". The rule here comes last of those for logical plans, and makes
-//! them say what the physical plan will.
+//! The fields of an array have metadata ([`crate::arrow`]). If the inputs of a UNION have different metadata for a
+//! column, the logical planner takes those of the last input, and the physical planner those of the last input and of
+//! the first that may be NULL: an aggregate above, and `UNION` without ALL is one, fails because "physical input schema
+//! should be the same as the one converted from logical input schema". The rule here is the last of those for logical
+//! plans, and sets the metadata that the physical plan will have.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::sql::optimizer::arrays::reads_array;
 
-/// Makes the fields of a UNION say what its physical plan will.
+/// Sets the metadata of a UNION's fields to those of its physical plan.
 #[derive(Debug)]
 pub(in crate::sql) struct UnionFields;
 
@@ -45,7 +45,7 @@ impl OptimizerRule for UnionFields {
                 changed = true;
                 return Ok(Transformed::yes(LogicalPlan::Union(union)));
             }
-            // The nodes above remember what the UNION said.
+            // The nodes above have copies of the UNION's schema.
             Ok(match changed {
                 true => Transformed::yes(plan.recompute_schema()?),
                 false => Transformed::no(plan),
@@ -54,7 +54,7 @@ impl OptimizerRule for UnionFields {
     }
 }
 
-/// The UNION with other fields; `None` if they say the right things already.
+/// The UNION with other metadata; `None` if they are right already.
 fn as_planned(union: &Union) -> Result<Option<Union>> {
     let old = &union.schema;
     let mut fields = Vec::with_capacity(old.fields().len());
@@ -70,7 +70,7 @@ fn as_planned(union: &Union) -> Result<Option<Union>> {
     }))
 }
 
-/// What the physical plan of a UNION says of a column, as in `union_schema` of DataFusion's `UnionExec`.
+/// The metadata of a column in the physical plan of a UNION, as in `union_schema` of DataFusion's `UnionExec`.
 fn said(union: &Union, column: usize) -> HashMap<String, String> {
     let inputs = union.inputs.iter();
     let fields = inputs.filter_map(|input| input.schema().fields().get(column));

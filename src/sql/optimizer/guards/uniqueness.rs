@@ -1,13 +1,13 @@
-//! Keys that move to another column.
+//! Unique keys that move to another column.
 //!
-//! The groups of an aggregate are unique, and DataFusion remembers by which columns. A projection above is to carry that
-//! along, but looks the columns up by their places in its output instead of its input
-//! (`EquivalenceProperties::projected_constraints`). So another column may pass for unique, and where rows come in the
-//! order of that column, what else ORDER BY asks for is dropped.
+//! The groups of an aggregate are unique, and DataFusion records by which columns. A projection above should keep that,
+//! but looks the columns up by their indexes in its output instead of its input
+//! (`EquivalenceProperties::projected_constraints`). So another column may be treated as unique, and if rows are in the
+//! order of that column, the other terms of ORDER BY are removed.
 //!
-//! Before DataFusion looks at orders, the [rule](crate::sql::optimizer) puts a [node](HidingExec) below each
-//! projection that claims too much, if anything above asks for an order. The node passes rows on as they are and calls no
-//! columns unique. It stays in the plan: a sort looks once more, when it runs, for what its input promises.
+//! Before DataFusion uses orders, the [rule](crate::sql::optimizer) inserts a [node](HidingExec) below each projection
+//! that declares too much, if a node above requires an order. The node passes rows on unchanged and declares no columns
+//! unique. It stays in the plan, because a sort checks the properties of its input again when it runs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::sql::optimizer::below::{rewritten_below, with_children};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan in which no projection over an array passes a column for unique that is not, where orders are asked for.
+/// The plan in which no projection over an array declares wrong columns unique, if orders are required.
 pub(in crate::sql) fn without_false_keys(plan: &Plan) -> Result<Plan> {
     let hide = |plan: &Plan, ordered: bool| {
         let ordered = ordered || asks_for_order(plan.as_ref());
@@ -41,7 +41,7 @@ pub(in crate::sql) fn without_false_keys(plan: &Plan) -> Result<Plan> {
     Ok(guarded.unwrap_or_else(|| Arc::clone(plan)))
 }
 
-/// Whether a node calls columns unique that its input does not prove to be.
+/// Whether a node declares columns unique that its input does not prove to be.
 fn claims_false_key(plan: &dyn ExecutionPlan) -> bool {
     let (sources, own_key): (Vec<_>, _) = if let Some(node) = plan.downcast_ref::<ProjectionExec>()
     {
@@ -68,7 +68,7 @@ fn claims_false_key(plan: &dyn ExecutionPlan) -> bool {
     claimed.iter().any(false_key)
 }
 
-/// Whether the columns `key` of an output are unique because some of the input's are, given what each is made from.
+/// Whether the columns `key` of an output are unique because some of the input's are, given the sources of each.
 fn follows(key: &[usize], sources: &[Arc<dyn PhysicalExpr>], proven: &Constraints) -> bool {
     let shown = key.iter().filter_map(|column| {
         let source = sources.get(*column)?.downcast_ref::<Column>()?;

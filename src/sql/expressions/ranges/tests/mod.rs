@@ -1,4 +1,4 @@
-//! These tests divide predicates on an array of five dimensions and an attribute.
+//! Tests that split predicates on an array of five dimensions and an attribute.
 
 mod random;
 mod table;
@@ -160,7 +160,7 @@ fn long_lists_and_long_chains_are_fast() {
         (found.subarray.dim(W).len(), found.residual.is_none()),
         (1, true)
     );
-    // Freeing a chain this long is DataFusion's own recursion.
+    // Dropping a chain this long would overflow the stack in DataFusion's own recursion.
     std::mem::forget(chain);
     let deep = (0..200).fold(cmp(I, Op::Eq, S::Int8(Some(1))), |e, _| not(e).unwrap());
     assert_eq!(describe(&deep), "all + residual");

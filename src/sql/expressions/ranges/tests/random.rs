@@ -1,4 +1,4 @@
-//! Random predicates select by ranges and residual what DataFusion's own evaluation selects.
+//! Random predicates: ranges and residual must select the same cells as DataFusion's own evaluation.
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int8Array, RecordBatch,

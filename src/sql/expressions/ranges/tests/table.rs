@@ -1,4 +1,4 @@
-//! A table of predicates tells the ranges that each becomes.
+//! A table of predicates with the ranges that each becomes.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn or(left: Expr, right: Expr) -> Expr {
     binary(left, Op::Or, right)
 }
 
-/// Makes a condition on an attribute, which ranges cannot tell.
+/// A condition on an attribute, which gives no ranges.
 fn unknown() -> Expr {
     cmp(A, Op::Gt, S::UInt8(Some(3)))
 }
