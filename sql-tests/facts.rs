@@ -86,7 +86,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Every value of the facts is in the row at the same place.
+/// Every expected value is in the row at the same index.
 fn compare(what: &str, facts: &[Value], rows: &[Row]) -> Result<(), Failed> {
     if facts.len() != rows.len() {
         return Err(format!(

@@ -136,7 +136,7 @@ fn a_missing_anchor() -> Result<(), Failed> {
     }
 }
 
-/// Elements of lists of fixed length are found in place in arrays, and in nothing else.
+/// Elements of lists of fixed length are read without copying the lists in arrays, and in nothing else.
 async fn other_tables_are_left_alone() -> Result<(), Failed> {
     let ctx = session()?;
     let lists =

@@ -24,7 +24,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes tables; `None` if Parquet has no place for a type of theirs.
+    /// Writes tables; `None` if Parquet cannot hold a type of theirs.
     pub fn of(tables: &[Arc<Loaded>]) -> Option<Self> {
         let folder = tempfile::tempdir().ok()?;
         for (number, table) in tables.iter().enumerate() {

@@ -110,7 +110,7 @@ fn check_box(array: &Array, batches: &[RecordBatch]) -> Result<(), Failed> {
     }
 }
 
-/// Conditions become ranges and spare tiles, as in a query, and an array that is open is not listed again.
+/// Conditions become ranges and prune tiles, as in a query, and an array that is open is not listed again.
 async fn requests() -> Result<(), Failed> {
     let log = Arc::new(RequestLog::new());
     let array = Array::builder(path("rtree_three_levels")).request_log(Arc::clone(&log));

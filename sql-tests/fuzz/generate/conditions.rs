@@ -132,7 +132,7 @@ fn is_null(expr: &Expr) -> bool {
     matches!(&expr.node, Node::Literal(text) if text.contains("NULL"))
 }
 
-/// Puts another number in the place of what may be a zero: in a list DataFusion tells 0.0 and -0.0 apart or not, depending
+/// Replaces what may be a zero by another number: in a list DataFusion tells 0.0 and -0.0 apart or not, depending
 /// on whether it makes comparisons of the list.
 fn leave_zero(value: &mut Expr) {
     if let Node::Literal(text) = &mut value.node {
