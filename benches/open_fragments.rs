@@ -20,7 +20,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::sql::{self, Engine, Place};
+use common::sql::{self, Engine, TwinPaths};
 use common::{Bench, Volume, time};
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
@@ -35,12 +35,12 @@ fn main() {
         ("fragments500", ""),
         ("fragments500_consolidated", ", metadata consolidated"),
     ] {
-        let Some(place) = bench.place(array) else {
+        let Some(paths) = bench.twin_paths(array) else {
             continue;
         };
         for (what, sql) in [("open", None), ("open and read a cell", Some(CELL))] {
             let log = Arc::new(RequestLog::new());
-            sql::block_on(array_opened(&place, sql, Some(Arc::clone(&log))));
+            sql::block_on(array_opened(&paths, sql, Some(Arc::clone(&log))));
             let volume = Volume {
                 elements: FRAGMENTS,
                 bytes: log.bytes_returned(),
@@ -48,8 +48,8 @@ fn main() {
             bench.compare(
                 &format!("{what}{how}"),
                 volume,
-                || time(|| sql::block_on(array_opened(&place, sql, None))),
-                || time(|| sql::block_on(twin_opened(&place, sql))),
+                || time(|| sql::block_on(array_opened(&paths, sql, None))),
+                || time(|| sql::block_on(twin_opened(&paths, sql))),
                 format!("{} requests", log.len()),
             );
         }
@@ -58,11 +58,11 @@ fn main() {
 }
 
 async fn array_opened(
-    place: &Place,
+    paths: &TwinPaths,
     sql: Option<&str>,
     log: Option<Arc<RequestLog>>,
 ) -> SessionContext {
-    let builder = TileDbTable::builder(place.array.display().to_string());
+    let builder = TileDbTable::builder(paths.array.display().to_string());
     let mut builder = builder.cache(Arc::new(MetadataCache::new(128 << 20)));
     if let Some(log) = log {
         builder = builder.request_log(log);
@@ -72,8 +72,8 @@ async fn array_opened(
     ctx
 }
 
-async fn twin_opened(place: &Place, sql: Option<&str>) -> SessionContext {
-    let ctx = sql::session(place, &Engine::Parquet { pushdown: false }, &[], "").await;
+async fn twin_opened(paths: &TwinPaths, sql: Option<&str>) -> SessionContext {
+    let ctx = sql::session(paths, &Engine::Parquet { pushdown: false }, &[], "").await;
     read(&ctx, sql).await;
     ctx
 }

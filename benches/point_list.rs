@@ -5,7 +5,7 @@
 //! TILEDB_BENCH_DIR=/data/bench cargo bench --bench point_list
 //! ```
 //!
-//! The places of a dense array are spread evenly; those of the sparse one lie in a tenth of its tiles.
+//! The points in the dense array are spread evenly; those of the sparse one lie in a tenth of its tiles.
 
 #![allow(
     missing_docs,
@@ -45,7 +45,7 @@ fn main() {
     bench.report();
 }
 
-/// So many places all over the dense array.
+/// Points spread over the whole dense array.
 fn any_of(points: u64) -> String {
     let points = (0..points).map(|i| {
         let (y, x) = (i * 2_654_435_761 % 7072, i * 40_503 % 7069);

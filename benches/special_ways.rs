@@ -385,7 +385,7 @@ fn sorted(columns: &[ArrayRef]) -> Vec<ArrayRef> {
         values,
         options: None,
     });
-    let places = lexsort_to_indices(&by.collect::<Vec<_>>(), None).expect("columns to sort by");
-    let rows = take_record_batch(&rows, &places).expect("rows in order");
+    let indices = lexsort_to_indices(&by.collect::<Vec<_>>(), None).expect("columns to sort by");
+    let rows = take_record_batch(&rows, &indices).expect("rows in order");
     rows.columns().to_vec()
 }

@@ -66,7 +66,7 @@ async fn check(array: PathBuf, entry: &Value) -> Result<(), Failed> {
 struct Tables {
     ctx: SessionContext,
     ways: Vec<(&'static str, Arc<TileDbTable>)>,
-    place: String,
+    array: String,
     columns: Vec<String>,
     dimensions: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl Tables {
                 .filter(|f| is_dimension(f.metadata().get("tiledb.role")))
                 .map(|f| f.name().clone())
                 .collect(),
-            place: format!("{} with {options:?}", array.display()),
+            array: format!("{} with {options:?}", array.display()),
             ctx,
             ways,
         })
@@ -174,7 +174,7 @@ impl Tables {
                 Err(_) if expected.is_none() => return Ok(false),
                 Err(e) => {
                     return Err(
-                        format!("{aggregates:?} from {way} of {}: {e:?}", self.place).into(),
+                        format!("{aggregates:?} from {way} of {}: {e:?}", self.array).into(),
                     );
                 }
             };
@@ -185,7 +185,7 @@ impl Tables {
             if !agree || expected.len() != found.len() {
                 return Err(format!(
                     "{aggregates:?} where {cells:?} of {}: cells say {expected:?}, {way} {found:?}",
-                    self.place
+                    self.array
                 )
                 .into());
             }

@@ -22,11 +22,11 @@ pub fn trials() -> Vec<Trial> {
 /// Replaces `from` by `to` wherever it stands.
 fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len());
-    let places: Vec<usize> = (0..bytes.len())
+    let offsets: Vec<usize> = (0..bytes.len())
         .filter(|at| bytes[*at..].starts_with(from))
         .collect();
-    assert!(!places.is_empty(), "nothing to replace");
-    for at in places {
+    assert!(!offsets.is_empty(), "nothing to replace");
+    for at in offsets {
         bytes[at..at + to.len()].copy_from_slice(to);
     }
 }
@@ -159,8 +159,8 @@ async fn sizes() -> Result<(), Failed> {
 /// Where the first filter of a field stands in a schema: behind its name, type, values per cell, and the sizes of the list.
 pub fn first_filter(schema: &[u8], field: &str) -> usize {
     let name = [&(field.len() as u32).to_le_bytes()[..], field.as_bytes()].concat();
-    let place = schema.windows(name.len()).position(|w| w == name);
-    place.expect("the schema has the field") + name.len() + 1 + 4 + 8
+    let offset = schema.windows(name.len()).position(|w| w == name);
+    offset.expect("the schema has the field") + name.len() + 1 + 4 + 8
 }
 
 /// A filter that nobody knows: the columns it is for say so, all others are read.

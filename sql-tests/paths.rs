@@ -129,14 +129,14 @@ impl<S: ObjectStore> ObjectStore for Counting<S> {
 }
 
 /// A session over the store.
-struct Place {
+struct Fixture {
     store: Arc<Counting<InMemory>>,
     ctx: SessionContext,
 }
 
 const PATH: &str = "memory:///array";
 
-impl Place {
+impl Fixture {
     fn new() -> Result<Self, Failed> {
         let store = Counting::new(InMemory::new());
         let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
@@ -181,8 +181,8 @@ const FOLDERS: [&str; 4] = [
 
 /// Every folder is listed once, and nothing is read twice.
 async fn requests() -> Result<(), Failed> {
-    let place = Place::new()?;
-    place
+    let fixture = Fixture::new()?;
+    fixture
         .write(&Files::golden("weather_stations"), |_| true)
         .await?;
     for sql in [
@@ -192,22 +192,22 @@ async fn requests() -> Result<(), Failed> {
         "SELECT * FROM '$?timestamp=2100-01-01' LIMIT 3",
         "SELECT * FROM tiledb_scan('$') WHERE station = 'Oslo'",
     ] {
-        place.ask(sql).await?;
-        let (lists, twice) = place.requests();
+        fixture.ask(sql).await?;
+        let (lists, twice) = fixture.requests();
         assert_eq!(lists, FOLDERS, "{sql}");
         assert!(twice.is_empty(), "{sql}: {twice:?}");
     }
     // The columns follow from the schemas alone.
-    place.ask("DESCRIBE '$'").await?;
-    assert_eq!(place.requests().0, FOLDERS[3..]);
+    fixture.ask("DESCRIBE '$'").await?;
+    assert_eq!(fixture.requests().0, FOLDERS[3..]);
     // A table with a name lists again for every query.
-    place
+    fixture
         .ask("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '$'")
         .await?;
-    place.requests();
+    fixture.requests();
     for _ in 0..2 {
-        place.ask("SELECT count(*) FROM t").await?;
-        assert_eq!(place.requests().0, FOLDERS);
+        fixture.ask("SELECT count(*) FROM t").await?;
+        assert_eq!(fixture.requests().0, FOLDERS);
     }
     Ok(())
 }
@@ -216,27 +216,29 @@ const COUNT: &str = "SELECT count(*) AS n FROM '$'";
 
 /// The fragments of `enum_extended` hold three cells each, one of which is the same.
 async fn later_statements() -> Result<(), Failed> {
-    let (place, files) = (Place::new()?, Files::golden("enum_extended"));
-    place.write(&files, early).await?;
-    assert_eq!(place.ask(COUNT).await?, ["[3]"]);
-    place.write(&files, |path| !early(path)).await?;
-    assert_eq!(place.ask(COUNT).await?, ["[5]"]);
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
+    fixture.write(&files, early).await?;
+    assert_eq!(fixture.ask(COUNT).await?, ["[3]"]);
+    fixture.write(&files, |path| !early(path)).await?;
+    assert_eq!(fixture.ask(COUNT).await?, ["[5]"]);
     Ok(())
 }
 
 /// A view is planned long before it is asked.
 async fn views() -> Result<(), Failed> {
-    let (place, files) = (Place::new()?, Files::golden("enum_extended"));
-    place.write(&files, early).await?;
-    place
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
+    fixture.write(&files, early).await?;
+    fixture
         .ask(&format!("CREATE VIEW unasked AS {COUNT}"))
         .await?;
-    place.ask(&format!("CREATE VIEW asked AS {COUNT}")).await?;
-    assert_eq!(place.ask("SELECT n FROM asked").await?, ["[3]"]);
-    place.write(&files, |path| !early(path)).await?;
+    fixture
+        .ask(&format!("CREATE VIEW asked AS {COUNT}"))
+        .await?;
+    assert_eq!(fixture.ask("SELECT n FROM asked").await?, ["[3]"]);
+    fixture.write(&files, |path| !early(path)).await?;
     for view in ["unasked", "asked", "unasked"] {
         assert_eq!(
-            place.ask(&format!("SELECT n FROM {view}")).await?,
+            fixture.ask(&format!("SELECT n FROM {view}")).await?,
             ["[5]"],
             "{view}"
         );
@@ -245,14 +247,14 @@ async fn views() -> Result<(), Failed> {
 }
 
 async fn prepared() -> Result<(), Failed> {
-    let (place, files) = (Place::new()?, Files::golden("enum_extended"));
-    place.write(&files, early).await?;
-    place.ask(&format!("PREPARE unasked AS {COUNT}")).await?;
-    place.ask(&format!("PREPARE asked AS {COUNT}")).await?;
-    assert_eq!(place.ask("EXECUTE asked").await?, ["[3]"]);
-    place.write(&files, |path| !early(path)).await?;
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
+    fixture.write(&files, early).await?;
+    fixture.ask(&format!("PREPARE unasked AS {COUNT}")).await?;
+    fixture.ask(&format!("PREPARE asked AS {COUNT}")).await?;
+    assert_eq!(fixture.ask("EXECUTE asked").await?, ["[3]"]);
+    fixture.write(&files, |path| !early(path)).await?;
     for statement in ["unasked", "asked", "unasked"] {
-        let found = place.ask(&format!("EXECUTE {statement}")).await?;
+        let found = fixture.ask(&format!("EXECUTE {statement}")).await?;
         assert_eq!(found, ["[5]"], "{statement}");
     }
     Ok(())
@@ -260,29 +262,29 @@ async fn prepared() -> Result<(), Failed> {
 
 /// A program may keep what it planned, and the table itself.
 async fn kept_frames() -> Result<(), Failed> {
-    let (place, files) = (Place::new()?, Files::golden("enum_extended"));
-    place.write(&files, early).await?;
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
+    fixture.write(&files, early).await?;
     let count = COUNT.replace('$', PATH);
-    let unasked = place.ctx.sql(&count).await?;
-    let asked = place.ctx.sql(&count).await?;
-    let provider = place.ctx.table_provider(format!("\"{PATH}\"")).await?;
+    let unasked = fixture.ctx.sql(&count).await?;
+    let asked = fixture.ctx.sql(&count).await?;
+    let provider = fixture.ctx.table_provider(format!("\"{PATH}\"")).await?;
     assert_eq!(neutral::rows(&asked.clone().collect().await?), ["[3]"]);
-    place.write(&files, |path| !early(path)).await?;
+    fixture.write(&files, |path| !early(path)).await?;
     for frame in [unasked.clone(), asked, unasked] {
         assert_eq!(neutral::rows(&frame.collect().await?), ["[5]"]);
     }
-    let frame = place.ctx.read_table(provider)?;
+    let frame = fixture.ctx.read_table(provider)?;
     assert_eq!(frame.count().await?, 5);
     Ok(())
 }
 
-/// One path in two places of a statement.
+/// One path twice in a statement.
 async fn twice() -> Result<(), Failed> {
-    let (place, files) = (Place::new()?, Files::golden("enum_extended"));
-    place.write(&files, |_| true).await?;
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
+    fixture.write(&files, |_| true).await?;
     let sql = "SELECT count(*) FROM '$' a JOIN '$' b ON a.d = b.d WHERE b.d IN (SELECT d FROM '$')";
-    assert_eq!(place.ask(sql).await?, ["[5]"]);
-    let (lists, twice) = place.requests();
+    assert_eq!(fixture.ask(sql).await?, ["[5]"]);
+    let (lists, twice) = fixture.requests();
     assert!(lists.len() <= 3 * FOLDERS.len(), "{lists:?}");
     assert!(
         twice.iter().all(|what| what.contains("__fragments/")),
@@ -293,15 +295,15 @@ async fn twice() -> Result<(), Failed> {
 
 /// The schema changed between planning and reading: the fragments written by it are read by it.
 async fn evolved_meanwhile() -> Result<(), Failed> {
-    let (place, files) = (Place::new()?, Files::golden("enum_extended"));
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_extended"));
     let first = |path: &str| path.contains("__1000_1000_") || path.contains("__enumerations");
-    place.write(&files, first).await?;
+    fixture.write(&files, first).await?;
     let sql = "SELECT d, c FROM '$' WHERE c IS NOT NULL";
     for view in ["v", "w", "x"] {
-        place.ask(&format!("CREATE VIEW {view} AS {sql}")).await?;
+        fixture.ask(&format!("CREATE VIEW {view} AS {sql}")).await?;
     }
-    let early = place.ctx.sql(&sql.replace('$', PATH)).await?;
-    place.write(&files, |path| !first(path)).await?;
+    let early = fixture.ctx.sql(&sql.replace('$', PATH)).await?;
+    fixture.write(&files, |path| !first(path)).await?;
     let expected = [
         "[0,\"red\"]",
         "[1,\"green\"]",
@@ -309,24 +311,24 @@ async fn evolved_meanwhile() -> Result<(), Failed> {
         "[3,\"blue\"]",
     ];
     // The second finds the footers of all fragments in the cache, whatever schemas it knows; the third comes late.
-    assert_eq!(place.ask("SELECT * FROM v").await?, expected);
-    assert_eq!(place.ask("SELECT * FROM w").await?, expected);
+    assert_eq!(fixture.ask("SELECT * FROM v").await?, expected);
+    assert_eq!(fixture.ask("SELECT * FROM w").await?, expected);
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    assert_eq!(place.ask("SELECT * FROM x").await?, expected);
+    assert_eq!(fixture.ask("SELECT * FROM x").await?, expected);
     assert_eq!(neutral::rows(&early.collect().await?), expected);
     // New columns are for new statements.
-    let (place, files) = (Place::new()?, Files::golden("enum_added"));
-    place.write(&files, first).await?;
-    place.ask("CREATE VIEW v AS SELECT d, a FROM '$'").await?;
-    place.write(&files, |path| !first(path)).await?;
-    let error = place.ask("SELECT * FROM v").await.unwrap_err();
+    let (fixture, files) = (Fixture::new()?, Files::golden("enum_added"));
+    fixture.write(&files, first).await?;
+    fixture.ask("CREATE VIEW v AS SELECT d, a FROM '$'").await?;
+    fixture.write(&files, |path| !first(path)).await?;
+    let error = fixture.ask("SELECT * FROM v").await.unwrap_err();
     let told = error
         .message()
         .unwrap_or_default()
         .contains("columns of the array changed");
     assert!(told, "{error:?}");
     assert_eq!(
-        place
+        fixture
             .ask("SELECT d, k FROM '$' WHERE k IS NOT NULL")
             .await?
             .len(),
@@ -338,12 +340,12 @@ async fn evolved_meanwhile() -> Result<(), Failed> {
 /// The schema of old releases lies in the array's own folder, which only opening finds.
 async fn old_layout() -> Result<(), Failed> {
     let folder = crate::golden::folder().join("old/v05_appended");
-    let place = Place::new()?;
-    place.write(&Files::of(&folder), |_| true).await?;
-    assert_eq!(place.ask(COUNT).await?, ["[18]"]);
-    let (_, twice) = place.requests();
+    let fixture = Fixture::new()?;
+    fixture.write(&Files::of(&folder), |_| true).await?;
+    assert_eq!(fixture.ask(COUNT).await?, ["[18]"]);
+    let (_, twice) = fixture.requests();
     assert!(twice.is_empty(), "{twice:?}");
-    let error = place.ask("SELECT * FROM 'memory:///nothing'").await;
+    let error = fixture.ask("SELECT * FROM 'memory:///nothing'").await;
     assert!(error.is_err());
     Ok(())
 }

@@ -41,9 +41,9 @@ fn each_cell() -> Result<(), Failed> {
         }
         for (version, cells) in &table.rows {
             for (column, (cell, words)) in cells.iter().zip(&table.columns).enumerate() {
-                let place = format!("format {version}, {words:?}: {cell}");
+                let entry = format!("format {version}, {words:?}: {cell}");
                 if let Err(why) = check(cell, *version, words, &known) {
-                    wrong.push(format!("{place}: {why}"));
+                    wrong.push(format!("{entry}: {why}"));
                 }
                 let other = cell.strip_prefix("as ").map(str::parse::<u64>);
                 let named = |v: u64| {
@@ -51,7 +51,7 @@ fn each_cell() -> Result<(), Failed> {
                     row.is_some_and(|(_, cells)| cells[column].starts_with('`'))
                 };
                 if other.is_some_and(|v| !v.is_ok_and(named)) {
-                    wrong.push(format!("{place}: that row names no array"));
+                    wrong.push(format!("{entry}: that row names no array"));
                 }
             }
         }

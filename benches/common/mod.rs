@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, SamplingMode, Throughput};
 use datafusion::prelude::SessionContext;
 
-use self::sql::{Engine, Place};
+use self::sql::{Engine, TwinPaths};
 
 /// What one run works through.
 #[derive(Clone, Copy)]
@@ -72,14 +72,14 @@ impl Bench {
         self
     }
 
-    /// Where an array and its twin are. Without them there is nothing to measure, and a line says how to make them.
-    pub fn place(&mut self, array: &str) -> Option<Place> {
-        let place = self.folder.as_deref().map(|folder| Place {
+    /// The paths of an array and its twin. Without them there is nothing to measure, and a line says how to make them.
+    pub fn twin_paths(&mut self, array: &str) -> Option<TwinPaths> {
+        let paths = self.folder.as_deref().map(|folder| TwinPaths {
             array: folder.join(array),
             twin: folder.join(format!("{array}.parquet")),
         });
-        let place = place.filter(|place| place.array.is_dir() && place.twin.exists());
-        if place.is_none() && !self.told_missing {
+        let paths = paths.filter(|paths| paths.array.is_dir() && paths.twin.exists());
+        if paths.is_none() && !self.told_missing {
             self.told_missing = true;
             println!(
                 "{}: there is no array {array} to measure; make all with `python benches/arrays.py FOLDER` and set \
@@ -87,7 +87,7 @@ impl Bench {
                 self.question
             );
         }
-        place
+        paths
     }
 
     /// How fast the rows of a query come into Arrow. Statements before the last `;` prepare the session.
@@ -101,12 +101,12 @@ impl Bench {
     }
 
     fn compare_query(&mut self, case: &str, array: &str, sql: &str, volume: Option<Volume>) {
-        let Some(place) = self.place(array) else {
+        let Some(paths) = self.twin_paths(array) else {
             return;
         };
         let (prepare, sql) = sql.rsplit_once(';').unwrap_or(("", sql));
         let options = self.options;
-        let session = |engine| sql::block_on(sql::session(&place, &engine, options, prepare));
+        let session = |engine| sql::block_on(sql::session(&paths, &engine, options, prepare));
         let ours = session(Engine::TileDb);
         let first = sql::block_on(sql::drain(&ours, sql));
         let run = |ctx: &SessionContext| {

@@ -15,8 +15,8 @@ use super::Volume;
 /// Of the runtime, and partitions of a query. Tiles are decoded on as many threads as the process may use processors.
 const THREADS: usize = 2;
 
-/// An array and its twin.
-pub struct Place {
+/// The paths of an array and its twin.
+pub struct TwinPaths {
     pub array: PathBuf,
     pub twin: PathBuf,
 }
@@ -50,14 +50,14 @@ pub fn block_on<F: Future>(work: F) -> F::Output {
 
 /// A session in which the array, or its twin, is table `a`, after the statements of `prepare`.
 pub async fn session(
-    place: &Place,
+    paths: &TwinPaths,
     engine: &Engine,
     options: &[(&str, &str)],
     prepare: &str,
 ) -> SessionContext {
     let ctx = match engine {
         Engine::TileDb => {
-            let mut builder = TileDbTable::builder(place.array.display().to_string());
+            let mut builder = TileDbTable::builder(paths.array.display().to_string());
             for (key, value) in options {
                 builder = builder.option(key, value).expect("an option");
             }
@@ -67,7 +67,7 @@ pub async fn session(
             let option = "datafusion.execution.parquet.pushdown_filters";
             let config = config().set_bool(option, *pushdown);
             let ctx = SessionContext::new_with_config(config);
-            let path = place.twin.display().to_string();
+            let path = paths.twin.display().to_string();
             ctx.register_parquet("a", path, ParquetReadOptions::default())
                 .await
                 .expect("the twin opens");

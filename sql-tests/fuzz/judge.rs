@@ -76,8 +76,8 @@ pub fn judge(case: &Case, runner: &mut Runner, parts: &Parts) -> Verdict {
 
 /// Whether all of the panics happened in code of DataFusion.
 fn is_in_datafusion(panics: &str) -> bool {
-    let mut places = panics.lines().filter(|line| line.contains("panicked at"));
-    places.all(|line| line.contains("/datafusion-") && !line.contains("/datafusion-tiledb"))
+    let mut locations = panics.lines().filter(|line| line.contains("panicked at"));
+    locations.all(|line| line.contains("/datafusion-") && !line.contains("/datafusion-tiledb"))
 }
 
 fn expected(case: &Case, runner: &mut Runner, parts: &Parts) -> Answers {

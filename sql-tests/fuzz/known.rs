@@ -24,11 +24,11 @@ pub fn is_known_error(error: &str) -> bool {
 /// Whether a panic is one that DataFusion meets whatever the tables: of a key that comes twice in the order of an aggregate,
 /// one half of it counts two, the other one.
 pub fn is_known_panic(panics: &str) -> bool {
-    let places = panics.lines().filter(|line| line.contains("panicked at"));
-    let mut places = places.peekable();
+    let locations = panics.lines().filter(|line| line.contains("panicked at"));
+    let mut locations = locations.peekable();
     panics.contains("assertion `left == right` failed")
-        && places.peek().is_some()
-        && places.all(|line| {
+        && locations.peek().is_some()
+        && locations.all(|line| {
             line.contains("/datafusion-functions-aggregate-") && line.contains("/first_last.rs")
         })
 }
