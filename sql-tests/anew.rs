@@ -1,15 +1,16 @@
-//! A scan is a value: made anew of its request and its mode, it gives the same rows, whoever opens it.
+//! A scan is a value: written as bytes and made of them anew, it gives the same rows, whoever opens it.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::sql::source::TileDbSource;
+use datafusion_tiledb::sql::source::{ScanValue, TileDbSource};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use libtest_mimic::{Failed, Trial};
@@ -67,18 +68,29 @@ pub fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = ways
         .map(|(name, sql, shows)| trial(format!("anew::{name}"), move || block_on(way(sql, shows))))
         .collect();
+    trials.push(trial("anew::bytes_of_others", || {
+        block_on(bytes_of_others())
+    }));
     trials.push(trial("anew::what_was_seen", || block_on(what_was_seen())));
     trials
 }
 
-/// The plan with every scan of an array made anew of its request and mode.
+/// The plan with every scan of an array written as bytes, read back and opened, as another machine would.
 pub fn opened_anew(
     plan: Arc<dyn ExecutionPlan>,
-    runtime: Arc<RuntimeEnv>,
+    context: Arc<TaskContext>,
 ) -> BoxFuture<'static, Result<Arc<dyn ExecutionPlan>>> {
     async move {
         if let Some(source) = source(&plan) {
-            let opened = source.opened_anew(&runtime).await;
+            let sent = source.value();
+            let bytes = sent.to_bytes()?;
+            let mut value = ScanValue::from_bytes(&bytes, &context)?;
+            assert_eq!(value.request.query.options.encryption_key, None);
+            // Keys are not sent.
+            value.request.query.options = sent.request.query.options.clone();
+            assert_eq!(value.request.query.schema, sent.request.query.schema);
+            assert_eq!(shown(&value), shown(&sent));
+            let opened = value.open(&context.runtime_env()).await;
             return Ok(DataSourceExec::from_data_source(opened?) as _);
         }
         if plan.children().is_empty() {
@@ -86,7 +98,7 @@ pub fn opened_anew(
         }
         let mut children = Vec::new();
         for child in plan.children() {
-            children.push(opened_anew(Arc::clone(child), Arc::clone(&runtime)).await?);
+            children.push(opened_anew(Arc::clone(child), Arc::clone(&context)).await?);
         }
         plan.replace_children(
             children,
@@ -94,6 +106,21 @@ pub fn opened_anew(
         )
     }
     .boxed()
+}
+
+/// All that a value says, but for the columns of the table.
+fn shown(value: &ScanValue) -> String {
+    let mut value = value.clone();
+    let query = &mut value.request.query;
+    // Metadata of fields come in any order.
+    query.schema = Arc::new(Schema::empty());
+    let filters = std::mem::take(&mut query.filters);
+    let of_array = filters.of_array.map(|expr| expr.to_string());
+    let of_labels = filters.of_labels.into_iter();
+    let of_labels: Vec<_> = of_labels.map(|(l, expr)| (l, expr.to_string())).collect();
+    let later = std::mem::take(&mut value.filters);
+    let later: Vec<_> = later.iter().map(|expr| expr.to_string()).collect();
+    format!("{value:?} of_array: {of_array:?} of_labels: {of_labels:?} later: {later:?}")
 }
 
 fn source(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
@@ -124,21 +151,53 @@ async fn way(sql: &str, shows: &str) -> Result<(), Failed> {
     let ctx = USUAL.context()?;
     let plan = planned(&ctx, sql).await?;
     let source = first_source(&plan).ok_or("no scan")?;
-    let value = format!("{:?} mode: {:?}", source.request(), source.mode());
+    let value = shown(&source.value());
     if !value.contains(shows) {
         return Err(format!("no {shows:?} in {value}").into());
     }
-    let anew = opened_anew(Arc::clone(&plan), ctx.runtime_env()).await?;
+    let anew = opened_anew(Arc::clone(&plan), ctx.task_ctx()).await?;
     let again = first_source(&anew).ok_or("no scan")?;
-    assert_eq!(
-        value,
-        format!("{:?} mode: {:?}", again.request(), again.mode())
-    );
+    assert_eq!(value, shown(&again.value()));
     // Operators of a plan keep what they found out in a run, so another plan tells what is right.
     let expected = rows(&ctx, planned(&ctx, sql).await?).await?;
     let found = rows(&ctx, anew).await?;
     assert!(expected.len() > 4, "no rows");
     assert_eq!(expected, found);
+    Ok(())
+}
+
+/// Bytes that were cut, changed or written by another release are an error, or a scan; never a panic.
+async fn bytes_of_others() -> Result<(), Failed> {
+    let ctx = USUAL.context()?;
+    let task = ctx.task_ctx();
+    let (mut refused, mut read) = (0, 0);
+    for (_, sql, _) in WAYS {
+        let plan = planned(&ctx, sql).await?;
+        let source = first_source(&plan).ok_or("no scan")?;
+        let bytes = source.value().to_bytes()?;
+        for length in 0..bytes.len() {
+            assert!(ScanValue::from_bytes(&bytes[..length], &task).is_err());
+            let mut changed = bytes.clone();
+            changed[length] ^= 1 << (length % 8);
+            match ScanValue::from_bytes(&changed, &task) {
+                Ok(value) => {
+                    read += 1;
+                    // It may name other columns, or none that there are.
+                    let _ = value.open(&ctx.runtime_env()).await;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        let mut other = bytes.clone();
+        other[2] = b'X';
+        let error = ScanValue::from_bytes(&other, &task).err();
+        let error = error.map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("the same release"), "{error}");
+    }
+    assert!(
+        refused > 100 && read > 100,
+        "{refused} refused, {read} read"
+    );
     Ok(())
 }
 
@@ -158,14 +217,14 @@ async fn what_was_seen() -> Result<(), Failed> {
     let plan = ctx.sql(&sql).await?.create_physical_plan().await?;
     let expected = rows(&ctx, Arc::clone(&plan)).await?;
     files.write(&array);
-    let anew = opened_anew(Arc::clone(&plan), ctx.runtime_env()).await?;
+    let anew = opened_anew(Arc::clone(&plan), ctx.task_ctx()).await?;
     assert_eq!(expected, rows(&ctx, anew).await?);
     let now = ctx.sql(&sql).await?.create_physical_plan().await?;
     assert_ne!(expected, rows(&ctx, now).await?);
 
     for gone in [&writes[0], &deletes[1]] {
         std::fs::remove_file(array.join(gone))?;
-        let error = opened_anew(Arc::clone(&plan), ctx.runtime_env()).await;
+        let error = opened_anew(Arc::clone(&plan), ctx.task_ctx()).await;
         let error = error.err().map(|e| e.to_string()).unwrap_or_default();
         assert!(error.contains("is no longer there"), "{error}");
         files.write(&array);

@@ -158,7 +158,7 @@ impl Session {
         }
         let task = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await?;
-        let plan = opened_anew(plan, self.ctx.runtime_env()).await?;
+        let plan = opened_anew(plan, Arc::clone(&task)).await?;
         Ok((schema, collect(plan, task).await?))
     }
 

@@ -6,11 +6,13 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::format::names::TimestampedName;
 
 /// Milliseconds since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TimestampMs(pub u64);
 
 impl TimestampMs {
@@ -29,7 +31,7 @@ impl fmt::Display for TimestampMs {
 }
 
 /// An inclusive window `[start, end]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenWindow {
     /// The earliest visible time.
     pub start: TimestampMs,

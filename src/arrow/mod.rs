@@ -27,12 +27,13 @@ pub use schema::{
     LABELLED_KEY, ROLE_KEY, UNREADABLE_KEY, arrow_schema, attribute_type, column_names,
     label_field,
 };
+use serde::{Deserialize, Serialize};
 pub use stored::stored_values;
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
 /// The handling of invalid bytes in a text field (option `tiledb.invalid_utf8`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum InvalidUtf8 {
     /// An error that names the cell.
@@ -45,7 +46,7 @@ pub enum InvalidUtf8 {
 }
 
 /// The type of `TIME_*` fields (option `tiledb.time_as`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TimeAs {
     /// A time of day; a value outside the day is an error.

@@ -13,6 +13,7 @@ use arrow::compute::{
 };
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -20,20 +21,44 @@ use crate::error::{Error, Result};
 const BATCH_ROWS: usize = 64 << 10;
 
 /// One term of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderTerm {
     /// The table column that this term compares.
     pub column: usize,
     /// The index of that column in the rows of the scan.
     pub shown: usize,
     /// Whether values ascend, and whether NULLs come first.
+    #[serde(with = "SortDirection")]
     pub options: SortOptions,
 }
 
+/// How [`SortOptions`] are written.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SortOptions")]
+struct SortDirection {
+    descending: bool,
+    nulls_first: bool,
+}
+
 /// An order of rows; the first term is the leading dimension.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<OrderTerm>", into = "Vec<OrderTerm>")]
 pub struct RowOrder {
     terms: Vec<OrderTerm>,
+}
+
+impl From<RowOrder> for Vec<OrderTerm> {
+    fn from(order: RowOrder) -> Self {
+        order.terms
+    }
+}
+
+impl TryFrom<Vec<OrderTerm>> for RowOrder {
+    type Error = &'static str;
+
+    fn try_from(terms: Vec<OrderTerm>) -> std::result::Result<Self, Self::Error> {
+        Self::new(terms).ok_or("an order of rows begins with the leading dimension")
+    }
 }
 
 impl RowOrder {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 
 use crate::array::table::ArrayTable;
 use crate::error::Result;
@@ -13,7 +14,7 @@ use crate::stats::pruner::TilePruner;
 use crate::tile::needles::Needles;
 
 /// What a dense array shows for cells that were never written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EmptyCells {
     /// The fill value of each attribute, as libtiledb does.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices};
 use futures::stream::{self, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use crate::array::fragment::TileIdx;
@@ -31,7 +32,7 @@ const MOST_TILES: usize = 1 << 18;
 const CONCURRENCY: usize = 16;
 
 /// Which rows are wanted first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedFirst {
     /// The table column whose values are compared.
     pub column: usize,

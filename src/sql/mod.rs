@@ -30,6 +30,8 @@ pub mod settings;
 pub mod source;
 mod statistics;
 mod url_table;
+#[cfg(feature = "distributed")]
+mod wire;
 
 pub use self::catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
 pub use self::encryption::SESSION_KEY;

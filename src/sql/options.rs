@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub use extension::TileDbTableOptions;
 pub(super) use keys::{has_prefix, is_known, is_secret, is_store_option};
 
+use serde::{Deserialize, Serialize};
+
 use self::keys::{unknown, without_prefix};
 use self::times::{parse_end, parse_start};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
@@ -29,7 +31,7 @@ use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
 
 /// The data that aggregates may be answered from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AggregateFrom {
     /// Metadata, where they prove the answer; floats are summed tile by tile.
@@ -42,7 +44,7 @@ pub enum AggregateFrom {
 }
 
 /// The options of a table, parsed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TableOptions {
     /// The start of the window of time, in milliseconds since 1970.
@@ -57,7 +59,8 @@ pub struct TableOptions {
     pub time_as: TimeAs,
     /// The data that aggregates may be answered from.
     pub aggregate_from: AggregateFrom,
-    /// The key of an encrypted array.
+    /// The key of an encrypted array. It is not among what is sent to other machines.
+    #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
 }
 

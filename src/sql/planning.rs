@@ -13,7 +13,7 @@ use super::labels::Labels;
 use super::location::{group_storage, locate};
 use super::options::TableOptions;
 use super::query::{ScanQuery, ScanRequest};
-use super::source::{Planned, TileDbSource};
+use super::source::{Planned, ScanValue, TileDbSource};
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
@@ -23,13 +23,13 @@ use crate::sql::expressions::predicate::ExprPredicate;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::ranges::{self, DimensionColumn};
 
-impl TileDbSource {
-    /// Makes the scan anew of its [request](Self::request) and its [mode](Self::mode), as another machine would: the array is
-    /// opened through the object stores of `runtime`, with the fragments that this scan sees.
+impl ScanValue {
+    /// Opens the array through the object stores of `runtime`, with the fragments that the scan saw, and plans it as it was
+    /// planned.
     ///
-    /// Fails if one of them is gone.
-    pub async fn opened_anew(&self, runtime: &RuntimeEnv) -> crate::Result<Self> {
-        self.request().open(runtime).await?.with_mode_of(self)
+    /// Fails if one of the fragments is gone.
+    pub async fn open(self, runtime: &RuntimeEnv) -> crate::Result<TileDbSource> {
+        self.request.open(runtime).await?.with_mode_of(self)
     }
 }
 
@@ -41,6 +41,12 @@ impl ScanRequest {
         let snapshot = Snapshot::open(&storage, self.seen.window).await?;
         let table = shown(snapshot.only(&self.seen)?, options)?;
         let labels = Labels::of_table(&table, options.empty_cells)?;
+        if labels.schema() != &self.query.schema {
+            return Err(crate::Error::invalid(
+                "the columns of the array are not those that the scan was planned for; plan the query again",
+            )
+            .with("array", &self.uri));
+        }
         let query = Arc::new(self.query.clone());
         let source = query.plan(table, &labels, runtime).await;
         source.map_err(|e| crate::Error::invalid("the scan cannot be planned again").with_source(e))

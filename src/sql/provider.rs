@@ -162,6 +162,7 @@ impl TileDbTable {
         };
         let query = Arc::new(ScanQuery {
             options: self.options.clone(),
+            schema: Arc::clone(labels.schema()),
             projection,
             filters: self.split_filters(state, args, &labels)?,
             limit: args.limit(),

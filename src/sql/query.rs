@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 
 use super::options::TableOptions;
@@ -25,7 +26,9 @@ pub struct ScanRequest {
 pub struct ScanQuery {
     /// How the array is shown. The key of an encrypted array is among the options, and goes no further than this process.
     pub options: TableOptions,
-    /// The columns of the table, labels among them, in order.
+    /// The columns of the table, labels among them, to which projection and filters refer.
+    pub schema: SchemaRef,
+    /// Which of these columns are asked for, in order.
     pub projection: Vec<usize>,
     /// The conditions that rows must meet.
     pub filters: ScanFilters,

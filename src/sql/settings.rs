@@ -8,13 +8,14 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
+use serde::{Deserialize, Serialize};
 
 const PREFIX: &str = "tiledb";
 
 macro_rules! settings {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// The settings of a session under `tiledb.`; all of them are on by default.
-        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[non_exhaustive]
         pub struct TileDbSettings {
             $($(#[doc = $doc])* pub $name: bool,)*

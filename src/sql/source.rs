@@ -2,7 +2,7 @@
 //!
 //! A scan is made of values: the query on the table ([`ScanQuery`]), the fragments it sees, and the [`ScanMode`] that
 //! the optimizer chose. The plan of its units and their shared state are derived from these, here or on another machine
-//! ([`TileDbSource::opened_anew`]).
+//! ([`ScanValue`]).
 
 mod batches;
 mod lines;
@@ -13,6 +13,7 @@ mod range_partitions;
 mod read;
 pub(super) mod remaining;
 mod runs;
+mod value;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -42,6 +43,7 @@ use self::mode::{Arrangement, Shared};
 use self::remaining::RemainingScan;
 pub(super) use self::runs::Runs;
 use self::runs::Siblings;
+pub use self::value::ScanValue;
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::options::AggregateFrom;
@@ -127,23 +129,6 @@ impl TileDbSource {
     /// The mode of the scan.
     pub fn mode(&self) -> &ScanMode {
         &self.arrangement.mode
-    }
-
-    /// This scan in the mode of another scan of the same plan, with the other's filters and limits.
-    pub(super) fn with_mode_of(self, other: &Self) -> crate::Result<Self> {
-        let Some(arranged) = self.in_mode(other.mode().clone())? else {
-            return Err(crate::Error::internal(
-                "a scan that is opened anew cannot go the way it was planned for",
-            ));
-        };
-        let tells_bounds = other.tells_bounds.load(Ordering::Relaxed);
-        Ok(Self {
-            filters: other.filters.clone(),
-            fetch: other.fetch,
-            preserve_order: other.preserve_order,
-            tells_bounds: Arc::new(tells_bounds.into()),
-            ..arranged
-        })
     }
 
     pub(super) fn aggregate_from(&self) -> AggregateFrom {

@@ -13,6 +13,8 @@ mod tests;
 
 pub use proofs::Known;
 
+use serde::{Deserialize, Serialize};
+
 use crate::array::fragment::statistics::{FieldStatistics, Sum};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::arrow::ColumnType;
@@ -26,7 +28,7 @@ const STRINGS_TOLD: u32 = 12;
 const EXACT_FLOAT: u128 = 1 << 53;
 
 /// Which sums of floats may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Rounding {
     /// Sums of tiles, whose last digits may differ from those of a sum over all cells.
     #[default]
@@ -36,7 +38,7 @@ pub enum Rounding {
 }
 
 /// The aggregates of a column over whole tiles that are requested, besides the number of values that are not NULL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// The table column.
     pub column: usize,
@@ -49,7 +51,7 @@ pub struct Asked {
 }
 
 /// The type in which values are summed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SumAs {
     /// 64-bit integers.
     Integer,

@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::Snapshot;
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
 
 /// The fragments and deletes that a snapshot shows: plain data without a storage.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The window of time, with a fixed end.
     pub window: OpenWindow,

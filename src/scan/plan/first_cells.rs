@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::dense::selected_rows;
 use super::{ScanPlan, Units};
 use crate::geometry::subarray::{DimRanges, KeyRange};
 
 /// One term of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DimensionOrder {
     /// The dimension whose coordinates are compared.
     pub dimension: usize,

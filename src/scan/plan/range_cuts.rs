@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use serde::{Deserialize, Serialize};
 
 use super::dense::DensePlan;
 use super::{ScanPlan, Units, share};
@@ -22,7 +23,7 @@ const CELLS_PER_CELL_READ_TWICE: u64 = 8;
 const FEW_CELLS: u64 = 64 * 1024;
 
 /// The coordinates at which a scan is cut.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeCuts {
     /// Keys of the leading dimension at which a new part begins, ascending; there is one more part than cuts.
     pub keys: Vec<u64>,

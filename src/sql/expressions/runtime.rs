@@ -72,6 +72,19 @@ impl PushedFilters {
         Ok(PushedDown::Yes)
     }
 
+    /// Filters that are evaluated on every row.
+    pub(in crate::sql) fn of_exact(exact: Vec<Expr>) -> Self {
+        Self {
+            exact,
+            dynamic: Vec::new(),
+        }
+    }
+
+    /// Those that are evaluated on every row.
+    pub(in crate::sql) fn exact(&self) -> &[Expr] {
+        &self.exact
+    }
+
     /// Removes dynamic filters with parts that are not in `trusted`; returns whether there were any.
     pub(in crate::sql) fn keep_trusted(&mut self, trusted: &HashSet<u64>) -> bool {
         let known = self.dynamic.len();

@@ -5,6 +5,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::range_partitions::RangePartitions;
 use super::remaining::RemainingScan;
 use crate::error::Result;
@@ -15,7 +17,7 @@ use crate::scan::unit_order::{UnitOrder, WantedFirst};
 use crate::stats::trust::{Asked, Rounding};
 
 /// How a scan goes about its rows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ScanMode {
     /// Rows come in no order, and partitions take over units of each other.
     #[default]
