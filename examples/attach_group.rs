@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ctx = SessionContext::new();
-    let group = concat!(env!("CARGO_MANIFEST_DIR"), "/sql-tests/groups/experiment");
+    let group = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/experiment");
     datafusion_tiledb::register_group(&ctx, "exp", group).await?;
 
     ctx.sql(

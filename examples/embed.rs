@@ -10,7 +10,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ctx = SessionContext::new();
     datafusion_tiledb::register(&ctx)?;
 
-    let array = concat!(env!("CARGO_MANIFEST_DIR"), "/sql-tests/arrays/elevation");
+    let array = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/elevation");
     let highest = format!("SELECT y, x, height FROM '{array}' ORDER BY height DESC LIMIT 3");
     ctx.sql(&highest).await?.show().await?;
     Ok(())

@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The array, opened as a table provider and given a name.
     let array = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/sql-tests/arrays/weather_stations"
+        "/examples/data/weather_stations"
     );
     ctx.register_table("weather", Arc::new(TileDbTable::open(array).await?))?;
 

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let array = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/sql-tests/arrays/weather_stations"
+        "/examples/data/weather_stations"
     );
     let weather = Array::open(array).await?;
     println!("dimensions: {}", weather.dimensions().join(", "));

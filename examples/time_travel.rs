@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ctx = SessionContext::new();
     let array = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/sql-tests/arrays/weather_stations"
+        "/examples/data/weather_stations"
     );
 
     // This array was first written at 1000 ms after 1970; real ones have real times.

@@ -8,24 +8,27 @@ use datafusion_tiledb::TileDbTable;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{block_on, here, neutral, trial};
+use crate::{block_on, fixtures, here, neutral, trial};
 
+/// The folder of the golden arrays.
 pub fn folder() -> PathBuf {
-    here().join("arrays")
+    fixtures::root().join("arrays")
 }
 
 /// The arrays of a manifest, `arrays/manifest.json` or `arrays/old/manifest.json`, with their folder.
-pub fn manifest(folder: PathBuf) -> Vec<(PathBuf, Value)> {
-    let manifest = fs::read_to_string(folder.join("manifest.json")).expect("the manifest is there");
+fn manifest(place: &str) -> Vec<(PathBuf, Value)> {
+    let file = here().join(place).join("manifest.json");
+    let manifest = fs::read_to_string(file).expect("the manifest is there");
     let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
     let entries = manifest.as_array().expect("the manifest is a list").clone();
+    let folder = fixtures::root().join(place);
     entries.into_iter().map(|e| (folder.clone(), e)).collect()
 }
 
 /// All golden arrays: those of today's format and those that old releases wrote.
 pub fn arrays() -> Vec<(PathBuf, Value)> {
-    let mut arrays = manifest(folder());
-    arrays.extend(manifest(folder().join("old")));
+    let mut arrays = manifest("arrays");
+    arrays.extend(manifest("arrays/old"));
     arrays
 }
 

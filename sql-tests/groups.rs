@@ -21,7 +21,7 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt, path::Path as StorePath};
 
 use crate::workshop::{Files, contents, plain_tile};
-use crate::{block_on, here, trial};
+use crate::{block_on, fixtures, here, trial};
 
 type Test = fn() -> BoxFuture<'static, Result<(), Failed>>;
 
@@ -45,7 +45,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn folder(name: &str) -> PathBuf {
-    here().join("groups").join(name)
+    fixtures::root().join("groups").join(name)
 }
 
 fn text(path: &Path) -> String {
@@ -112,7 +112,7 @@ fn walk(
     async move {
         let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(at)))?;
         let group = Group::open(&Storage::new(Location::local(&text(&folder))?), window).await?;
-        let root = here().join("groups");
+        let root = fixtures::root().join("groups");
         let passed = [passed, vec![folder]].concat();
         let mut found = Vec::new();
         for member in group.members {

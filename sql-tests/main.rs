@@ -29,6 +29,7 @@ mod encryption;
 mod enumerated;
 mod equipped;
 mod facts;
+mod fixtures;
 mod forged;
 mod functions;
 mod fuzz;
@@ -86,6 +87,16 @@ fn trial(
 
 fn main() {
     datafusion_tiledb::sql::claims::check_always();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(done) = fixtures::command(&arguments) {
+        match done {
+            Ok(done) => return println!("{done}"),
+            Err(error) => {
+                eprintln!("{error}");
+                std::process::exit(1);
+            }
+        }
+    }
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     trials.extend(golden::trials());
@@ -100,6 +111,7 @@ fn main() {
     trials.extend(enumerated::trials());
     trials.extend(equipped::trials());
     trials.extend(facts::trials());
+    trials.extend(fixtures::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());
     trials.extend(fuzz::trials());

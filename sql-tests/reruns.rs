@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 use libtest_mimic::{Failed, Trial};
 
 use crate::sessions::{SHAPES, USUAL};
-use crate::{block_on, here, trial};
+use crate::{block_on, fixtures, trial};
 
 /// Statements whose operators hand the scan filters while they run; in `seldom`, `c` = `d` modulo 1000.
 const STATEMENTS: [(&str, &str, &str); 5] = [
@@ -57,13 +57,13 @@ async fn run(sql: &str, expected: &str) -> Result<(), Failed> {
     // One session takes the rows one by one, which takes too long for two million.
     for shape in [USUAL].into_iter().chain(SHAPES.into_iter().skip(1)) {
         let ctx = shape.context()?;
-        let array = here().join("large/seldom");
+        let array = fixtures::root().join("large/seldom");
         let table = format!(
             "CREATE EXTERNAL TABLE seldom STORED AS TILEDB LOCATION '{}'",
             array.display()
         );
         ctx.sql(&table).await?;
-        let grid = here().join("fuzz/arrays/grid");
+        let grid = fixtures::root().join("fuzz/arrays/grid");
         let sql = sql.replace("$GRID", &grid.display().to_string());
         let plan = ctx.sql(&sql).await?.create_physical_plan().await?;
         let first = answer(&ctx, Arc::clone(&plan)).await?;

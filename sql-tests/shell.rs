@@ -397,7 +397,7 @@ fn damage(place: &Place) -> Result<(), Failed> {
 }
 
 fn groups(place: &Place) -> Result<(), Failed> {
-    let group = crate::here()
+    let group = crate::fixtures::root()
         .join("groups/experiment")
         .display()
         .to_string();

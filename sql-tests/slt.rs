@@ -1,7 +1,7 @@
 //! The `.slt` files: SQL with the answers it must give, one test a file.
 //!
 //! `$ARRAYS` in a file is the folder of the golden arrays, `$GROUPS` that of the golden groups, `$LARGE` that of arrays with large
-//! tiles, `$SCRATCH` an empty folder of the file's own. Errors in
+//! tiles, `$FUZZ` that of the arrays of `fuzz`, `$SCRATCH` an empty folder of the file's own. Errors in
 //! expectations are regular expressions over the message. A plan is shown line by line, its indent as dashes; what
 //! differs from run to run or from machine to machine (times, bytes, requests) is shown as `<some>`, or 0 where it is 0.
 //! Control characters in answers are shown escaped. `UPDATE_SLT=1` writes the answers found into the files, to be
@@ -22,7 +22,7 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
 
 use crate::anew::opened_anew;
 use crate::sessions::{self, Shape};
-use crate::{block_on, golden, here, trial};
+use crate::{block_on, fixtures, here, trial};
 
 pub fn trials() -> Vec<Trial> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(here())
@@ -130,12 +130,14 @@ impl Session {
         Ok(Self { ctx, anew, scratch })
     }
 
-    fn places(&self) -> [(String, &'static str); 4] {
+    fn places(&self) -> [(String, &'static str); 5] {
+        let below = |place| fixtures::root().join(place).display().to_string();
         [
-            (here().join("groups").display().to_string(), "$GROUPS"),
-            (golden::folder().display().to_string(), "$ARRAYS"),
+            (below("groups"), "$GROUPS"),
+            (below("arrays"), "$ARRAYS"),
             (self.scratch.display().to_string(), "$SCRATCH"),
-            (here().join("large").display().to_string(), "$LARGE"),
+            (below("large"), "$LARGE"),
+            (below("fuzz/arrays"), "$FUZZ"),
         ]
     }
 

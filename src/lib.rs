@@ -13,7 +13,7 @@
 //! datafusion_tiledb::register(&ctx)?;
 //! let cold = ctx
 //!     .sql("SELECT station, min(temperature) AS coldest
-//!           FROM './sql-tests/arrays/weather_stations'
+//!           FROM './examples/data/weather_stations'
 //!           WHERE time < '2024-02-01' GROUP BY station ORDER BY coldest")
 //!     .await?;
 //! cold.show().await?;
@@ -44,7 +44,7 @@
 //! use datafusion_tiledb::TileDbTable;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let before_the_correction = TileDbTable::builder("./sql-tests/arrays/weather_stations")
+//! let before_the_correction = TileDbTable::builder("./examples/data/weather_stations")
 //!     .timestamp_end(1000)
 //!     .open()
 //!     .await?;
@@ -76,7 +76,7 @@
 //! # use datafusion::prelude::SessionContext;
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let ctx = SessionContext::new();
-//! datafusion_tiledb::register_group(&ctx, "exp", "./sql-tests/groups/experiment").await?;
+//! datafusion_tiledb::register_group(&ctx, "exp", "./examples/data/experiment").await?;
 //! let observations = ctx.sql("SELECT * FROM exp.obs").await?;
 //! # assert!(observations.count().await? > 0);
 //! # Ok(())
@@ -91,7 +91,7 @@
 //! use datafusion_tiledb::Array;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let weather = Array::open("./sql-tests/arrays/weather_stations").await?;
+//! let weather = Array::open("./examples/data/weather_stations").await?;
 //! let frost = weather
 //!     .scan()
 //!     .columns(["time", "temperature"])

@@ -18,7 +18,7 @@ use datafusion_tiledb::storage::Location;
 use super::columns::Column;
 use super::rng::Rng;
 use crate::workshop::Files;
-use crate::{golden, here};
+use crate::{fixtures, golden};
 
 /// Golden arrays of more rows are left to other tests.
 const MOST_ROWS: u64 = 5_000;
@@ -43,7 +43,7 @@ const OWN: [(usize, &str); 14] = [
 /// An array, and the options it is opened with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source {
-    /// Below `sql-tests`.
+    /// Below the folder of unpacked files.
     pub path: String,
     pub options: Vec<(String, String)>,
 }
@@ -72,7 +72,8 @@ impl Shelf {
             if !golden::is_read(&entry) || rows == 0 || rows > MOST_ROWS {
                 continue;
             }
-            let folder = folder.strip_prefix(here()).expect("it is in sql-tests");
+            let folder = folder.strip_prefix(fixtures::root());
+            let folder = folder.expect("it is unpacked");
             let name = entry["name"].as_str().unwrap_or_default();
             let windows = entry["windows"].as_array().into_iter().flatten();
             golden.push(Golden {
@@ -124,10 +125,10 @@ impl Shelf {
 impl Source {
     /// Where it lies.
     pub fn folder(&self) -> PathBuf {
-        here().join(&self.path)
+        fixtures::root().join(&self.path)
     }
 
-    /// The statement that makes it a table.
+    /// The statement that makes it a table, as an `.slt` file has it.
     pub fn create(&self, name: &str) -> String {
         let options = self.options.iter();
         let options: Vec<String> = options
@@ -137,10 +138,18 @@ impl Source {
             [] => String::new(),
             options => format!(" OPTIONS ({})", options.join(", ")),
         };
-        format!(
-            "CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION 'sql-tests/{}'{options};",
-            self.path
-        )
+        let places = [
+            ("fuzz/arrays/", "$FUZZ"),
+            ("arrays/", "$ARRAYS"),
+            ("large/", "$LARGE"),
+        ];
+        let mut places = places.into_iter();
+        let place = places.find_map(|(place, variable)| {
+            let array = self.path.strip_prefix(place)?;
+            Some(format!("{variable}/{array}"))
+        });
+        let place = place.as_ref().unwrap_or(&self.path);
+        format!("CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{place}'{options};")
     }
 
     /// Opens and reads it.

@@ -1,6 +1,8 @@
-"""Makes the golden groups, and `expected.jsonl` with their members as libtiledb sees them.
+"""Makes the golden groups in `sql-tests/unpacked/groups`, and `expected.jsonl` with their members as libtiledb sees them.
 
+    cargo test --test sql-tests -- --unpack groups
     python make.py <libtiledb 2.8 .so>
+    cargo test --test sql-tests -- --pack groups
 
 Needs tiledb-py 0.36.1 (libtiledb 2.30) and numpy. The library of the argument, out of the wheel of tiledb-py 0.14.4, writes
 the groups of version 1. Every time is given, so that only the UUIDs in names differ from run to run.
@@ -16,10 +18,11 @@ import numpy as np
 import tiledb
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(os.path.dirname(HERE), "unpacked", "groups")
 
 
 def path(name):
-    return os.path.join(HERE, name)
+    return os.path.join(ROOT, name)
 
 
 def array(name, dims, attrs, data, at, meta=None):
@@ -172,12 +175,12 @@ def version_1(library):
 
 
 def members(uri, at, above=""):
-    """All below a group, as libtiledb lists it: path with `?` for want of a name, type, folder below that of this script."""
+    """All below a group, as libtiledb lists it: path with `?` for want of a name, type, folder below that of all groups."""
     found = []
     with tiledb.Group(uri, config=tiledb.Config({"sm.group.timestamp_end": str(at)})) as g:
         listed = [(m.name or "?", os.path.normpath(m.uri.removeprefix("file://")), m.type.__name__.lower()) for m in g]
     for name, folder, kind in listed:
-        found.append([above + name, kind, os.path.relpath(folder, HERE)])
+        found.append([above + name, kind, os.path.relpath(folder, ROOT)])
         in_cycle = (uri + "/").startswith(folder + "/")
         if kind == "group" and not in_cycle and tiledb.object_type(folder) == "group":
             found += members(folder, at, above + name + "/")
@@ -185,7 +188,7 @@ def members(uri, at, above=""):
 
 
 def main():
-    for name in os.listdir(HERE):
+    for name in os.listdir(ROOT):
         if os.path.isdir(path(name)):
             shutil.rmtree(path(name))
     experiment()
@@ -195,11 +198,11 @@ def main():
     missing()
     version_1(sys.argv[1])
     lines = []
-    for name in sorted(n for n in os.listdir(HERE) if os.path.isdir(path(n))):
+    for name in sorted(n for n in os.listdir(ROOT) if os.path.isdir(path(n))):
         for at in (500, 1000, 2000, 3000, 4000):
             found = json.dumps(members(path(name), at), separators=(",", ":"))
             lines.append(f'["{name}",{at},{found}]\n')
-    with open(path("expected.jsonl"), "w") as file:
+    with open(os.path.join(HERE, "expected.jsonl"), "w") as file:
         file.writelines(lines)
 
 

@@ -14,7 +14,7 @@
 //! use futures::TryStreamExt;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let weather = Array::open("./sql-tests/arrays/weather_stations").await?;
+//! let weather = Array::open("./examples/data/weather_stations").await?;
 //! let mut batches = weather
 //!     .scan()
 //!     .columns(["time", "temperature"])
@@ -57,7 +57,7 @@ use crate::sql::{TileDbTable, TileDbTableBuilder};
 /// use datafusion_tiledb::Array;
 ///
 /// # async fn example() -> datafusion_tiledb::Result<()> {
-/// let weather = Array::open("./sql-tests/arrays/weather_stations").await?;
+/// let weather = Array::open("./examples/data/weather_stations").await?;
 /// assert!(!weather.is_dense());
 /// assert_eq!(weather.dimensions(), ["station", "time"]);
 /// assert_eq!(weather.schema().field(0).name(), "station");
@@ -113,7 +113,7 @@ impl Array {
     /// # async fn example() -> datafusion_tiledb::Result<()> {
     /// use datafusion_tiledb::Array;
     ///
-    /// let before_the_correction = Array::builder("./sql-tests/arrays/weather_stations")
+    /// let before_the_correction = Array::builder("./examples/data/weather_stations")
     ///     .timestamp_end(1000)
     ///     .open_array()
     ///     .await?;
@@ -184,7 +184,7 @@ impl Array {
     /// use datafusion_tiledb::Array;
     ///
     /// # async fn example() -> datafusion_tiledb::Result<()> {
-    /// let array = Array::open("./sql-tests/arrays/metadata").await?;
+    /// let array = Array::open("./examples/data/metadata").await?;
     /// let metadata = array.metadata().await?;
     /// assert_eq!(metadata["scale"], ScalarValue::Float64(Some(0.5)));
     /// assert_eq!(metadata["title"].try_as_str(), Some(Some("second title")));

@@ -71,7 +71,7 @@ impl ArrayScan {
     /// ```
     /// # async fn example() -> datafusion::error::Result<()> {
     /// # use datafusion_tiledb::Array;
-    /// let weather = Array::open("./sql-tests/arrays/weather_stations").await?;
+    /// let weather = Array::open("./examples/data/weather_stations").await?;
     /// let scan = weather
     ///     .scan()
     ///     .range("station", "Bergen"..="Bergen")

@@ -32,7 +32,7 @@ use crate::error::{Error, ErrorKind};
 ///     .with_table_factory("ARRAY".to_owned(), Arc::new(TileDbTableFactory))
 ///     .build();
 /// let ctx = SessionContext::new_with_state(state);
-/// ctx.sql("CREATE EXTERNAL TABLE weather STORED AS ARRAY LOCATION './sql-tests/arrays/weather_stations'").await?;
+/// ctx.sql("CREATE EXTERNAL TABLE weather STORED AS ARRAY LOCATION './examples/data/weather_stations'").await?;
 /// # assert!(ctx.table("weather").await?.count().await? > 0);
 /// # Ok(())
 /// # }

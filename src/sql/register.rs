@@ -62,7 +62,7 @@ pub fn register(ctx: &SessionContext) -> Result<()> {
 ///     .with_config(SessionConfig::new().with_target_partitions(2));
 /// let state = datafusion_tiledb::equip(builder)?.build();
 /// let ctx = SessionContext::new_with_state(state);
-/// let facts = ctx.sql("SELECT array_type FROM tiledb_array('./sql-tests/arrays/weather_stations')").await?;
+/// let facts = ctx.sql("SELECT array_type FROM tiledb_array('./examples/data/weather_stations')").await?;
 /// assert_eq!(facts.count().await?, 1);
 /// # Ok(())
 /// # }

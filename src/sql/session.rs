@@ -17,11 +17,11 @@ use super::provider::TileDbTable;
 /// # async fn example() -> datafusion::error::Result<()> {
 /// let ctx = SessionContext::new();
 /// datafusion_tiledb::register(&ctx)?;
-/// let weather = ctx.read_tiledb("./sql-tests/arrays/weather_stations").await?;
+/// let weather = ctx.read_tiledb("./examples/data/weather_stations").await?;
 /// let cold = weather.filter(col("temperature").lt(lit(-10)))?;
 /// assert!(cold.count().await? > 0);
 ///
-/// ctx.register_tiledb("weather", "./sql-tests/arrays/weather_stations").await?;
+/// ctx.register_tiledb("weather", "./examples/data/weather_stations").await?;
 /// let stations = ctx.sql("SELECT DISTINCT station FROM weather").await?;
 /// assert_eq!(stations.count().await?, 8);
 /// # Ok(())

@@ -1,4 +1,4 @@
-"""What libtiledb says about some golden arrays: schema, fragments, tiles, metadata. Writes `<name>.facts.json`. See README.md.
+"""What libtiledb says about some golden arrays: schema, fragments, tiles, metadata. Writes `<name>.facts.json` beside them. See README.md.
 
     python facts.py            all of the arrays named below
     python facts.py --check    fail if a file would change
@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 from capi import FILTERS, LIB, READ, TYPE_NAMES, TYPES, VAR, ptr  # noqa: E402
 from tdbarray import Array  # noqa: E402
 
-ROOT = HERE.parent
+ROOT = HERE.parents[1] / "unpacked" / "arrays"
 FILTER_NAMES = {code: name for name, code in FILTERS.items()}
 FILTER_NAMES.update({7: "bit_width_reduction", 12: "checksum_md5", 13: "checksum_sha256", 18: "webp"})
 LAYOUT_NAMES = {0: "row-major", 1: "col-major", 4: "hilbert"}

@@ -1,4 +1,4 @@
-"""Writes every golden array with libtiledb and, beside it, what libtiledb reads back. See README.md.
+"""Writes every golden array with libtiledb and, beside it, what libtiledb reads back, in `sql-tests/unpacked/arrays`. See README.md.
 
     python make.py                 all arrays, INDEX.md and manifest.json
     python make.py NAME_PREFIX …   only some arrays (the others keep their lines in INDEX.md and manifest.json)
@@ -18,7 +18,8 @@ import capi  # noqa: E402
 from cases import load_all  # noqa: E402
 from oracle import expected_files, in_child, scratch  # noqa: E402
 
-ROOT = HERE.parent
+PAGES = HERE.parent
+ROOT = HERE.parents[1] / "unpacked" / "arrays"
 
 
 def forget(case):
@@ -50,7 +51,7 @@ def recheck(case):
 def index(facts, cases):
     proves = {c.name: c.proves for c in cases}
     out = ["# Golden arrays", "", f"Written by libtiledb {capi.version()} with `make_arrays/make.py`, which also wrote this page; `<name>.expected.jsonl`",
-           "is what libtiledb reads back. `make_arrays/README.md` explains the form.", "", "| Array | Kind | Rows | Proves |", "|---|---|---|---|"]
+           "is what libtiledb reads back. `arrays.tar.zst` holds both, `make_arrays/README.md` explains the form.", "", "| Array | Kind | Rows | Proves |", "|---|---|---|---|"]
     for f in facts:
         more = f"; windows {', '.join(f'{a}–{b}' for a, b in f['windows'])}" if f["windows"] else ""
         more += f"; **refused**: {f['error']}" if "error" in f else ""
@@ -59,11 +60,12 @@ def index(facts, cases):
 
 
 def main(args):
+    ROOT.mkdir(parents=True, exist_ok=True)
     cases, work = load_all(), build
     if args == ["--check"]:
         work, args = recheck, []
     chosen = [c for c in cases if not args or any(c.name.startswith(a) for a in args)]
-    manifest, known = ROOT / "manifest.json", {c.name for c in cases}
+    manifest, known = PAGES / "manifest.json", {c.name for c in cases}
     facts = {f["name"]: f for f in json.loads(manifest.read_text()) if f["name"] in known} if manifest.exists() else {}
     failed = []
     for c in chosen:
@@ -78,7 +80,7 @@ def main(args):
             facts[c.name] = result["ok"]
     facts = [facts[n] for n in sorted(facts)]
     if work is build:
-        (ROOT / "INDEX.md").write_text(index(facts, cases))
+        (PAGES / "INDEX.md").write_text(index(facts, cases))
         manifest.write_text("[\n" + ",\n".join(json.dumps(f) for f in facts) + "\n]\n")
     print(f"{len(facts)} arrays, {sum(f['rows'] for f in facts)} rows, {len(failed)} failed: {[c.name for c in failed]}")
     return 1 if failed else 0

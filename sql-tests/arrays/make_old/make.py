@@ -1,4 +1,5 @@
-"""Writes golden arrays with the libtiledb releases of each format version and, beside each, what libtiledb 2.30 reads back. See README.md.
+"""Writes golden arrays with the libtiledb releases of each format version and, beside each, what libtiledb 2.30 reads back,
+in `sql-tests/unpacked/arrays/old`. See README.md.
 
     python make.py WHEELS                 all arrays, with INDEX.md and manifest.json
     python make.py WHEELS NAME_PREFIX …   only some arrays (INDEX.md and manifest.json are made anew from what is there)
@@ -24,7 +25,8 @@ from oracle import expected_files, in_child  # noqa: E402
 from old_array import OldArray  # noqa: E402
 from releases import BUNDLED, load_all  # noqa: E402
 
-ROOT = HERE.parent / "old"
+PAGES = HERE.parent / "old"
+ROOT = HERE.parents[1] / "unpacked" / "arrays" / "old"
 # `.vac` files of old releases hold absolute names: always the same ones. In memory, because libtiledb syncs every file.
 WORKSHOP = pathlib.Path("/dev/shm" if os.path.isdir("/dev/shm") else "/tmp") / "golden"
 
@@ -108,7 +110,7 @@ def index(facts, cases):
         kinds.setdefault(f["name"].split("_", 1)[1], []).append(f)
     proves = {c.name.split("_", 1)[1]: c.proves for c in cases}
     out = ["# Golden arrays of old releases", "", "Written by the libtiledb of each format version with `make_old/make.py`, which also wrote this page; `<name>.expected.jsonl` is",
-           "what libtiledb 2.30 reads. `v05_hilbert` is the array `hilbert` of format 5. `make_old/README.md` explains how they are made.", "", "| Array | Formats | Proves |", "|---|---|---|"]
+           "what libtiledb 2.30 reads. `v05_hilbert` is the array `hilbert` of format 5. `old.tar.zst` holds them, `make_old/README.md` explains how they are made.", "", "| Array | Formats | Proves |", "|---|---|---|"]
     for kind, found in sorted(kinds.items()):
         out.append(f"| `{kind}` | {', '.join(str(int(f['name'][1:3])) for f in found)} | {proves[kind]} |")
     return "\n".join(out) + "\n"
@@ -130,10 +132,10 @@ def one(wheels, name, check):
 
 def main(wheels, *args):
     libraries.fetch(wheels)
-    ROOT.mkdir(exist_ok=True)
+    ROOT.mkdir(parents=True, exist_ok=True)
     cases, check = load_all(), args == ("--check",)
     chosen = [c for c in cases if check or not args or any(c.name.startswith(a) for a in args)]
-    manifest = ROOT / "manifest.json"
+    manifest = PAGES / "manifest.json"
     known = {c.name for c in cases}
     facts = {f["name"]: f for f in json.loads(manifest.read_text()) if f["name"] in known} if manifest.exists() else {}
     failed = []
@@ -151,7 +153,7 @@ def main(wheels, *args):
         for left in [p for p in ROOT.glob("v*") if p.name.split(".")[0].split("@")[0] not in {f["name"] for f in facts}]:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         manifest.write_text("[\n" + ",\n".join(json.dumps(f) for f in facts) + "\n]\n")
-        (ROOT / "INDEX.md").write_text(index(facts, cases))
+        (PAGES / "INDEX.md").write_text(index(facts, cases))
     print(f"{len(facts)} arrays, {sum(f['rows'] for f in facts)} rows, {len(failed)} failed: {failed}")
     return 1 if failed else 0
 

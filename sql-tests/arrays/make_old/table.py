@@ -23,11 +23,11 @@ THEMES = {
 HEAD = """# What is read, by format version
 
 Every array that libtiledb ever wrote is read: format versions 1 (libtiledb 1.4, 2018) to 23 (not released yet). The tables name, for each
-version and feature, golden arrays that prove it: arrays under `sql-tests/arrays/` that the libtiledb of that version wrote, with the answers
+version and feature, golden arrays that prove it: arrays that the libtiledb of that version wrote, with the answers
 of libtiledb 2.30, which `cargo test --test sql-tests -- golden::` compares with ours at several windows of time.
 
-In the row of format 5, `dense_2d` is the array `sql-tests/arrays/old/v05_dense_2d`; in the row of format 22 names are those under
-`sql-tests/arrays/`. At most two arrays are named, of often many. A dash: that version does not have the feature. *as 16*: nothing about
+In the row of format 5, `dense_2d` is the array `v05_dense_2d` of `sql-tests/arrays/old/old.tar.zst`; in the row of format 22 names are those
+of `sql-tests/arrays/arrays.tar.zst`. At most two arrays are named, of often many. A dash: that version does not have the feature. *as 16*: nothing about
 the feature changed since version 16 (or the neighbour named), and no array of its own proves it again. In brackets behind a feature: the words that mark its arrays in the manifests.
 
 *Bitsort* (filter 17), which only libtiledb 2.13 and 2.14 had, lost part of what it wrote: the coordinates of tiles with more than 64 KiB of
@@ -35,7 +35,7 @@ values, or behind filters that change the size of their input; and, of cells tha
 of other attributes. Such cells are refused with an error, where they are asked for; what the filter did not touch is read. libtiledb 2.14
 answers with other values there.
 
-`make_arrays/README.md` and `make_old/README.md` there tell how the arrays are made; format 1 arrays are made from format 2, and those of format 23
+`make_arrays/README.md` and `make_old/README.md` in `sql-tests/arrays/` tell how the arrays are made; format 1 arrays are made from format 2, and those of format 23
 from 22, as their specifications say.
 
 `cargo test --test sql-tests -- support_table` holds this page to the arrays. `sql-tests/arrays/make_old/table.py` writes it.

@@ -1,7 +1,9 @@
 """Arrays for the fuzzer of SQL: some hundreds of cells in several fragments and many tiles, with values that repeat, so
 that joins meet, groups fill, and limits end in the midst of tiles.
 
-    python make.py        # writes the arrays beside this file; tiledb==0.36.1 (libtiledb 2.30) and numpy
+    cargo test --test sql-tests -- --unpack fuzz
+    python make.py        # writes the arrays in sql-tests/unpacked/fuzz/arrays; tiledb==0.36.1 (libtiledb 2.30) and numpy
+    cargo test --test sql-tests -- --pack fuzz
 
 Columns of one name hold values of one range in all of them. What an array is for stands above it.
 """
@@ -11,14 +13,14 @@ import shutil
 import numpy as np
 import tiledb
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "unpacked", "fuzz", "arrays")
 ZSTD = tiledb.FilterList([tiledb.ZstdFilter(level=9)])
 WORDS = ["", "a", "ab", "abc", "b", "Berg", "zoo", "Zürich", "日本", "z%_"]
 STATES = ["closed", "open", "ajar", "locked"]
 
 
 def path_of(name):
-    path = os.path.join(HERE, name)
+    path = os.path.join(ROOT, name)
     shutil.rmtree(path, ignore_errors=True)
     return path
 

@@ -13,7 +13,7 @@ from tdbarray import VAR, Attr, Dim, Spec
 
 VERSION = 17
 ENABLED = {"tiledb.sm.bitsort_filter_enabled": "true"}
-OLD = pathlib.Path(__file__).resolve().parents[2] / "old"
+OLD = pathlib.Path(__file__).resolve().parents[3] / "unpacked" / "arrays" / "old"
 KEY = "0123456789abcdeF0123456789abcdeF"
 
 
