@@ -139,6 +139,12 @@ fn main() {
     trials.push(trial("layers::files_and_functions_are_short", || {
         layers::check_sizes().map_err(Failed::from)
     }));
+    trials.push(trial("layers::tracked_files_are_few", || {
+        layers::check_tracked().map_err(Failed::from)
+    }));
+    trials.push(trial("layers::finds_tracked", || {
+        layers::finds_tracked().map_err(Failed::from)
+    }));
     trials.push(trial("layers::finds_sizes", || {
         layers::finds_sizes().map_err(Failed::from)
     }));

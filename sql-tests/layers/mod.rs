@@ -1,5 +1,5 @@
 //! The layers of `src/` depend downward only, folders of one level do not see each other, and the modules of one folder
-//! form no circle. Files and functions are short.
+//! form no circle. Files and functions are short, and few files are tracked.
 //!
 //! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
 //! below `sql`. It is checked on the text, without comments.
@@ -7,6 +7,7 @@
 mod circles;
 mod paths;
 mod sizes;
+mod tracked;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub use self::circles::finds_circles;
 pub use self::paths::finds_paths;
 pub use self::sizes::finds_sizes;
+pub use self::tracked::{check_tracked, finds_tracked, refused_by_windows};
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
 const LEVELS: [(&str, u8); 17] = [

@@ -1,0 +1,170 @@
+//! The repository is small enough to be cloned and searched at once, and every system can hold its files: few are
+//! tracked, and none has a path that Windows cannot have. Files that tests read by the thousand go into the archives
+//! of `fixtures`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// So many files may be tracked.
+const MOST_FILES: usize = 899;
+/// Windows allows 260 characters, of which the folder of the clone needs some.
+const LONGEST_PATH: usize = 200;
+
+/// Says how the tracked files break these rules.
+pub fn check_tracked() -> Result<(), String> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let wrong = problems(&tracked(package)?);
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n")),
+    }
+}
+
+fn problems(paths: &[String]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if paths.len() > MOST_FILES {
+        wrong.push(format!(
+            "{} files are tracked, more than {MOST_FILES}: put what tests read into the archives of sql-tests/fixtures",
+            paths.len()
+        ));
+    }
+    let mut folded = HashMap::new();
+    for path in paths {
+        if let Some(why) = refused_by_windows(path) {
+            wrong.push(format!("{path:?} {why}, which Windows cannot have"));
+        }
+        if path.chars().count() > LONGEST_PATH {
+            wrong.push(format!("{path:?} has more than {LONGEST_PATH} characters"));
+        }
+        if let Some(other) = folded.insert(path.to_lowercase(), path) {
+            wrong.push(format!(
+                "{path:?} differs from {other:?} in upper and lower case alone"
+            ));
+        }
+    }
+    wrong
+}
+
+/// Says why Windows can have no file at a path.
+pub fn refused_by_windows(path: &str) -> Option<String> {
+    path.split('/').find_map(|name| {
+        let is_bad = |c: &char| c.is_control() || "<>:\"\\|?*".contains(*c);
+        if let Some(bad) = name.chars().find(is_bad) {
+            return Some(format!("has a name with {bad:?}"));
+        }
+        if name.ends_with(['.', ' ']) {
+            return Some(format!(
+                "has the name {name:?}, with a dot or a blank at its end"
+            ));
+        }
+        let stem = name.split('.').next().unwrap_or_default();
+        let stem = stem.trim_end().to_ascii_uppercase();
+        let numbered = |device: &str| {
+            let number = stem.strip_prefix(device);
+            number.is_some_and(|n| n.len() == 1 && n.chars().all(|c| ('1'..='9').contains(&c)))
+        };
+        let is_device = ["CON", "PRN", "AUX", "NUL"].contains(&stem.as_str());
+        (is_device || numbered("COM") || numbered("LPT"))
+            .then(|| format!("has the name {name:?}, that of a device"))
+    })
+}
+
+/// The paths that git tracks; where there is no git, all below the folder that `.gitignore` does not name.
+fn tracked(package: &Path) -> Result<Vec<String>, String> {
+    let git = Command::new("git")
+        .arg("-C")
+        .arg(package)
+        .args(["ls-files", "-z"])
+        .output();
+    if let Ok(git) = git
+        && git.status.success()
+        && !git.stdout.is_empty()
+    {
+        let paths = String::from_utf8_lossy(&git.stdout);
+        let paths = paths.split_terminator('\0');
+        return Ok(paths.map(str::to_owned).collect());
+    }
+    let ignored = fs::read_to_string(package.join(".gitignore")).map_err(|e| e.to_string())?;
+    let mut ignored: Vec<&str> = ignored
+        .lines()
+        .filter_map(|l| l.strip_prefix('/'))
+        .collect();
+    ignored.push(".git");
+    let mut paths = Vec::new();
+    walk(package, "", &ignored, &mut paths)
+        .map_err(|e| format!("cannot list {}: {e}", package.display()))?;
+    Ok(paths)
+}
+
+fn walk(
+    folder: &Path,
+    prefix: &str,
+    ignored: &[&str],
+    paths: &mut Vec<String>,
+) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if ignored.contains(&path.as_str()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            walk(&entry.path(), &format!("{path}/"), ignored, paths)?;
+        } else {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Finds what is wrong with made-up paths, and the files of a folder without git.
+pub fn finds_tracked() -> Result<(), String> {
+    let bad = [
+        "a/q?.tdb",
+        "a:b/c",
+        "a\\b",
+        "tab\there",
+        "a./b",
+        "a ",
+        "nul",
+        "a/Con.txt",
+        "lpt9.tar.gz",
+    ];
+    let good = [
+        "a/b.c", ".ci/run", "con_sole", "com0", "com10", "été/.x", "lpt",
+    ];
+    let names = |paths: &[&str]| paths.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
+    let missed = bad.iter().filter(|p| problems(&names(&[p])).len() != 1);
+    let missed = missed.collect::<Vec<_>>();
+    let others = problems(&names(&good));
+    let many: Vec<String> = (0..=MOST_FILES).map(|i| i.to_string()).collect();
+    let counts = [
+        problems(&many[1..]).len(),
+        problems(&many).len(),
+        problems(&names(&["a/B", "a/c", "A/b"])).len(),
+        problems(&["x".repeat(LONGEST_PATH)]).len(),
+        problems(&["x".repeat(LONGEST_PATH + 1)]).len(),
+    ];
+    if !missed.is_empty() || !others.is_empty() || counts != [0, 1, 1, 0, 1] {
+        return Err(format!("missed {missed:?}, found {others:?}, {counts:?}"));
+    }
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let made = || -> std::io::Result<()> {
+        fs::create_dir_all(folder.path().join("a/target"))?;
+        fs::create_dir_all(folder.path().join("target/b"))?;
+        fs::write(folder.path().join(".gitignore"), "/target\n/a/c\n")?;
+        for file in ["a/b", "a/c", "a/target/d", "target/b/e"] {
+            fs::write(folder.path().join(file), "")?;
+        }
+        Ok(())
+    };
+    made().map_err(|e| e.to_string())?;
+    let mut found = tracked(folder.path())?;
+    found.sort();
+    match found == [".gitignore", "a/b", "a/target/d"] {
+        true => Ok(()),
+        false => Err(format!("found {found:?}")),
+    }
+}
