@@ -12,7 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::storage::{MetadataCache, RequestKind, RequestLog, release_buffers};
-use datafusion_tiledb::tile::tile_memory::release_spare;
+use datafusion_tiledb::tile::tile_memory::release_tile_memory;
 use libtest_mimic::{Failed, Trial};
 
 use crate::workshop::{Files, contents, plain_tile};
@@ -497,7 +497,7 @@ async fn memory() -> Result<(), Failed> {
                 _ => {}
             }
             release_buffers();
-            release_spare();
+            release_tile_memory();
             expect("left in the pool", pool.reserved(), 0)?;
         }
     }

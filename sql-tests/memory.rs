@@ -10,7 +10,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect}
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::storage::{MetadataCache, release_buffers};
-use datafusion_tiledb::tile::tile_memory::release_spare;
+use datafusion_tiledb::tile::tile_memory::release_tile_memory;
 use futures::StreamExt;
 use libtest_mimic::{Failed, Trial};
 
@@ -94,7 +94,7 @@ async fn large(copies: usize) -> Result<TileDbTable, Failed> {
 async fn expect_empty(pool: &Arc<dyn MemoryPool>, what: &str) -> Result<(), Failed> {
     for _ in 0..200 {
         release_buffers();
-        release_spare();
+        release_tile_memory();
         if pool.reserved() == 0 {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::{
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::storage::release_buffers;
-use crate::tile::tile_memory::release_spare;
+use crate::tile::tile_memory::release_tile_memory;
 
 /// Larger reservations are refused without asking the pool: a pool without a limit adds without a check, and after an
 /// overflow the reservation cannot be released.
@@ -50,7 +50,7 @@ impl PoolBudget {
     fn try_grow(&self, bytes: usize) -> datafusion::common::Result<()> {
         self.reservation.try_grow(bytes).or_else(|_| {
             release_buffers();
-            release_spare();
+            release_tile_memory();
             self.reservation.try_grow(bytes)
         })
     }

@@ -13,42 +13,42 @@ use crate::scan::plan::first_cells::DimensionOrder;
 /// A scan of an array as a value: it holds no storage, and can be opened by anyone who can read the array.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
-    /// Where the array lies.
+    /// The URI of the array.
     pub uri: String,
-    /// Which of its fragments and deletes the scan sees.
+    /// The fragments and deletes that the scan sees.
     pub seen: Seen,
-    /// What is asked of it.
+    /// What the query asks of the array.
     pub query: ScanQuery,
 }
 
 /// What a query asks of an array, whatever is in it.
 #[derive(Debug, Clone)]
 pub struct ScanQuery {
-    /// How the array is shown. The key of an encrypted array is among the options, and goes no further than this process.
+    /// The options of the table. The key of an encrypted array is one of them, and is not sent to other processes.
     pub options: TableOptions,
     /// The columns of the table, labels among them, to which projection and filters refer.
     pub schema: SchemaRef,
-    /// Which of these columns are asked for, in order.
+    /// The indexes of the requested columns, in order.
     pub projection: Vec<usize>,
-    /// The conditions that rows must meet.
+    /// The conditions that every row satisfies.
     pub filters: ScanFilters,
-    /// At most so many rows are wanted of each partition.
+    /// The number of rows after which a partition may stop.
     pub limit: Option<usize>,
-    /// Where it is known, the scan of a dense array reads only the cells that hold the first so many rows in an order by
-    /// dimensions.
+    /// An order by dimensions and a number of rows: a scan of a dense array then reads only the cells that hold the first
+    /// rows in this order.
     pub first_cells: Option<(Vec<DimensionOrder>, u64)>,
-    /// At most so many partitions.
+    /// The largest number of partitions.
     pub partitions: usize,
-    /// Which special ways may be taken.
+    /// The special ways that the session allows.
     pub settings: TileDbSettings,
 }
 
-/// The filters of a scan, by what can decide them; over the columns of the table.
+/// The filters of a scan over the columns of the table, divided by what can evaluate them.
 #[derive(Debug, Clone, Default)]
 pub struct ScanFilters {
-    /// The conjunction of those on dimensions and attributes.
+    /// The conjunction of the filters on dimensions and attributes.
     pub of_array: Option<Arc<dyn PhysicalExpr>>,
-    /// The conjunction of those on one label, by its number.
+    /// For each label with filters, its number and the conjunction of these filters.
     pub of_labels: Vec<(usize, Arc<dyn PhysicalExpr>)>,
 }
 

@@ -1,9 +1,9 @@
 //! The memory that the tiles of a scan are decoded into, used again and again.
 //!
-//! What the consumer of a scan has let go of serves the next tiles. Memory that waits is accounted for like any other,
-//! and it is the first to go: nothing is refused while some of it waits. A little is left for the scans that follow, as
-//! an allocator keeps some, because it is ready to be written to: new memory is cleared first, and for a scan of a few
-//! cells of large tiles that is most of the work.
+//! Memory that the consumer of a scan has released serves the next tiles. Idle memory is accounted for like any other, and
+//! it is the first to be given back: no reservation is refused while some memory is idle. A little stays for later scans,
+//! because it is ready to be written to: the system clears new memory first, and for a scan of a few cells of large tiles
+//! that is most of the work.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,20 +15,20 @@ use crate::error::Result;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::memory::idle::{IdleBuffers, best_fit};
 
-/// Less than this is quickly had and quickly cleared.
+/// Smaller allocations are cheap to make and to clear, and are not kept.
 const SMALLEST_KEPT_BYTES: usize = 16 << 10;
-/// The most that waits.
+/// The most bytes that are idle within one scan.
 const MOST_IDLE_BYTES: usize = 32 << 20;
 
-/// The most that waits for other scans.
-const MOST_SPARE_BYTES: usize = 16 << 20;
+/// The most bytes that are idle between scans.
+const MOST_KEPT_BYTES: usize = 16 << 20;
 
-/// What waits for other scans.
-static SPARE: IdleBuffers<MutableBuffer> = IdleBuffers::new(MOST_SPARE_BYTES);
+/// The memory that later scans may take.
+static IDLE: IdleBuffers<MutableBuffer> = IdleBuffers::new(MOST_KEPT_BYTES);
 
 /// Gives the memory that waits for other scans back to the system.
-pub fn release_spare() {
-    SPARE.release();
+pub fn release_tile_memory() {
+    IDLE.release();
 }
 
 /// Memory that waits for the next tile.
@@ -79,7 +79,7 @@ impl TileMemory {
             return Some(idle.memory);
         }
         drop(idle);
-        SPARE.take(bytes)
+        IDLE.take(bytes)
     }
 
     fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
@@ -92,7 +92,7 @@ impl Drop for TileMemory {
         let idle = std::mem::take(&mut *self.idle());
         for Idle { memory, _grant } in idle {
             drop(_grant);
-            SPARE.keep(memory);
+            IDLE.keep(memory);
         }
     }
 }
@@ -174,18 +174,18 @@ mod tests {
     fn memory_is_used_again() {
         let memory = TileMemory::new(Arc::new(Unlimited));
         let first = Buffer::from(memory.buffer(100_000).unwrap());
-        let place = first.as_ptr();
+        let address = first.as_ptr();
         drop(first);
         let smaller = memory.buffer(70_000).unwrap();
         assert_eq!(
             (smaller.as_slice().as_ptr(), smaller.len()),
-            (place, 70_000)
+            (address, 70_000)
         );
         let second = Buffer::from(memory.buffer(100_000).unwrap());
-        assert_ne!(second.as_ptr(), place);
+        assert_ne!(second.as_ptr(), address);
         drop(Buffer::from(smaller));
         // Far too large for this one.
-        assert_ne!(memory.buffer(20_000).unwrap().as_slice().as_ptr(), place);
+        assert_ne!(memory.buffer(20_000).unwrap().as_slice().as_ptr(), address);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::stats::trust::{Asked, Rounding};
 /// How a scan goes about its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ScanMode {
-    /// Rows come in no order, and partitions take over units of each other.
+    /// Rows come in no order, and a partition that is done takes over units of others.
     #[default]
     Plain,
     /// Rows come in no order, but the units that promise these rows are read first.
@@ -28,28 +28,28 @@ pub enum ScanMode {
     Ordered {
         /// The order.
         order: Arc<RowOrder>,
-        /// The query wants so many rows at most.
+        /// The largest number of rows that the query wants.
         rows: Option<usize>,
-        /// The scan has at most so many partitions.
+        /// The largest number of partitions.
         partitions: usize,
     },
     /// Partitions are ranges of the leading dimension.
     Ranges {
         /// The coordinates at which the leading dimension is cut.
         cuts: RangeCuts,
-        /// The order of the rows of each partition, if there is one.
+        /// The order of the rows of each partition, if one is promised.
         order: Option<Arc<RowOrder>>,
     },
-    /// Metadata answer part of an aggregate, and the rest is read.
+    /// Metadata answer part of an aggregate, and the scan reads the remaining tiles.
     Remaining {
-        /// What is asked of whole tiles.
+        /// The aggregates that are requested of whole tiles.
         asked: Arc<Vec<Asked>>,
-        /// Which sums of tiles may stand for those of cells.
+        /// The sums of tiles that may replace the sums of their cells.
         rounding: Rounding,
     },
 }
 
-/// A scan in a mode: its units, and what they share.
+/// A scan in a mode: its units and their shared state.
 #[derive(Debug, Clone)]
 pub(super) struct Arrangement {
     pub(super) mode: ScanMode,
@@ -60,7 +60,7 @@ pub(super) struct Arrangement {
     pub(super) shared: Shared,
 }
 
-/// What the units of a mode share.
+/// The shared state of the units of a scan, which depends on its mode.
 #[derive(Debug, Clone)]
 pub(super) enum Shared {
     Nothing,
@@ -70,8 +70,8 @@ pub(super) enum Shared {
 }
 
 impl ScanMode {
-    /// The scan of `plan` in this mode, in at most `partitions` partitions unless the mode says how many; `None` if it
-    /// cannot go that way, or not well.
+    /// The scan of `plan` in this mode, in at most `partitions` partitions unless the mode sets their number; `None`
+    /// if the mode does not suit the plan.
     pub(super) fn arrange(
         self,
         plan: &Arc<ScanPlan>,
@@ -130,7 +130,7 @@ impl ScanMode {
 }
 
 impl Arrangement {
-    /// How many partitions there are.
+    /// The number of partitions.
     pub(super) fn partition_count(&self) -> usize {
         match &self.shared {
             Shared::Ranges(ranges) => ranges.count(),
@@ -147,7 +147,7 @@ impl Arrangement {
         }
     }
 
-    /// The ranges that are its partitions, if they are.
+    /// The ranges of the leading dimension that are its partitions, in a mode that has them.
     pub(super) fn ranges(&self) -> Option<&Arc<RangePartitions>> {
         match &self.shared {
             Shared::Ranges(ranges) => Some(ranges),
@@ -155,7 +155,7 @@ impl Arrangement {
         }
     }
 
-    /// What metadata answer and what is left, if they answer part of it.
+    /// The part that metadata answer and the part that is left to read, if metadata answer some of an aggregate.
     pub(super) fn remaining(&self) -> Option<&Arc<RemainingScan>> {
         match &self.shared {
             Shared::Remaining(remaining) => Some(remaining),
@@ -163,7 +163,7 @@ impl Arrangement {
         }
     }
 
-    /// The order of units, if there is one.
+    /// The order in which units are read, in a mode that has one.
     pub(super) fn unit_order(&self) -> Option<&Arc<UnitOrder>> {
         match &self.shared {
             Shared::Order(order) => Some(order),
