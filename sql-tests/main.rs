@@ -44,6 +44,7 @@ mod mutation;
 mod neutral;
 mod ordering;
 mod paths;
+mod printed;
 mod pruning;
 mod reader;
 mod requests;
@@ -123,6 +124,7 @@ fn main() {
     trials.extend(mutation::trials());
     trials.extend(ordering::trials());
     trials.extend(paths::trials());
+    trials.extend(printed::trials());
     trials.extend(pruning::trials());
     trials.extend(reader::trials());
     trials.extend(requests::trials());

@@ -36,7 +36,10 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A test in an empty folder of its own.
-pub fn shell_trial(name: &str, test: Test) -> Trial {
+pub fn shell_trial(
+    name: &str,
+    test: impl FnOnce(&Place) -> Result<(), Failed> + Send + 'static,
+) -> Trial {
     let run = move || {
         let folder = tempfile::tempdir()?;
         test(&Place(folder.path().to_owned()))
