@@ -45,6 +45,7 @@ mod neutral;
 mod ordering;
 mod paths;
 mod printed;
+mod progress;
 mod pruning;
 mod reader;
 mod requests;
@@ -125,6 +126,7 @@ fn main() {
     trials.extend(ordering::trials());
     trials.extend(paths::trials());
     trials.extend(printed::trials());
+    trials.extend(progress::trials());
     trials.extend(pruning::trials());
     trials.extend(reader::trials());
     trials.extend(requests::trials());

@@ -7,7 +7,7 @@ use std::time::Instant;
 use arrow::datatypes::SchemaRef;
 
 use super::coordinate_columns::CoordinateColumns;
-use super::metrics::ScanMetrics;
+use super::metrics::{Count, ScanMetrics};
 use super::order::RowOrder;
 use super::plan::ScanPlan;
 use super::runtime::{RuntimeCondition, RuntimeFilter};
@@ -71,6 +71,8 @@ pub struct ScanContext {
     pub coordinates: Arc<CoordinateColumns>,
     /// The counters of the scan.
     pub metrics: Arc<ScanMetrics>,
+    /// Units that were read; the partitions of a scan may share the count.
+    pub(super) units_read: Arc<Count>,
 }
 
 impl ScanContext {
@@ -92,7 +94,15 @@ impl ScanContext {
             memory: TileMemory::new(memory),
             coordinates: Arc::default(),
             metrics,
+            units_read: Arc::default(),
         }
+    }
+
+    /// Counts the units that were read here, too.
+    #[must_use]
+    pub fn with_units_read(mut self, units_read: Arc<Count>) -> Self {
+        self.units_read = units_read;
+        self
     }
 
     /// Adds a condition that may tighten while the scan runs.

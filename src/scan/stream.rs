@@ -202,6 +202,7 @@ impl Running {
             };
             match read {
                 Ok(unit) => {
+                    self.context.units_read.add(1);
                     self.reading.pop_front();
                     self.bytes.pop_front();
                     if self.ramps_up && !unit.batches.is_empty() {

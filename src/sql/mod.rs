@@ -21,6 +21,8 @@ mod open;
 pub mod optimizer;
 pub mod options;
 mod planning;
+#[doc(hidden)]
+pub mod progress;
 pub mod provider;
 pub mod query;
 mod rebuild;

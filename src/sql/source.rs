@@ -8,6 +8,7 @@ mod batches;
 mod lines;
 pub mod mode;
 mod ordered;
+pub mod progress;
 mod published;
 mod range_partitions;
 mod read;
@@ -50,6 +51,7 @@ use super::options::AggregateFrom;
 use super::query::{ScanQuery, ScanRequest};
 use super::statistics::{limited, statistics, without_bounds};
 use crate::scan::ScanPlan;
+use crate::scan::metrics::Count;
 use crate::scan::plan::first_cells::DimensionOrder;
 use crate::scan::plan::range_cuts::RangeCuts;
 use crate::scan::units::UnitPool;
@@ -79,6 +81,8 @@ pub struct TileDbSource {
     /// The runs of the plan so far.
     runs: Arc<Runs>,
     metrics: ExecutionPlanMetricsSet,
+    /// The units that were read so far.
+    units_read: Arc<Count>,
 }
 
 /// The plan for a [`ScanQuery`], before the optimizer chooses a mode.
@@ -115,6 +119,7 @@ impl TileDbSource {
             tells_bounds: Arc::default(),
             runs: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
+            units_read: Arc::default(),
         }
     }
 
@@ -227,6 +232,7 @@ impl TileDbSource {
         Ok(arranged.map(|arrangement| Self {
             arrangement,
             metrics: ExecutionPlanMetricsSet::new(),
+            units_read: Arc::default(),
             ..self.clone()
         }))
     }

@@ -52,6 +52,13 @@ impl RangePartitions {
         Ok(Arc::clone(part))
     }
 
+    /// How many units all partitions read; those of a partition that is not open yet are taken for an even share.
+    pub(super) fn unit_count(&self, plan: &ScanPlan) -> u64 {
+        let share = plan.unit_count().div_ceil((self.parts.len() as u64).max(1));
+        let units = |part: &OnceCell<Arc<ScanPlan>>| part.get().map_or(share, |p| p.unit_count());
+        self.parts.iter().map(units).fold(0, u64::saturating_add)
+    }
+
     /// The declared partitioning, if the leading dimension is `column` of the output.
     pub(super) fn partitioning(&self, column: Column) -> Option<Partitioning> {
         let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column) as _)])?;

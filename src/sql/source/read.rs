@@ -108,6 +108,7 @@ impl TileDbSource {
             .filters
             .at_run_time(&plan, self.planned.predicate.as_ref())?;
         let scan = ScanContext::new(plan, Arc::clone(&budget), Arc::clone(&counters))
+            .with_units_read(Arc::clone(&self.units_read))
             .with_runtime_filter(filter)
             .with_order(self.worthwhile_order())
             .with_row_order(self.arrangement.row_order().cloned(), self.pace());

@@ -57,6 +57,12 @@ impl RemainingScan {
         self.parted.get_or_try_init(|| self.part()).await
     }
 
+    /// How many units are to be read, as far as that is known.
+    pub fn unit_count(&self) -> u64 {
+        let left = self.parted.get().map_or(&self.plan, |parted| &parted.left);
+        left.unit_count()
+    }
+
     async fn part(&self) -> Result<Parted> {
         let uri = || self.plan.spec.table.snapshot.storage.uri();
         let answered = summary::summarize(&self.plan, &self.whole, &self.asked, self.rounding)
