@@ -53,6 +53,7 @@ mod reruns;
 mod sessions;
 mod settings;
 mod shell;
+mod shell_commands;
 mod shell_files;
 mod slt;
 mod support_table;
@@ -133,6 +134,7 @@ fn main() {
     trials.extend(reruns::trials());
     trials.extend(settings::trials());
     trials.extend(shell::trials());
+    trials.extend(shell_commands::trials());
     trials.extend(shell_files::trials());
     trials.extend(support_table::trials());
     trials.extend(texts::trials());

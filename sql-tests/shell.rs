@@ -11,7 +11,7 @@ use crate::workshop::Files;
 use crate::{golden, trial};
 
 /// The binary; absent if it was not built (`--no-default-features`).
-const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
+pub const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
 
 pub type Test = fn(&Place) -> Result<(), Failed>;
 
@@ -75,7 +75,7 @@ impl Place {
         Ok(ran(self.command(arguments).output()?))
     }
 
-    fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<Ran, Failed> {
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<Ran, Failed> {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn()?;
         let mut stdin = child.stdin.take().ok_or("no stdin")?;
         stdin.write_all(input.as_bytes())?;

@@ -9,8 +9,9 @@ use clap::Parser;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
-use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
+
+use crate::printing::Format;
 
 /// What `--version` prints after the name of the program.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -52,12 +53,12 @@ Examples:
     tiledb-sql -c \"EXPLAIN SELECT * FROM '/data/elevation' WHERE y < 10\"
     tiledb-sql -c \"EXPLAIN ANALYZE SELECT * FROM '/data/elevation' WHERE y < 10\"
 
-  Run a script with at most 2 GB of memory; start an interactive session (\\? helps there):
+  Run a script with at most 2 GB of memory; start an interactive session (help helps there):
     tiledb-sql -m 2g -f report.sql
     tiledb-sql
 
 Exit status: 0 when every statement succeeded, 1 when one failed (-c and -f stop there; statements
-piped into stdin go on, as in a session), 2 when the command line is wrong.";
+piped into stdin go on, as in a session), 2 when the command line is wrong, 130 when Ctrl-C ended it.";
 
 /// SQL on TileDB arrays, and on Parquet, CSV, JSON, Avro and Arrow files beside them.
 #[derive(Debug, Parser)]
@@ -88,8 +89,12 @@ pub struct Args {
     pub rc: Option<Vec<String>>,
 
     /// How results are printed
-    #[arg(long, value_enum, default_value_t = PrintFormat::Automatic)]
-    pub format: PrintFormat,
+    #[arg(long, value_enum, default_value_t = Format::Automatic)]
+    pub format: Format,
+
+    /// Print tables as one block for each row
+    #[arg(short = 'x', long)]
+    pub expanded: bool,
 
     /// Print results and errors only
     #[arg(short, long)]
@@ -202,7 +207,7 @@ mod tests {
             "nd-json",
         ]);
         assert_eq!(args.command, ["a", "b", "c"]);
-        assert_eq!(args.format, PrintFormat::NdJson);
+        assert_eq!(args.format, Format::NdJson);
         assert!(!args.is_session());
         assert!(!args.reads_sql_from_stdin());
         assert!(Args::parse_from(["tiledb-sql", "-f", "-"]).reads_sql_from_stdin());

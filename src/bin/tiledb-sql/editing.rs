@@ -154,6 +154,8 @@ mod tests {
             "select ';' as \"a;b\"; -- the end",
             "create external table t stored as tiledb location 'x' options ('tiledb.timestamp' '1');",
             "\\q",
+            "help",
+            "Quit;",
             "  \\d weather",
         ];
         for text in ready {

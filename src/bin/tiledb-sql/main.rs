@@ -4,8 +4,10 @@
 //! is told: a statement that fails is one message on stderr and a non-zero exit status, a reader that
 //! closes the pipe (`| head`) ends the shell quietly, and no panic reaches the user.
 //!
-//! `args` is the command line, `session` composes DataFusion and the library, `script` cuts text into
-//! statements, `run` executes them, `repl` is the interactive loop and `editing` what its editor asks, `report` turns errors into sentences.
+//! `args` is the command line, `session` composes DataFusion and the library.
+//! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `printing` prints its
+//! rows, `progress` and `interrupt` are there while it runs; `commands` and `help` are what the shell does itself.
+//! `repl` is the interactive loop, `editing` what its editor asks, and `report` turns errors into sentences.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -13,7 +15,13 @@
 )]
 
 mod args;
+mod commands;
 mod editing;
+mod execute;
+mod help;
+mod interrupt;
+mod printing;
+mod progress;
 mod repl;
 mod report;
 mod run;
@@ -21,25 +29,39 @@ mod script;
 mod session;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use tokio::runtime::Runtime;
 
 use crate::args::Args;
 use crate::run::Shell;
 
+/// A statement that was interrupted may still wait for something that never comes, as for somebody to write into a pipe. At the
+/// end it has so much time to put its files away.
+const FAREWELL: Duration = Duration::from_millis(300);
+
 /// Larger blocks never count as coming and going; of those below, the largest decides.
 const LARGE_BLOCK: usize = 31 << 20;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     show_malloc_a_large_block();
     report::install_panic_hook();
     env_logger::init();
     let args = Args::parse();
-    match report::catch_panic(run(args)).await {
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            let error = report::message(format!("the system has no threads for the shell: {e}"));
+            return report::failure(&error, None);
+        }
+    };
+    let code = match runtime.block_on(report::catch_panic(run(args))) {
         Ok(code) => code,
         Err(error) => report::failure(&error, None),
-    }
+    };
+    runtime.shutdown_timeout(FAREWELL);
+    code
 }
 
 /// Has the allocator see a large block freed, which it then takes for the usual thing.

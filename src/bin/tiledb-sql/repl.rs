@@ -41,7 +41,7 @@ fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
     let mut editor = LineEditor::new()?;
     let state = shell.ctx.state();
     let dialect = &state.config_options().sql_parser.dialect;
-    editor.set_helper(Some(Helper::new(*dialect, shell.print.color)));
+    editor.set_helper(Some(Helper::new(*dialect, shell.printing.color)));
     if let Some(file) = history_file() {
         // There is none the first time.
         let _ = editor.load_history(&file);
@@ -62,7 +62,7 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
                     let _ = editor.add_history_entry(text.trim_end());
                 }
                 match run_text(shell, &text).await {
-                    Flow::GoOn => {}
+                    Flow::GoOn | Flow::Interrupted => {}
                     Flow::Quit => return ExitCode::SUCCESS,
                     Flow::Stop(code) => return code,
                 }
@@ -109,24 +109,11 @@ async fn run_text(shell: &mut Shell, text: &str) -> Flow {
     for piece in pieces {
         let flow = match piece.kind {
             Kind::Command(command) => shell.session_command(&command).await,
-            Kind::Statement(sql) => run_statement(shell, sql).await,
+            Kind::Statement(sql) => shell.session_statement(sql).await,
         };
         if flow != Flow::GoOn {
             return flow;
         }
-    }
-    Flow::GoOn
-}
-
-/// Runs a statement that Ctrl-C can cancel.
-async fn run_statement(shell: &Shell, sql: String) -> Flow {
-    tokio::select! {
-        result = shell.statement(sql) => match result {
-            Err(e) if report::is_closed_output(&e) => return Flow::Stop(ExitCode::SUCCESS),
-            Err(e) => report::print(&e, None),
-            Ok(()) => {}
-        },
-        _ = tokio::signal::ctrl_c() => println!("^C"),
     }
     Flow::GoOn
 }

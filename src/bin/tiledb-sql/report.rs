@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::error::Error as StdError;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -40,6 +41,36 @@ pub fn print(error: &DataFusionError, place: Option<&str>) {
     let place = place.map(|p| format!(" ({p})")).unwrap_or_default();
     // If stderr is closed too there is nobody left to tell.
     let _ = writeln!(io::stderr(), "Error{place}: {}", describe(error));
+}
+
+/// What an interrupted statement fails with.
+#[derive(Debug)]
+struct Interrupt;
+
+impl fmt::Display for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl StdError for Interrupt {}
+
+/// The error of a statement that the user interrupted.
+pub fn interrupt() -> DataFusionError {
+    DataFusionError::External(Box::new(Interrupt))
+}
+
+/// Whether [`interrupt`] made this error.
+pub fn is_interrupt(error: &DataFusionError) -> bool {
+    matches!(error, DataFusionError::External(inner) if inner.is::<Interrupt>())
+}
+
+/// Says that a statement was interrupted, over the `^C` that the terminal shows.
+pub fn print_interrupt() {
+    use io::{IsTerminal, Write};
+    let mut stderr = io::stderr();
+    let over = if stderr.is_terminal() { "\r" } else { "" };
+    let _ = writeln!(stderr, "{over}Interrupted.");
 }
 
 /// Whether the error says that the reader of our output has gone.

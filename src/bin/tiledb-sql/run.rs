@@ -1,30 +1,30 @@
 //! Runs statements and commands, from the command line, from files and from a pipe.
 //!
-//! Printing and the per-statement work (object stores, options, memory of collected rows) is
-//! datafusion-cli's `exec_from_commands`, one statement at a time, so results look the same; the loop
-//! around it is ours because datafusion-cli's carries on after a failed statement of a file and exits 0.
+//! The loop is ours because datafusion-cli's carries on after a failed statement of a file and exits 0. What one statement
+//! does is in `execute`, what one command does in `commands`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::instant::Instant;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
-use datafusion_cli::command::{Command, OutputFormat};
-use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::is_stdin_location;
-use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::{MaxRows, PrintOptions};
+use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::GroupStatement;
 
 use crate::args::{Args, VERSION};
+use crate::execute::Execution;
+use crate::interrupt::{self, Interruptible};
+use crate::printing::{Printing, Rows};
+use crate::progress::Watch;
 use crate::repl;
 use crate::report;
-use crate::script::{Kind, Piece, Splitter};
+use crate::script::{Kind, Piece, Splitter, first_word};
 use crate::session::{self, Session};
 
 /// How deep `\i` may nest, so that a file that includes itself is an error.
@@ -32,7 +32,7 @@ const MAX_INCLUDES: usize = 16;
 
 /// What a failed statement means for the ones after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OnError {
+pub enum OnError {
     Stop,
     GoOn,
 }
@@ -42,6 +42,8 @@ enum OnError {
 pub enum Flow {
     GoOn,
     Quit,
+    /// The user interrupted a statement: what was given with it is not wanted either, but the shell is.
+    Interrupted,
     /// A failure was reported, or the reader of the output has gone.
     Stop(ExitCode),
 }
@@ -49,7 +51,11 @@ pub enum Flow {
 /// Runs what the user gives it.
 pub struct Shell {
     pub ctx: SessionContext,
-    pub print: PrintOptions,
+    pub printing: Printing,
+    /// The plans of the statement that runs.
+    watch: Arc<Watch>,
+    /// Somebody types what runs.
+    is_interactive: bool,
     /// The files being read, outermost first; `\i` adds one.
     includes: usize,
     failed: bool,
@@ -59,7 +65,9 @@ impl Shell {
     pub fn new(session: Session) -> Self {
         Self {
             ctx: session.ctx,
-            print: session.print,
+            printing: session.printing,
+            watch: session.watch,
+            is_interactive: false,
             includes: 0,
             failed: false,
         }
@@ -67,19 +75,23 @@ impl Shell {
 
     /// Runs files, then commands; or a session, when neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
+        self.is_interactive = args.is_session() && io::stdin().is_terminal();
+        if self.is_interactive && !args.quiet {
+            println!("tiledb-sql {}", *VERSION);
+        }
         if args.is_session() {
             return self.session(args).await;
         }
         for file in &args.file {
             match self.file(file, OnError::Stop).await {
-                Flow::GoOn => {}
+                Flow::GoOn | Flow::Interrupted => {}
                 Flow::Quit => return ExitCode::SUCCESS,
                 Flow::Stop(code) => return code,
             }
         }
         for command in &args.command {
             match self.lines(command.as_bytes(), None, OnError::Stop).await {
-                Flow::GoOn => {}
+                Flow::GoOn | Flow::Interrupted => {}
                 Flow::Quit => return ExitCode::SUCCESS,
                 Flow::Stop(code) => return code,
             }
@@ -88,10 +100,8 @@ impl Shell {
     }
 
     async fn session(&mut self, args: Args) -> ExitCode {
-        let interactive = io::stdin().is_terminal();
-        if interactive && !args.quiet {
-            println!("tiledb-sql {}", *VERSION);
-        }
+        // Somebody who types is never thrown out by Ctrl-C.
+        let _prompting = self.is_interactive.then(Interruptible::begin);
         let rc = args.rc.unwrap_or_else(|| {
             let file = std::env::home_dir().map(|home| home.join(".datafusionrc"));
             file.filter(|f| f.exists())
@@ -101,12 +111,12 @@ impl Shell {
         });
         for file in &rc {
             match self.file(file, OnError::GoOn).await {
-                Flow::GoOn => {}
+                Flow::GoOn | Flow::Interrupted => {}
                 Flow::Quit => return self.exit_code(),
                 Flow::Stop(code) => return code,
             }
         }
-        if interactive {
+        if self.is_interactive {
             return repl::run(self).await;
         }
         match self
@@ -114,7 +124,7 @@ impl Shell {
             .await
         {
             Flow::Stop(code) => code,
-            Flow::GoOn | Flow::Quit => self.exit_code(),
+            Flow::GoOn | Flow::Quit | Flow::Interrupted => self.exit_code(),
         }
     }
 
@@ -192,12 +202,20 @@ impl Shell {
         Flow::GoOn
     }
 
-    fn fail(
+    /// Reports a failure, and says what it means for what follows.
+    pub fn fail(
         &mut self,
-        error: &datafusion::error::DataFusionError,
+        error: &DataFusionError,
         place: Option<&str>,
         on_error: OnError,
     ) -> Flow {
+        if report::is_interrupt(error) {
+            report::print_interrupt();
+            return match self.is_interactive {
+                true => Flow::Interrupted,
+                false => Flow::Stop(interrupt::exit_code()),
+            };
+        }
         if on_error == OnError::Stop || report::is_closed_output(error) {
             return Flow::Stop(report::failure(error, place));
         }
@@ -206,18 +224,26 @@ impl Shell {
         Flow::GoOn
     }
 
-    /// Runs one statement and prints its result.
+    /// Runs one statement and prints its result. Ctrl-C ends it.
     pub async fn statement(&self, sql: String) -> Result<()> {
-        if let Some(statement) = GroupStatement::parse(&sql).map_err(external)? {
-            return report::catch_panic(self.group_statement(statement)).await;
+        let running = Interruptible::begin();
+        let ran = running.run(self.uninterrupted(sql, &running)).await;
+        match ran {
+            Some(result) if !running.is_interrupted() || result.is_ok() => result,
+            _ => Err(report::interrupt()),
         }
-        let explains = sql
-            .trim_start()
-            .get(..7)
-            .is_some_and(|w| w.eq_ignore_ascii_case("explain"));
+    }
+
+    async fn uninterrupted(&self, sql: String, running: &Interruptible) -> Result<()> {
+        if let Some(statement) = GroupStatement::parse(&sql).map_err(external)? {
+            return report::catch_panic(self.group_statement(statement, running)).await;
+        }
+        let explains = first_word(&sql).eq_ignore_ascii_case("explain");
         let again = explains.then(|| sql.clone());
-        let print = self.print_options();
-        let run = |sql| report::catch_panic(exec_from_commands(&self.ctx, vec![sql], &print));
+        let run = |sql| {
+            let execution = Execution::new(&self.ctx, &self.printing, &self.watch, running);
+            report::catch_panic(execution.run(sql))
+        };
         match (run(sql).await, again) {
             // DataFusion's tree cuts long lines by bytes and cannot hold names beyond ASCII.
             (Err(e), Some(sql)) if report::is_panic(&e) => {
@@ -230,30 +256,45 @@ impl Shell {
         }
     }
 
-    /// How results are printed. Only tables, which people read, are cut to `maxrows`; other formats go to programs.
-    fn print_options(&self) -> PrintOptions {
-        let mut print = self.print.clone();
-        if !matches!(print.format, PrintFormat::Table | PrintFormat::Automatic) {
-            print.maxrows = MaxRows::Unlimited;
-        }
-        print
+    /// Attaches or detaches a group.
+    async fn group_statement(
+        &self,
+        statement: GroupStatement,
+        running: &Interruptible,
+    ) -> Result<()> {
+        let began = Instant::now();
+        self.run_group_statement(statement).await?;
+        let rows = Rows {
+            schema: Arc::new(Schema::empty()),
+            batches: &[],
+            count: 0,
+            most: MaxRows::Unlimited,
+        };
+        self.print_rows(&rows, began, running)
     }
 
-    /// Attaches or detaches a group.
-    async fn group_statement(&self, statement: GroupStatement) -> Result<()> {
-        let began = Instant::now();
+    /// Does what a statement about groups says, and prints nothing.
+    async fn run_group_statement(&self, statement: GroupStatement) -> Result<()> {
         if let GroupStatement::Attach {
             uri, store_options, ..
         } = &statement
         {
             session::register_store(&self.ctx, uri, &store_options.0).await?;
         }
-        let ran = statement.run(&self.ctx).await;
-        ran.map_err(external)?;
+        statement.run(&self.ctx).await.map_err(external)
+    }
+
+    /// Prints rows that no statement of DataFusion gave.
+    pub fn print_rows(
+        &self,
+        rows: &Rows<'_>,
+        began: Instant,
+        running: &Interruptible,
+    ) -> Result<()> {
         let state = self.ctx.state();
-        let format = &state.config_options().format;
-        self.print
-            .print_batches(Arc::new(Schema::empty()), &[], began, 0, format)
+        let options = &state.config_options().format;
+        let mut out = running.stdout();
+        self.printing.print(&mut out, rows, began, options)
     }
 
     fn set_explain_format(&self, format: ExplainFormat) -> ExplainFormat {
@@ -263,27 +304,7 @@ impl Shell {
         std::mem::replace(&mut options.explain.format, format)
     }
 
-    /// Runs one command (without its backslash) as a session does.
-    pub async fn session_command(&mut self, text: &str) -> Flow {
-        self.command(text, None, OnError::GoOn).await
-    }
-
-    async fn command(&mut self, text: &str, place: Option<&str>, on_error: OnError) -> Flow {
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let result = match words.parse::<Command>() {
-            Ok(Command::Quit) => return Flow::Quit,
-            Ok(Command::Include(Some(path))) => return self.include(&path, place, on_error).await,
-            Ok(Command::OutputFormat(setting)) => self.output_format(setting.as_deref()),
-            Ok(command) => report::catch_panic(command.execute(&self.ctx, &mut self.print)).await,
-            Err(()) => Err(unknown_command(&words)),
-        };
-        match result {
-            Ok(()) => Flow::GoOn,
-            Err(e) => self.fail(&e, place, on_error),
-        }
-    }
-
-    async fn include(&mut self, path: &str, place: Option<&str>, on_error: OnError) -> Flow {
+    pub async fn include(&mut self, path: &str, place: Option<&str>, on_error: OnError) -> Flow {
         if self.includes >= MAX_INCLUDES {
             let error =
                 report::message(format!("'\\i {path}': files include each other too deeply"));
@@ -294,21 +315,9 @@ impl Shell {
         self.includes -= 1;
         flow
     }
-
-    fn output_format(&mut self, setting: Option<&str>) -> Result<()> {
-        match setting.map(str::parse::<OutputFormat>) {
-            None => println!("Output format is {:?}.", self.print.format),
-            Some(Ok(change)) => change.execute(&mut self.print)?,
-            Some(Err(())) => return Err(unknown_command("pset")),
-        }
-        Ok(())
-    }
 }
 
+/// An error of the library as one of DataFusion's.
 fn external(error: datafusion_tiledb::Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
-}
-
-fn unknown_command(words: &str) -> datafusion::error::DataFusionError {
-    report::message(format!("'\\{words}' is not a command; '\\?' lists them"))
 }

@@ -1,7 +1,8 @@
 //! Cuts text into statements, line by line, so that each runs before the next is read.
 //!
 //! A statement ends at a semicolon outside quotes and comments. Where a statement could begin, a line
-//! that begins with a backslash is a command of the shell, and a line that begins with `#!` is skipped.
+//! that begins with a backslash is a command of the shell, so is one of the words `help`, `quit` and `exit`,
+//! and a line that begins with `#!` is skipped.
 
 /// One thing to run.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,9 +51,10 @@ impl Splitter {
         self.line += 1;
         let line = line.trim_end_matches(['\n', '\r']);
         if self.is_between() {
-            if let Some(command) = line.trim_start().strip_prefix('\\') {
+            let command = line.trim_start().strip_prefix('\\').map(str::trim);
+            if let Some(command) = command.or_else(|| command_word(line)) {
                 self.text.clear();
-                let kind = Kind::Command(command.trim().to_owned());
+                let kind = Kind::Command(command.to_owned());
                 return vec![Piece {
                     line: self.line,
                     kind,
@@ -136,6 +138,33 @@ impl Splitter {
             (Inside::BlockComment(_), '*', '/') => (Inside::Nothing, 2),
             (inside, ..) => (inside, one),
         }
+    }
+}
+
+/// The command that a line is without a backslash, if it is one: a word alone, with or without a semicolon.
+fn command_word(line: &str) -> Option<&'static str> {
+    let word = line.trim_matches(|c: char| c.is_whitespace() || c == ';');
+    let is = |name: &str| word.eq_ignore_ascii_case(name) && !line.trim_start().starts_with(';');
+    match () {
+        () if is("help") => Some("help"),
+        () if is("quit") || is("exit") => Some("q"),
+        () => None,
+    }
+}
+
+/// The first word of a statement, behind blanks and comments.
+pub fn first_word(sql: &str) -> &str {
+    let mut rest = sql.trim_start();
+    loop {
+        let after = if let Some(comment) = rest.strip_prefix("--") {
+            comment.split_once('\n').map(|(_, after)| after)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/").map(|(_, after)| after)
+        } else {
+            let end = rest.find(|c: char| !is_in_word(c));
+            return rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        };
+        rest = after.unwrap_or_default().trim_start();
     }
 }
 
@@ -241,6 +270,35 @@ mod tests {
             pieces(&[(1, "select 4 /* c */ / 2;")])
         );
         assert_eq!(split("/* only */ -- comments\n"), pieces(&[]));
+    }
+
+    #[test]
+    fn words_are_commands_where_a_statement_could_begin() {
+        for (text, command) in [
+            ("help", "\\help"),
+            ("  Help ; ", "\\help"),
+            ("quit;", "\\q"),
+            ("EXIT", "\\q"),
+            ("-- a comment\nquit", "\\q"),
+        ] {
+            let split = split(text);
+            let commands = split.iter().map(|(_, command)| command.as_str());
+            assert_eq!(commands.collect::<Vec<_>>(), [command], "{text}");
+        }
+        assert_eq!(
+            split("select\nquit\n;\nselect exit;"),
+            pieces(&[(1, "select\nquit\n;"), (4, "select exit;")])
+        );
+        assert_eq!(split("helpful;"), pieces(&[(1, "helpful;")]));
+        assert_eq!(split("exit from"), pieces(&[(1, "exit from")]));
+    }
+
+    #[test]
+    fn the_first_word_stands_behind_comments() {
+        for text in ["show all", " -- a\n/* b */ show", "show;"] {
+            assert_eq!(first_word(text), "show");
+        }
+        assert_eq!(first_word("-- nothing"), "");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use datafusion::config::{ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{
     FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
@@ -27,11 +28,12 @@ use datafusion_cli::object_storage::{
     get_s3_object_store_builder,
 };
 use datafusion_cli::pool_type::PoolType;
-use datafusion_cli::print_options::PrintOptions;
 use object_store::ObjectStore;
 use url::Url;
 
 use crate::args::Args;
+use crate::printing::Printing;
+use crate::progress::Watch;
 use crate::report;
 
 /// Twice DataFusion's. A scan hands on each batch, and whoever collects rows from several threads is woken for each: a
@@ -42,7 +44,9 @@ const BATCH_ROWS: usize = 16384;
 /// A session and how its results are printed.
 pub struct Session {
     pub ctx: SessionContext,
-    pub print: PrintOptions,
+    pub printing: Printing,
+    /// Sees the plans that the session makes.
+    pub watch: Arc<Watch>,
 }
 
 /// Builds the session that the command line asks for.
@@ -62,8 +66,13 @@ pub async fn open(args: &Args) -> Result<Session> {
         );
     }
 
-    let ctx =
-        SessionContext::new_with_config_rt(config(args)?, runtime.build_arc()?).enable_url_table();
+    let watch = Arc::new(Watch::default());
+    let state = SessionStateBuilder::new_with_default_features()
+        .with_config(config(args)?)
+        .with_runtime_env(runtime.build_arc()?)
+        .with_query_planner(watch.planner())
+        .build();
+    let ctx = SessionContext::new_with_state(state).enable_url_table();
     ctx.refresh_catalogs().await?;
     datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(Box::new(e)))?;
     ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
@@ -74,12 +83,15 @@ pub async fn open(args: &Args) -> Result<Session> {
 
     Ok(Session {
         ctx,
-        print: PrintOptions {
+        watch,
+        printing: Printing {
             format: args.format,
+            expanded: args.expanded,
             quiet: args.quiet,
-            maxrows: args.maxrows,
+            timing: None,
+            max_rows: args.maxrows,
             color: args.color,
-            instrumented_registry: stores,
+            stores,
         },
     })
 }

@@ -1,0 +1,217 @@
+//! What the commands of the shell do: lines that begin with a backslash, and `help`, `quit` and `exit`.
+
+use std::time::Instant;
+
+use clap::ValueEnum;
+use datafusion::error::Result;
+use datafusion_cli::command::Command as CliCommand;
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
+use datafusion_cli::print_options::MaxRows;
+
+use crate::help;
+use crate::interrupt::Interruptible;
+use crate::printing::{Format, Rows};
+use crate::report;
+use crate::run::{Flow, OnError, Shell};
+
+impl Shell {
+    /// Runs one statement as a session does.
+    pub async fn session_statement(&mut self, sql: String) -> Flow {
+        match self.statement(sql).await {
+            Ok(()) => Flow::GoOn,
+            Err(e) => self.fail(&e, None, OnError::GoOn),
+        }
+    }
+
+    /// Runs one command (without its backslash) as a session does.
+    pub async fn session_command(&mut self, text: &str) -> Flow {
+        self.command(text, None, OnError::GoOn).await
+    }
+
+    /// Runs one command (without its backslash); `place` says where it stands.
+    pub async fn command(&mut self, text: &str, place: Option<&str>, on_error: OnError) -> Flow {
+        let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == ';');
+        let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let argument = Some(rest.trim()).filter(|rest| !rest.is_empty());
+        let result = match (name, argument) {
+            ("q", None) => return Flow::Quit,
+            ("i", Some(path)) => return self.include(path, place, on_error).await,
+            ("i", None) => Err(report::message("'\\i' needs a file: \\i FILE")),
+            ("?", None) => self.list_commands(),
+            ("help", None) => {
+                print!("{}", help::text());
+                Ok(())
+            }
+            ("d", None) => self.statement("SHOW TABLES".to_owned()).await,
+            ("d", Some(name)) => self.statement(format!("SHOW COLUMNS FROM {name}")).await,
+            ("x", state) => self.set_expanded(state),
+            ("timing", state) => self.set_timing(state),
+            ("quiet", state) => self.set_quiet(state),
+            ("pset", setting) => self.set_printing(setting),
+            ("object_store_profiling", mode) => self.set_profiling(mode),
+            ("h", statement) => self.show_syntax(statement).await,
+            _ => Err(unknown(text)),
+        };
+        match result {
+            Ok(()) => Flow::GoOn,
+            Err(e) => self.fail(&e, place, on_error),
+        }
+    }
+
+    /// Prints what is no result, unless only results are wanted.
+    pub fn tell(&self, what: &str) {
+        if !self.printing.quiet {
+            println!("{what}");
+        }
+    }
+
+    fn list_commands(&self) -> Result<()> {
+        let began = Instant::now();
+        let batch = help::commands()?;
+        let rows = Rows {
+            schema: batch.schema(),
+            count: batch.num_rows(),
+            batches: &[batch],
+            most: MaxRows::Unlimited,
+        };
+        self.print_rows(&rows, began, &Interruptible::begin())
+    }
+
+    fn set_expanded(&mut self, state: Option<&str>) -> Result<()> {
+        self.printing.expanded = switched("x", state, self.printing.expanded)?;
+        self.tell(&format!(
+            "Expanded display is {}.",
+            on_or_off(self.printing.expanded)
+        ));
+        Ok(())
+    }
+
+    fn set_timing(&mut self, state: Option<&str>) -> Result<()> {
+        let now = self.printing.timing.unwrap_or(!self.printing.quiet);
+        let timing = switched("timing", state, now)?;
+        self.printing.timing = Some(timing);
+        self.tell(&format!("Timing is {}.", on_or_off(timing)));
+        Ok(())
+    }
+
+    /// Without a state it is shown and not toggled, as in datafusion-cli.
+    fn set_quiet(&mut self, state: Option<&str>) -> Result<()> {
+        let before = self.printing.quiet;
+        self.printing.quiet = match state {
+            None => before,
+            state => switched("quiet", state, before)?,
+        };
+        let verb = state.map_or("is", |_| "set to");
+        println!("Quiet mode {verb} {}", self.printing.quiet);
+        Ok(())
+    }
+
+    fn set_printing(&mut self, setting: Option<&str>) -> Result<()> {
+        let setting = setting.unwrap_or("format");
+        let (name, value) = setting
+            .split_once(char::is_whitespace)
+            .unwrap_or((setting, ""));
+        let value = Some(value.trim()).filter(|value| !value.is_empty());
+        match (name, value) {
+            ("format", None) => {}
+            ("format", Some(name)) => self.printing.format = format_called(name)?,
+            ("expanded" | "x", state) => return self.set_expanded(state),
+            _ => return Err(unknown(&format!("pset {setting}"))),
+        }
+        println!("Output format is {:?}.", self.printing.format);
+        Ok(())
+    }
+
+    fn set_profiling(&mut self, mode: Option<&str>) -> Result<()> {
+        let stores = &self.printing.stores;
+        if let Some(mode) = mode {
+            let mode: InstrumentedObjectStoreMode = mode.parse().map_err(|_| {
+                let modes = "disabled, summary or trace";
+                report::message(format!(
+                    "'{mode}' is no mode of profiling: expected {modes}"
+                ))
+            })?;
+            stores.set_instrument_mode(mode);
+        }
+        let verb = mode.map_or("is", |_| "set to");
+        let mode = stores.instrument_mode();
+        println!("ObjectStore Profile mode {verb} {mode}");
+        Ok(())
+    }
+
+    /// The syntax of statements is datafusion-cli's to tell.
+    async fn show_syntax(&self, statement: Option<&str>) -> Result<()> {
+        let command = match statement {
+            None => CliCommand::ListFunctions,
+            Some(statement) => CliCommand::SearchFunctions(statement.to_owned()),
+        };
+        let mut silent = self.printing.silent();
+        let executed = command.execute(&self.ctx, &mut silent);
+        let Err(error) = report::catch_panic(executed).await else {
+            return Ok(());
+        };
+        Err(match statement {
+            Some(statement) => report::message(format!(
+                "there is no syntax of '{statement}' to show; '\\h' lists the statements"
+            )),
+            None => error,
+        })
+    }
+}
+
+/// What a switch is set to, or toggled to if nothing is said.
+fn switched(command: &str, state: Option<&str>, before: bool) -> Result<bool> {
+    let Some(state) = state else {
+        return Ok(!before);
+    };
+    match state.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" => Ok(true),
+        "false" | "f" | "no" | "n" | "off" => Ok(false),
+        _ => Err(report::message(format!(
+            "'\\{command} {state}': expected on or off"
+        ))),
+    }
+}
+
+fn on_or_off(state: bool) -> &'static str {
+    if state { "on" } else { "off" }
+}
+
+fn format_called(name: &str) -> Result<Format> {
+    Format::from_str(name, true).map_err(|_| {
+        let values = Format::value_variants().iter();
+        let names = values.filter_map(ValueEnum::to_possible_value);
+        let names = names.map(|value| value.get_name().to_owned());
+        let names = names.collect::<Vec<_>>().join(", ");
+        report::message(format!("'{name}' is no format: expected one of {names}"))
+    })
+}
+
+fn unknown(words: &str) -> datafusion::error::DataFusionError {
+    report::message(format!("'\\{words}' is not a command; '\\?' lists them"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_are_set_or_toggled() {
+        assert!(switched("x", None, false).unwrap());
+        assert!(!switched("x", None, true).unwrap());
+        assert!(switched("x", Some("ON"), true).unwrap());
+        assert!(!switched("x", Some("off"), false).unwrap());
+        assert!(switched("x", Some("maybe"), false).is_err());
+    }
+
+    #[test]
+    fn formats_have_names() {
+        assert_eq!(format_called("Markdown").unwrap(), Format::Markdown);
+        assert_eq!(format_called("nd-json").unwrap(), Format::NdJson);
+        let error = format_called("yaml").unwrap_err();
+        assert!(
+            report::describe(&error).contains("csv, tsv, table"),
+            "{error}"
+        );
+    }
+}

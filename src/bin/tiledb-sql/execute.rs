@@ -1,0 +1,207 @@
+//! Runs one statement of DataFusion and prints its rows.
+//!
+//! datafusion-cli prepares it: it parses, and registers the object stores and options that `CREATE EXTERNAL TABLE` and `COPY`
+//! name. It takes its session as a [`CliSessionContext`], which here is an [`Execution`]: one that runs and prints the
+//! plan that it is asked for, and has nothing left for datafusion-cli to print.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DFSchema, plan_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
+use datafusion::prelude::SessionContext;
+use datafusion_cli::cli_context::CliSessionContext;
+use datafusion_cli::exec::exec_from_commands;
+use datafusion_cli::print_options::MaxRows;
+use futures::StreamExt;
+use object_store::ObjectStore;
+use url::Url;
+
+use crate::interrupt::Interruptible;
+use crate::printing::{Printing, Rows};
+use crate::progress::{Showing, Watch};
+
+/// A statement that runs.
+pub struct Execution<'a> {
+    ctx: &'a SessionContext,
+    printing: &'a Printing,
+    /// Rows are never cut: what the statement shows is short, and wanted as a whole.
+    shows_all: bool,
+    running: &'a Interruptible,
+    began: Instant,
+    showing: Mutex<Showing>,
+}
+
+/// The rows of a query.
+struct Collected {
+    batches: Vec<RecordBatch>,
+    /// How many there are, also of those that are not kept because they are not shown.
+    count: usize,
+    /// The memory they take.
+    _reservation: MemoryReservation,
+}
+
+impl<'a> Execution<'a> {
+    pub fn new(
+        ctx: &'a SessionContext,
+        printing: &'a Printing,
+        watch: &Arc<Watch>,
+        running: &'a Interruptible,
+    ) -> Self {
+        Self {
+            ctx,
+            printing,
+            shows_all: false,
+            running,
+            began: Instant::now(),
+            showing: Mutex::new(Showing::begin(watch, printing.quiet)),
+        }
+    }
+
+    /// Runs a statement.
+    pub async fn run(mut self, sql: String) -> Result<()> {
+        self.shows_all = crate::script::first_word(&sql).eq_ignore_ascii_case("show");
+        exec_from_commands(&self, vec![sql], &self.printing.silent()).await
+    }
+
+    async fn run_frame(&self, frame: DataFrame, shows_all: bool) -> Result<()> {
+        let plan = frame.create_physical_plan().await?;
+        let task = self.ctx.task_ctx();
+        if plan.boundedness().is_unbounded() {
+            if plan.pipeline_behavior() == EmissionType::Final {
+                return plan_err!(
+                    "The given query can generate a valid result only once the source finishes, but the source is unbounded"
+                );
+            }
+            return self
+                .print_forever(execute_stream(plan, task.clone())?, &task)
+                .await;
+        }
+        let most = match shows_all {
+            true => MaxRows::Unlimited,
+            false => self.printing.most_rows(),
+        };
+        let schema = plan.schema();
+        // A task of its own, so that an interrupt need not wait for a batch under way.
+        let collecting = SpawnedTask::spawn(collect(plan, Arc::clone(&task), most));
+        let collected = collecting.join_unwind().await;
+        let collected = collected.map_err(|e| DataFusionError::External(Box::new(e)))??;
+        self.stop_showing();
+        let rows = Rows {
+            schema,
+            batches: &collected.batches,
+            count: collected.count,
+            most,
+        };
+        let options = &task.session_config().options().format;
+        let mut out = self.running.stdout();
+        self.printing.print(&mut out, &rows, self.began, options)
+    }
+
+    /// Prints rows as they come, of a source that does not end.
+    async fn print_forever(
+        &self,
+        mut stream: SendableRecordBatchStream,
+        task: &TaskContext,
+    ) -> Result<()> {
+        let options = &task.session_config().options().format;
+        let mut count = 0_usize;
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            self.stop_showing();
+            let is_first = count == 0;
+            count = count.saturating_add(batch.num_rows());
+            let mut out = self.running.stdout();
+            self.printing
+                .print_part(&mut out, batch, is_first, options)?;
+        }
+        let mut out = self.running.stdout();
+        let all = MaxRows::Unlimited;
+        self.printing
+            .print_details(&mut out, count, all, self.began)
+    }
+
+    fn stop_showing(&self) {
+        let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        showing.end();
+    }
+}
+
+/// The rows of a plan; those behind the last that is shown are only counted.
+async fn collect(
+    plan: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
+    most: MaxRows,
+) -> Result<Collected> {
+    let reservation = MemoryConsumer::new("DataFusion-Cli").register(task.memory_pool());
+    let most = match most {
+        MaxRows::Unlimited => usize::MAX,
+        MaxRows::Limited(rows) => rows,
+    };
+    let mut stream = execute_stream(plan, task)?;
+    let (mut batches, mut count) = (Vec::new(), 0_usize);
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        let rows = batch.num_rows();
+        // One row more than is shown tells that there are more.
+        if count < most.saturating_add(rows) {
+            reservation.try_grow(get_record_batch_memory_size(&batch))?;
+            batches.push(batch);
+        }
+        count = count.saturating_add(rows);
+    }
+    Ok(Collected {
+        batches,
+        count,
+        _reservation: reservation,
+    })
+}
+
+#[async_trait]
+impl CliSessionContext for Execution<'_> {
+    fn task_ctx(&self) -> Arc<TaskContext> {
+        self.ctx.task_ctx()
+    }
+
+    fn session_state(&self) -> SessionState {
+        self.ctx.state()
+    }
+
+    fn register_object_store(
+        &self,
+        url: &Url,
+        store: Arc<dyn ObjectStore>,
+    ) -> Option<Arc<dyn ObjectStore>> {
+        self.ctx.register_object_store(url, store)
+    }
+
+    fn register_table_options_extension_from_scheme(&self, scheme: &str) {
+        CliSessionContext::register_table_options_extension_from_scheme(self.ctx, scheme);
+    }
+
+    async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
+        let shows_all = self.shows_all
+            || matches!(
+                plan,
+                LogicalPlan::Explain(_) | LogicalPlan::DescribeTable(_) | LogicalPlan::Analyze(_)
+            );
+        let frame = self.ctx.execute_logical_plan(plan).await?;
+        self.run_frame(frame, shows_all).await?;
+        let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: false,
+            schema: Arc::new(DFSchema::empty()),
+        });
+        Ok(DataFrame::new(self.ctx.state(), nothing))
+    }
+}

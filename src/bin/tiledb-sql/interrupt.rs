@@ -1,0 +1,102 @@
+//! Ctrl-C: it interrupts the statement that runs, and not the shell.
+//!
+//! At the prompt the terminal hands Ctrl-C to the line editor as a key. While a statement runs it is a signal, for which
+//! one task listens as long as the process lives. Whoever can be interrupted looks at the count of signals: the statement
+//! while it waits for rows, and what it prints while it is printed. Where nothing runs and nobody edits lines, as
+//! between the lines of a pipe, the signal ends the process as ever.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
+
+/// The exit status of programs that Ctrl-C ended.
+const STATUS: u8 = 130;
+
+/// Counts the signals.
+static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
+    let (sender, _) = watch::channel(0);
+    tokio::spawn(listen(sender.clone()));
+    sender
+});
+
+/// How many things can be interrupted now.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+async fn listen(signals: watch::Sender<u64>) {
+    while tokio::signal::ctrl_c().await.is_ok() {
+        if RUNNING.load(Ordering::Relaxed) == 0 {
+            std::process::exit(STATUS.into());
+        }
+        signals.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// How a shell ends that was interrupted and has no prompt to return to.
+pub fn exit_code() -> ExitCode {
+    STATUS.into()
+}
+
+/// Something that runs and can be interrupted.
+pub struct Interruptible {
+    signals: watch::Receiver<u64>,
+}
+
+impl Interruptible {
+    /// Signals count from now on, until this is dropped.
+    pub fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Self {
+            signals: SIGNALS.subscribe(),
+        }
+    }
+
+    /// Whether there was a signal.
+    pub fn is_interrupted(&self) -> bool {
+        self.signals.has_changed().unwrap_or(false)
+    }
+
+    /// What a future gives; `None` if there is a signal before.
+    pub async fn run<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut signals = self.signals.clone();
+        tokio::select! {
+            result = future => Some(result),
+            Ok(()) = signals.changed() => None,
+        }
+    }
+
+    /// Stdout, which takes no more after a signal.
+    pub fn stdout(&self) -> Output<'_> {
+        Output {
+            stdout: io::BufWriter::new(io::stdout().lock()),
+            running: self,
+        }
+    }
+}
+
+impl Drop for Interruptible {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See [`Interruptible::stdout`].
+pub struct Output<'a> {
+    stdout: io::BufWriter<io::StdoutLock<'static>>,
+    running: &'a Interruptible,
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.running.is_interrupted() {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.stdout.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}

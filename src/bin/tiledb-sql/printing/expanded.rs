@@ -1,0 +1,151 @@
+//! Rows one below the other, as psql's `\x` shows them: for tables that are wider than the terminal.
+//!
+//! ```text
+//! -[ RECORD 1 ]----------
+//! station     | Bergen
+//! temperature | 3.4
+//! ```
+
+use std::io::Write;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::config::FormatOptions;
+use datafusion::error::Result;
+use datafusion_cli::print_options::MaxRows;
+
+use super::cells;
+
+/// Prints at most so many rows.
+pub fn print(
+    out: &mut impl Write,
+    batches: &[RecordBatch],
+    most: MaxRows,
+    options: &FormatOptions,
+) -> Result<()> {
+    let mut left = match most {
+        MaxRows::Unlimited => usize::MAX,
+        MaxRows::Limited(rows) => rows,
+    };
+    let (mut names, mut rows) = (Vec::new(), Vec::new());
+    for batch in batches {
+        let shown = batch.slice(0, batch.num_rows().min(left));
+        left = left.saturating_sub(shown.num_rows());
+        rows.extend(cells::rows(&shown, options)?);
+        if names.is_empty() {
+            let fields = batch.schema_ref().fields().iter();
+            names = fields
+                .map(|field| field.name().replace('\n', " "))
+                .collect();
+        }
+    }
+    let layout = Layout::new(&names, &rows);
+    for (number, row) in (1..).zip(&rows) {
+        layout.print_row(out, &names, number, row)?;
+    }
+    Ok(())
+}
+
+/// How wide things are.
+struct Layout {
+    names: usize,
+    values: usize,
+}
+
+impl Layout {
+    fn new(names: &[String], rows: &[Vec<String>]) -> Self {
+        let names = names.iter().map(|name| cells::width(name));
+        let lines = rows.iter().flatten().flat_map(|value| value.lines());
+        Self {
+            names: names.max().unwrap_or_default(),
+            values: lines.map(cells::width).max().unwrap_or_default(),
+        }
+    }
+
+    fn print_row(
+        &self,
+        out: &mut impl Write,
+        names: &[String],
+        number: usize,
+        row: &[String],
+    ) -> Result<()> {
+        writeln!(out, "{}", self.heading(number))?;
+        for (name, value) in names.iter().zip(row) {
+            let mut name = name.as_str();
+            // The first line of a value, which may be empty, stands beside its name.
+            for line in value.split('\n') {
+                let line = format!("{} | {line}", cells::padded(name, self.names, false));
+                writeln!(out, "{}", line.trim_end())?;
+                name = "";
+            }
+        }
+        Ok(())
+    }
+
+    /// The line above a row. Where there is room, a plus sign continues the line between names and values.
+    fn heading(&self, number: usize) -> String {
+        let mut heading = format!("-[ RECORD {number} ]-");
+        let whole = self.names + " | ".len() + self.values;
+        let cross = self.names + 1;
+        if heading.len() <= cross {
+            heading.push_str(&"-".repeat(cross - heading.len()));
+            heading.push('+');
+        }
+        let rest = whole.saturating_sub(heading.len());
+        heading + &"-".repeat(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+
+    use super::*;
+
+    fn printed(columns: Vec<(&str, ArrayRef)>, most: MaxRows) -> String {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut out = Vec::new();
+        let options = FormatOptions {
+            null: "NULL".to_owned(),
+            ..FormatOptions::default()
+        };
+        print(&mut out, &[batch], most, &options).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn weather() -> Vec<(&'static str, ArrayRef)> {
+        let stations = StringArray::from(vec![Some("Bergen"), Some("京都"), None]);
+        let winds = Int64Array::from(vec![Some(3), None, Some(5)]);
+        vec![
+            ("station", Arc::new(stations) as _),
+            ("the wind in the evening", Arc::new(winds) as _),
+        ]
+    }
+
+    #[test]
+    fn each_row_is_a_block() {
+        let rule = "-[ RECORD 1 ]-----------+-------";
+        let text = printed(weather(), MaxRows::Unlimited);
+        let expected = format!(
+            "{rule}\nstation                 | Bergen\nthe wind in the evening | 3\n{}\nstation                 | 京都\nthe wind in the evening | NULL\n{}\nstation                 | NULL\nthe wind in the evening | 5\n",
+            rule.replace('1', "2"),
+            rule.replace('1', "3"),
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn so_many_blocks_are_shown() {
+        let text = printed(weather(), MaxRows::Limited(2));
+        assert_eq!(text.matches("RECORD").count(), 2);
+        assert_eq!(printed(weather(), MaxRows::Limited(0)), "");
+    }
+
+    #[test]
+    fn lines_of_a_value_stay_behind_its_name() {
+        let column = Arc::new(StringArray::from(vec!["one\n\nthree"])) as _;
+        let text = printed(vec![("a", column)], MaxRows::Unlimited);
+        assert_eq!(text, "-[ RECORD 1 ]-\na | one\n  |\n  | three\n");
+    }
+}

@@ -1,0 +1,192 @@
+//! How results are printed: in which format, how many rows, and what is told about them below.
+//!
+//! The formats of datafusion-cli are its own code, so that results look the same; expanded rows and Markdown are ours.
+
+mod cells;
+mod expanded;
+mod markdown;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::config::FormatOptions;
+use datafusion::error::Result;
+use datafusion_cli::object_storage::instrumented::{
+    InstrumentedObjectStoreMode, InstrumentedObjectStoreRegistry, RequestSummaries,
+};
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
+
+/// A format of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Csv,
+    Tsv,
+    Table,
+    Json,
+    NdJson,
+    Markdown,
+    /// A table.
+    Automatic,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone)]
+pub struct Printing {
+    pub format: Format,
+    /// Tables are printed as one block for each row.
+    pub expanded: bool,
+    /// Nothing but results is printed.
+    pub quiet: bool,
+    /// Whether the time a statement took is told; `None`: unless only results are printed.
+    pub timing: Option<bool>,
+    pub max_rows: MaxRows,
+    /// The syntax of what is typed is highlighted.
+    pub color: bool,
+    /// Knows the requests made to storage.
+    pub stores: Arc<InstrumentedObjectStoreRegistry>,
+}
+
+/// The rows of a statement, as far as they are shown.
+pub struct Rows<'a> {
+    pub schema: SchemaRef,
+    pub batches: &'a [RecordBatch],
+    /// How many there are, shown or not.
+    pub count: usize,
+    /// At most so many are shown.
+    pub most: MaxRows,
+}
+
+/// What the rows of a statement become.
+enum Shape {
+    Expanded,
+    Markdown,
+    Plain(PrintFormat),
+}
+
+impl Printing {
+    /// How many rows of a result are shown. Only tables, which people read, are cut; other formats go to programs.
+    pub fn most_rows(&self) -> MaxRows {
+        match self.format {
+            Format::Table | Format::Automatic => self.max_rows,
+            _ => MaxRows::Unlimited,
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Plain(match self.format {
+            Format::Table | Format::Automatic if self.expanded => return Shape::Expanded,
+            Format::Markdown => return Shape::Markdown,
+            Format::Table | Format::Automatic => PrintFormat::Table,
+            Format::Csv => PrintFormat::Csv,
+            Format::Tsv => PrintFormat::Tsv,
+            Format::Json => PrintFormat::Json,
+            Format::NdJson => PrintFormat::NdJson,
+        })
+    }
+
+    /// Prints rows, and what is told about a statement that began at a time.
+    pub fn print(
+        &self,
+        out: &mut impl Write,
+        rows: &Rows<'_>,
+        began: Instant,
+        options: &FormatOptions,
+    ) -> Result<()> {
+        let schema = Arc::clone(&rows.schema);
+        match self.shape() {
+            Shape::Expanded => expanded::print(out, rows.batches, rows.most, options)?,
+            Shape::Markdown => markdown::print(out, &rows.schema, rows.batches, options)?,
+            Shape::Plain(format) => {
+                format.print_batches(out, schema, rows.batches, rows.most, true, options)?;
+            }
+        }
+        self.print_details(out, rows.count, rows.most, began)
+    }
+
+    /// Prints some rows of a result that never ends; a table of it could never be laid out, so it is CSV.
+    pub fn print_part(
+        &self,
+        out: &mut impl Write,
+        batch: RecordBatch,
+        is_first: bool,
+        options: &FormatOptions,
+    ) -> Result<()> {
+        let format = match self.shape() {
+            Shape::Plain(PrintFormat::Table) | Shape::Expanded | Shape::Markdown => {
+                PrintFormat::Csv
+            }
+            Shape::Plain(format) => format,
+        };
+        let (schema, all) = (batch.schema(), MaxRows::Unlimited);
+        format.print_batches(out, schema, &[batch], all, is_first, options)?;
+        Ok(out.flush()?)
+    }
+
+    /// Prints how many rows there are, and how long that took.
+    pub fn print_details(
+        &self,
+        out: &mut impl Write,
+        count: usize,
+        most: MaxRows,
+        began: Instant,
+    ) -> Result<()> {
+        let seconds = began.elapsed().as_secs_f64();
+        if !self.quiet {
+            let cut = match most {
+                MaxRows::Limited(shown) if shown < count => {
+                    format!("(First {shown} displayed. Use --maxrows to adjust)")
+                }
+                _ => String::new(),
+            };
+            writeln!(out, "{count} row(s) fetched. {cut}")?;
+        }
+        if self.timing.unwrap_or(!self.quiet) {
+            writeln!(out, "Elapsed {seconds:.3} seconds.")?;
+        }
+        if !self.quiet {
+            writeln!(out)?;
+            self.print_requests(out)?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// Prints the requests made to storage since the last time, if they are counted.
+    fn print_requests(&self, out: &mut impl Write) -> Result<()> {
+        let mode = self.stores.instrument_mode();
+        if mode == InstrumentedObjectStoreMode::Disabled {
+            return Ok(());
+        }
+        writeln!(out, "Object Store Profiling")?;
+        for store in self.stores.stores() {
+            let requests = store.take_requests();
+            if requests.is_empty() {
+                continue;
+            }
+            writeln!(out, "{store}")?;
+            if mode == InstrumentedObjectStoreMode::Trace {
+                for request in &requests {
+                    writeln!(out, "{request}")?;
+                }
+                writeln!(out)?;
+            }
+            let summaries = RequestSummaries::new(&requests);
+            writeln!(out, "Summaries:\n{summaries}")?;
+        }
+        Ok(())
+    }
+
+    /// The options with which datafusion-cli prints nothing.
+    pub fn silent(&self) -> PrintOptions {
+        PrintOptions {
+            format: PrintFormat::Table,
+            quiet: true,
+            maxrows: MaxRows::Unlimited,
+            color: self.color,
+            instrumented_registry: Arc::clone(&self.stores),
+        }
+    }
+}
