@@ -25,6 +25,10 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 const EXAMPLES: &str = "\
 Examples:
+  Open a session with an array at hand; it is a table there, named after it (help helps):
+    tiledb-sql ./weather
+    tiledb-sql s3://bucket/arrays/weather ./stations.parquet
+
   Query an array where it lies; its path or URL is a table name:
     tiledb-sql -c \"SELECT * FROM '/data/weather' WHERE station = 'Oslo' LIMIT 10\"
     tiledb-sql -c \"SELECT count(*) FROM 's3://bucket/arrays/weather'\"
@@ -53,9 +57,8 @@ Examples:
     tiledb-sql -c \"EXPLAIN SELECT * FROM '/data/elevation' WHERE y < 10\"
     tiledb-sql -c \"EXPLAIN ANALYZE SELECT * FROM '/data/elevation' WHERE y < 10\"
 
-  Run a script with at most 2 GB of memory; start an interactive session (help helps there):
+  Run a script with at most 2 GB of memory:
     tiledb-sql -m 2g -f report.sql
-    tiledb-sql
 
 Exit status: 0 when every statement succeeded, 1 when one failed (-c and -f stop there; statements
 piped into stdin go on, as in a session), 2 when the command line is wrong, 130 when Ctrl-C ended it.";
@@ -64,6 +67,10 @@ piped into stdin go on, as in a session), 2 when the command line is wrong, 130 
 #[derive(Debug, Parser)]
 #[command(name = "tiledb-sql", version = VERSION.as_str(), after_help = EXAMPLES)]
 pub struct Args {
+    /// Arrays, groups and files to have at hand, by path or URL, as tables named after them
+    #[arg(value_name = "PATH")]
+    pub places: Vec<String>,
+
     /// Folder that relative paths start from [default: the current folder]
     #[arg(short = 'p', long, value_name = "FOLDER")]
     pub data_path: Option<String>,
@@ -212,6 +219,9 @@ mod tests {
         assert!(!args.reads_sql_from_stdin());
         assert!(Args::parse_from(["tiledb-sql", "-f", "-"]).reads_sql_from_stdin());
         assert!(Args::parse_from(["tiledb-sql"]).is_session());
+        let args = Args::parse_from(["tiledb-sql", "./a", "s3://b/c", "-x"]);
+        assert_eq!(args.places, ["./a", "s3://b/c"]);
+        assert!(args.is_session() && args.expanded);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Shell {
                 Ok(())
             }
             ("d", None) => self.statement("SHOW TABLES".to_owned()).await,
-            ("d", Some(name)) => self.statement(format!("SHOW COLUMNS FROM {name}")).await,
+            ("d", Some(thing)) => self.describe(thing).await,
             ("x", state) => self.set_expanded(state),
             ("timing", state) => self.set_timing(state),
             ("quiet", state) => self.set_quiet(state),

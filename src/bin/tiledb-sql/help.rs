@@ -18,9 +18,14 @@ const fn described(name: &'static str, takes: &'static str, does: &'static str) 
 }
 
 /// The commands, in the order in which they are listed.
-pub const COMMANDS: [Described; 11] = [
+pub const COMMANDS: [Described; 12] = [
     described("\\d", "", "list tables"),
     described("\\d", "NAME", "describe a table"),
+    described(
+        "\\d",
+        "PATH",
+        "describe the array, group or file at a path or URL",
+    ),
     described(
         "\\x",
         "[on|off]",

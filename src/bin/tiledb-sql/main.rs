@@ -4,9 +4,9 @@
 //! is told: a statement that fails is one message on stderr and a non-zero exit status, a reader that
 //! closes the pipe (`| head`) ends the shell quietly, and no panic reaches the user.
 //!
-//! `args` is the command line, `session` composes DataFusion and the library.
+//! `args` is the command line, `session` composes DataFusion and the library, `at_hand` names what the command line gives.
 //! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `printing` prints its
-//! rows, `progress` and `interrupt` are there while it runs; `commands` and `help` are what the shell does itself.
+//! rows, `progress` and `interrupt` are there while it runs; `commands`, `describe` and `help` are what the shell does itself.
 //! `repl` is the interactive loop, `editing` what its editor asks, and `report` turns errors into sentences.
 #![allow(
     clippy::print_stdout,
@@ -15,7 +15,9 @@
 )]
 
 mod args;
+mod at_hand;
 mod commands;
+mod describe;
 mod editing;
 mod execute;
 mod help;

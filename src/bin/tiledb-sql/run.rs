@@ -73,11 +73,18 @@ impl Shell {
         }
     }
 
-    /// Runs files, then commands; or a session, when neither was given.
+    /// Puts the places at hand, then runs files, then commands; or a session, when neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
         self.is_interactive = args.is_session() && io::stdin().is_terminal();
         if self.is_interactive && !args.quiet {
             println!("tiledb-sql {}", *VERSION);
+        }
+        for place in &args.places {
+            match self.put_at_hand(place).await {
+                Flow::GoOn | Flow::Interrupted => {}
+                Flow::Quit => return ExitCode::SUCCESS,
+                Flow::Stop(code) => return code,
+            }
         }
         if args.is_session() {
             return self.session(args).await;
@@ -274,7 +281,7 @@ impl Shell {
     }
 
     /// Does what a statement about groups says, and prints nothing.
-    async fn run_group_statement(&self, statement: GroupStatement) -> Result<()> {
+    pub async fn run_group_statement(&self, statement: GroupStatement) -> Result<()> {
         if let GroupStatement::Attach {
             uri, store_options, ..
         } = &statement
@@ -318,6 +325,6 @@ impl Shell {
 }
 
 /// An error of the library as one of DataFusion's.
-fn external(error: datafusion_tiledb::Error) -> datafusion::error::DataFusionError {
+pub fn external(error: datafusion_tiledb::Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }

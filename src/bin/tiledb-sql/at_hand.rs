@@ -1,0 +1,128 @@
+//! The paths and URLs of the command line: arrays, groups and files to have at hand under names.
+//!
+//! An array, or a file that can be read as a table, becomes a table with its name; a group is attached under its name, and
+//! its members are tables of it. Names are fit for SQL without quotes, whatever the folder is called.
+
+use datafusion::common::TableReference;
+use datafusion::error::Result;
+use datafusion_tiledb::sql::catalog::GroupStatement;
+
+use crate::describe::{Found, as_path, nothing_at};
+use crate::interrupt::Interruptible;
+use crate::report;
+use crate::run::{Flow, OnError, Shell, external};
+
+impl Shell {
+    /// Puts what lies at a place at hand, and tells its name.
+    pub async fn put_at_hand(&mut self, place: &str) -> Flow {
+        let running = Interruptible::begin();
+        let put = running
+            .run(report::catch_panic(self.put(&as_path(place))))
+            .await;
+        match put.unwrap_or_else(|| Err(report::interrupt())) {
+            Ok(told) => {
+                self.tell(&told);
+                Flow::GoOn
+            }
+            Err(e) => self.fail(&e, None, OnError::Stop),
+        }
+    }
+
+    async fn put(&self, place: &str) -> Result<String> {
+        let what = match self.look(place).await? {
+            Found::Group => return self.attach(place).await,
+            Found::Array(_) => "array",
+            Found::Other => "file",
+        };
+        let table = self.ctx.table_provider(TableReference::bare(place)).await;
+        let table = table.map_err(|e| nothing_at(place, &e))?;
+        let columns = table.schema().fields().len();
+        let name = free(&name_of(place), |name| {
+            self.ctx
+                .table_exist(TableReference::bare(name))
+                .unwrap_or(false)
+        });
+        self.ctx
+            .register_table(TableReference::bare(name.as_str()), table)?;
+        Ok(format!(
+            "Table {name} is the {what} {place}, {columns} columns."
+        ))
+    }
+
+    async fn attach(&self, place: &str) -> Result<String> {
+        let name = free(&name_of(place), |name| self.ctx.catalog(name).is_some());
+        let quoted = place.replace('\'', "''");
+        let statement = GroupStatement::parse(&format!("ATTACH '{quoted}' AS \"{name}\""));
+        if let Some(statement) = statement.map_err(external)? {
+            self.run_group_statement(statement).await?;
+        }
+        let catalog = self.ctx.catalog(&name);
+        let schemas = catalog.iter().flat_map(|catalog| {
+            let names = catalog.schema_names().into_iter();
+            names.filter_map(|name| catalog.schema(&name))
+        });
+        let arrays: usize = schemas.map(|schema| schema.table_names().len()).sum();
+        Ok(format!(
+            "Schema {name} is the group {place}, {arrays} arrays; \\d lists them."
+        ))
+    }
+}
+
+/// The name of a place: the last part of its path without an extension, fit for SQL without quotes.
+fn name_of(place: &str) -> String {
+    let path = place.split('?').next().unwrap_or(place);
+    let last = path.trim_end_matches(['/', std::path::MAIN_SEPARATOR]);
+    let last = last.rsplit(['/', std::path::MAIN_SEPARATOR]).next();
+    let last = last.unwrap_or_default();
+    let stem = match last.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() && stem != "." => stem,
+        _ => last,
+    };
+    let fit = |c: char| match c {
+        c if c.is_alphanumeric() => c.to_lowercase().next().unwrap_or(c),
+        _ => '_',
+    };
+    let name: String = stem.chars().map(fit).collect();
+    match name.trim_matches('_').is_empty() {
+        true => "here".to_owned(),
+        false if name.starts_with(|c: char| c.is_numeric()) => format!("_{name}"),
+        false => name,
+    }
+}
+
+/// The name, with a number behind it if it is taken.
+fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(name) {
+        return name.to_owned();
+    }
+    let mut numbered = (2_u64..).map(|number| format!("{name}_{number}"));
+    numbered.find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_need_no_quotes() {
+        for (place, name) in [
+            ("./weather", "weather"),
+            ("/data/My Weather.tdb/", "my_weather"),
+            ("s3://bucket/a/weather?timestamp=5", "weather"),
+            ("./stations.parquet", "stations"),
+            ("2024", "_2024"),
+            ("./größe", "größe"),
+            (".", "here"),
+            ("..", "here"),
+            ("./.hidden", "_hidden"),
+        ] {
+            assert_eq!(name_of(place), name, "{place}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        assert_eq!(free("a", |_| false), "a");
+        assert_eq!(free("a", |name| name == "a" || name == "a_2"), "a_3");
+    }
+}
