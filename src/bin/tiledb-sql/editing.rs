@@ -1,4 +1,4 @@
-//! What the line editor asks: completion, hints and colours are datafusion-cli's; when a text is ready to run is decided here.
+//! What the line editor asks: hints and colours are datafusion-cli's; when a text is ready to run is decided here.
 //!
 //! A text is ready when its last statement has its semicolon and every statement can be parsed. The check is our own
 //! because datafusion-cli's knows neither `ATTACH` nor dollar quotes, and would not let them be entered.
@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use datafusion::common::config::Dialect;
+use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion_cli::helper::CliHelper;
@@ -16,19 +17,22 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Result};
 
+use crate::completion::Completion;
 use crate::script::{Kind, Splitter};
 
 /// Helps to edit statements.
 pub struct Helper {
-    /// Does everything but tell when a text is ready.
+    /// Shows hints and colours.
     cli: CliHelper,
+    completion: Completion,
     dialect: Dialect,
 }
 
 impl Helper {
-    pub fn new(dialect: Dialect, color: bool) -> Self {
+    pub fn new(ctx: SessionContext, dialect: Dialect, color: bool) -> Self {
         Self {
             cli: CliHelper::new(&dialect, color),
+            completion: Completion::new(ctx),
             dialect,
         }
     }
@@ -119,8 +123,8 @@ impl Hinter for Helper {
 impl Completer for Helper {
     type Candidate = Pair;
 
-    fn complete(&self, line: &str, pos: usize, ctx: &Context<'_>) -> Result<(usize, Vec<Pair>)> {
-        self.cli.complete(line, pos, ctx)
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> Result<(usize, Vec<Pair>)> {
+        Ok(self.completion.complete(line, pos))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The interactive loop: datafusion-cli's line editor, completion and highlighting around our [`Shell`].
+//! The interactive loop: datafusion-cli's line editor and highlighting around our [`Shell`].
 //!
 //! It is a loop of our own for two reasons: errors read the same as everywhere else, and the history is
 //! kept in the user's home, not dropped as `.history` into whatever folder the shell was started in,
@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
+use rustyline::{CompletionType, Config, Editor};
 
 use crate::editing::Helper;
 use crate::report;
@@ -38,10 +38,16 @@ pub async fn run(shell: &mut Shell) -> ExitCode {
 }
 
 fn open_editor(shell: &Shell) -> rustyline::Result<LineEditor> {
-    let mut editor = LineEditor::new()?;
+    // Tab completes as far as there is one way; pressed again it lists the ways.
+    let config = Config::builder().completion_type(CompletionType::List);
+    let mut editor = LineEditor::with_config(config.build())?;
     let state = shell.ctx.state();
     let dialect = &state.config_options().sql_parser.dialect;
-    editor.set_helper(Some(Helper::new(*dialect, shell.printing.color)));
+    editor.set_helper(Some(Helper::new(
+        shell.ctx.clone(),
+        *dialect,
+        shell.printing.color,
+    )));
     if let Some(file) = history_file() {
         // There is none the first time.
         let _ = editor.load_history(&file);

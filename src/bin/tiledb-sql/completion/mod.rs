@@ -1,0 +1,341 @@
+//! What Tab completes: keywords, tables, columns, functions, paths and the shell's commands.
+//!
+//! `tokens` takes the statement apart, `wanted` tells what belongs at the cursor, and `session_names`, `paths` and `words`
+//! know what there is.
+
+mod paths;
+mod session_names;
+mod tokens;
+mod wanted;
+mod words;
+
+use clap::ValueEnum;
+use datafusion::prelude::SessionContext;
+use rustyline::completion::Pair;
+
+use self::session_names::SessionNames;
+use self::wanted::{Table, Wanted, Word, wanted};
+use crate::describe::is_path;
+use crate::help::COMMANDS;
+use crate::printing::Format;
+
+/// Completes what is typed into a session.
+pub struct Completion {
+    names: SessionNames,
+}
+
+/// Where a completion begins, and what it can be.
+type Candidates = (usize, Vec<Pair>);
+
+impl Completion {
+    pub fn new(ctx: SessionContext) -> Self {
+        Self {
+            names: SessionNames::new(ctx),
+        }
+    }
+
+    /// What the word that ends at a place of a text can become.
+    pub fn complete(&self, text: &str, at: usize) -> Candidates {
+        let before = text.get(..at).unwrap_or(text);
+        let line = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let command = before.get(line..).unwrap_or_default();
+        if command.trim_start().starts_with('\\') {
+            return self.complete_command(command, line);
+        }
+        match wanted(text, at) {
+            Wanted::Nothing => (at, Vec::new()),
+            Wanted::Statement(word) => {
+                let words = words::STATEMENTS.iter().map(|word| (*word).to_owned());
+                (word.start, keywords(&word, words))
+            }
+            Wanted::Table(word) => (word.start, self.tables(&word)),
+            Wanted::Expression(word, tables) => (word.start, self.expressions(&word, &tables)),
+            Wanted::Path { start, needs_slash } => {
+                let typed = before.get(start..).unwrap_or_default();
+                let is_closed = text.get(at..).is_some_and(|after| after.starts_with('\''));
+                (start, quoted_paths(typed, needs_slash, is_closed))
+            }
+        }
+    }
+
+    /// A command of the shell, or what follows it; `line` is where it begins.
+    fn complete_command(&self, command: &str, line: usize) -> Candidates {
+        let end = line + command.len();
+        let blanks = command.len() - command.trim_start().len();
+        let command = command.trim_start();
+        let Some((name, argument)) = command.split_once(char::is_whitespace) else {
+            let mut names = COMMANDS.iter().map(|c| c.name).collect::<Vec<_>>();
+            names.dedup();
+            let names = names.into_iter().filter(|name| name.starts_with(command));
+            return (line + blanks, names.map(plain).collect());
+        };
+        let argument = argument.trim_start();
+        let start = end - argument.len();
+        let of = |choices: &[&str]| {
+            let choices = choices.iter().filter(|choice| choice.starts_with(argument));
+            (start, choices.map(|choice| plain(choice)).collect())
+        };
+        match name {
+            "\\d" if is_path(argument) => (start, plain_paths(argument)),
+            "\\d" => {
+                let Wanted::Table(word) = wanted(&format!("FROM {argument}"), 5 + argument.len())
+                else {
+                    return (end, Vec::new());
+                };
+                let mut tables = self.tables(&Word {
+                    start: 0,
+                    ..word.clone()
+                });
+                tables.retain(|pair| !pair.replacement.ends_with('('));
+                (start + word.start.saturating_sub(5), tables)
+            }
+            "\\i" => (start, plain_paths(argument)),
+            "\\x" | "\\timing" | "\\quiet" => of(&["off", "on"]),
+            "\\object_store_profiling" => of(&["disabled", "summary", "trace"]),
+            "\\pset" => {
+                let values = Format::value_variants().iter();
+                let values = values.filter_map(ValueEnum::to_possible_value);
+                let formats = values.map(|value| format!("format {}", value.get_name()));
+                let formats = formats.collect::<Vec<_>>();
+                of(&formats.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            _ => (end, Vec::new()),
+        }
+    }
+
+    fn tables(&self, word: &Word) -> Vec<Pair> {
+        let mut pairs = names(word, self.names.tables(&word.qualifier));
+        if word.qualifier.is_empty() && !word.is_quoted && !word.typed.is_empty() {
+            pairs.extend(functions(word, self.names.table_functions()));
+        }
+        pairs
+    }
+
+    fn expressions(&self, word: &Word, tables: &[Table]) -> Vec<Pair> {
+        if !word.qualifier.is_empty() {
+            let table = qualified(&word.qualifier, tables);
+            return names(word, self.names.columns(&table));
+        }
+        let columns = match tables {
+            [] if word.typed.is_empty() => Vec::new(),
+            [] => self.names.all_columns(),
+            tables => tables.iter().flat_map(|t| self.names.columns(t)).collect(),
+        };
+        let mut pairs = names(word, columns);
+        // Nobody wants to see all keywords and functions there are.
+        if !word.is_quoted && !word.typed.is_empty() {
+            let words = words::KEYWORDS.iter().map(|word| (*word).to_owned());
+            pairs.extend(keywords(word, words));
+            pairs.extend(functions(word, self.names.functions()));
+        }
+        pairs
+    }
+}
+
+/// The table that a qualifier means: one that the statement names, by its alias or its name, or else one of the session.
+fn qualified(qualifier: &[String], tables: &[Table]) -> Table {
+    let is_it = |table: &&Table| match (&table.alias, qualifier) {
+        (Some(alias), [name]) => alias == name,
+        (None, qualifier) => table.name.ends_with(qualifier),
+        (Some(_), _) => false,
+    };
+    let named = tables.iter().find(is_it).cloned();
+    named.unwrap_or_else(|| Table {
+        name: qualifier.to_vec(),
+        alias: None,
+    })
+}
+
+/// Names that begin like a word, whatever its case, in quotes where SQL needs them.
+fn names(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
+    names.sort();
+    names.dedup();
+    let typed = word.typed.to_lowercase();
+    let fits = |name: &String| name.to_lowercase().starts_with(&typed);
+    let names = names.into_iter().filter(fits);
+    let pairs = names.map(|name| Pair {
+        replacement: match word.is_quoted || needs_quotes(&name) {
+            true => format!("\"{}\"", name.replace('"', "\"\"")),
+            false => name.clone(),
+        },
+        display: name,
+    });
+    pairs.collect()
+}
+
+fn needs_quotes(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_keyword = |word: &&str| word.eq_ignore_ascii_case(name);
+    !name.chars().all(plain)
+        || name.starts_with(|c: char| c.is_ascii_digit())
+        || name.is_empty()
+        || words::KEYWORDS.iter().any(is_keyword)
+}
+
+/// Keywords that begin like a word, in the case in which it is typed.
+fn keywords(word: &Word, words: impl Iterator<Item = String>) -> Vec<Pair> {
+    if !word.qualifier.is_empty() || word.is_quoted {
+        return Vec::new();
+    }
+    let typed = word.typed.to_uppercase();
+    let is_lower = word.typed.starts_with(|c: char| c.is_lowercase());
+    let words = words.filter(|word| word.to_uppercase().starts_with(&typed));
+    let words = words.map(|word| if is_lower { word.to_lowercase() } else { word });
+    words.map(|word| plain(&word)).collect()
+}
+
+/// Functions that begin like a word, with their parenthesis.
+fn functions(word: &Word, mut names: Vec<String>) -> Vec<Pair> {
+    names.sort();
+    names.dedup();
+    let typed = word.typed.to_lowercase();
+    let names = names.iter().filter(|name| name.starts_with(&typed));
+    names.map(|name| plain(&format!("{name}("))).collect()
+}
+
+/// Paths inside of single quotes, which are closed behind what is no folder.
+fn quoted_paths(typed: &str, needs_slash: bool, is_closed: bool) -> Vec<Pair> {
+    let typed = typed.replace("''", "'");
+    let front = match needs_slash && !is_path(&typed) {
+        true => "./",
+        false => "",
+    };
+    let entries = paths::entries(&typed).into_iter();
+    let pairs = entries.map(|entry| {
+        let end = match entry.is_folder {
+            true => "/",
+            false if is_closed => "",
+            false => "'",
+        };
+        let path = entry.path.replace('\'', "''");
+        Pair {
+            replacement: format!("{front}{path}{end}"),
+            display: entry.name,
+        }
+    });
+    pairs.collect()
+}
+
+/// Paths as they are.
+fn plain_paths(typed: &str) -> Vec<Pair> {
+    let entries = paths::entries(typed).into_iter();
+    let pairs = entries.map(|entry| Pair {
+        replacement: match entry.is_folder {
+            true => format!("{}/", entry.path),
+            false => entry.path,
+        },
+        display: entry.name,
+    });
+    pairs.collect()
+}
+
+fn plain(text: &str) -> Pair {
+    Pair {
+        display: text.to_owned(),
+        replacement: text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn completion() -> Completion {
+        let ctx = SessionContext::new();
+        datafusion_tiledb::register(&ctx).unwrap();
+        for sql in [
+            "CREATE TABLE weather AS SELECT 1 AS station, 2 AS \"Wind\", 3 AS temperature",
+            "CREATE TABLE stations AS SELECT 1 AS height, 2 AS country",
+        ] {
+            ctx.sql(sql).await.unwrap().collect().await.unwrap();
+        }
+        Completion::new(ctx)
+    }
+
+    /// A text with the bar, and what the word before the bar can become.
+    async fn check(cases: &[(&str, &[&str])]) {
+        let completion = completion().await;
+        for (text, expected) in cases {
+            let at = text.find('|').unwrap();
+            let text = text.replacen('|', "", 1);
+            let (start, pairs) = completion.complete(&text, at);
+            let found = pairs.iter().map(|pair| {
+                let before = &text[..start];
+                format!("{before}{}", pair.replacement)
+            });
+            assert_eq!(found.collect::<Vec<_>>(), *expected, "{text}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn tables_columns_and_functions() {
+        check(&[
+            ("select * from we|", &["select * from weather"]),
+            ("SELECT te| FROM weather", &["SELECT temperature"]),
+            ("select wind| from weather", &["select \"Wind\""]),
+            (
+                "select * from weather where \"w|",
+                &["select * from weather where \"Wind\""],
+            ),
+            (
+                "select w.| from weather w",
+                &[
+                    "select w.\"Wind\"",
+                    "select w.station",
+                    "select w.temperature",
+                ],
+            ),
+            (
+                "select stations.c| from weather",
+                &["select stations.country"],
+            ),
+            (
+                "select cou| from stations",
+                &["select country", "select count("],
+            ),
+            ("select heig|", &["select height"]),
+            (
+                "select * from weather ord|",
+                &["select * from weather order by"],
+            ),
+            (
+                "select * from weather ORD|",
+                &["select * from weather ORDER BY"],
+            ),
+            (
+                "select * from tiledb_frag|",
+                &["select * from tiledb_fragments("],
+            ),
+            ("desc|", &["describe"]),
+            ("qu|", &["quit"]),
+            ("select * from nothing where zz|", &[]),
+            ("select '|", &[]),
+        ])
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn paths_and_commands() {
+        check(&[
+            ("select * from 'src/bi|", &["select * from 'src/bin/"]),
+            (
+                "select * from './Cargo.t|'",
+                &["select * from './Cargo.toml"],
+            ),
+            ("select * from 'sql-tes|", &["select * from './sql-tests/"]),
+            ("select * from 'Cargo.t|", &["select * from './Cargo.toml'"]),
+            (
+                "create external table t stored as tiledb location 'Cargo.t|",
+                &["create external table t stored as tiledb location 'Cargo.toml'"],
+            ),
+            ("\\ti|", &["\\timing"]),
+            ("\\timing o|", &["\\timing off", "\\timing on"]),
+            ("\\pset format mark|", &["\\pset format markdown"]),
+            ("\\d we|", &["\\d weather"]),
+            ("\\d ./Cargo.t|", &["\\d ./Cargo.toml"]),
+            ("\\i Cargo.t|", &["\\i Cargo.toml"]),
+            ("select 1;\n\\q|", &["select 1;\n\\quiet", "select 1;\n\\q"]),
+        ])
+        .await;
+    }
+}

@@ -1,0 +1,200 @@
+//! The words of a statement that is still being typed.
+//!
+//! The parser of SQL is of no use here: what is typed is rarely a whole statement. So this only tells words, names in
+//! quotes, texts and other characters apart, and what the end of the text is in the middle of.
+
+/// A piece of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Token {
+    /// A keyword, a number, or a name without quotes.
+    Word(String),
+    /// A name in double quotes.
+    Name(String),
+    /// A text in single quotes.
+    Text(String),
+    /// Any other character.
+    Mark(char),
+}
+
+/// What a text ends in the middle of, and where that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    Nothing,
+    Word(usize),
+    Name(usize),
+    Text(usize),
+    Comment,
+}
+
+/// The pieces of the last statement of a text, without what it ends in the middle of.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tokens {
+    pub tokens: Vec<Token>,
+    pub open: Open,
+}
+
+impl Token {
+    /// Whether this is a keyword.
+    pub fn is(&self, keyword: &str) -> bool {
+        matches!(self, Self::Word(word) if word.eq_ignore_ascii_case(keyword))
+    }
+
+    /// The name that this is, if it is one: in lower case unless it is quoted, as everywhere in SQL.
+    pub fn name(&self) -> Option<String> {
+        match self {
+            Self::Word(word) => Some(word.to_lowercase()),
+            Self::Name(name) => Some(name.clone()),
+            Self::Text(_) | Self::Mark(_) => None,
+        }
+    }
+}
+
+impl Tokens {
+    pub fn of(text: &str) -> Self {
+        let mut tokens = Vec::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let at = text.len() - rest.len();
+            let open = |open| Self {
+                tokens: Vec::new(),
+                open,
+            };
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            match c {
+                ';' => tokens.clear(),
+                c if c.is_whitespace() => {}
+                '-' if rest.starts_with('-') => match rest.split_once('\n') {
+                    Some((_, after)) => rest = after,
+                    None => {
+                        return Self {
+                            tokens,
+                            ..open(Open::Comment)
+                        };
+                    }
+                },
+                '/' if rest.starts_with('*') => match rest.split_once("*/") {
+                    Some((_, after)) => rest = after,
+                    None => {
+                        return Self {
+                            tokens,
+                            ..open(Open::Comment)
+                        };
+                    }
+                },
+                quote @ ('\'' | '"') => match quoted(rest, quote) {
+                    Some((inside, after)) => {
+                        tokens.push(match quote {
+                            '"' => Token::Name(inside),
+                            _ => Token::Text(inside),
+                        });
+                        rest = after;
+                    }
+                    None if quote == '"' => {
+                        return Self {
+                            tokens,
+                            ..open(Open::Name(at))
+                        };
+                    }
+                    None => {
+                        return Self {
+                            tokens,
+                            ..open(Open::Text(at))
+                        };
+                    }
+                },
+                c if is_in_word(c) => {
+                    let end = rest.find(|c| !is_in_word(c));
+                    let Some((word, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
+                        return Self {
+                            tokens,
+                            ..open(Open::Word(at))
+                        };
+                    };
+                    tokens.push(Token::Word(format!("{c}{word}")));
+                    rest = after;
+                }
+                c => tokens.push(Token::Mark(c)),
+            }
+        }
+        Self {
+            tokens,
+            open: Open::Nothing,
+        }
+    }
+
+    /// The pieces of a text up to the end of its first statement, the last one too.
+    pub fn of_rest(text: &str) -> Vec<Token> {
+        let mut tokens = Self::of(&format!("{text} ")).tokens;
+        // A statement that begins behind a semicolon is another one.
+        if let Some((first, _)) = text.split_once(';') {
+            tokens = Self::of(&format!("{first} ")).tokens;
+        }
+        tokens
+    }
+}
+
+fn is_in_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | '#')
+}
+
+/// What stands before the closing quote, and what behind it; a doubled quote is one that closes nothing.
+fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut inside = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once(quote)?;
+        inside.push_str(before);
+        match after.strip_prefix(quote) {
+            Some(more) => {
+                inside.push(quote);
+                rest = more;
+            }
+            None => return Some((inside, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(text: &str) -> Token {
+        Token::Word(text.to_owned())
+    }
+
+    #[test]
+    fn the_last_statement_is_taken_apart() {
+        let text = "select 1; SELECT a.\"B\"\"c\", 'it''s' -- x\n/* y; */ FROM sta";
+        let found = Tokens::of(text);
+        let expected = [
+            word("SELECT"),
+            word("a"),
+            Token::Mark('.'),
+            Token::Name("B\"c".to_owned()),
+            Token::Mark(','),
+            Token::Text("it's".to_owned()),
+            word("FROM"),
+        ];
+        assert_eq!(found.tokens, expected);
+        assert_eq!(found.open, Open::Word(text.len() - 3));
+    }
+
+    #[test]
+    fn what_is_open_is_told() {
+        assert_eq!(Tokens::of("select ").open, Open::Nothing);
+        assert_eq!(Tokens::of("select 'a;b").open, Open::Text(7));
+        assert_eq!(Tokens::of("select \"a").open, Open::Name(7));
+        assert_eq!(Tokens::of("select -- a").open, Open::Comment);
+        assert_eq!(Tokens::of("select /* a").open, Open::Comment);
+        assert_eq!(Tokens::of("select größ").open, Open::Word(7));
+    }
+
+    #[test]
+    fn the_rest_ends_with_its_statement() {
+        assert_eq!(
+            Tokens::of_rest(" from t; select x"),
+            [word("from"), word("t")]
+        );
+        assert_eq!(Tokens::of_rest(" from t"), [word("from"), word("t")]);
+    }
+}
