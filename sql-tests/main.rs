@@ -57,6 +57,8 @@ mod shell_commands;
 mod shell_files;
 mod slt;
 mod support_table;
+#[cfg(unix)]
+mod terminal;
 mod texts;
 mod upstream;
 mod workshop;
@@ -137,6 +139,8 @@ fn main() {
     trials.extend(shell_commands::trials());
     trials.extend(shell_files::trials());
     trials.extend(support_table::trials());
+    #[cfg(unix)]
+    trials.extend(terminal::trials());
     trials.extend(texts::trials());
     trials.extend(upstream::trials());
     trials.push(trial("layers::depend_downward_only", || {

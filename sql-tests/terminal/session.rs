@@ -1,0 +1,252 @@
+//! Sessions in a terminal.
+
+use std::time::Duration;
+
+use libtest_mimic::{Failed, Trial};
+
+use super::{CTRL_C, CTRL_D, ENTER, Pipe, Terminal};
+use crate::shell::{PROGRAM, Place};
+use crate::trial;
+
+type Test = fn(&Place) -> Result<(), Failed>;
+
+pub fn trials() -> Vec<Trial> {
+    let tests: [(&str, Test); 10] = [
+        ("words", words),
+        ("leaving", leaving),
+        ("completion", completion),
+        ("toggles", toggles),
+        ("resizing", resizing),
+        ("interrupting", interrupting),
+        ("interrupting_rows", interrupting_rows),
+        ("interrupting_a_file", interrupting_a_file),
+        ("bar", bar),
+        ("command", command),
+    ];
+    let tests = tests.into_iter().map(|(name, test)| {
+        let run = move || {
+            let folder = tempfile::tempdir()?;
+            let place = Place(folder.path().to_owned());
+            place.array("weather_stations", "weather")?;
+            test(&place)
+        };
+        trial(format!("terminal::{name}"), run).with_ignored_flag(PROGRAM.is_none())
+    });
+    tests.collect()
+}
+
+/// Whether a bar is shown, or, where no array is read, the time behind a turning dot.
+fn shows_bar(text: &str) -> bool {
+    let last = text.lines().last().unwrap_or_default();
+    let turns = last.trim_start().starts_with(|c| ('⠁'..='⣿').contains(&c));
+    (turns || last.contains(" %  ")) && last.ends_with(" s")
+}
+
+fn words(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &["./weather"])?;
+    shell.expect("Table weather is the array ./weather, 6 columns.")?;
+    shell.line("HELP;")?;
+    shell.expect("SELECT * FROM './weather' LIMIT 10;")?;
+    shell.expect("\\timing [on|off]")?;
+    shell.line("\\?")?;
+    shell.expect("| \\x [on|off]")?;
+    shell.line("\\d ./weather")?;
+    shell.expect("Sparse array of format 22, cells row-major: ./weather")?;
+    shell.expect("| station     | dimension | STRING_ASCII |")?;
+    shell.line("\\d weather")?;
+    shell.expect("| weather    | temperature | Float64")?;
+    shell.line("\\d ./nothing")?;
+    shell.expect("Error: './nothing' is no TileDB array or group")?;
+    shell.line("Quit")?;
+    assert_eq!(shell.ended()?, 0);
+    Ok(())
+}
+
+fn leaving(place: &Place) -> Result<(), Failed> {
+    for keys in ["\\q\r", "exit;\r", CTRL_D] {
+        let mut shell = Terminal::open(place, &["-q"])?;
+        shell.prompt()?;
+        // Ctrl-C takes back what is typed, and nothing else.
+        shell.keys("SELECT nothing")?;
+        shell.expect("> SELECT nothing")?;
+        shell.keys(CTRL_C)?;
+        shell.expect("^C")?;
+        shell.prompt()?;
+        shell.keys(keys)?;
+        assert_eq!(shell.ended()?, 0, "{keys:?}");
+    }
+    Ok(())
+}
+
+fn completion(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &["./weather"])?;
+    shell.prompt()?;
+    shell.keys("sel\t cou\t*) as rows from wea\t where temp\t < 100 and cond\t is not null;\r")?;
+    shell.expect(
+        "> select count(*) as rows from weather where temperature < 100 and condition is not null;",
+    )?;
+    shell.expect("| rows")?;
+    shell.prompt()?;
+    // The path of an array is closed, and there are two columns with a t.
+    shell.keys("select count(t\t\t")?;
+    shell.expect("temperature")?;
+    shell.keys("ime) as times from 'wea\t;\r")?;
+    shell.expect("> select count(time) as times from './weather';")?;
+    shell.expect("| 2000  |")?;
+    shell.prompt()?;
+    // The columns of an array that only the statement names.
+    shell.keys("select './weather' as f from './weather' w where w.win\t > 100;\r")?;
+    shell.expect("> select './weather' as f from './weather' w where w.wind > 100;")?;
+    shell.prompt()?;
+    shell.keys("\\tim\t of\t\r")?;
+    shell.expect("Timing is off.")?;
+    Ok(())
+}
+
+fn toggles(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &[])?;
+    let select = "SELECT 1 AS one, 'two' AS second;";
+    shell.line(select)?;
+    shell.expect("| one | second |")?;
+    shell.expect("1 row(s) fetched.")?;
+    shell.expect("Elapsed")?;
+    shell.line("\\x")?;
+    shell.expect("Expanded display is on.")?;
+    shell.line(select)?;
+    shell.expect("-[ RECORD 1 ]-\none    | 1\nsecond | two\n")?;
+    shell.line("\\x")?;
+    shell.expect("Expanded display is off.")?;
+    shell.line("\\pset format markdown")?;
+    shell.expect("Output format is Markdown.")?;
+    shell.line(select)?;
+    shell.expect(
+        "|  one | second |\n| --: | ------ |\n"
+            .replace("  one", " one")
+            .as_str(),
+    )?;
+    shell.line("\\timing")?;
+    shell.expect("Timing is off.")?;
+    shell.line("SELECT 'without time' AS t;")?;
+    shell.expect("without time")?;
+    shell.expect("without time")?;
+    shell.expect("1 row(s) fetched.")?;
+    shell.line("\\timing")?;
+    let text = shell.text();
+    let after = text.rsplit("without time").next().unwrap_or_default();
+    assert!(!after.contains("Elapsed"), "{text}");
+    shell.expect("Timing is on.")?;
+    shell.line("SELECT 'with time' AS t;")?;
+    shell.expect("Elapsed")?;
+    Ok(())
+}
+
+fn resizing(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &["-q"])?;
+    shell.prompt()?;
+    let first = "SELECT 'a text that is longer than the window will be' AS text,";
+    shell.keys(first)?;
+    shell.expect(first)?;
+    shell.resize(40)?;
+    shell.keys(" 40 + 2 AS answer")?;
+    shell.wait("the line in a narrow window", |text| {
+        text.ends_with("answer")
+    })?;
+    shell.resize(100)?;
+    shell.keys(", 'end' AS last;")?;
+    shell.wait("the line in a wide window", |text| text.ends_with("last;"))?;
+    shell.keys(ENTER)?;
+    shell.expect("| a text that is longer than the window will be | 42     | end  |")?;
+    shell.prompt()
+}
+
+fn interrupting(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &["./weather"])?;
+    // Some hours of work.
+    shell.line("SELECT sum(a.temperature * b.wind * c.wind * d.wind) FROM weather a, weather b, weather c, weather d; SELECT 'next';")?;
+    shell.wait("a bar of an array that was read", |text| {
+        shows_bar(text) && text.contains("████ 100 %  ")
+    })?;
+    shell.keys(CTRL_C)?;
+    shell.expect("Interrupted.")?;
+    shell.prompt()?;
+    let text = shell.text();
+    // Neither the bar nor what Ctrl-C looks like is left, and the rest of the line did not run.
+    assert!(!text.contains(" % ") && !text.contains("^C"), "{text}");
+    assert!(!text.contains("| next"), "{text}");
+    shell.line("SELECT 40 + 2 AS answer;")?;
+    shell.expect("| 42     |")?;
+    shell.line("quit")?;
+    assert_eq!(shell.ended()?, 0);
+    Ok(())
+}
+
+fn interrupting_rows(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &["-q", "--format", "csv", "--maxrows", "inf"])?;
+    shell.line("SELECT a.temperature, b.temperature FROM './weather' a, './weather' b;")?;
+    shell.expect("temperature,temperature")?;
+    shell.keys(CTRL_C)?;
+    shell.expect("Interrupted.")?;
+    shell.line("SELECT 40 + 2 AS answer;")?;
+    shell.expect("answer\n42\n")
+}
+
+fn interrupting_a_file(place: &Place) -> Result<(), Failed> {
+    let _pipe = Pipe::new(place, "numbers")?;
+    let script = format!(
+        "{}\nSELECT * FROM numbers;\nSELECT 'next';\n",
+        Pipe::table("numbers")
+    );
+    std::fs::write(place.0.join("script.sql"), script)?;
+    let mut shell = Terminal::open(place, &[])?;
+    shell.line("\\i script.sql")?;
+    shell.wait("a bar", shows_bar)?;
+    shell.keys(CTRL_C)?;
+    shell.expect("Interrupted.")?;
+    shell.line("SELECT 40 + 2 AS answer;")?;
+    shell.expect("| 42     |")?;
+    let text = shell.text();
+    assert!(!text.contains("next"), "{text}");
+    Ok(())
+}
+
+/// A bar is shown while a statement runs, and leaves no trace.
+fn bar(place: &Place) -> Result<(), Failed> {
+    let mut pipe = Pipe::new(place, "numbers")?;
+    let mut shell = Terminal::open(place, &["./weather"])?;
+    shell.line(&Pipe::table("numbers"))?;
+    shell.line("SELECT n + 1 AS m FROM numbers LIMIT 1;")?;
+    shell.wait("a bar", shows_bar)?;
+    pipe.write("7\n")?;
+    drop(pipe);
+    shell.expect("m\n8\n")?;
+    shell.expect("1 row(s) fetched.")?;
+    shell.prompt()?;
+    let text = shell.text();
+    assert!(!text.contains(|c| ('⠁'..='⣿').contains(&c)), "{text}");
+    Ok(())
+}
+
+/// Without a session, too, there is a bar unless only results are wanted, and Ctrl-C leaves nothing of it.
+fn command(place: &Place) -> Result<(), Failed> {
+    let _pipe = Pipe::new(place, "numbers")?;
+    let table = Pipe::table("numbers");
+    let arguments = ["-c", &table, "-c", "SELECT * FROM numbers"];
+    let mut shell = Terminal::open(place, &arguments)?;
+    shell.wait("a bar", shows_bar)?;
+    shell.keys(CTRL_C)?;
+    shell.expect("Interrupted.")?;
+    assert_eq!(shell.ended()?, 130);
+    let text = shell.text();
+    assert!(text.ends_with("\nInterrupted.\n"), "{text}");
+
+    // Results are shown where only they are wanted, and no bar.
+    let begun = ["-q", "--format", "csv", "-c", "SELECT 'begun' AS a"];
+    let mut shell = Terminal::open(place, &[&begun, &arguments[..]].concat())?;
+    shell.expect("a\nbegun\n")?;
+    // Longer than a bar waits. If the machine is so slow that none would be shown by then, nothing is wrong.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(shell.text(), "a\nbegun\n");
+    shell.keys(CTRL_C)?;
+    assert_eq!(shell.ended()?, 130);
+    Ok(())
+}
