@@ -7,9 +7,12 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
+use datafusion_proto::physical_plan::{DefaultPhysicalExtensionCodec, PhysicalPlanDecodeContext};
 use datafusion_tiledb::sql::source::{ScanValue, TileDbSource};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -18,6 +21,8 @@ use libtest_mimic::{Failed, Trial};
 use crate::sessions::USUAL;
 use crate::workshop::Files;
 use crate::{block_on, golden, trial};
+
+const CODEC: DefaultPhysicalExtensionCodec = DefaultPhysicalExtensionCodec {};
 
 /// Statements whose scans go each of the ways there are: how the request and mode of the scan show it.
 const WAYS: [(&str, &str, &str); 8] = [
@@ -76,15 +81,28 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// The plan with every scan of an array written as bytes, read back and opened, as another machine would.
-pub fn opened_anew(
+pub async fn opened_anew(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    anew(plan, context, None).await
+}
+
+/// The same for the input of a node that knows the results of scalar subqueries.
+fn anew(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    results: Option<ScalarSubqueryResults>,
 ) -> BoxFuture<'static, Result<Arc<dyn ExecutionPlan>>> {
     async move {
         if let Some(source) = source(&plan) {
             let sent = source.value();
-            let bytes = sent.to_bytes()?;
-            let mut value = ScanValue::from_bytes(&bytes, &context)?;
+            let bytes = sent.to_bytes(&CODEC)?;
+            let mut decoding = PhysicalPlanDecodeContext::new(&context, &CODEC);
+            if let Some(results) = results {
+                decoding = decoding.with_scalar_subquery_results(results);
+            }
+            let mut value = ScanValue::from_bytes(&bytes, &decoding)?;
             assert_eq!(value.request.query.options.encryption_key, None);
             // Keys are not sent.
             value.request.query.options = sent.request.query.options.clone();
@@ -96,9 +114,12 @@ pub fn opened_anew(
         if plan.children().is_empty() {
             return Ok(plan);
         }
+        let subqueries = plan.downcast_ref::<ScalarSubqueryExec>();
+        let results = subqueries.map(|s| s.results().clone()).or(results);
         let mut children = Vec::new();
         for child in plan.children() {
-            children.push(opened_anew(Arc::clone(child), Arc::clone(&context)).await?);
+            let (child, context) = (Arc::clone(child), Arc::clone(&context));
+            children.push(anew(child, context, results.clone()).await?);
         }
         plan.replace_children(
             children,
@@ -170,11 +191,12 @@ async fn way(sql: &str, shows: &str) -> Result<(), Failed> {
 async fn bytes_of_others() -> Result<(), Failed> {
     let ctx = USUAL.context()?;
     let task = ctx.task_ctx();
+    let task = PhysicalPlanDecodeContext::new(&task, &CODEC);
     let (mut refused, mut read) = (0, 0);
     for (_, sql, _) in WAYS {
         let plan = planned(&ctx, sql).await?;
         let source = first_source(&plan).ok_or("no scan")?;
-        let bytes = source.value().to_bytes()?;
+        let bytes = source.value().to_bytes(&CODEC)?;
         for length in 0..bytes.len() {
             assert!(ScanValue::from_bytes(&bytes[..length], &task).is_err());
             let mut changed = bytes.clone();

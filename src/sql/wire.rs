@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::error::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
-use datafusion_proto::physical_plan::from_proto::parse_physical_expr;
+use datafusion_proto::physical_plan::from_proto::parse_physical_expr_with_converter;
 use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
+use datafusion_proto::physical_plan::{
+    DefaultPhysicalProtoConverter, PhysicalExtensionCodec, PhysicalPlanDecodeContext,
+};
 use datafusion_proto::protobuf::{self, PhysicalExprNode};
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
@@ -55,10 +56,11 @@ struct Scan {
 }
 
 impl ScanValue {
-    /// The scan as bytes.
+    /// The scan as bytes; `codec` writes what is not DataFusion's own in its conditions.
     ///
-    /// Fails if a condition calls a function that protocol buffers cannot name.
-    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+    /// Fails if a condition cannot be written.
+    pub fn to_bytes(&self, codec: &dyn PhysicalExtensionCodec) -> Result<Vec<u8>> {
+        let expr_to_bytes = |expr: &Arc<dyn PhysicalExpr>| expr_to_bytes(expr, codec);
         let query = &self.request.query;
         let of_labels = query.filters.of_labels.iter();
         let of_labels = of_labels.map(|(label, expr)| Ok((*label, expr_to_bytes(expr)?)));
@@ -96,10 +98,11 @@ impl ScanValue {
         postcard::to_extend(&scan, release).map_err(|e| unwritable("the scan", e))
     }
 
-    /// The scan that [`to_bytes`](Self::to_bytes) wrote; `context` knows the functions of its conditions.
+    /// The scan that [`to_bytes`](Self::to_bytes) wrote. `context` knows the functions that its conditions call, and the results
+    /// of scalar subqueries that they name.
     ///
     /// Fails if another release wrote the bytes, or if they are no scan.
-    pub fn from_bytes(bytes: &[u8], context: &TaskContext) -> Result<Self> {
+    pub fn from_bytes(bytes: &[u8], context: &PhysicalPlanDecodeContext<'_>) -> Result<Self> {
         let release = postcard::take_from_bytes::<&str>(bytes);
         let (release, bytes) = release.map_err(|e| unreadable("its release", e))?;
         if release != RELEASE {
@@ -146,21 +149,25 @@ impl ScanValue {
     }
 }
 
-fn expr_to_bytes(expr: &Arc<dyn PhysicalExpr>) -> Result<ExprBytes> {
-    let node = serialize_physical_expr(expr, &DefaultPhysicalExtensionCodec {});
+fn expr_to_bytes(
+    expr: &Arc<dyn PhysicalExpr>,
+    codec: &dyn PhysicalExtensionCodec,
+) -> Result<ExprBytes> {
+    let node = serialize_physical_expr(expr, codec);
     let node = node.map_err(|e| unwritable(format!("the condition {expr}"), e))?;
     Ok(node.encode_to_vec())
 }
 
 fn expr_from_bytes(
     bytes: &[u8],
-    context: &TaskContext,
+    context: &PhysicalPlanDecodeContext<'_>,
     schema: &Schema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     PhysicalExprNode::decode(bytes)
         .map_err(|e| DataFusionError::External(e.into()))
         .and_then(|node| {
-            parse_physical_expr(&node, context, schema, &DefaultPhysicalExtensionCodec {})
+            let converter = DefaultPhysicalProtoConverter {};
+            parse_physical_expr_with_converter(&node, schema, context, &converter)
         })
         .map_err(|e| unreadable("a condition", e))
 }
