@@ -24,6 +24,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_options::MaxRows;
+use datafusion_tiledb::sql::catalog::first_word;
 use futures::StreamExt;
 use object_store::ObjectStore;
 use url::Url;
@@ -36,7 +37,7 @@ use crate::progress::{Showing, Watch};
 pub struct Execution<'a> {
     ctx: &'a SessionContext,
     printing: &'a Printing,
-    /// Rows are never cut: what the statement shows is short, and wanted as a whole.
+    /// Whether all rows are printed: those of SHOW and EXPLAIN are few, and wanted as a whole.
     shows_all: bool,
     running: &'a Interruptible,
     began: Instant,
@@ -46,9 +47,9 @@ pub struct Execution<'a> {
 /// The rows of a query.
 struct Collected {
     batches: Vec<RecordBatch>,
-    /// How many there are, also of those that are not kept because they are not shown.
+    /// The number of rows; those that are not shown are counted, but not kept.
     count: usize,
-    /// The memory they take.
+    /// The memory that the rows take.
     _reservation: MemoryReservation,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Execution<'a> {
 
     /// Runs a statement.
     pub async fn run(mut self, sql: String) -> Result<()> {
-        self.shows_all = crate::script::first_word(&sql).eq_ignore_ascii_case("show");
+        self.shows_all = first_word(&sql).eq_ignore_ascii_case("show");
         exec_from_commands(&self, vec![sql], &self.printing.silent()).await
     }
 

@@ -16,6 +16,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::GroupStatement;
+use datafusion_tiledb::sql::catalog::first_word;
 
 use crate::args::{Args, VERSION};
 use crate::execute::Execution;
@@ -24,7 +25,7 @@ use crate::printing::{Printing, Rows};
 use crate::progress::Watch;
 use crate::repl;
 use crate::report;
-use crate::script::{Kind, Piece, Splitter, first_word};
+use crate::script::{Kind, Piece, Splitter};
 use crate::session::{self, Session};
 
 /// How deep `\i` may nest, so that a file that includes itself is an error.

@@ -152,22 +152,6 @@ fn command_word(line: &str) -> Option<&'static str> {
     }
 }
 
-/// The first word of a statement, behind blanks and comments.
-pub fn first_word(sql: &str) -> &str {
-    let mut rest = sql.trim_start();
-    loop {
-        let after = if let Some(comment) = rest.strip_prefix("--") {
-            comment.split_once('\n').map(|(_, after)| after)
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            comment.split_once("*/").map(|(_, after)| after)
-        } else {
-            let end = rest.find(|c: char| !is_in_word(c));
-            return rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-        };
-        rest = after.unwrap_or_default().trim_start();
-    }
-}
-
 fn begins_word(c: char) -> bool {
     c.is_alphabetic() || matches!(c, '_' | '#' | '@')
 }
@@ -291,14 +275,6 @@ mod tests {
         );
         assert_eq!(split("helpful;"), pieces(&[(1, "helpful;")]));
         assert_eq!(split("exit from"), pieces(&[(1, "exit from")]));
-    }
-
-    #[test]
-    fn the_first_word_stands_behind_comments() {
-        for text in ["show all", " -- a\n/* b */ show", "show;"] {
-            assert_eq!(first_word(text), "show");
-        }
-        assert_eq!(first_word("-- nothing"), "");
     }
 
     #[test]

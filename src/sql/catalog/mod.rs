@@ -39,6 +39,8 @@ use datafusion::prelude::SessionContext;
 pub use self::builder::TileDbGroupBuilder;
 pub(crate) use self::explain::explain_group;
 pub use self::group::{AttachAs, TileDbGroup};
+#[doc(hidden)]
+pub use self::statement::first_word;
 pub use self::statement::{GroupStatement, StoreOptions, run_statement};
 use crate::error::Result;
 

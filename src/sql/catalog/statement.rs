@@ -131,7 +131,7 @@ impl GroupStatement {
 }
 
 /// The first word of a statement, after whitespace and comments.
-fn first_word(sql: &str) -> &str {
+pub fn first_word(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
         let after = if let Some(comment) = rest.strip_prefix("--") {

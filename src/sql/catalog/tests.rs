@@ -1,4 +1,4 @@
-use super::{AttachAs, GroupStatement, StoreOptions};
+use super::{AttachAs, GroupStatement, StoreOptions, first_word};
 use crate::error::ErrorKind;
 use crate::sql::options::TableOptions;
 
@@ -153,4 +153,12 @@ fn mistakes_say_what_is_expected() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn the_first_word_stands_behind_comments() {
+    for text in ["show all", " -- a\n/* b */ show", "show;"] {
+        assert_eq!(first_word(text), "show");
+    }
+    assert_eq!(first_word("-- nothing"), "");
 }
