@@ -88,7 +88,7 @@ pub async fn opened_anew(
     anew(plan, context, None).await
 }
 
-/// The same for the input of a node that knows the results of scalar subqueries.
+/// Opens the scans of a plan anew; `results` are those of the scalar subqueries that a node above it computes.
 fn anew(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
@@ -204,7 +204,7 @@ async fn bytes_of_others() -> Result<(), Failed> {
             match ScanValue::from_bytes(&changed, &task) {
                 Ok(value) => {
                     read += 1;
-                    // It may name other columns, or none that there are.
+                    // The changed bytes may name other columns, or columns that do not exist.
                     let _ = value.open(&ctx.runtime_env()).await;
                 }
                 Err(_) => refused += 1,

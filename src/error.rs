@@ -153,7 +153,7 @@ impl Error {
         matches!(self.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported)
     }
 
-    /// The same error with another kind, where the caller knows more than the code that made it.
+    /// Changes the kind of the error, where the caller knows more than the code that made it.
     #[must_use]
     pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;

@@ -36,7 +36,7 @@ impl ArrayTable {
         })
     }
 
-    /// The same table with every attribute nullable, for showing dense cells that were never written as NULL.
+    /// Makes every attribute of the table nullable, for showing dense cells that were never written as NULL.
     #[must_use]
     pub fn with_nullable_attributes(self) -> Self {
         let dimensions = self.dimension_count();

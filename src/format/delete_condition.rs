@@ -41,7 +41,7 @@ pub enum Test {
         /// Whether this is NOT IN.
         negated: bool,
     },
-    /// The same result for every value that is not NULL.
+    /// Every value that is not NULL gives this result.
     Always(bool),
 }
 

@@ -206,7 +206,7 @@ const BIT_WIDTH_WINDOW: u32 = 256;
 /// Window bytes of positive delta unless the writer was told otherwise.
 const POSITIVE_DELTA_WINDOW: u32 = 1024;
 
-/// What the writer of a stage was told and no reader needs: with the stage, all that was stored of it.
+/// The options of a stage that only its writer needs. Stage and setting together hold everything that is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Setting {
     /// Nothing.

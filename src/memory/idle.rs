@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::budget::{Grant, MemoryBudget};
 
-/// What accounts for an idle buffer: in the pool, and among all idle bytes.
+/// The two grants of an idle buffer: one of the memory pool, and one of all idle bytes of the process.
 type Accounts = [Grant; 2];
 
-/// What is idle in the process, and where it is accounted for.
+/// The number of idle bytes in the process, and the budget that accounts for buffers that become idle.
 #[derive(Debug)]
 struct Ledger {
     budget: RwLock<Option<Arc<dyn MemoryBudget>>>,
@@ -102,7 +102,7 @@ impl<M: Deref<Target = [u8]>> IdleBuffers<M> {
 
     /// Gives all of them back to the system.
     pub fn release(&self) {
-        // They are dropped when the lock is gone.
+        // The buffers are dropped after the lock is released.
         let _released = std::mem::take(&mut *self.buffers());
     }
 

@@ -159,7 +159,7 @@ impl Shell {
     }
 }
 
-/// What a switch is set to, or toggled to if nothing is said.
+/// The new state of a switch: the one that is named, or the opposite of its present state.
 fn switched(command: &str, state: Option<&str>, before: bool) -> Result<bool> {
     let Some(state) = state else {
         return Ok(!before);

@@ -11,7 +11,7 @@ use datafusion_tiledb::{Error, ErrorKind};
 use crate::report;
 use crate::run::Shell;
 
-/// What lies at a place.
+/// The kind of thing at a path or URL.
 pub enum Found {
     /// An array, told in a few words.
     Array(String),
@@ -134,7 +134,7 @@ pub fn as_path(place: &str) -> String {
     }
 }
 
-/// What stands in single quotes, if all of a text does.
+/// The text between single quotes, if all of a text stands between them.
 fn unquoted(text: &str) -> Option<String> {
     let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
     Some(inside.replace("''", "'"))

@@ -22,7 +22,7 @@ static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
     sender
 });
 
-/// How many things can be interrupted now.
+/// The number of things that can be interrupted now.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 async fn listen(signals: watch::Sender<u64>) {
@@ -34,7 +34,7 @@ async fn listen(signals: watch::Sender<u64>) {
     }
 }
 
-/// How a shell ends that was interrupted and has no prompt to return to.
+/// The exit code of a shell that was interrupted and has no prompt to return to.
 pub fn exit_code() -> ExitCode {
     STATUS.into()
 }
@@ -58,7 +58,7 @@ impl Interruptible {
         self.signals.has_changed().unwrap_or(false)
     }
 
-    /// What a future gives; `None` if there is a signal before.
+    /// Runs a future to its end; `None` if there is a signal before.
     pub async fn run<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut signals = self.signals.clone();
         tokio::select! {

@@ -20,11 +20,11 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_tiledb::sql::progress::{Progress, progress_of};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-/// What takes less long shows no bar.
+/// A statement shows a bar when it has taken this long.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a bar moves.
+/// The time between two looks at the counters.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How often it is drawn at most.
+/// The bar is drawn at most so many times a second.
 const DRAWN_PER_SECOND: u8 = 10;
 /// The columns that the `^C` takes with which the terminal shows Ctrl-C, and the one behind it.
 const ECHO: u16 = 3;
@@ -216,7 +216,7 @@ fn draw(bar: &ProgressBar, progress: Option<Progress>, elapsed: Duration) {
     bar.tick();
 }
 
-/// What stands beside the bar.
+/// The text beside the bar.
 fn told(progress: Progress, elapsed: Duration) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a share for the eye")]
     let share = progress.done as f64 / progress.all.max(1) as f64;

@@ -43,7 +43,7 @@ pub fn print(error: &DataFusionError, place: Option<&str>) {
     let _ = writeln!(io::stderr(), "Error{place}: {}", describe(error));
 }
 
-/// What an interrupted statement fails with.
+/// The error of an interrupted statement.
 #[derive(Debug)]
 struct Interrupt;
 

@@ -119,7 +119,7 @@ impl DensePlan {
         }
     }
 
-    /// The same plan without the tiles with these ascending numbers.
+    /// Removes the tiles with these ascending numbers from the plan.
     pub(super) fn without(&self, numbers: &[u64]) -> Self {
         let mut numbers = numbers.iter().copied().peekable();
         let left = (0..self.tile_count()).filter(|n| numbers.next_if_eq(n).is_none());
@@ -130,7 +130,7 @@ impl DensePlan {
         }
     }
 
-    /// The same plan within a smaller subarray; `None` if the plan has already lost some of its tiles.
+    /// Narrows the plan to a smaller subarray; `None` if the plan has already lost some of its tiles.
     pub(super) fn within(&self, subarray: &Subarray) -> Option<Self> {
         if self.left.is_some() {
             return None;

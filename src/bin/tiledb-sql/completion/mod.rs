@@ -24,7 +24,7 @@ pub struct Completion {
     names: SessionNames,
 }
 
-/// Where a completion begins, and what it can be.
+/// The offset at which a completion begins, and the candidates for it.
 type Candidates = (usize, Vec<Pair>);
 
 impl Completion {
@@ -34,7 +34,7 @@ impl Completion {
         }
     }
 
-    /// What the word that ends at a place of a text can become.
+    /// The completions of the word that ends at an offset of a text.
     pub fn complete(&self, text: &str, at: usize) -> Candidates {
         let before = text.get(..at).unwrap_or(text);
         let line = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -16,7 +16,7 @@ pub struct Entry {
     pub is_folder: bool,
 }
 
-/// What begins like `typed`. Hidden files only if a dot was typed.
+/// The files and folders whose paths begin like `typed`; hidden ones only if a dot was typed.
 pub fn entries(typed: &str) -> Vec<Entry> {
     let separator = |c: char| c == '/' || c == std::path::MAIN_SEPARATOR;
     let (folder, begins) = match typed.rfind(separator) {

@@ -29,7 +29,7 @@ impl SessionNames {
         }
     }
 
-    /// What can follow a qualifier on the way to a table: catalogs, schemas, tables.
+    /// The names that can follow a qualifier in the name of a table: catalogs, schemas, tables.
     pub fn tables(&self, qualifier: &[String]) -> Vec<String> {
         let state = self.ctx.state();
         let options = &state.config_options().catalog;

@@ -16,7 +16,7 @@ pub enum Token {
     Mark(char),
 }
 
-/// What a text ends in the middle of, and where that begins.
+/// The token that is unfinished at the end of a text, and the offset at which it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
     Nothing,
@@ -137,7 +137,7 @@ fn is_in_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | '#')
 }
 
-/// What stands before the closing quote, and what behind it; a doubled quote is one that closes nothing.
+/// Splits a text at its closing quote; a doubled quote does not close it.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut inside = String::new();
     let mut rest = text;

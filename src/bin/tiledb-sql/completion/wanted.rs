@@ -1,8 +1,8 @@
-//! What belongs at the cursor: which kind of word the statement asks for there.
+//! Finds the kind of word that a statement asks for at the cursor.
 
 use super::tokens::{Open, Token, Tokens};
 
-/// What belongs at the cursor.
+/// The kind of word that is asked for at the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Nothing that could be known.
@@ -13,10 +13,10 @@ pub enum Wanted {
     Table(Word),
     /// An expression: columns of these tables, functions, or the next keyword.
     Expression(Word, Vec<Table>),
-    /// The path of something that can be read or written. It begins at this place, behind a quote.
+    /// The path of something that can be read or written; it begins at the offset `start`, behind a quote.
     Path {
         start: usize,
-        /// Only a path with a slash is one there.
+        /// Whether only a text with a slash is a path, because a plain string may stand there, too.
         needs_slash: bool,
     },
 }
@@ -24,20 +24,20 @@ pub enum Wanted {
 /// A word that is being typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Where it begins, with its quote if it has one.
+    /// The offset at which the word begins, at its quote if it has one.
     pub start: usize,
-    /// What is there of it, without quotes.
+    /// The text of the word so far, without quotes.
     pub typed: String,
-    /// It began with a double quote.
+    /// Whether the word began with a double quote.
     pub is_quoted: bool,
-    /// The names before it, with dots between.
+    /// The names before the word, which dots separate.
     pub qualifier: Vec<String>,
 }
 
 /// A table that a statement names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The parts of its name; or its path, as the only part.
+    /// The parts of the table's name; or its path, as the only part.
     pub name: Vec<String>,
     pub alias: Option<String>,
 }
@@ -56,7 +56,7 @@ const BEFORE_PATHS: [&str; 7] = [
     "location", "to", "attach", "group", "database", "exists", "copy",
 ];
 
-/// What belongs at a place of a text.
+/// The kind of word that is asked for at the offset `at` of a text.
 pub fn wanted(text: &str, at: usize) -> Wanted {
     let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
     let Tokens { mut tokens, open } = Tokens::of(before);
@@ -122,7 +122,7 @@ fn names_table(tokens: &[Token]) -> bool {
     false
 }
 
-/// What a text in quotes is that begins at a place.
+/// Decides what a text in quotes is, by the words before it.
 fn path(tokens: &[Token], start: usize) -> Wanted {
     if names_table(tokens) {
         return Wanted::Path {
@@ -196,7 +196,7 @@ fn table(tokens: &[Token]) -> Option<(Table, &[Token])> {
 mod tests {
     use super::*;
 
-    /// What belongs at the bar of a text.
+    /// The kind of word that is asked for where the text has a bar, which stands for the cursor.
     fn at_bar(text: &str) -> Wanted {
         let at = text.find('|').unwrap();
         wanted(&text.replacen('|', "", 1), at)

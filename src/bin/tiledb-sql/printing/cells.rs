@@ -17,7 +17,7 @@ pub fn rows(batch: &RecordBatch, options: &FormatOptions) -> Result<Vec<Vec<Stri
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// How many columns of a terminal a text takes: East Asian characters take two, combining ones none.
+/// The number of columns of a terminal that a text takes: East Asian characters take two, combining ones none.
 pub fn width(text: &str) -> usize {
     console::measure_text_width(text)
 }

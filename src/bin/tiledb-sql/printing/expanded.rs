@@ -45,7 +45,7 @@ pub fn print(
     Ok(())
 }
 
-/// How wide things are.
+/// The widths of the parts of a record, in columns of the terminal.
 struct Layout {
     names: usize,
     values: usize,

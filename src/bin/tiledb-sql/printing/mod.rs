@@ -54,13 +54,13 @@ pub struct Printing {
 pub struct Rows<'a> {
     pub schema: SchemaRef,
     pub batches: &'a [RecordBatch],
-    /// How many there are, shown or not.
+    /// The number of rows, shown or not.
     pub count: usize,
     /// At most so many are shown.
     pub most: MaxRows,
 }
 
-/// What the rows of a statement become.
+/// The format in which the rows of a statement are printed.
 enum Shape {
     Expanded,
     Markdown,
@@ -68,7 +68,7 @@ enum Shape {
 }
 
 impl Printing {
-    /// How many rows of a result are shown. Only tables, which people read, are cut; other formats go to programs.
+    /// The largest number of rows that are shown. Only tables, which people read, are cut; other formats go to programs.
     pub fn most_rows(&self) -> MaxRows {
         match self.format {
             Format::Table | Format::Automatic => self.max_rows,
