@@ -1,16 +1,19 @@
 //! Runs one statement of DataFusion and prints its rows.
 //!
-//! datafusion-cli prepares it: it parses, and registers the object stores and options that `CREATE EXTERNAL TABLE` and `COPY`
+//! datafusion-cli runs `CREATE EXTERNAL TABLE` and `COPY`, because it registers the object stores and options that they
 //! name. It takes its session as a [`CliSessionContext`], which here is an [`Execution`]: one that runs and prints the
-//! plan that it is asked for, and has nothing left for datafusion-cli to print.
+//! plan that it is asked for, and has nothing left for datafusion-cli to print. That nothing is planned as a query is,
+//! which takes as long as a small query, so all other statements are run here.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DFSchema, plan_err};
+use datafusion::common::{DFSchema, plan_datafusion_err, plan_err};
+use datafusion::config::Dialect;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -21,17 +24,24 @@ use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::first_word;
 use futures::StreamExt;
 use object_store::ObjectStore;
+use tokio::time::timeout;
 use url::Url;
 
 use crate::interrupt::Interruptible;
 use crate::printing::{Printing, Rows};
 use crate::progress::{Showing, Watch};
+
+/// A query that takes longer goes on in a task of its own, so that an interrupt need not wait for a batch under way. To wait for
+/// another task takes a tenth of the time of a small query.
+const SMALL: Duration = Duration::from_millis(20);
 
 /// A statement that runs.
 pub struct Execution<'a> {
@@ -73,12 +83,57 @@ impl<'a> Execution<'a> {
     /// Runs a statement.
     pub async fn run(mut self, sql: String) -> Result<()> {
         self.shows_all = first_word(&sql).eq_ignore_ascii_case("show");
-        exec_from_commands(&self, vec![sql], &self.printing.silent()).await
+        let statements = self.parse(&sql)?;
+        let names_store =
+            |s: &Statement| matches!(s, Statement::CreateExternalTable(_) | Statement::CopyTo(_));
+        if statements.iter().any(names_store) {
+            return exec_from_commands(&self, vec![sql], &self.printing.silent()).await;
+        }
+        for statement in statements {
+            let state = self.ctx.state();
+            let plan = state.statement_to_plan(statement).await?;
+            self.run_logical_plan(state, plan).await?;
+        }
+        Ok(())
     }
 
-    async fn run_frame(&self, frame: DataFrame, shows_all: bool) -> Result<()> {
-        let plan = frame.create_physical_plan().await?;
-        let task = self.ctx.task_ctx();
+    fn parse(&self, sql: &str) -> Result<VecDeque<Statement>> {
+        let state = self.ctx.state_ref();
+        let state = state.read();
+        let name = &state.config_options().sql_parser.dialect;
+        let dialect = dialect_from_str(name).ok_or_else(|| {
+            plan_datafusion_err!(
+                "Unsupported SQL dialect: {name}. Available dialects: {}.",
+                Dialect::available()
+            )
+        })?;
+        DFParser::parse_sql_with_dialect(sql, dialect.as_ref())
+    }
+
+    async fn run_logical_plan(&self, state: SessionState, plan: LogicalPlan) -> Result<()> {
+        let shows_all = self.shows_all
+            || matches!(
+                plan,
+                LogicalPlan::Explain(_) | LogicalPlan::DescribeTable(_) | LogicalPlan::Analyze(_)
+            );
+        // These change the session, or are replaced by another plan.
+        let changes = matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_));
+        let (state, plan) = match changes {
+            true => self.ctx.execute_logical_plan(plan).await?.into_parts(),
+            false => (state, plan),
+        };
+        let task = state.task_ctx();
+        let plan = state.create_physical_plan(&plan).await?;
+        drop(state);
+        self.run_plan(plan, task, shows_all).await
+    }
+
+    async fn run_plan(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        task: Arc<TaskContext>,
+        shows_all: bool,
+    ) -> Result<()> {
         if plan.boundedness().is_unbounded() {
             if plan.pipeline_behavior() == EmissionType::Final {
                 return plan_err!(
@@ -94,10 +149,14 @@ impl<'a> Execution<'a> {
             false => self.printing.most_rows(),
         };
         let schema = plan.schema();
-        // A task of its own, so that an interrupt need not wait for a batch under way.
-        let collecting = SpawnedTask::spawn(collect(plan, Arc::clone(&task), most));
-        let collected = collecting.join_unwind().await;
-        let collected = collected.map_err(|e| DataFusionError::External(Box::new(e)))??;
+        let mut collecting = Box::pin(collect(plan, Arc::clone(&task), most));
+        let collected = match timeout(SMALL, &mut collecting).await {
+            Ok(collected) => collected?,
+            Err(_) => {
+                let collected = SpawnedTask::spawn(collecting).join_unwind().await;
+                collected.map_err(|e| DataFusionError::External(Box::new(e)))??
+            }
+        };
         self.stop_showing();
         let rows = Rows {
             schema,
@@ -192,13 +251,7 @@ impl CliSessionContext for Execution<'_> {
     }
 
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
-        let shows_all = self.shows_all
-            || matches!(
-                plan,
-                LogicalPlan::Explain(_) | LogicalPlan::DescribeTable(_) | LogicalPlan::Analyze(_)
-            );
-        let frame = self.ctx.execute_logical_plan(plan).await?;
-        self.run_frame(frame, shows_all).await?;
+        self.run_logical_plan(self.ctx.state(), plan).await?;
         let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: false,
             schema: Arc::new(DFSchema::empty()),
