@@ -22,10 +22,18 @@ pub struct Location {
     store: Arc<dyn ObjectStore>,
     store_id: StoreId,
     files: bool,
-    /// The store, if it is the file system of this machine.
-    local: Option<Arc<LocalFileSystem>>,
+    /// The folder, if the store is the file system of this machine.
+    local: Option<LocalFolder>,
     root: Path,
     uri: Arc<str>,
+}
+
+/// A folder of the file system of this machine.
+#[derive(Clone)]
+struct LocalFolder {
+    files: Arc<LocalFileSystem>,
+    /// `None` if the system has no such path.
+    path: Option<Arc<std::path::Path>>,
 }
 
 /// Identifies a store of this process, also after other stores are gone.
@@ -69,9 +77,9 @@ impl Location {
             Path::from_absolute_path(&absolute)
                 .map_err(|source| bad_path(path_or_url).with_source(source))
         })?;
-        let local = Arc::new(LocalFileSystem::new());
+        let local = LocalFolder::new(Arc::new(LocalFileSystem::new()), &root);
         Ok(Self {
-            store: Arc::clone(&local) as _,
+            store: Arc::clone(&local.files) as _,
             store_id: StoreId::Local,
             files: true,
             local: Some(local),
@@ -108,9 +116,15 @@ impl Location {
     /// The location `relative` below this one. No name can lead out of the folder.
     #[must_use]
     pub fn join(&self, relative: &str) -> Self {
+        self.with_root(self.path_of(relative), self.uri_of(relative))
+    }
+
+    fn with_root(&self, root: Path, uri: String) -> Self {
+        let local = self.local.as_ref();
         Self {
-            root: self.path_of(relative),
-            uri: self.uri_of(relative).into(),
+            local: local.map(|local| LocalFolder::new(Arc::clone(&local.files), &root)),
+            root,
+            uri: uri.into(),
             ..self.clone()
         }
     }
@@ -119,19 +133,18 @@ impl Location {
     /// parent.
     #[must_use]
     pub fn resolve(&self, relative: &str) -> Self {
-        let mut resolved = self.clone();
+        let mut root = self.root.clone();
         for part in relative.split('/') {
             match part {
                 "" | "." => {}
                 ".." => {
-                    let above = resolved.root.parts().count().saturating_sub(1);
-                    resolved.root = resolved.root.parts().take(above).collect();
+                    let above = root.parts().count().saturating_sub(1);
+                    root = root.parts().take(above).collect();
                 }
-                part => resolved.root = resolved.path_of(part),
+                part => root = below(&root, part),
             }
         }
-        resolved.uri = self.uri_of(relative).into();
-        resolved
+        self.with_root(root, self.uri_of(relative))
     }
 
     /// Whether both are the same folder of the same store.
@@ -141,16 +154,18 @@ impl Location {
 
     /// The path in the store of `relative` below this folder.
     pub(super) fn path_of(&self, relative: &str) -> Path {
-        let parts = relative.split('/').filter(|part| !part.is_empty());
-        parts.fold(self.root.clone(), |path, part| {
-            path.join(PathPart::parse(part).unwrap_or_else(|_| PathPart::from(part)))
-        })
+        below(&self.root, relative)
     }
 
     /// The file or folder `relative` below this folder, if it lies in the file system of this machine.
     pub(super) fn local_path(&self, relative: &str) -> Option<PathBuf> {
-        let local = self.local.as_ref()?;
-        local.path_to_filesystem(&self.path_of(relative)).ok()
+        let LocalFolder { files, path } = self.local.as_ref()?;
+        match path {
+            Some(path) if relative.is_empty() => Some(path.to_path_buf()),
+            // The names of fragments and of their files, for which no address need be built and taken apart again.
+            Some(path) if relative.split('/').all(is_plain) => Some(path.join(relative)),
+            _ => files.path_to_filesystem(&self.path_of(relative)).ok(),
+        }
     }
 
     /// The URI of `relative` below this folder, for messages.
@@ -198,6 +213,30 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.uri)
     }
+}
+
+impl LocalFolder {
+    fn new(files: Arc<LocalFileSystem>, root: &Path) -> Self {
+        let path = files.path_to_filesystem(root).ok().map(Arc::from);
+        Self { files, path }
+    }
+}
+
+/// The path of `relative` below `root`.
+fn below(root: &Path, relative: &str) -> Path {
+    let whole = [root.as_ref(), "/", relative.trim_matches('/')].concat();
+    Path::parse(whole).unwrap_or_else(|_| {
+        let parts = relative.split('/').filter(|part| !part.is_empty());
+        parts.fold(root.clone(), |path, part| {
+            path.join(PathPart::parse(part).unwrap_or_else(|_| PathPart::from(part)))
+        })
+    })
+}
+
+/// Whether a name is the same in every file system and in every address.
+fn is_plain(name: &str) -> bool {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+    name.starts_with(|c| c != '.') && name.bytes().all(is_plain)
 }
 
 impl StoreId {
@@ -352,6 +391,37 @@ mod tests {
             "d/array/a/%2E%2E/%2E%2E/x"
         );
         assert_eq!(location.path_of("a\0b").as_ref(), "d/array/a%00b");
+    }
+
+    #[test]
+    fn local_paths_are_those_of_the_store() {
+        let store = LocalFileSystem::new();
+        for root in ["/", "/d/array", "/d/a b%20c#1?d~é"] {
+            let location = Location::local(root).unwrap();
+            for relative in [
+                "",
+                "/",
+                "__schema",
+                "__fragments/__1_2_00ff_23/a0.tdb",
+                "__fragments//x",
+                "a%2A.tdb",
+                "é",
+                "..",
+                "../x",
+                "a/./b",
+                ".x",
+            ] {
+                let expected = store.path_to_filesystem(&location.path_of(relative));
+                let found = location.local_path(relative);
+                assert_eq!(found, expected.ok(), "{root} {relative}");
+                let below = location.join(relative);
+                let file = store.path_to_filesystem(&below.path_of("a0.tdb"));
+                let found = below.local_path("a0.tdb");
+                assert_eq!(found, file.ok(), "{root} {relative}");
+            }
+            // The name of a file that the store still writes.
+            assert_eq!(location.local_path("x#1"), None);
+        }
     }
 
     #[test]
