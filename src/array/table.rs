@@ -36,6 +36,17 @@ impl ArrayTable {
         })
     }
 
+    /// The same columns over another snapshot, which must have the same schema and enumerations.
+    #[must_use]
+    pub fn at(&self, snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            schema: Arc::clone(&self.schema),
+            types: Arc::clone(&self.types),
+            options: self.options,
+        }
+    }
+
     /// Makes every attribute of the table nullable, for showing dense cells that were never written as NULL.
     #[must_use]
     pub fn with_nullable_attributes(self) -> Self {

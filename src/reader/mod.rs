@@ -88,7 +88,7 @@ impl TileDbTableBuilder {
     pub async fn open_array(self) -> Result<Array> {
         let (storage, options, runtime) = self.into_parts()?;
         let snapshot = Arc::new(Snapshot::open(&storage, options.window()?).await?);
-        let table = TileDbTable::of_snapshot(storage, options, Arc::clone(&snapshot))?;
+        let table = TileDbTable::of_snapshot(storage, options, &snapshot)?;
         Ok(Array {
             table: Arc::new(table),
             snapshot,
@@ -221,7 +221,7 @@ impl Array {
             ..self.table.options().clone()
         };
         let snapshot = self.snapshot.reopen(storage, options.window()?).await?;
-        let table = TileDbTable::of_snapshot(storage.clone(), options, Arc::new(snapshot))?;
+        let table = TileDbTable::of_snapshot(storage.clone(), options, &snapshot)?;
         Ok(Arc::new(table))
     }
 }

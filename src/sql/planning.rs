@@ -48,7 +48,7 @@ impl ScanRequest {
             .with("array", &self.uri));
         }
         let query = Arc::new(self.query.clone());
-        let source = query.plan(table, &labels, runtime).await;
+        let source = query.plan(Arc::new(table), &labels, runtime).await;
         source.map_err(|e| crate::Error::invalid("the scan cannot be planned again").with_source(e))
     }
 }
@@ -67,11 +67,10 @@ impl ScanQuery {
     /// Plans the scan of an array with its labels.
     pub(super) async fn plan(
         self: Arc<Self>,
-        table: ArrayTable,
+        table: Arc<ArrayTable>,
         labels: &Labels,
         runtime: &RuntimeEnv,
     ) -> Result<TileDbSource> {
-        let table = Arc::new(table);
         self.check_readable(&table, labels)?;
         let (mut subarray, residual) = self.ranges(&table)?;
         let of_labels = &self.filters.of_labels;

@@ -45,10 +45,36 @@ pub struct TileDbTable {
 enum Last {
     /// Its columns, if it has not been scanned yet.
     Columns(Arc<Columns>),
-    /// The snapshot of the last query, so that the next one reads only what has changed.
-    Seen(Arc<Snapshot>),
-    /// The snapshot that all queries use.
-    Fixed(Arc<Snapshot>),
+    /// What the last query saw, so that the next one reads only what has changed.
+    Seen(Arc<Shown>),
+    /// What all queries see.
+    Fixed(Arc<Shown>),
+}
+
+/// An array at a time, and the columns it shows.
+#[derive(Debug)]
+struct Shown {
+    table: Arc<ArrayTable>,
+    labels: Labels,
+}
+
+impl Shown {
+    fn new(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<Self> {
+        let table = Arc::new(shown(snapshot, options)?);
+        let labels = Labels::of_table(&table, options.empty_cells)?;
+        Ok(Self { table, labels })
+    }
+
+    /// The columns over a later snapshot, if they follow from the same schema and enumerations.
+    fn at(&self, snapshot: &Snapshot) -> Option<Self> {
+        let seen = &self.table.snapshot;
+        let same = Arc::ptr_eq(&seen.schema, &snapshot.schema)
+            && Arc::ptr_eq(&seen.enumerations, &snapshot.enumerations);
+        same.then(|| Self {
+            table: Arc::new(self.table.at(snapshot.clone())),
+            labels: self.labels.clone(),
+        })
+    }
 }
 
 impl TileDbTable {
@@ -56,19 +82,21 @@ impl TileDbTable {
         storage: Storage,
         options: TableOptions,
     ) -> crate::error::Result<Self> {
-        let snapshot = Arc::new(Snapshot::open(&storage, options.window()?).await?);
-        let last = Last::Seen(Arc::clone(&snapshot));
-        Self::new(storage, options, &snapshot, last)
+        let snapshot = Snapshot::open(&storage, options.window()?).await?;
+        let shown = Arc::new(Shown::new(snapshot, &options)?);
+        let last = Last::Seen(Arc::clone(&shown));
+        Ok(Self::new(storage, options, &shown, last))
     }
 
     /// A table that always shows this snapshot, whatever is written later.
     pub(crate) fn of_snapshot(
         storage: Storage,
         options: TableOptions,
-        snapshot: Arc<Snapshot>,
+        snapshot: &Snapshot,
     ) -> crate::error::Result<Self> {
-        let last = Last::Fixed(Arc::clone(&snapshot));
-        Self::new(storage, options, &snapshot, last)
+        let shown = Arc::new(Shown::new(snapshot.clone(), &options)?);
+        let last = Last::Fixed(Arc::clone(&shown));
+        Ok(Self::new(storage, options, &shown, last))
     }
 
     /// Opens an array that a statement names: its columns now, its fragments when it is scanned.
@@ -79,18 +107,13 @@ impl TileDbTable {
         let Some(columns) = Columns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
-        let columns = Arc::new(columns);
-        let last = Last::Columns(Arc::clone(&columns));
-        Self::new(storage, options, columns.without_fragments(), last)
+        let shown = Shown::new(columns.without_fragments().clone(), &options)?;
+        let last = Last::Columns(Arc::new(columns));
+        Ok(Self::new(storage, options, &shown, last))
     }
 
-    fn new(
-        storage: Storage,
-        options: TableOptions,
-        columns: &Snapshot,
-        last: Last,
-    ) -> crate::error::Result<Self> {
-        let table = shown(columns.clone(), &options)?;
+    fn new(storage: Storage, options: TableOptions, shown: &Shown, last: Last) -> Self {
+        let table = &shown.table;
         let fields = table.schema.fields().iter().zip(table.types.iter());
         for (field, ty) in fields {
             if let Err(why) = ty.check_readable() {
@@ -98,12 +121,12 @@ impl TileDbTable {
                 log::warn!("{uri}: the attribute \"{name}\" cannot be read: {why}");
             }
         }
-        Ok(Self {
-            labels: Labels::of_table(&table, options.empty_cells)?,
+        Self {
+            labels: shown.labels.clone(),
             last: Mutex::new(last),
             storage,
             options,
-        })
+        }
     }
 
     /// The storage of the array.
@@ -117,28 +140,36 @@ impl TileDbTable {
     }
 
     /// The current state of the array, with the columns it was opened with.
-    async fn table(&self) -> crate::error::Result<(ArrayTable, Labels)> {
+    async fn shown(&self) -> crate::error::Result<Arc<Shown>> {
         let last = self.last().clone();
         let window = self.options.window()?;
-        let snapshot = match last {
-            Last::Columns(columns) => columns.open(&self.storage, window).await?,
-            Last::Seen(last) => last.reopen(&self.storage, window).await?,
-            Last::Fixed(snapshot) => Snapshot::clone(&snapshot),
+        let shown = match last {
+            Last::Fixed(shown) => return Ok(shown),
+            Last::Columns(columns) => {
+                let snapshot = columns.open(&self.storage, window).await?;
+                Shown::new(snapshot, &self.options)?
+            }
+            Last::Seen(last) => {
+                let snapshot = last.table.snapshot.reopen(&self.storage, window).await?;
+                match last.at(&snapshot) {
+                    Some(shown) => shown,
+                    None => Shown::new(snapshot, &self.options)?,
+                }
+            }
         };
+        let shown = Arc::new(shown);
         let mut last = self.last();
         if !matches!(*last, Last::Fixed(_)) {
-            *last = Last::Seen(Arc::new(snapshot.clone()));
+            *last = Last::Seen(Arc::clone(&shown));
         }
         drop(last);
-        let table = shown(snapshot, &self.options)?;
-        let labels = Labels::of_table(&table, self.options.empty_cells)?;
-        if labels.schema() != self.labels.schema() {
+        if shown.labels.schema() != self.labels.schema() {
             return Err(crate::Error::invalid(
                 "the columns of the array changed since the table was created: create the table again",
             )
             .with("array", self.storage.uri()));
         }
-        Ok((table, labels))
+        Ok(shown)
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -155,7 +186,8 @@ impl TileDbTable {
     }
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
-        let (table, labels) = self.table().await.map_err(DataFusionError::from)?;
+        let shown = self.shown().await.map_err(DataFusionError::from)?;
+        let Shown { table, labels } = shown.as_ref();
         let projection = match args.projection() {
             Some(projection) => projection.to_vec(),
             None => (0..labels.schema().fields().len()).collect(),
@@ -164,13 +196,14 @@ impl TileDbTable {
             options: self.options.clone(),
             schema: Arc::clone(labels.schema()),
             projection,
-            filters: self.split_filters(state, args, &labels)?,
+            filters: self.split_filters(state, args, labels)?,
             limit: args.limit(),
             first_cells: None,
             partitions: state.config().target_partitions(),
             settings: TileDbSettings::of(state.config_options()),
         });
-        query.plan(table, &labels, state.runtime_env()).await
+        let table = Arc::clone(table);
+        query.plan(table, labels, state.runtime_env()).await
     }
 
     fn split_filters(
