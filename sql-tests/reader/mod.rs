@@ -128,9 +128,12 @@ async fn requests() -> Result<(), Failed> {
     };
     let scan = || array.scan().columns(["a"]);
     let point = col("x").eq(lit(1)).and(col("y").eq(lit(461)));
+    let in_ranges = || scan().range("x", 1..=1).range("y", 461..=461);
+    // What a scan knows of the tiles is kept for the next one.
     bytes_of(scan()).await?;
+    bytes_of(in_ranges()).await?;
     let all = bytes_of(scan()).await?;
-    let ranged = bytes_of(scan().range("x", 1..=1).range("y", 461..=461)).await?;
+    let ranged = bytes_of(in_ranges()).await?;
     let filtered = bytes_of(scan().filter(point)).await?;
     let nothing = bytes_of(scan().range("x", 4_000_000_000_u32..)).await?;
     let then = bytes_of(scan().at(u64::MAX)).await?;
