@@ -1,4 +1,4 @@
-//! `tiledb-sql` in a terminal, as somebody who types sees it: completion, interrupts, toggles, bars, resized windows.
+//! `tiledb-sql` in a terminal, as somebody who types sees it: completion, interrupts, toggles, bars, pagers, resized windows.
 //!
 //! A test types, and waits until the screen shows what it expects; nothing depends on how long that takes. A statement that
 //! is to last reads from a pipe into which nobody writes until the test does.
@@ -64,6 +64,8 @@ impl Terminal {
         command.env("HOME", &place.0);
         command.env("TERM", "xterm");
         command.env_remove("RUST_LOG");
+        // A test that pages names its pager.
+        command.env("TILEDB_SQL_PAGER", "");
         let child = pair.slave.spawn_command(command)?;
         drop(pair.slave);
         let mut output = pair.master.try_clone_reader()?;

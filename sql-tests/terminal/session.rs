@@ -11,7 +11,7 @@ use crate::trial;
 type Test = fn(&Place) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 10] = [
+    let tests: [(&str, Test); 12] = [
         ("words", words),
         ("leaving", leaving),
         ("completion", completion),
@@ -21,6 +21,8 @@ pub fn trials() -> Vec<Trial> {
         ("interrupting_rows", interrupting_rows),
         ("interrupting_a_file", interrupting_a_file),
         ("bar", bar),
+        ("paging", paging),
+        ("leaving_a_pager", leaving_a_pager),
         ("command", command),
     ];
     let tests = tests.into_iter().map(|(name, test)| {
@@ -207,6 +209,75 @@ fn interrupting_a_file(place: &Place) -> Result<(), Failed> {
     let text = shell.text();
     assert!(!text.contains("next"), "{text}");
     Ok(())
+}
+
+/// Shows three lines, and the others if they are asked for.
+const PAGER: &str = r#"
+for n in 1 2 3; do read -r line && echo "page: $line"; done
+printf 'more?'
+read -r answer < /dev/tty
+test "$answer" != yes || cat
+"#;
+
+/// A table that is longer than the window.
+const LONG: &str = "SELECT station FROM weather LIMIT 39;";
+
+fn with_pager(place: &Place) -> Result<Terminal, Failed> {
+    std::fs::write(place.0.join("pager"), PAGER)?;
+    let mut shell = Terminal::open(place, &["./weather"])?;
+    shell.line("\\pager sh ./pager")?;
+    shell.expect("What does not fit the window is shown through 'sh ./pager'.")?;
+    Ok(shell)
+}
+
+/// What is too long or too wide goes through the pager, as long as it is on.
+fn paging(place: &Place) -> Result<(), Failed> {
+    let mut shell = with_pager(place)?;
+    shell.line("SELECT 'short' AS a;")?;
+    shell.expect("\n| short |")?;
+    shell.line(LONG)?;
+    shell.expect("page: +-")?;
+    shell.expect("page: | station")?;
+    shell.expect("more?")?;
+    shell.keys("yes\r")?;
+    shell.expect("| Bergen ")?;
+    shell.expect("39 row(s) fetched.")?;
+    shell.line("SELECT * FROM weather a, weather b LIMIT 1;")?;
+    shell.expect("page: | station")?;
+    shell.expect("more?")?;
+    shell.keys("yes\r")?;
+    shell.expect("1 row(s) fetched.")?;
+    shell.line("\\pager")?;
+    shell.expect("Results are printed without a pager.")?;
+    shell.line(LONG)?;
+    shell.expect("39 row(s) fetched.")?;
+    shell.line("\\pager on")?;
+    shell.expect("shown through 'sh ./pager'.")?;
+    shell.prompt()?;
+    let pages = shell.text().matches("page: | station").count();
+    assert_eq!(pages, 2, "{}", shell.text());
+    Ok(())
+}
+
+/// Whoever leaves a pager before the end, or has none that runs, goes on in the session.
+fn leaving_a_pager(place: &Place) -> Result<(), Failed> {
+    let mut shell = with_pager(place)?;
+    for keys in ["no\r", CTRL_C] {
+        shell.line(LONG)?;
+        shell.expect("more?")?;
+        shell.keys(keys)?;
+        shell.expect("39 row(s) fetched.")?;
+    }
+    shell.line("\\pager no-such-pager")?;
+    shell.line(LONG)?;
+    shell.expect(
+        "Error: the pager 'no-such-pager' does not run; '\\pager off' prints without one",
+    )?;
+    shell.line("\\pager off")?;
+    shell.line(LONG)?;
+    shell.expect("\n| Bergen ")?;
+    shell.line("SELECT 40 + 2 AS answer;")?;
+    shell.expect("| 42     |")
 }
 
 /// A bar is shown while a statement runs, and leaves no trace.

@@ -46,6 +46,7 @@ impl Shell {
             ("d", Some(thing)) => self.describe(thing).await,
             ("x", state) => self.set_expanded(state),
             ("timing", state) => self.set_timing(state),
+            ("pager", state) => self.set_pager(state),
             ("quiet", state) => self.set_quiet(state),
             ("pset", setting) => self.set_printing(setting),
             ("object_store_profiling", mode) => self.set_profiling(mode),
@@ -94,6 +95,25 @@ impl Shell {
         Ok(())
     }
 
+    /// Switches the pager, or takes the command of another.
+    fn set_pager(&mut self, state: Option<&str>) -> Result<()> {
+        let pager = &mut self.printing.pager;
+        match switched("pager", state, !pager.is_off) {
+            Ok(on) => pager.is_off = !on,
+            Err(_) => {
+                pager.is_off = false;
+                pager.command = state.map(str::to_owned);
+            }
+        }
+        let told = match self.printing.pager.command() {
+            _ if self.printing.pager.is_off => "Results are printed without a pager.".to_owned(),
+            Some(command) => format!("What does not fit the window is shown through '{command}'."),
+            None => "There is no pager: neither PAGER is set, nor is there 'less'.".to_owned(),
+        };
+        self.tell(&told);
+        Ok(())
+    }
+
     /// Without a state it is shown and not toggled, as in datafusion-cli.
     fn set_quiet(&mut self, state: Option<&str>) -> Result<()> {
         let before = self.printing.quiet;
@@ -116,6 +136,7 @@ impl Shell {
             ("format", None) => {}
             ("format", Some(name)) => self.printing.format = format_called(name)?,
             ("expanded" | "x", state) => return self.set_expanded(state),
+            ("pager", state) => return self.set_pager(state),
             _ => return Err(unknown(&format!("pset {setting}"))),
         }
         println!("Output format is {:?}.", self.printing.format);

@@ -165,8 +165,8 @@ impl<'a> Execution<'a> {
             most,
         };
         let options = &task.session_config().options().format;
-        let mut out = self.running.stdout();
-        self.printing.print(&mut out, &rows, self.began, options)
+        self.printing
+            .print(self.running, &rows, self.began, options)
     }
 
     /// Prints rows as they come, of a source that does not end.
@@ -189,7 +189,7 @@ impl<'a> Execution<'a> {
         let mut out = self.running.stdout();
         let all = MaxRows::Unlimited;
         self.printing
-            .print_details(&mut out, count, all, self.began)
+            .print_details(&mut out, count, all, self.began.elapsed())
     }
 
     fn stop_showing(&self) {

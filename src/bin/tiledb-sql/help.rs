@@ -18,7 +18,7 @@ const fn described(name: &'static str, takes: &'static str, does: &'static str) 
 }
 
 /// The commands, in the order in which they are listed.
-pub const COMMANDS: [Described; 12] = [
+pub const COMMANDS: [Described; 13] = [
     described("\\d", "", "list tables"),
     described("\\d", "NAME", "describe a table"),
     described(
@@ -40,6 +40,11 @@ pub const COMMANDS: [Described; 12] = [
         "\\timing",
         "[on|off]",
         "tell how long statements take, or no more",
+    ),
+    described(
+        "\\pager",
+        "[on|off|COMMAND]",
+        "show what does not fit the window in a pager, or no more",
     ),
     described(
         "\\quiet",

@@ -77,6 +77,7 @@ impl Shell {
     /// Puts the places at hand, then runs files, then commands; or a session, when neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
         self.is_interactive = args.is_session() && io::stdin().is_terminal();
+        self.printing.pager.is_attended = self.is_interactive;
         if self.is_interactive && !args.quiet {
             println!("tiledb-sql {}", *VERSION);
         }
@@ -301,8 +302,7 @@ impl Shell {
     ) -> Result<()> {
         let state = self.ctx.state();
         let options = &state.config_options().format;
-        let mut out = running.stdout();
-        self.printing.print(&mut out, rows, began, options)
+        self.printing.print(running, rows, began, options)
     }
 
     fn set_explain_format(&self, format: ExplainFormat) -> ExplainFormat {

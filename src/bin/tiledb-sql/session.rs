@@ -32,7 +32,7 @@ use object_store::ObjectStore;
 use url::Url;
 
 use crate::args::Args;
-use crate::printing::Printing;
+use crate::printing::{Pager, Printing};
 use crate::progress::Watch;
 use crate::report;
 
@@ -91,6 +91,7 @@ pub async fn open(args: &Args) -> Result<Session> {
             timing: None,
             max_rows: args.maxrows,
             color: args.color,
+            pager: Pager::default(),
             stores,
         },
     })

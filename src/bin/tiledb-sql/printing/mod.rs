@@ -5,10 +5,11 @@
 mod cells;
 mod expanded;
 mod markdown;
+mod pager;
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -19,6 +20,10 @@ use datafusion_cli::object_storage::instrumented::{
 };
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
+
+pub use pager::Pager;
+
+use crate::interrupt::Interruptible;
 
 /// A format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,6 +51,7 @@ pub struct Printing {
     pub max_rows: MaxRows,
     /// The syntax of what is typed is highlighted.
     pub color: bool,
+    pub pager: Pager,
     /// Knows the requests made to storage.
     pub stores: Arc<InstrumentedObjectStoreRegistry>,
 }
@@ -91,20 +97,34 @@ impl Printing {
     /// Prints rows, and what is told about a statement that began at a time.
     pub fn print(
         &self,
-        out: &mut impl Write,
+        running: &Interruptible,
         rows: &Rows<'_>,
         began: Instant,
         options: &FormatOptions,
     ) -> Result<()> {
+        // Who looks at the rows in a pager takes as long as they like.
+        let elapsed = began.elapsed();
+        let print = |out: &mut dyn Write| self.print_rows(out, rows, options);
+        self.pager.show(&mut running.stdout(), print)?;
+        // To a pager Ctrl-C is a key like others.
+        let after = Interruptible::begin();
+        self.print_details(&mut after.stdout(), rows.count, rows.most, elapsed)
+    }
+
+    fn print_rows(
+        &self,
+        mut out: &mut dyn Write,
+        rows: &Rows<'_>,
+        options: &FormatOptions,
+    ) -> Result<()> {
         let schema = Arc::clone(&rows.schema);
         match self.shape() {
-            Shape::Expanded => expanded::print(out, rows.batches, rows.most, options)?,
-            Shape::Markdown => markdown::print(out, &rows.schema, rows.batches, options)?,
+            Shape::Expanded => expanded::print(&mut out, rows.batches, rows.most, options),
+            Shape::Markdown => markdown::print(&mut out, &rows.schema, rows.batches, options),
             Shape::Plain(format) => {
-                format.print_batches(out, schema, rows.batches, rows.most, true, options)?;
+                format.print_batches(&mut out, schema, rows.batches, rows.most, true, options)
             }
         }
-        self.print_details(out, rows.count, rows.most, began)
     }
 
     /// Prints some rows of a result that never ends; a table of it could never be laid out, so it is CSV.
@@ -132,9 +152,9 @@ impl Printing {
         out: &mut impl Write,
         count: usize,
         most: MaxRows,
-        began: Instant,
+        elapsed: Duration,
     ) -> Result<()> {
-        let seconds = began.elapsed().as_secs_f64();
+        let seconds = elapsed.as_secs_f64();
         if !self.quiet {
             let cut = match most {
                 MaxRows::Limited(shown) if shown < count => {

@@ -1,0 +1,264 @@
+//! Results that do not fit the window are shown through a pager, which scrolls in both directions.
+//!
+//! Rows are held back until they fill the window. If they never do, they are printed as if there were no pager.
+
+use std::env;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use console::{Term, measure_text_width};
+use datafusion::error::Result;
+
+use crate::report;
+
+/// The variables that name a pager, the strongest first.
+const VARIABLES: [&str; 2] = ["TILEDB_SQL_PAGER", "PAGER"];
+const DEFAULT: &str = "less";
+/// Long lines are scrolled, not wrapped (S); colors work (R); what was shown last stays on the screen (X).
+const LESS: &str = "RSX";
+/// The lines below the rows that tell how many there are, and the prompt.
+const LINES_BELOW: usize = 4;
+/// With these exit statuses `sh` says that it could not run a command.
+const NOT_RUN: [i32; 2] = [126, 127];
+
+/// Whether results are paged, and through what.
+#[derive(Debug, Clone, Default)]
+pub struct Pager {
+    /// Somebody sits at a terminal and types what runs.
+    pub is_attended: bool,
+    pub is_off: bool,
+    /// What the user named in the session.
+    pub command: Option<String>,
+}
+
+impl Pager {
+    /// Whether results are paged now.
+    fn pages(&self) -> bool {
+        self.is_attended && !self.is_off && io::stdout().is_terminal()
+    }
+
+    /// The command of the pager; `None` if none is named, and the system has none.
+    pub fn command(&self) -> Option<String> {
+        let named = || VARIABLES.into_iter().find_map(|name| env::var(name).ok());
+        let named = self.command.clone().or_else(named);
+        match named {
+            Some(command) => Some(command).filter(|command| !command.trim().is_empty()),
+            None => is_on_path(DEFAULT).then(|| DEFAULT.to_owned()),
+        }
+    }
+
+    /// Lets `print` write to the pager if what it writes does not fit the window, and to `out` if it does.
+    pub fn show(
+        &self,
+        out: &mut impl Write,
+        print: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        let Some(command) = self.command().filter(|_| self.pages()) else {
+            return print(out);
+        };
+        let (rows, columns) = Term::stdout().size();
+        let mut paged = Paged {
+            command,
+            fits: Fits::new(
+                usize::from(rows).saturating_sub(LINES_BELOW),
+                columns.into(),
+            ),
+            held: Vec::new(),
+            running: None,
+        };
+        let printed = print(&mut paged);
+        let ended = paged.end(out);
+        printed.and(ended)
+    }
+}
+
+/// Whether `folder` of the variable PATH holds a program of this name.
+fn is_on_path(program: &str) -> bool {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let file = format!("{program}{}", env::consts::EXE_SUFFIX);
+    env::split_paths(&folders).any(|folder| Path::new(&folder).join(&file).is_file())
+}
+
+/// Follows text, to know whether it still fits a window.
+struct Fits {
+    rows: usize,
+    columns: usize,
+    lines: usize,
+    /// The last line, as far as it has come.
+    line: Vec<u8>,
+    fits: bool,
+}
+
+impl Fits {
+    fn new(rows: usize, columns: usize) -> Self {
+        Self {
+            rows,
+            columns,
+            lines: 0,
+            line: Vec::new(),
+            fits: true,
+        }
+    }
+
+    /// Takes more of the text, and says whether all of it fits.
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        for &byte in bytes {
+            if !self.fits {
+                break;
+            }
+            if byte == b'\n' {
+                self.lines += 1;
+                let line = String::from_utf8_lossy(&self.line);
+                self.fits = self.lines <= self.rows && measure_text_width(&line) <= self.columns;
+                self.line.clear();
+            } else {
+                self.line.push(byte);
+                // No character takes more bytes for each of its columns, so this line is too long whatever is in it.
+                self.fits = self.line.len() / 64 <= self.columns;
+            }
+        }
+        self.fits
+    }
+}
+
+/// Text on its way to a window or a pager.
+struct Paged {
+    command: String,
+    fits: Fits,
+    /// All that was written, while there is no pager.
+    held: Vec<u8>,
+    running: Option<Running>,
+}
+
+/// A pager that runs.
+struct Running {
+    child: Child,
+    /// `None` once it reads no more, because the user has seen enough.
+    input: Option<BufWriter<ChildStdin>>,
+}
+
+impl Paged {
+    /// Shows what was held back, or waits until the user leaves the pager.
+    fn end(self, out: &mut impl Write) -> Result<()> {
+        let Some(mut running) = self.running else {
+            out.write_all(&self.held)?;
+            return Ok(());
+        };
+        running.flush()?;
+        drop(running.input.take());
+        let status = running.child.wait()?;
+        if status.code().is_some_and(|code| NOT_RUN.contains(&code)) {
+            return Err(report::message(format!(
+                "the pager '{}' does not run; '\\pager off' prints without one",
+                self.command
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Write for Paged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(running) = &mut self.running {
+            return running.write(bytes);
+        }
+        self.held.extend_from_slice(bytes);
+        if !self.fits.push(bytes) {
+            let mut running = Running::begin(&self.command)?;
+            running.write_all(&std::mem::take(&mut self.held))?;
+            self.running = Some(running);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.running.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Running {
+    fn begin(command: &str) -> io::Result<Self> {
+        let (shell, option) = if cfg!(windows) {
+            ("cmd", "/C")
+        } else {
+            ("sh", "-c")
+        };
+        let mut begun = Command::new(shell);
+        begun.args([option, command]).stdin(Stdio::piped());
+        if env::var_os("LESS").is_none() {
+            begun.env("LESS", LESS);
+        }
+        let mut child = begun.spawn()?;
+        let input = child.stdin.take().map(BufWriter::new);
+        Ok(Self { child, input })
+    }
+
+    /// Does something with the input; once nobody reads it, nothing is an error any more.
+    fn with_input<T: Default>(
+        &mut self,
+        act: impl FnOnce(&mut BufWriter<ChildStdin>) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        let Some(input) = &mut self.input else {
+            return Ok(None);
+        };
+        match act(input) {
+            Ok(done) => Ok(Some(done)),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                // Dropping the writer as it is would try to write the rest.
+                if let Some(input) = self.input.take() {
+                    drop(input.into_parts());
+                }
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Write for Running {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.with_input(|input| input.write(bytes))?;
+        Ok(written.unwrap_or(bytes.len()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.with_input(Write::flush).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(text: &str) -> bool {
+        let mut fits = Fits::new(3, 8);
+        // In pieces, one of which ends within a character.
+        text.as_bytes().chunks(3).all(|piece| fits.push(piece))
+    }
+
+    #[test]
+    fn text_fits_by_its_lines_and_their_width() {
+        assert!(fits(""));
+        assert!(fits("12345678\n12345678\n12345678\n"));
+        assert!(!fits("1\n2\n3\n4\n"));
+        assert!(!fits("123456789\n"));
+        // Characters are counted by the columns that they take, and colors take none.
+        assert!(fits("ääääéééé\n"));
+        assert!(!fits("日本語日本\n"));
+        assert!(fits("\u{1b}[31m12345678\u{1b}[0m\n"));
+        // A line without end.
+        assert!(!fits(&"1".repeat(1000)));
+    }
+
+    #[test]
+    fn an_empty_name_is_no_pager() {
+        let named = |command: &str| Pager {
+            command: Some(command.to_owned()),
+            ..Pager::default()
+        };
+        assert_eq!(named("  ").command(), None);
+        assert_eq!(named("more -d").command().unwrap(), "more -d");
+        assert!(!is_on_path("no-program-of-this-name"));
+    }
+}
