@@ -54,7 +54,7 @@ impl Pager {
         out: &mut impl Write,
         print: impl FnOnce(&mut dyn Write) -> Result<()>,
     ) -> Result<()> {
-        let Some(command) = self.command().filter(|_| self.pages()) else {
+        let Some(command) = self.pages().then(|| self.command()).flatten() else {
             return print(out);
         };
         let (rows, columns) = Term::stdout().size();
