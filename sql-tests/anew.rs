@@ -248,6 +248,7 @@ async fn what_was_seen() -> Result<(), Failed> {
         std::fs::remove_file(array.join(gone))?;
         let error = opened_anew(Arc::clone(&plan), ctx.task_ctx()).await;
         let error = error.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("conflict: "), "{error}");
         assert!(error.contains("is no longer there"), "{error}");
         files.write(&array);
     }

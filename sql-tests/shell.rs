@@ -425,7 +425,7 @@ fn groups(place: &Place) -> Result<(), Failed> {
     ])?
     .gave("n\n2\n")?;
     with(&[&attach, "DETACH exp; SELECT * FROM exp.obs"])?.failed("", &["exp"])?;
-    with(&[&attach, &attach])?.failed("", &["there is a catalog \"exp\" already"])?;
+    with(&[&attach, &attach])?.failed("", &["already exists: the catalog \"exp\""])?;
     with(&["ATTACH 'nowhere' AS x"])?.failed("", &["not found: no group is here", "nowhere"])?;
     with(&["ATTACH 'x' AS"])?.failed("", &["expected a name"])?;
     with(&["ATTACH 'x' AS y (aws.region 'z')"])?.failed("", &["options of an object store"])?;

@@ -33,6 +33,10 @@ pub enum ErrorKind {
     /// The array is encrypted and no key was given, the key does not fit, or one was given for an array that is not
     /// encrypted.
     Encryption,
+    /// The name is taken.
+    AlreadyExists,
+    /// The array was changed by somebody else since it was looked at; look again, and repeat what failed.
+    Conflict,
     /// The storage denies access to the file: credentials are missing, wrong or not sufficient.
     PermissionDenied,
     /// The storage failed.
@@ -53,6 +57,8 @@ impl fmt::Display for ErrorKind {
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",
             Self::Encryption => "encryption",
+            Self::AlreadyExists => "already exists",
+            Self::Conflict => "conflict",
             Self::PermissionDenied | Self::Storage => "storage error",
             Self::OutOfMemory => "out of memory",
             Self::Internal => "internal error",
@@ -109,6 +115,16 @@ impl Error {
     /// An [`ErrorKind::Encryption`] error.
     pub fn encryption(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Encryption, message)
+    }
+
+    /// An [`ErrorKind::AlreadyExists`] error.
+    pub fn already_exists(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::AlreadyExists, message)
+    }
+
+    /// An [`ErrorKind::Conflict`] error.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conflict, message)
     }
 
     /// An [`ErrorKind::Storage`] error.

@@ -42,7 +42,7 @@ impl ScanRequest {
         let table = shown(snapshot.only(&self.seen)?, options)?;
         let labels = Labels::of_table(&table, options.empty_cells)?;
         if labels.schema() != &self.query.schema {
-            return Err(crate::Error::invalid(
+            return Err(crate::Error::conflict(
                 "the columns of the array are not those that the scan was planned for; plan the query again",
             )
             .with("array", &self.uri));

@@ -164,7 +164,7 @@ impl TileDbTable {
         }
         drop(last);
         if shown.labels.schema() != self.labels.schema() {
-            return Err(crate::Error::invalid(
+            return Err(crate::Error::conflict(
                 "the columns of the array changed since the table was created: create the table again",
             )
             .with("array", self.storage.uri()));

@@ -45,7 +45,7 @@ impl Snapshot {
         let gone = seen.fragments.iter().find(|f| !here.contains(f.as_str()));
         let gone = gone.or_else(|| seen.deletes.iter().find(|d| !deleting.contains(d.as_str())));
         if let Some(gone) = gone {
-            return Err(Error::invalid(format!(
+            return Err(Error::conflict(format!(
                 "{gone} is no longer there: the array was consolidated since the query was planned; plan it again"
             ))
             .with("array", self.storage.uri()));

@@ -64,8 +64,8 @@ pub(super) fn check_free(
         ));
     }
     let taken = |what: &str| {
-        Err(Error::invalid(format!(
-            "there is a {what} \"{name}\" already: DETACH it if it is a group, or choose another name"
+        Err(Error::already_exists(format!(
+            "the {what} \"{name}\"; DETACH it if it is a group, or choose another name"
         )))
     };
     if attach_as != AttachAs::Schema && ctx.catalog(name).is_some() {

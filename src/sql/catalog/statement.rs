@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::super::options::{TableOptions, is_store_option};
+use super::detach_group;
 use super::group::{AttachAs, TileDbGroup};
-use super::{attached, detach_group};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::names::last_component;
 
@@ -101,21 +101,17 @@ impl GroupStatement {
                 options,
                 ..
             } => {
-                if if_not_exists && attached::check_free(ctx, &name, attach_as).is_err() {
-                    return Ok(());
-                }
                 let builder = TileDbGroup::builder(&uri).attach_as(attach_as);
                 let attached = builder.options(options).attach(ctx, &name).await;
-                attached.map_err(|e| match e.kind() {
-                    ErrorKind::IsAnArray => {
-                        Error::new(
-                            ErrorKind::IsAnArray,
-                            format!(
-                                "this is a TileDB array, not a group: SELECT … FROM '{uri}', or CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{uri}'"
-                            ),
-                        )
-                    }
-                    _ => e,
+                attached.or_else(|e| match e.kind() {
+                    ErrorKind::AlreadyExists if if_not_exists => Ok(()),
+                    ErrorKind::IsAnArray => Err(Error::new(
+                        ErrorKind::IsAnArray,
+                        format!(
+                            "this is a TileDB array, not a group: SELECT … FROM '{uri}', or CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{uri}'"
+                        ),
+                    )),
+                    _ => Err(e),
                 })
             }
             Self::Detach { name, if_exists } => {
