@@ -7,6 +7,7 @@ use super::arrays::{Loaded, Shelf, Source};
 use super::ast::{Kind, Statement};
 use super::determined::Keys;
 use super::generate::{Generator, Relation};
+use super::known::keeps_first_zero;
 use super::rng::Rng;
 use super::run::Runner;
 use super::session::Shape;
@@ -107,9 +108,10 @@ impl Case {
 
     /// Which columns of the answer need only be near.
     pub fn approximate(&self) -> Vec<bool> {
-        let output = self.statement.query.output().into_iter();
-        output
-            .map(|(_, expr)| expr.kind == Kind::Approximate)
-            .collect()
+        let query = &self.statement.query;
+        let either_zero = keeps_first_zero(query);
+        let near = |kind| kind == Kind::Approximate || (either_zero && kind == Kind::Float);
+        let output = query.output().into_iter();
+        output.map(|(_, expr)| near(expr.kind)).collect()
     }
 }

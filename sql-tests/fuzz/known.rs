@@ -3,7 +3,7 @@
 //! The session that tells what is expected would be wrong as well, or right by chance. Where a statement need not be made,
 //! it is not; where it must be, a difference that looks like the defect is not told.
 
-use super::ast::{Query, Statement};
+use super::ast::{Body, Distinct, Query, Statement};
 
 /// Whether a statement skips rows of a query inside it: a sort for what stands around it moves below the OFFSET.
 pub fn skips_inside(statement: &Statement) -> bool {
@@ -14,6 +14,15 @@ pub fn skips_inside(statement: &Statement) -> bool {
     }
     statement.query.visit(&mut count, &mut |_| {});
     skipping > usize::from(statement.query.offset > 0)
+}
+
+/// Whether a limit cuts groups: a top-k over groups shows the zero that came first, whatever else groups shows 0.0.
+pub fn keeps_first_zero(query: &Query) -> bool {
+    let Body::Select(select) = &query.body else {
+        return false;
+    };
+    let groups = select.group.is_some() || select.distinct == Distinct::All;
+    groups && query.limit.is_some()
 }
 
 /// Whether an error says what DataFusion cannot do, whatever the tables.
