@@ -19,6 +19,9 @@ const DEFAULT: &str = "less";
 const LESS: &str = "RSX";
 /// The lines below the rows that tell how many there are, and the prompt.
 const LINES_BELOW: usize = 4;
+/// Colors and combining marks take bytes but no columns. A line with more bytes than this for each column does not fit,
+/// whatever they are, so no more of it is kept.
+const BYTES_PER_COLUMN: usize = 64;
 /// With these exit statuses `sh` says that it could not run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
 
@@ -114,8 +117,7 @@ impl Fits {
                 self.line.clear();
             } else {
                 self.line.push(byte);
-                // No character takes more bytes for each of its columns, so this line is too long whatever is in it.
-                self.fits = self.line.len() / 64 <= self.columns;
+                self.fits = self.line.len() / BYTES_PER_COLUMN <= self.columns;
             }
         }
         self.fits
