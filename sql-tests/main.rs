@@ -62,6 +62,7 @@ mod terminal;
 mod texts;
 mod upstream;
 mod workshop;
+mod written;
 
 use std::path::PathBuf;
 
@@ -143,6 +144,7 @@ fn main() {
     trials.extend(terminal::trials());
     trials.extend(texts::trials());
     trials.extend(upstream::trials());
+    trials.extend(written::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)
     }));

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::cursor::Cursor;
+use super::encoder::Encoder;
 use super::names::{TimestampedName, check_component, last_component, stem};
 use crate::error::{Error, Result};
 
@@ -130,6 +131,37 @@ pub fn parse_ignore(bytes: &[u8]) -> Result<Vec<String>> {
 /// Reads a `.vac` file: paths relative to the array, as `__fragments/<name>`, `__meta/<name>` or `<name>`.
 pub fn parse_vacuum(bytes: &[u8]) -> Result<Vec<String>> {
     parse_paths(bytes, "vacuum file", &["__fragments", "__meta"])
+}
+
+/// Writes a `.con` file: the path of each commit relative to the array, and the file of a delete.
+pub fn encode_consolidated_commits<'a>(
+    commits: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
+) -> Vec<u8> {
+    let mut to = Encoder::new();
+    for (path, delete) in commits {
+        to.bytes(path.as_bytes());
+        to.bytes(b"\n");
+        if let Some(file) = delete {
+            to.bytes_u64(file);
+        }
+    }
+    to.finish()
+}
+
+/// Writes an `.ign` file: paths relative to the array, as [`parse_ignore`] gives them.
+pub fn encode_ignore<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    encode_consolidated_commits(paths.into_iter().map(|path| (path, None)))
+}
+
+/// Writes a `.vac` file: paths relative to the array, as [`parse_vacuum`] gives them, each behind a slash.
+pub fn encode_vacuum<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let mut to = Encoder::new();
+    for path in paths {
+        to.bytes(b"/");
+        to.bytes(path.as_bytes());
+        to.bytes(b"\n");
+    }
+    to.finish()
 }
 
 /// The name in a path from [`parse_ignore`] or [`parse_vacuum`].

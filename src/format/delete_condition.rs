@@ -6,6 +6,7 @@
 //! that satisfy it survive. The value of an enumerated field is its index.
 
 use super::cursor::Cursor;
+use super::encoder::Encoder;
 use crate::error::{Error, Result};
 
 /// The most levels of inner nodes; writers merge nested nodes of one kind, so even unusual conditions have far fewer.
@@ -86,12 +87,68 @@ impl Condition {
         Ok(condition)
     }
 
+    /// Writes the contents of a `.del` file.
+    ///
+    /// # Errors
+    /// The name of a field is too long.
+    pub fn encode_delete(&self) -> Result<Vec<u8>> {
+        let mut to = Encoder::new();
+        self.encode(&mut to)?;
+        Ok(to.finish())
+    }
+
+    fn encode(&self, to: &mut Encoder) -> Result<()> {
+        let (combination, nodes) = match self {
+            Self::Test { field, test } => return test.encode(field, to),
+            Self::All(nodes) => (0, nodes),
+            Self::Any(nodes) => (1, nodes),
+        };
+        to.u8(0);
+        to.u8(combination);
+        to.count_u64(nodes.len());
+        nodes.iter().try_for_each(|node| node.encode(to))
+    }
+
     /// The fields that it reads, in the order of the tree; a field may occur several times.
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Self::Test { field, .. } => vec![field],
             Self::All(nodes) | Self::Any(nodes) => nodes.iter().flat_map(Self::fields).collect(),
         }
+    }
+}
+
+impl Test {
+    fn encode(&self, field: &str, to: &mut Encoder) -> Result<()> {
+        let operator = match self {
+            Self::Compare(Comparison::Lt, _) => 0,
+            Self::Compare(Comparison::Le, _) => 1,
+            Self::Compare(Comparison::Gt, _) => 2,
+            Self::Compare(Comparison::Ge, _) => 3,
+            Self::Compare(Comparison::Eq, _) => 4,
+            Self::Compare(Comparison::Ne, _) => 5,
+            Self::Member { negated: false, .. } => 6,
+            Self::Member { negated: true, .. } => 7,
+            Self::Always(true) => 253,
+            Self::Always(false) => 254,
+        };
+        to.u8(1);
+        to.u8(operator);
+        to.bytes_u32(field.as_bytes(), "field")?;
+        match self {
+            Self::Compare(_, value) => to.bytes_u64(value),
+            Self::Always(_) => to.bytes_u64(&[]),
+            Self::Member { members, .. } => {
+                to.bytes_u64(&members.concat());
+                to.count_u64(members.len().saturating_mul(8));
+                let mut start = 0;
+                for member in members {
+                    to.count_u64(start);
+                    start = start.saturating_add(member.len());
+                }
+            }
+        }
+        Ok(())
     }
 }
 

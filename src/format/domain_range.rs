@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::encoder::Encoder;
 use super::version::FormatVersion;
 use crate::error::{Error, Result};
 
@@ -42,6 +43,19 @@ impl DomainRange {
             lo: lo.to_vec(),
             hi: hi.to_vec(),
         })
+    }
+
+    /// Writes `lo` and `hi` of fixed size.
+    pub fn encode_fixed(&self, to: &mut Encoder) {
+        to.bytes(&self.lo);
+        to.bytes(&self.hi);
+    }
+
+    /// Writes a variable-sized pair.
+    pub fn encode_var(&self, to: &mut Encoder) {
+        to.count_u64(self.lo.len().saturating_add(self.hi.len()));
+        to.count_u64(self.lo.len());
+        self.encode_fixed(to);
     }
 
     /// Fails unless `lo <= hi` in the order of `datatype` (so neither is NaN).

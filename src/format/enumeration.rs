@@ -5,6 +5,7 @@
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::encoder::Encoder;
 use super::schema::CellValNum;
 use crate::error::{Error, Result};
 
@@ -68,6 +69,26 @@ impl Enumeration {
             data,
             offsets,
         })
+    }
+
+    /// Writes the enumeration.
+    ///
+    /// # Errors
+    /// A name is too long.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut to = Encoder::new();
+        to.u32(0);
+        to.bytes_u32(self.name.as_bytes(), "name")?;
+        to.bytes_u32(self.file.as_bytes(), "file name")?;
+        to.u8(self.datatype.code());
+        to.u32(self.cell_val_num.count());
+        to.bool(self.ordered);
+        to.bytes_u64(&self.data);
+        if let Some(offsets) = &self.offsets {
+            to.count_u64(offsets.len().saturating_mul(8));
+            offsets.iter().for_each(|offset| to.u64(*offset));
+        }
+        Ok(to.finish())
     }
 
     /// The number of members.

@@ -3,10 +3,13 @@
 //! `u32 max chunk size, u32 count`, then per filter `u8 type, u32 option bytes, options`. The compressor byte
 //! inside compression options is a *different* enumeration (dictionary 7, delta 8) and wins over the type.
 
+mod stage;
+
 use std::fmt;
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::encoder::Encoder;
 use super::version::FormatVersion;
 use crate::error::Result;
 
@@ -105,69 +108,6 @@ impl Filter {
         }
     }
 
-    /// Reads a stage and what its writer was told.
-    fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<(Self, Setting)> {
-        let code = cursor.u8("filter type")?;
-        let option_bytes = cursor.u32("filter option bytes")?;
-        let stored = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
-        let mut options = Cursor::new(stored, "filter options");
-        let mut setting = Setting::None;
-        let filter = match code {
-            0 => Self::None,
-            1..=6 | 14 | 19 => {
-                let (filter, level) = Self::decode_compressor(&mut options, version)?;
-                setting = Setting::Level(level);
-                filter
-            }
-            7 => {
-                setting = Setting::window(&mut options);
-                Self::BitWidthReduction
-            }
-            8 => Self::BitShuffle,
-            9 => Self::ByteShuffle,
-            10 => {
-                setting = Setting::window(&mut options);
-                Self::PositiveDelta
-            }
-            11 => Self::Aes256Gcm,
-            12 => Self::Md5,
-            13 => Self::Sha256,
-            15 => Self::ScaleFloat {
-                scale: options.f64("scale")?,
-                offset: options.f64("offset")?,
-                byte_width: options.u64("byte width")?,
-            },
-            16 => Self::Xor,
-            17 => Self::Bitsort,
-            18 => Self::WebP(pixel_format(&mut options)?),
-            // What stands behind is readable all the same: columns that do not use the filter are.
-            other => Self::Unknown(other),
-        };
-        if matches!(filter, Self::WebP(_) | Self::Unknown(_)) {
-            let options = stored.to_vec();
-            setting = Setting::Stored { code, options };
-        }
-        Ok((filter, setting))
-    }
-
-    fn decode_compressor(options: &mut Cursor<'_>, version: FormatVersion) -> Result<(Self, i32)> {
-        let compressor = options.u8("compressor")?;
-        let level = options.i32("compression level")?;
-        let filter = match compressor {
-            0 => Self::None,
-            1 => Self::Gzip,
-            2 => Self::Zstd,
-            3 => Self::Lz4,
-            4 => Self::Rle,
-            5 => Self::Bzip2,
-            6 => Self::DoubleDelta(reinterpret(options, version.since(20))?),
-            7 => Self::Dictionary,
-            8 => Self::Delta(reinterpret(options, version.since(19))?),
-            other => Self::Unknown(other),
-        };
-        Ok((filter, level))
-    }
-
     /// Writes the stage as creation options spell it: `zstd(5)`, or the bare name where the writer's default is meant.
     fn write(&self, setting: &Setting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
@@ -225,34 +165,6 @@ pub enum Setting {
     },
 }
 
-impl Setting {
-    /// A window that is not there is no obstacle: the tiles say their own.
-    fn window(options: &mut Cursor<'_>) -> Self {
-        options.u32("window").map_or(Self::None, Self::Window)
-    }
-}
-
-/// Behind the quality; whether it was lossless, and the tile's extents, the image itself tells.
-fn pixel_format(options: &mut Cursor<'_>) -> Result<Option<PixelFormat>> {
-    let _quality = options.f32("quality")?;
-    Ok(match options.u8("pixel format")? {
-        1 => Some(PixelFormat::Rgb),
-        2 => Some(PixelFormat::Bgr),
-        3 => Some(PixelFormat::Rgba),
-        4 => Some(PixelFormat::Bgra),
-        _ => None,
-    })
-}
-
-/// The type the input is read as; `ANY` (17) says: the field's own.
-fn reinterpret(options: &mut Cursor<'_>, present: bool) -> Result<Option<Datatype>> {
-    if !present {
-        return Ok(None);
-    }
-    let datatype = Datatype::from_code(options.u8("reinterpret datatype")?)?;
-    Ok((datatype != Datatype::Any).then_some(datatype))
-}
-
 /// The filters a tile went through when it was written, first to last.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilterList {
@@ -278,6 +190,25 @@ impl FilterList {
             filters,
             settings,
         })
+    }
+
+    /// Writes the pipeline, in the version [`FormatVersion::WRITTEN`].
+    ///
+    /// # Errors
+    /// There are too many filters to count.
+    pub fn encode(&self, to: &mut Encoder) -> Result<()> {
+        to.u32(self.max_chunk_bytes);
+        to.count_u32(self.filters.len(), "number of filters")?;
+        let settings = self
+            .settings
+            .iter()
+            .chain(std::iter::repeat(&Setting::None));
+        for (filter, setting) in self.filters.iter().zip(settings) {
+            let (code, options) = filter.stored(setting, FormatVersion::WRITTEN);
+            to.u8(code);
+            to.bytes_u32(&options, "filter option bytes")?;
+        }
+        Ok(())
     }
 
     /// No filters at all (an explicit `none` counts as a filter).
@@ -337,6 +268,49 @@ mod tests {
         FilterList::decode(&mut Cursor::new(bytes, "p"), FormatVersion::known(22))
     }
 
+    fn encode(list: &FilterList) -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        list.encode(&mut encoder).unwrap();
+        encoder.finish()
+    }
+
+    #[test]
+    fn options_that_are_stored_in_an_unusual_way_are_kept() {
+        // Byteshuffle with an option, bit width reduction without its window, the type of zstd with the compressor of
+        // gzip, float scaling.
+        let bytes = [
+            &[0, 0, 1, 0, 4, 0, 0, 0][..],
+            &[9, 1, 0, 0, 0, 5],
+            &[7, 0, 0, 0, 0],
+            &[2, 5, 0, 0, 0, 1, 3, 0, 0, 0],
+            &[15, 24, 0, 0, 0],
+            &[0; 24],
+        ]
+        .concat();
+        let list = decode(&bytes).unwrap();
+        assert_eq!(list.filters[2], Filter::Gzip);
+        assert_eq!(encode(&list), bytes);
+    }
+
+    #[test]
+    fn a_pipeline_of_an_older_version_is_written_in_today_s() {
+        // Double delta and delta do not say yet what type their input is read as.
+        let bytes = [
+            &[0, 0, 1, 0, 2, 0, 0, 0][..],
+            &[6, 5, 0, 0, 0, 6, 1, 0, 0, 0],
+            &[19, 5, 0, 0, 0, 8, 1, 0, 0, 0],
+        ]
+        .concat();
+        let read = |bytes: &[u8], version| {
+            FilterList::decode(&mut Cursor::new(bytes, "p"), FormatVersion::known(version))
+        };
+        let old = read(&bytes, 18).unwrap();
+        assert_eq!(old.settings, [Setting::Level(1), Setting::Level(1)]);
+        let new = encode(&old);
+        assert_eq!(new.len(), bytes.len() + 2);
+        assert_eq!(read(&new, 22).unwrap(), old);
+    }
+
     #[test]
     fn stages_are_shown_as_creation_options_spell_them() {
         let stage = |code: u8, options: &[u8]| {
@@ -364,6 +338,7 @@ mod tests {
         bytes.extend(stages.concat());
         let list =
             FilterList::decode(&mut Cursor::new(&bytes, "p"), FormatVersion::known(22)).unwrap();
+        assert_eq!(encode(&list), bytes);
         assert_eq!(
             list.to_string(),
             "float_scale(0.5, 1.0, 2), delta(INT32), double_delta, bit_width_reduction, positive_delta(64), \
@@ -403,6 +378,7 @@ mod tests {
         let gzip = stored(1, &[99, 0, 0, 0, 0]);
         let settings = [Setting::None, stored(42, &[7, 7]), gzip, Setting::None];
         assert_eq!(list.settings, settings);
+        assert_eq!(encode(&list), bytes);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_err());
         }

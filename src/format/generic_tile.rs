@@ -7,6 +7,7 @@
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::encoder::Encoder;
 use super::filter_list::FilterList;
 use super::version::FormatVersion;
 use crate::error::{Error, Result};
@@ -68,6 +69,24 @@ impl GenericTileHeader {
             filters,
             header_bytes: cursor.position(),
         })
+    }
+
+    /// Writes the header, without its own size; the version is [`FormatVersion::WRITTEN`].
+    ///
+    /// # Errors
+    /// The pipeline is too long.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut pipeline = Encoder::new();
+        self.filters.encode(&mut pipeline)?;
+        let mut to = Encoder::new();
+        to.u32(FormatVersion::WRITTEN.get());
+        to.u64(self.persisted_bytes);
+        to.u64(self.tile_bytes);
+        to.u8(self.datatype.code());
+        to.u64(self.cell_bytes);
+        to.bool(self.encrypted);
+        to.bytes_u32(&pipeline.finish(), "pipeline size")?;
+        Ok(to.finish())
     }
 
     /// Size of the whole generic tile, header and filtered tile.

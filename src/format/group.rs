@@ -9,6 +9,7 @@
 use std::fmt;
 
 use super::cursor::Cursor;
+use super::encoder::Encoder;
 use crate::error::{Error, Result};
 
 /// The smallest size of a member: without URI and name, in version 1.
@@ -44,6 +45,8 @@ pub struct GroupDetails {
 /// A member in a file of group details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberEntry {
+    /// The version of its record, 1 or 2; that of the file may be another.
+    pub version: u32,
     /// Its type.
     pub kind: ObjectKind,
     /// Whether [`Self::uri`] is relative to the group's own folder.
@@ -86,6 +89,30 @@ impl GroupDetails {
         }
         Ok(Self { complete, members })
     }
+
+    /// Writes the details. A record of version 1 has no room for a deletion.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder::new();
+        to.u32(if self.complete { 1 } else { 2 });
+        to.count_u64(self.members.len());
+        for member in &self.members {
+            to.u32(member.version);
+            to.u8(match member.kind {
+                ObjectKind::Group => 1,
+                ObjectKind::Array => 2,
+            });
+            to.bool(member.relative);
+            to.bytes_u64(member.uri.as_bytes());
+            to.bool(member.name.is_some());
+            if let Some(name) = &member.name {
+                to.bytes_u64(name.as_bytes());
+            }
+            if member.version >= 2 {
+                to.bool(member.deleted);
+            }
+        }
+        to.finish()
+    }
 }
 
 fn decode_member(cursor: &mut Cursor<'_>) -> Result<MemberEntry> {
@@ -106,6 +133,7 @@ fn decode_member(cursor: &mut Cursor<'_>) -> Result<MemberEntry> {
     };
     let deleted = version >= 2 && cursor.bool("deleted")?;
     Ok(MemberEntry {
+        version,
         kind,
         relative,
         uri,
@@ -139,8 +167,9 @@ mod tests {
         02000000 01 00 0800000000000000 66696c653a2f2f79 01 0200000000000000 5932 00
         01000000 01 01 0100000000000000 79 00";
 
-    fn member(uri: &str, name: Option<&str>) -> MemberEntry {
+    fn member(version: u32, uri: &str, name: Option<&str>) -> MemberEntry {
         MemberEntry {
+            version,
             kind: ObjectKind::Group,
             relative: true,
             uri: uri.to_owned(),
@@ -160,7 +189,7 @@ mod tests {
         assert!(details.complete);
         assert_eq!(
             details.members,
-            [member("sub", Some("nested")), member("y", None)]
+            [member(1, "sub", Some("nested")), member(1, "y", None)]
         );
         assert_eq!(details.members[1].key(), "y");
 
@@ -168,17 +197,25 @@ mod tests {
         assert!(!details.complete);
         let gone = MemberEntry {
             deleted: true,
-            ..member("x", Some("X"))
+            ..member(2, "x", Some("X"))
         };
-        assert_eq!(details.members, [gone, member("sub", Some("nested"))]);
+        assert_eq!(details.members, [gone, member(2, "sub", Some("nested"))]);
 
         let details = GroupDetails::decode(&unhex(MIXED)).unwrap();
         assert!(details.complete);
         let absolute = MemberEntry {
             relative: false,
-            ..member("file://y", Some("Y2"))
+            ..member(2, "file://y", Some("Y2"))
         };
-        assert_eq!(details.members, [absolute, member("y", None)]);
+        assert_eq!(details.members, [absolute, member(1, "y", None)]);
+    }
+
+    #[test]
+    fn what_was_read_is_written_again() {
+        for stored in [VERSION_1, VERSION_2, MIXED] {
+            let stored = unhex(stored);
+            assert_eq!(GroupDetails::decode(&stored).unwrap().encode(), stored);
+        }
     }
 
     #[test]

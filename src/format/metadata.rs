@@ -6,6 +6,7 @@
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::encoder::Encoder;
 use crate::error::Result;
 
 /// A key that was set or deleted.
@@ -54,6 +55,24 @@ fn decode_value(cursor: &mut Cursor<'_>) -> Result<Option<MetadataValue>> {
         count,
         bytes: cursor.bytes_u64(bytes, "value")?.to_vec(),
     }))
+}
+
+/// Writes the entries of one metadata file, in order.
+///
+/// # Errors
+/// A key is too long.
+pub fn encode_metadata(entries: &[MetadataEntry]) -> Result<Vec<u8>> {
+    let mut to = Encoder::new();
+    for MetadataEntry { key, value } in entries {
+        to.bytes_u32(key, "key bytes")?;
+        to.bool(value.is_none());
+        if let Some(value) = value {
+            to.u8(value.datatype.code());
+            to.u32(value.count);
+            to.bytes(&value.bytes);
+        }
+    }
+    Ok(to.finish())
 }
 
 #[cfg(test)]

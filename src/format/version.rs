@@ -13,6 +13,8 @@ pub struct FormatVersion(u32);
 impl FormatVersion {
     /// The newest version this crate reads. Released libtiledb writes 22.
     pub const NEWEST: Self = Self(23);
+    /// The version this crate writes, which every libtiledb since 2.25 reads.
+    pub const WRITTEN: Self = Self(22);
     /// The oldest version this crate reads.
     pub const OLDEST: Self = Self(1);
 

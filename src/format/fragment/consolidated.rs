@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 use crate::format::names::{check_component, last_component};
 
 /// Reads the fragments' names (last path component) and the range of each one's footer in `tile`.
@@ -48,4 +49,23 @@ pub fn decode(tile: &[u8]) -> Result<Vec<(String, Range<usize>)>> {
             (name, start..ends.get(next).copied().unwrap_or(tile.len()))
         })
         .collect())
+}
+
+/// Writes the names of fragments and their footers, in this order.
+///
+/// # Errors
+/// There are too many fragments to count.
+pub fn encode(fragments: &[(String, &[u8])]) -> Result<Vec<u8>> {
+    // Of each fragment the length of its name, the name and the offset of its footer.
+    let entries = fragments.iter().map(|(name, _)| 8 + name.len() + 8);
+    let mut offset = 4 + entries.sum::<usize>();
+    let mut to = Encoder::new();
+    to.count_u32(fragments.len(), "number of fragments")?;
+    for (name, footer) in fragments {
+        to.bytes_u64(name.as_bytes());
+        to.count_u64(offset);
+        offset = offset.saturating_add(footer.len());
+    }
+    fragments.iter().for_each(|(_, footer)| to.bytes(footer));
+    Ok(to.finish())
 }

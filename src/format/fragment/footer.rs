@@ -11,6 +11,7 @@ use super::slots::Slots;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::domain_range::{DomainRange, high_end};
+use crate::format::encoder::Encoder;
 use crate::format::names::check_component;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
@@ -132,6 +133,35 @@ impl Footer {
         };
         footer.validate(schema)?;
         Ok(footer)
+    }
+
+    /// Writes the footer of a fragment of the version [`FormatVersion::WRITTEN`] and of `schema`, without its length.
+    pub fn encode(&self, schema: &ArraySchema) -> Vec<u8> {
+        let mut to = Encoder::new();
+        to.u32(FormatVersion::WRITTEN.get());
+        to.bytes_u64(self.schema_name.as_bytes());
+        to.bool(self.dense);
+        to.bool(self.non_empty_domain.is_none());
+        let ranges = self.non_empty_domain.iter().flatten();
+        for (range, dimension) in ranges.zip(&schema.dimensions) {
+            match dimension.is_var() {
+                false => range.encode_fixed(&mut to),
+                true => range.encode_var(&mut to),
+            }
+        }
+        to.u64(self.sparse_tile_count);
+        to.u64(self.last_tile_cell_count);
+        to.bool(self.has_timestamps);
+        to.bool(self.has_delete_metadata);
+        for sizes in [
+            &self.file_sizes,
+            &self.var_file_sizes,
+            &self.validity_file_sizes,
+        ] {
+            sizes.iter().for_each(|size| to.u64(*size));
+        }
+        self.sections.encode(&mut to);
+        to.finish()
     }
 
     /// The slots of this fragment's fields; `schema` is the one named by the footer.
@@ -283,6 +313,24 @@ impl SectionOffsets {
                 None
             },
         })
+    }
+
+    fn encode(&self, to: &mut Encoder) {
+        to.u64(self.rtree);
+        for offsets in [
+            &self.tile_offsets,
+            &self.var_offsets,
+            &self.var_sizes,
+            &self.validity_offsets,
+            &self.mins,
+            &self.maxes,
+            &self.sums,
+            &self.null_counts,
+        ] {
+            offsets.iter().for_each(|offset| to.u64(*offset));
+        }
+        to.u64(self.fragment_statistics.unwrap_or_default());
+        to.u64(self.processed_conditions.unwrap_or_default());
     }
 
     /// The offsets of all sections, in no particular order.

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// Reads a list of numbers; `what` names it in errors ("tile offsets").
 pub fn decode_u64s(tile: &[u8], what: &'static str) -> Result<Vec<u64>> {
@@ -26,6 +27,14 @@ pub fn decode_u64s(tile: &[u8], what: &'static str) -> Result<Vec<u64>> {
     }
     let (values, _) = bytes.as_chunks::<8>();
     Ok(values.iter().map(|v| u64::from_le_bytes(*v)).collect())
+}
+
+/// Writes a list of numbers.
+pub fn encode_u64s(values: &[u64]) -> Vec<u8> {
+    let mut to = Encoder::new();
+    to.count_u64(values.len());
+    values.iter().for_each(|value| to.u64(*value));
+    to.finish()
 }
 
 /// The byte ranges of the tiles in one data file, checked to ascend and to end inside the file.

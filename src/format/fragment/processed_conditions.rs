@@ -6,6 +6,7 @@
 
 use crate::error::Result;
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// Reads the paths of the delete files, relative to the array.
 pub fn decode_processed_conditions(tile: &[u8]) -> Result<Vec<String>> {
@@ -18,4 +19,12 @@ pub fn decode_processed_conditions(tile: &[u8]) -> Result<Vec<String>> {
         0 => Ok(paths),
         bytes => Err(cursor.invalid("bytes after the end", bytes, "none")),
     }
+}
+
+/// Writes the paths of the delete files, relative to the array.
+pub fn encode_processed_conditions(paths: &[String]) -> Vec<u8> {
+    let mut to = Encoder::new();
+    to.count_u64(paths.len());
+    paths.iter().for_each(|path| to.bytes_u64(path.as_bytes()));
+    to.finish()
 }

@@ -6,12 +6,18 @@
 //! fanout although they are dropped, because all writers agree on them. An invalid rectangle, such as one with its low
 //! end above its high end, is accepted: some writers stored it for valid cells.
 
+use std::cmp::Ordering;
+
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
-use crate::format::domain_range::{DomainRange, high_end, read_var_pair};
+use crate::format::domain_range::{DomainRange, compare_values, high_end, read_var_pair};
+use crate::format::encoder::Encoder;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
+
+/// The number of rectangles below one of the next level.
+const FANOUT: usize = 10;
 
 /// The rectangles of all tiles of a sparse fragment, in tile order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -79,6 +85,49 @@ impl Mbrs {
             return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
         }
         Ok(mbrs)
+    }
+
+    /// Writes the tree above the rectangles. A tree of none, as that of a dense fragment, has no levels.
+    ///
+    /// # Errors
+    /// There are too many levels to count.
+    pub fn encode(&self, schema: &ArraySchema) -> Result<Vec<u8>> {
+        let mut above: Vec<Self> = Vec::new();
+        while let Some(top) = above.last().or(Some(self)).filter(|top| top.len > 1) {
+            above.push(top.level_above(schema));
+        }
+        let levels = above.iter().rev().chain([self]);
+        let levels = levels.filter(|level| !level.is_empty());
+        let mut to = Encoder::new();
+        to.count_u32(FANOUT, "fanout")?;
+        to.count_u32(levels.clone().count(), "number of levels")?;
+        for level in levels {
+            to.count_u64(level.len);
+            for tile in 0..level.len {
+                for (column, dimension) in level.columns.iter().zip(&schema.dimensions) {
+                    let (lo, hi) = column.range(tile).unwrap_or_default();
+                    if dimension.is_var() {
+                        to.count_u64(lo.len().saturating_add(hi.len()));
+                        to.count_u64(lo.len());
+                    }
+                    to.bytes(lo);
+                    to.bytes(hi);
+                }
+            }
+        }
+        Ok(to.finish())
+    }
+
+    /// The boxes around each [`FANOUT`] rectangles.
+    fn level_above(&self, schema: &ArraySchema) -> Self {
+        let dimensions = schema.dimensions.iter();
+        let columns = self.columns.iter().zip(dimensions);
+        Self {
+            len: self.len.div_ceil(FANOUT),
+            columns: columns
+                .map(|(column, dimension)| column.level_above(self.len, dimension.datatype))
+                .collect(),
+        }
     }
 
     /// The rectangle of the only tile of a fragment, which is the fragment's non-empty domain; `None` if that does not
@@ -169,6 +218,50 @@ impl MbrColumn {
                 let middle = *ends.get(lo)?;
                 let end = *ends.get(lo + 1)?;
                 Some((bytes.get(start..middle)?, bytes.get(middle..end)?))
+            }
+        }
+    }
+
+    /// The ranges that hold those of each [`FANOUT`] of `tiles` tiles.
+    fn level_above(&self, tiles: usize, datatype: Datatype) -> Self {
+        let mut above = match self {
+            Self::Fixed { width, .. } => Self::Fixed {
+                width: *width,
+                pairs: Vec::new(),
+            },
+            Self::Var { .. } => Self::Var {
+                ends: Vec::new(),
+                bytes: Vec::new(),
+            },
+        };
+        for first in (0..tiles).step_by(FANOUT) {
+            let ranges =
+                (first..tiles.min(first.saturating_add(FANOUT))).filter_map(|t| self.range(t));
+            let around = ranges.reduce(|(lo, hi), (other_lo, other_hi)| {
+                let lower = compare_values(datatype, other_lo, lo).is_some_and(Ordering::is_lt);
+                let higher = compare_values(datatype, other_hi, hi).is_some_and(Ordering::is_gt);
+                (
+                    if lower { other_lo } else { lo },
+                    if higher { other_hi } else { hi },
+                )
+            });
+            let (lo, hi) = around.unwrap_or_default();
+            above.push(lo, hi);
+        }
+        above
+    }
+
+    fn push(&mut self, lo: &[u8], hi: &[u8]) {
+        match self {
+            Self::Fixed { pairs, .. } => {
+                pairs.extend_from_slice(lo);
+                pairs.extend_from_slice(hi);
+            }
+            Self::Var { ends, bytes } => {
+                for end in [lo, hi] {
+                    bytes.extend_from_slice(end);
+                    ends.push(bytes.len());
+                }
             }
         }
     }

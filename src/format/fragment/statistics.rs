@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// The minimum or the maximum of each tile of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,6 +28,16 @@ impl TileMinMax {
         let var = cursor.bytes_u64(var_bytes, "var values")?.to_vec();
         expect_end(&cursor)?;
         Ok(Self { fixed, var })
+    }
+
+    /// Writes a section of minima or maxima.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder::new();
+        to.count_u64(self.fixed.len());
+        to.count_u64(self.var.len());
+        to.bytes(&self.fixed);
+        to.bytes(&self.var);
+        to.finish()
     }
 
     /// Whether the field has no such statistics.
@@ -120,6 +131,18 @@ impl FragmentStatistics {
             .collect::<Result<_>>()?;
         expect_end(&cursor)?;
         Ok(Self { slots })
+    }
+
+    /// Writes the statistics of all slots.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder::new();
+        for slot in &self.slots {
+            to.bytes_u64(&slot.min);
+            to.bytes_u64(&slot.max);
+            to.bytes(&slot.sum);
+            to.u64(slot.null_count);
+        }
+        to.finish()
     }
 }
 

@@ -4,9 +4,10 @@
 //! of elements, by default *one* element and not an empty value.
 
 use super::CellValNum;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
+use crate::format::encoder::Encoder;
 use crate::format::filter_list::FilterList;
 use crate::format::version::FormatVersion;
 
@@ -29,6 +30,26 @@ impl DataOrder {
             2 => Ok(Self::Decreasing),
             other => Err(cursor.invalid("data order", other, "0 to 2")),
         }
+    }
+}
+
+impl DataOrder {
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::Unordered => 0,
+            Self::Increasing => 1,
+            Self::Decreasing => 2,
+        }
+    }
+}
+
+/// Fails for a field with a problem, because what was read of it is not all that is stored.
+pub(super) fn check_known(problem: Option<&String>, kind: &str, name: &str) -> Result<()> {
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(Error::unsupported(format!(
+            "the {kind} \"{name}\" cannot be written: {problem}"
+        ))),
     }
 }
 
@@ -113,6 +134,20 @@ impl Attribute {
             enumeration,
             problem,
         })
+    }
+
+    pub(super) fn encode(&self, to: &mut Encoder) -> Result<()> {
+        check_known(self.problem.as_ref(), "attribute", &self.name)?;
+        to.bytes_u32(self.name.as_bytes(), "attribute name")?;
+        to.u8(self.datatype.code());
+        to.u32(self.cell_val_num.count());
+        self.filters.encode(to)?;
+        to.bytes_u64(&self.fill_value);
+        to.bool(self.nullable);
+        to.bool(self.fill_valid);
+        to.u8(self.order.code());
+        let enumeration = self.enumeration.as_deref().unwrap_or_default();
+        to.bytes_u32(enumeration.as_bytes(), "enumeration name")
     }
 
     /// Whether cells differ in size.

@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::domain_range::DomainRange;
+use crate::format::encoder::Encoder;
 use crate::format::schema::Dimension;
 
 /// The ranges that cells may use, inclusive, one per dimension.
@@ -39,6 +40,22 @@ impl CurrentDomain {
             })
             .collect::<Result<_>>()?;
         Ok(Some(Self { ranges }))
+    }
+
+    /// Writes a current domain, or that there is none.
+    pub fn encode(domain: Option<&Self>, dimensions: &[Dimension], to: &mut Encoder) {
+        to.u32(0);
+        to.bool(domain.is_none());
+        let Some(Self { ranges }) = domain else {
+            return;
+        };
+        to.u8(0);
+        for (range, dimension) in ranges.iter().zip(dimensions) {
+            match dimension.is_var() {
+                false => range.encode_fixed(to),
+                true => range.encode_var(to),
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::CellValNum;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
+use crate::format::encoder::Encoder;
 use crate::format::filter_list::FilterList;
 use crate::format::version::FormatVersion;
 
@@ -102,6 +103,25 @@ impl Dimension {
             domain,
             extent,
         })
+    }
+
+    pub(super) fn encode(&self, to: &mut Encoder) -> Result<()> {
+        to.bytes_u32(self.name.as_bytes(), "dimension name")?;
+        to.u8(self.datatype.code());
+        to.u32(self.cell_val_num.count());
+        self.filters.encode(to)?;
+        let (low, high) = self
+            .domain
+            .as_ref()
+            .map_or((&[][..], &[][..]), |(low, high)| {
+                (low.as_slice(), high.as_slice())
+            });
+        to.count_u64(low.len().saturating_add(high.len()));
+        to.bytes(low);
+        to.bytes(high);
+        to.bool(self.extent.is_none());
+        to.bytes(self.extent.as_deref().unwrap_or_default());
+        Ok(())
     }
 
     /// Whether coordinates are strings.

@@ -4,10 +4,11 @@
 //! fields on storage differs from the specification's table, and there is no label domain.
 
 use super::CellValNum;
-use super::attribute::{DataOrder, known_or_any};
+use super::attribute::{DataOrder, check_known, known_or_any};
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
+use crate::format::encoder::Encoder;
 
 /// A dimension label.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,5 +61,19 @@ impl DimensionLabel {
             external: cursor.bool("label is external")?,
             problem,
         })
+    }
+
+    pub(super) fn encode(&self, to: &mut Encoder) -> Result<()> {
+        check_known(self.problem.as_ref(), "label", &self.name)?;
+        to.u32(self.dimension);
+        to.bytes_u32(self.name.as_bytes(), "label name")?;
+        to.bool(self.relative);
+        to.bytes_u64(self.uri.as_bytes());
+        to.bytes_u32(self.attribute.as_bytes(), "label attribute")?;
+        to.u8(self.order.code());
+        to.u8(self.datatype.code());
+        to.u32(self.cell_val_num.count());
+        to.bool(self.external);
+        Ok(())
     }
 }

@@ -20,6 +20,7 @@ pub use label::DimensionLabel;
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
+use super::encoder::Encoder;
 use super::filter_list::FilterList;
 use super::names::check_component;
 use super::version::FormatVersion;
@@ -33,6 +34,15 @@ pub enum ArrayType {
     Dense,
     /// Only written cells exist.
     Sparse,
+}
+
+impl ArrayType {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Dense => 0,
+            Self::Sparse => 1,
+        }
+    }
 }
 
 impl fmt::Display for ArrayType {
@@ -68,6 +78,16 @@ impl Layout {
     }
 }
 
+impl Layout {
+    const fn code(self) -> u8 {
+        match self {
+            Self::RowMajor => 0,
+            Self::ColMajor => 1,
+            Self::Hilbert => 4,
+        }
+    }
+}
+
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -99,6 +119,14 @@ impl CellValNum {
             0 => None,
             u32::MAX => Some(Self::Var),
             count => Some(Self::Fixed(count)),
+        }
+    }
+
+    /// The stored number.
+    pub(crate) const fn count(self) -> u32 {
+        match self {
+            Self::Fixed(count) => count,
+            Self::Var => u32::MAX,
         }
     }
 
@@ -227,6 +255,47 @@ impl ArraySchema {
         };
         schema.validate()?;
         Ok(schema)
+    }
+
+    /// Writes the schema, in the version [`FormatVersion::WRITTEN`] whatever its own.
+    ///
+    /// # Errors
+    /// An attribute or label is of a type that this release does not know, or a name is too long.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut encoder = Encoder::new();
+        let to = &mut encoder;
+        to.u32(FormatVersion::WRITTEN.get());
+        to.bool(self.allows_duplicates);
+        to.u8(self.array_type.code());
+        to.u8(self.tile_order.code());
+        to.u8(self.cell_order.code());
+        to.u64(self.capacity);
+        for filters in [
+            &self.coords_filters,
+            &self.offsets_filters,
+            &self.validity_filters,
+        ] {
+            filters.encode(to)?;
+        }
+        to.count_u32(self.dimensions.len(), "number of dimensions")?;
+        for dimension in &self.dimensions {
+            dimension.encode(to)?;
+        }
+        to.count_u32(self.attributes.len(), "number of attributes")?;
+        for attribute in &self.attributes {
+            attribute.encode(to)?;
+        }
+        to.count_u32(self.labels.len(), "number of labels")?;
+        for label in &self.labels {
+            label.encode(to)?;
+        }
+        to.count_u32(self.enumerations.len(), "number of enumerations")?;
+        for EnumerationRef { name, file } in &self.enumerations {
+            to.bytes_u32(name.as_bytes(), "enumeration name")?;
+            to.bytes_u32(file.as_bytes(), "enumeration file")?;
+        }
+        CurrentDomain::encode(self.current_domain.as_ref(), &self.dimensions, to);
+        Ok(encoder.finish())
     }
 
     /// Adds the file to the problems of attributes and labels.

@@ -419,3 +419,31 @@ fn a_current_domain_stays_inside_the_domain() {
     let error = ArraySchema::decode(&bytes).unwrap_err().to_string();
     assert!(error.contains("the current domain is [5, 4]"), "{error}");
 }
+
+#[test]
+fn what_was_read_is_written_again() {
+    assert_eq!(
+        ArraySchema::decode(&small()).unwrap().encode().unwrap(),
+        small()
+    );
+    for name in [
+        "dense", "sparse", "current", "labels", "wide", "point", "hilbert",
+    ] {
+        let stored = bytes(&format!("{name}.schema"));
+        let written = ArraySchema::decode(&stored).unwrap().encode().unwrap();
+        assert_eq!(written, stored, "{name}");
+    }
+}
+
+#[test]
+fn a_schema_that_is_not_known_whole_is_not_written() {
+    let mut schema = schema("dense.schema");
+    schema.attributes[0].problem = Some("the type is unknown".to_owned());
+    let error = schema.encode().unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("cannot be written: the type is unknown"),
+        "{error}"
+    );
+}

@@ -1,0 +1,196 @@
+//! One stage of a pipeline ↔ bytes.
+
+use super::{BIT_WIDTH_WINDOW, DEFAULT_LEVEL, Filter, POSITIVE_DELTA_WINDOW, PixelFormat, Setting};
+use crate::error::Result;
+use crate::format::cursor::Cursor;
+use crate::format::datatype::Datatype;
+use crate::format::encoder::Encoder;
+use crate::format::version::FormatVersion;
+
+/// Since this version, the options of double delta say what type its input is read as.
+const REINTERPRETS_DOUBLE_DELTA: u32 = 20;
+/// As for double delta.
+const REINTERPRETS_DELTA: u32 = 19;
+
+impl Filter {
+    /// Reads a stage and what its writer was told.
+    pub(super) fn decode(
+        cursor: &mut Cursor<'_>,
+        version: FormatVersion,
+    ) -> Result<(Self, Setting)> {
+        let code = cursor.u8("filter type")?;
+        let option_bytes = cursor.u32("filter option bytes")?;
+        let stored = cursor.bytes_u64(u64::from(option_bytes), "filter options")?;
+        let mut options = Cursor::new(stored, "filter options");
+        let mut setting = Setting::None;
+        let filter = match code {
+            0 => Self::None,
+            1..=6 | 14 | 19 => {
+                let (filter, level) = Self::decode_compressor(&mut options, version)?;
+                setting = Setting::Level(level);
+                filter
+            }
+            7 => {
+                setting = Setting::window(&mut options);
+                Self::BitWidthReduction
+            }
+            8 => Self::BitShuffle,
+            9 => Self::ByteShuffle,
+            10 => {
+                setting = Setting::window(&mut options);
+                Self::PositiveDelta
+            }
+            11 => Self::Aes256Gcm,
+            12 => Self::Md5,
+            13 => Self::Sha256,
+            15 => Self::ScaleFloat {
+                scale: options.f64("scale")?,
+                offset: options.f64("offset")?,
+                byte_width: options.u64("byte width")?,
+            },
+            16 => Self::Xor,
+            17 => Self::Bitsort,
+            18 => Self::WebP(pixel_format(&mut options)?),
+            // What stands behind is readable all the same: columns that do not use the filter are.
+            other => Self::Unknown(other),
+        };
+        // Whatever would be written in another way is kept as it is.
+        if filter.stored(&setting, version) != (code, stored.to_vec()) {
+            let options = stored.to_vec();
+            setting = Setting::Stored { code, options };
+        }
+        Ok((filter, setting))
+    }
+
+    fn decode_compressor(options: &mut Cursor<'_>, version: FormatVersion) -> Result<(Self, i32)> {
+        let compressor = options.u8("compressor")?;
+        let level = options.i32("compression level")?;
+        let mut reads_as = |since| reinterpret(options, version.since(since));
+        let filter = match compressor {
+            0 => Self::None,
+            1 => Self::Gzip,
+            2 => Self::Zstd,
+            3 => Self::Lz4,
+            4 => Self::Rle,
+            5 => Self::Bzip2,
+            6 => Self::DoubleDelta(reads_as(REINTERPRETS_DOUBLE_DELTA)?),
+            7 => Self::Dictionary,
+            8 => Self::Delta(reads_as(REINTERPRETS_DELTA)?),
+            other => Self::Unknown(other),
+        };
+        Ok((filter, level))
+    }
+
+    /// The type and the options of a stage, as a version stores them.
+    pub(super) fn stored(&self, setting: &Setting, version: FormatVersion) -> (u8, Vec<u8>) {
+        if let Setting::Stored { code, options } = setting {
+            return (*code, options.clone());
+        }
+        let mut options = Encoder::new();
+        if let Some(compressor) = self.compressor() {
+            options.u8(compressor);
+            options.i32(match setting {
+                Setting::Level(level) => *level,
+                _ => DEFAULT_LEVEL,
+            });
+        }
+        let own = |datatype: &Option<Datatype>| datatype.unwrap_or(Datatype::Any).code();
+        match self {
+            Self::DoubleDelta(datatype) if version.since(REINTERPRETS_DOUBLE_DELTA) => {
+                options.u8(own(datatype));
+            }
+            Self::Delta(datatype) if version.since(REINTERPRETS_DELTA) => {
+                options.u8(own(datatype));
+            }
+            Self::BitWidthReduction => options.u32(setting.window_bytes(BIT_WIDTH_WINDOW)),
+            Self::PositiveDelta => options.u32(setting.window_bytes(POSITIVE_DELTA_WINDOW)),
+            Self::ScaleFloat {
+                scale,
+                offset,
+                byte_width,
+            } => {
+                options.f64(*scale);
+                options.f64(*offset);
+                options.u64(*byte_width);
+            }
+            _ => {}
+        }
+        (self.code(), options.finish())
+    }
+
+    const fn code(&self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Gzip => 1,
+            Self::Zstd => 2,
+            Self::Lz4 => 3,
+            Self::Rle => 4,
+            Self::Bzip2 => 5,
+            Self::DoubleDelta(_) => 6,
+            Self::BitWidthReduction => 7,
+            Self::BitShuffle => 8,
+            Self::ByteShuffle => 9,
+            Self::PositiveDelta => 10,
+            Self::Aes256Gcm => 11,
+            Self::Md5 => 12,
+            Self::Sha256 => 13,
+            Self::Dictionary => 14,
+            Self::ScaleFloat { .. } => 15,
+            Self::Xor => 16,
+            Self::Bitsort => 17,
+            Self::WebP(_) => 18,
+            Self::Delta(_) => 19,
+            Self::Unknown(code) => *code,
+        }
+    }
+
+    /// The code of a compressor in its options.
+    const fn compressor(&self) -> Option<u8> {
+        Some(match self {
+            Self::Gzip => 1,
+            Self::Zstd => 2,
+            Self::Lz4 => 3,
+            Self::Rle => 4,
+            Self::Bzip2 => 5,
+            Self::DoubleDelta(_) => 6,
+            Self::Dictionary => 7,
+            Self::Delta(_) => 8,
+            _ => return None,
+        })
+    }
+}
+
+impl Setting {
+    /// A window that is not there is no obstacle: the tiles say their own.
+    fn window(options: &mut Cursor<'_>) -> Self {
+        options.u32("window").map_or(Self::None, Self::Window)
+    }
+
+    fn window_bytes(&self, default: u32) -> u32 {
+        match self {
+            Self::Window(bytes) => *bytes,
+            _ => default,
+        }
+    }
+}
+
+/// Behind the quality; whether it was lossless, and the tile's extents, the image itself tells.
+fn pixel_format(options: &mut Cursor<'_>) -> Result<Option<PixelFormat>> {
+    let _quality = options.f32("quality")?;
+    Ok(match options.u8("pixel format")? {
+        1 => Some(PixelFormat::Rgb),
+        2 => Some(PixelFormat::Bgr),
+        3 => Some(PixelFormat::Rgba),
+        4 => Some(PixelFormat::Bgra),
+        _ => None,
+    })
+}
+
+/// The type the input is read as; `ANY` (17) says: the field's own.
+fn reinterpret(options: &mut Cursor<'_>, present: bool) -> Result<Option<Datatype>> {
+    if !present {
+        return Ok(None);
+    }
+    let datatype = Datatype::from_code(options.u8("reinterpret datatype")?)?;
+    Ok((datatype != Datatype::Any).then_some(datatype))
+}
