@@ -5,13 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use datafusion_tiledb::Result;
-use datafusion_tiledb::filter::generic_tile;
+use datafusion_tiledb::filter::{Pipeline, Scratch, TileContext, TileEncoder, generic_tile};
 use datafusion_tiledb::format::commit::{
     CommitEntryKind, CommitKind, encode_consolidated_commits, encode_ignore, encode_vacuum,
     parse_consolidated_commits, parse_ignore, parse_vacuum,
 };
+use datafusion_tiledb::format::datatype::Datatype;
 use datafusion_tiledb::format::delete_condition::Condition;
 use datafusion_tiledb::format::enumeration::Enumeration;
+use datafusion_tiledb::format::filter_list::{Filter, FilterList};
 use datafusion_tiledb::format::fragment::consolidated;
 use datafusion_tiledb::format::fragment::footer::Footer;
 use datafusion_tiledb::format::fragment::offsets::{decode_u64s, encode_u64s};
@@ -96,6 +98,7 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = kinds.collect::<Vec<_>>();
     trials.push(trial("written::commits", commits));
     trials.push(trial("written::fragments", fragments));
+    trials.push(trial("written::tiles", tiles));
     trials
 }
 
@@ -169,6 +172,11 @@ impl Kind {
             };
             if let Ok(Some(again)) = (self.again)(&tile.data) {
                 written.compare(&file, "the contents", &tile.data, &again);
+                // What gzip makes of it is a matter of the library.
+                let whole = generic_tile::encode(&again)?;
+                let read = generic_tile::decode(&whole, self.name, None)?;
+                written.compare(&file, "the tile", &read.data, &again);
+                assert_eq!(read.consumed, whole.len());
             }
         }
         written.end(self.at_least)
@@ -309,6 +317,275 @@ impl Fragment {
             };
             if let Ok(again) = again(&tile.data) {
                 written.compare(file, what, &tile.data, &again);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tiles of all fields: values, offsets and validity.
+fn tiles() -> std::result::Result<(), Failed> {
+    let mut written = Written::default();
+    for file in files(|_, name| name == "__fragment_metadata.tdb")? {
+        let (Some(folder), Some(array)) = (file.parent(), file.ancestors().nth(3)) else {
+            continue;
+        };
+        if let Ok(Some(fragment)) = Fragment::read(&file, array) {
+            fragment.compare_tiles(folder, &mut written)?;
+        }
+    }
+    written.end(10_000)
+}
+
+/// Filters whose output is a matter of the library that compresses.
+fn is_free(filters: &FilterList) -> bool {
+    let free = |f: &Filter| matches!(f, Filter::Gzip | Filter::Zstd | Filter::Lz4 | Filter::Bzip2);
+    filters.filters.iter().any(free)
+}
+
+fn reduces(filters: &FilterList) -> bool {
+    filters.contains(|f| *f == Filter::BitWidthReduction)
+}
+
+/// The tiles of one field in one kind of file.
+struct Tiles<'a> {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    starts: Vec<u64>,
+    filters: &'a FilterList,
+    context: TileContext,
+}
+
+impl Tiles<'_> {
+    /// The stored bytes of a tile, the sizes of its chunks before they were filtered.
+    fn tile(&self, tile: usize) -> Option<(&[u8], Vec<usize>)> {
+        let end = self
+            .starts
+            .get(tile + 1)
+            .copied()
+            .unwrap_or(self.bytes.len() as u64);
+        let start = usize::try_from(*self.starts.get(tile)?).ok()?;
+        let stored = self.bytes.get(start..usize::try_from(end).ok()?)?;
+        let number = |at: usize, width: usize| {
+            let bytes = stored.get(at..at + width)?;
+            Some(
+                bytes
+                    .iter()
+                    .rev()
+                    .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            )
+        };
+        let (mut at, mut sizes) = (8, Vec::new());
+        for _ in 0..number(0, 8)? {
+            sizes.push(number(at, 4)?);
+            at += 12 + number(at + 4, 4)? + number(at + 8, 4)?;
+        }
+        Some((stored, sizes))
+    }
+
+    /// Reads a tile, and writes it again by `again`.
+    fn compare(
+        &self,
+        tile: usize,
+        written: &mut Written,
+        again: impl Fn(&mut TileEncoder, &[u8]) -> Result<Vec<u8>>,
+    ) -> std::result::Result<Option<Vec<u8>>, Failed> {
+        let Ok(pipeline) = Pipeline::new(self.filters, &self.context, None) else {
+            return Ok(None);
+        };
+        let (Some((stored, sizes)), false) = (self.tile(tile), pipeline.produces_offsets()) else {
+            return Ok(None);
+        };
+        let size = sizes.iter().sum();
+        let mut read = vec![0; size];
+        if pipeline
+            .decode(stored, &mut read, &mut Scratch::default())
+            .is_err()
+        {
+            return Ok(None);
+        }
+        if self.filters.contains(|f| matches!(f, Filter::WebP(_))) {
+            // Nobody writes images yet.
+            return Ok(Some(read));
+        }
+        // libtiledb writes empty chunks, some of which it cannot read back.
+        let is_free = is_free(self.filters) || sizes.contains(&0);
+        let what = format!("tile {tile} ({})", self.filters);
+        let encoder = TileEncoder::new(self.filters, &self.context);
+        let is = encoder.and_then(|mut encoder| again(&mut encoder, &read));
+        match is {
+            Err(e) => written
+                .others
+                .push(format!("{what} of {}: {e}", self.path.display())),
+            // The offset of a window that is not reduced is whatever was in the memory of its writer.
+            Ok(is) if is_free || (reduces(self.filters) && is.len() == stored.len()) => {
+                let mut back = vec![0; size];
+                pipeline.decode(&is, &mut back, &mut Scratch::default())?;
+                written.compare(&self.path, &what, &read, &back);
+            }
+            Ok(is) => written.compare(&self.path, &what, stored, &is),
+        }
+        Ok(Some(read))
+    }
+}
+
+impl Tiles<'_> {
+    /// Reads a tile of strings with their offsets, and writes it again; `None` if the offsets have their own tiles.
+    fn compare_strings(
+        &self,
+        tile: usize,
+        cells: usize,
+        written: &mut Written,
+    ) -> std::result::Result<Option<()>, Failed> {
+        let Ok(pipeline) = Pipeline::new(self.filters, &self.context, None) else {
+            return Ok(None);
+        };
+        let (Some((stored, sizes)), true) = (self.tile(tile), pipeline.produces_offsets()) else {
+            return Ok(None);
+        };
+        let bytes = sizes.iter().sum();
+        let read = |stored: &[u8]| {
+            let strings = pipeline.decode_strings(stored, cells, bytes, &mut Scratch::default())?;
+            strings.cells()
+        };
+        let Ok((data, starts)) = read(stored) else {
+            return Ok(Some(()));
+        };
+        let mut encoder = TileEncoder::new(self.filters, &self.context)?;
+        assert!(encoder.takes_offsets());
+        let is = encoder.encode_strings(&data, &starts)?;
+        let what = format!("tile {tile} ({})", self.filters);
+        if is_free(self.filters) || bytes == 0 {
+            let (back, back_starts) = read(&is)?;
+            assert_eq!(back_starts, starts, "{what} of {}", self.path.display());
+            written.compare(&self.path, &what, &data, &back);
+        } else {
+            written.compare(&self.path, &what, stored, &is);
+        }
+        Ok(Some(()))
+    }
+}
+
+impl Fragment {
+    /// The number of cells of a tile.
+    fn cells(&self, tile: usize) -> Result<usize> {
+        let cells = match self.footer.sparse_tile_count {
+            0 => self.schema.dense_tile_cells()?,
+            tiles if tile as u64 + 1 == tiles => self.footer.last_tile_cell_count,
+            _ => self.schema.capacity,
+        };
+        Ok(usize::try_from(cells)?)
+    }
+
+    fn numbers(&self, starts: &[u64], slot: usize) -> Option<Vec<u64>> {
+        let start = usize::try_from(*starts.get(slot)?).ok()?;
+        let tile = generic_tile::decode(self.bytes.get(start..)?, "a section", None).ok()?;
+        decode_u64s(&tile.data, "numbers").ok()
+    }
+
+    fn compare_tiles(
+        &self,
+        folder: &Path,
+        written: &mut Written,
+    ) -> std::result::Result<(), Failed> {
+        let slots = self.footer.slots(&self.schema);
+        let version = self.footer.version;
+        let attributes = self.schema.attributes.iter().enumerate().map(|(i, a)| {
+            let types = (a.datatype, a.cell_val_num, a.nullable);
+            (format!("a{i}"), slots.attribute(i), types, &a.filters)
+        });
+        let dimensions = self.schema.dimensions.iter().enumerate().map(|(i, d)| {
+            let types = (d.datatype, d.cell_val_num, false);
+            let filters = self.schema.dimension_filters(i, version);
+            (format!("d{i}"), slots.dimension(i), types, filters)
+        });
+        for (name, slot, (datatype, count, nullable), filters) in attributes.chain(dimensions) {
+            let tiles = |file: String, starts: &[u64], filters, datatype: Datatype, cell, var| {
+                let path = folder.join(file);
+                let bytes = fs::read(&path).ok()?;
+                let context = TileContext {
+                    datatype,
+                    cell_bytes: cell,
+                    schema_version: self.schema.version,
+                    fragment_version: version,
+                    var_data: var,
+                };
+                Some(Tiles {
+                    path,
+                    bytes,
+                    starts: self.numbers(starts, slot)?,
+                    filters,
+                    context,
+                })
+            };
+            let sections = &self.footer.sections;
+            let cells = |encoder: &mut TileEncoder, tile: &[u8]| encoder.encode(tile);
+            if nullable {
+                let validity = tiles(
+                    format!("{name}_validity.tdb"),
+                    &sections.validity_offsets,
+                    &self.schema.validity_filters,
+                    Datatype::UInt8,
+                    1,
+                    false,
+                );
+                for (validity, tile) in validity
+                    .iter()
+                    .flat_map(|v| (0..v.starts.len()).map(move |t| (v, t)))
+                {
+                    validity.compare(tile, written, cells)?;
+                }
+            }
+            let file = format!("{name}.tdb");
+            let Some(size) = count.cell_size(datatype)? else {
+                let offsets = tiles(
+                    file,
+                    &sections.tile_offsets,
+                    &self.schema.offsets_filters,
+                    Datatype::UInt64,
+                    8,
+                    false,
+                );
+                let file = format!("{name}_var.tdb");
+                let data = tiles(
+                    file,
+                    &sections.var_offsets,
+                    filters,
+                    datatype,
+                    datatype.size(),
+                    true,
+                );
+                let (Some(offsets), Some(data)) = (offsets, data) else {
+                    continue;
+                };
+                for tile in 0..offsets.starts.len() {
+                    if data
+                        .compare_strings(tile, self.cells(tile)?, written)?
+                        .is_some()
+                    {
+                        continue;
+                    }
+                    let Some(starts) = offsets.compare(tile, written, cells)? else {
+                        continue;
+                    };
+                    let starts = starts
+                        .as_chunks::<8>()
+                        .0
+                        .iter()
+                        .map(|s| u64::from_le_bytes(*s));
+                    let starts = starts.collect::<Vec<_>>();
+                    data.compare(tile, written, |encoder, tile| {
+                        encoder.encode_var(tile, &starts)
+                    })?;
+                }
+                continue;
+            };
+            let values = tiles(file, &sections.tile_offsets, filters, datatype, size, false);
+            for (values, tile) in values
+                .iter()
+                .flat_map(|v| (0..v.starts.len()).map(move |t| (v, t)))
+            {
+                values.compare(tile, written, cells)?;
             }
         }
         Ok(())

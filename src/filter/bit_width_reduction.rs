@@ -7,9 +7,11 @@
 //! before version 20, the filter did nothing and wrote no metadata, so the pipeline omits it.
 
 use super::parts::{expect_full, take_front};
+use super::positive_delta::windows;
 use super::word::Word;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 const FILTER: &str = "bit_width_reduction";
 
@@ -87,4 +89,48 @@ fn truncated(bytes: usize, input: &[u8]) -> Error {
         "bit_width_reduction: a window of {bytes} bytes does not fit in the {} that remain",
         input.len()
     ))
+}
+
+/// Encodes one part in windows of at most `window` bytes; `SIGNED` says how values compare.
+pub(super) fn encode<W: Word, const SIGNED: bool>(
+    part: &[u8],
+    window: u32,
+    metadata: &mut Encoder,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let windows = windows::<W>(part, window)?;
+    metadata.count_u32(part.len(), "original size")?;
+    metadata.count_u32(windows.len(), "number of windows")?;
+    for window in windows {
+        let (words, incomplete) = W::split(window);
+        let values = || words.iter().map(W::load);
+        let lesser = |a: W, b: W| if b.is_less::<SIGNED>(a) { b } else { a };
+        let greater = |a: W, b: W| if a.is_less::<SIGNED>(b) { b } else { a };
+        let offset = values().reduce(lesser).unwrap_or_default();
+        let largest = values().reduce(greater).unwrap_or_default();
+        let bits = bits_of::<W, SIGNED>(largest.minus(offset).extend::<false>());
+        metadata.bytes(W::as_slice(&offset.store()));
+        metadata.u8(bits);
+        metadata.count_u32(window.len(), "window size")?;
+        let narrow = usize::from(bits / 8);
+        if narrow >= W::BYTES || !incomplete.is_empty() {
+            out.extend_from_slice(window);
+            continue;
+        }
+        for value in values() {
+            let bytes = value.minus(offset).extend::<false>().to_le_bytes();
+            out.extend_from_slice(bytes.get(..narrow).unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// The bits of values up to `range`: a width that libtiledb chooses by `range + 1`, or that of the type.
+fn bits_of<W: Word, const SIGNED: bool>(range: u64) -> u8 {
+    // The top bit of a signed number is its sign.
+    let sign = u32::from(SIGNED);
+    let range = range.saturating_add(1);
+    let fits = |bits: &u8| range < 1 << (u32::from(*bits) - sign);
+    let narrow = [8, 16, 32].into_iter().find(fits).unwrap_or(64);
+    narrow.min(u8::try_from(W::BYTES * 8).unwrap_or(64))
 }

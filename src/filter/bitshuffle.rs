@@ -113,3 +113,40 @@ fn exchange(upper: &mut u8x16, lower: &mut u8x16, shift: u32, mask: u8) {
 fn each_64(bytes: u8x16, shift: impl Fn(u64x2) -> u64x2) -> u8x16 {
     bytemuck::cast(shift(bytemuck::cast(bytes)))
 }
+
+/// Encodes one part, and returns the sizes of its entries: the part, or its head and tail.
+pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) -> Vec<usize> {
+    let (head, tail) = part.split_at(part.len() / 8 * 8);
+    // A head is stored even if it is empty, a tail is not.
+    let tail = Some(tail).filter(|tail| !tail.is_empty());
+    let entries = std::iter::once(head).chain(tail);
+    entries
+        .map(|entry| {
+            let whole = entry.len().is_multiple_of(width.bytes()) && entry.len().is_multiple_of(8);
+            match whole {
+                true => entry
+                    .chunks(BLOCK_BYTES)
+                    .for_each(|block| transpose_block(width, block, out)),
+                false => out.extend_from_slice(entry),
+            }
+            entry.len()
+        })
+        .collect()
+}
+
+/// Encodes one block.
+fn transpose_block(width: Width, block: &[u8], out: &mut Vec<u8>) {
+    let elements = block.len() / width.bytes() / 8 * 8;
+    let (rows, copied) = block.split_at(elements * width.bytes());
+    for byte in 0..width.bytes() {
+        let plane = || rows.iter().skip(byte).step_by(width.bytes());
+        for bit in 0..8 {
+            let mut bits = plane().map(|value| value >> bit & 1);
+            for _ in 0..elements / 8 {
+                let eight = bits.by_ref().take(8).enumerate();
+                out.push(eight.fold(0, |row, (i, bit)| row | bit << i));
+            }
+        }
+    }
+    out.extend_from_slice(copied);
+}

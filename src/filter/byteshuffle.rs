@@ -40,3 +40,12 @@ pub(super) fn unshuffle(width: Width, part: &[u8], out: &mut [u8]) {
         Width::Eight => interleave(part, out, weave_8),
     }
 }
+
+/// Encodes one part.
+pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) {
+    let (elements, incomplete) = part.split_at(part.len() / width.bytes() * width.bytes());
+    for byte in 0..width.bytes() {
+        out.extend(elements.iter().skip(byte).step_by(width.bytes()));
+    }
+    out.extend_from_slice(incomplete);
+}

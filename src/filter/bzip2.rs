@@ -3,10 +3,18 @@
 //! Each part is an ordinary bzip2 stream with its header. The library cannot reset a decoder, so each part gets its
 //! own; the size of its tables depends on the stream's block size (100 to 900 kB).
 
-use bzip2::{Decompress, Status};
+use std::io::Write;
+
+use bzip2::write::BzEncoder;
+use bzip2::{Compression, Decompress, Status};
 
 use crate::error::{Error, Result};
 use crate::filter::streaming::{Step, Streaming, stream_into};
+
+/// The level for which the filter's options say: the compressor's own.
+const OWN_LEVEL: u32 = 1;
+/// No level is above this one.
+const LARGEST_LEVEL: u32 = 9;
 
 /// The decoder of one stream.
 #[derive(Default)]
@@ -35,4 +43,12 @@ impl Streaming for Decompressor {
             finished: status == Status::StreamEnd,
         })
     }
+}
+
+/// Appends a stream of `part`.
+pub(super) fn encode(part: &[u8], level: i32, out: &mut Vec<u8>) -> Result<()> {
+    let level = u32::try_from(level).map_or(OWN_LEVEL, |level| level.clamp(1, LARGEST_LEVEL));
+    let mut writer = BzEncoder::new(out, Compression::new(level));
+    let written = writer.write_all(part).and_then(|()| writer.try_finish());
+    written.map_err(|e| Error::internal("bzip2: the stream cannot be written").with_source(e))
 }

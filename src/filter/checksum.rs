@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// The digest of a checksum filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,5 +67,23 @@ impl Digest {
             }
         }
         Ok(())
+    }
+}
+
+impl Digest {
+    /// The filter's metadata: digests of the metadata parts so far and of the data, and then these metadata.
+    pub(super) fn encode(self, metadata: &[Vec<u8>], data: &[u8]) -> Result<Vec<u8>> {
+        let mut own = Encoder::new();
+        own.count_u32(metadata.len(), "number of metadata checksums")?;
+        own.u32(1);
+        for part in metadata.iter().map(Vec::as_slice).chain([data]) {
+            own.count_u64(part.len());
+            match self {
+                Self::Md5 => own.bytes(&Md5::digest(part)),
+                Self::Sha256 => own.bytes(&Sha256::digest(part)),
+            }
+        }
+        metadata.iter().for_each(|part| own.bytes(part));
+        Ok(own.finish())
     }
 }

@@ -7,13 +7,15 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
+use super::filtered::Filtered;
 use super::scratch::Contexts;
 use super::streaming::grow;
-use super::word::{Width, with_word};
-use super::{bzip2, delta, double_delta, lz4, parts, rle};
+use super::word::{Width, Word, with_word};
+use super::{bzip2, delta, double_delta, gzip, lz4, parts, rle, zstd};
 use crate::error::{Error, Result};
 use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// Memory that may be allocated on any claim.
 const TRUSTED_BYTES: usize = 64 << 10;
@@ -202,3 +204,47 @@ impl Codec {
 
 use delta::decode_into as decode_delta;
 use double_delta::decode_into as decode_double_delta;
+
+/// Applies a compressor to data and metadata, and returns what it makes of them.
+pub(super) fn encode(
+    codec: Codec,
+    level: i32,
+    chunk: &Filtered,
+    signed: bool,
+    zstd: &mut zstd::Compressor,
+) -> Result<Filtered> {
+    let (mut own, mut data) = (Encoder::new(), Vec::new());
+    own.count_u32(chunk.metadata.len(), "number of metadata parts")?;
+    own.u32(1);
+    for part in chunk.parts() {
+        let start = data.len();
+        match codec {
+            Codec::Gzip => gzip::encode(part, level, &mut data)?,
+            Codec::Zstd => zstd.encode(part, level, &mut data)?,
+            Codec::Lz4 => lz4::encode(part, &mut data),
+            Codec::Bzip2 => bzip2::encode(part, level, &mut data)?,
+            Codec::Rle { cell_bytes } => rle::encode(part, cell_bytes, &mut data)?,
+            Codec::Delta(width) => with_word!(width, encode_delta(part, &mut data))?,
+            Codec::DoubleDelta(width) => match signed {
+                true => with_word!(width, encode_signed(part, &mut data))?,
+                false => with_word!(width, encode_unsigned(part, &mut data))?,
+            },
+        }
+        own.count_u32(part.len(), "original part size")?;
+        own.count_u32(data.len() - start, "compressed part size")?;
+    }
+    Ok(Filtered {
+        metadata: vec![own.finish()],
+        data,
+    })
+}
+
+use delta::encode as encode_delta;
+
+fn encode_signed<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    double_delta::encode::<W, true>(part, out)
+}
+
+fn encode_unsigned<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    double_delta::encode::<W, false>(part, out)
+}

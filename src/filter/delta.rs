@@ -48,3 +48,27 @@ pub(super) fn check_count<W: Word>(count: u64, out_bytes: usize, filter: &str) -
         ),
     }))
 }
+
+/// Encodes one part of whole words; the bytes of an incomplete one would be lost.
+pub(super) fn encode<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let values = whole_words::<W>(part, "delta")?;
+    out.extend_from_slice(&(values.len() as u64).to_le_bytes());
+    let mut before = W::default();
+    for bytes in values {
+        let value = W::load(bytes);
+        out.extend_from_slice(W::as_slice(&value.minus(before).store()));
+        before = value;
+    }
+    Ok(())
+}
+
+/// The words of a part, which must hold nothing else.
+pub(super) fn whole_words<'a, W: Word>(part: &'a [u8], filter: &str) -> Result<&'a [W::Bytes]> {
+    match W::split(part) {
+        (words, []) => Ok(words),
+        _ => Err(Error::unsupported(format!(
+            "filter {filter} behind one whose output is no whole number of values of {} bytes: put {filter} first",
+            W::BYTES
+        ))),
+    }
+}

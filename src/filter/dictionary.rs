@@ -5,9 +5,14 @@
 //! of entries: they end with the dictionary's bytes. Data: one id per cell. Ids and lengths are big-endian, of the
 //! stored widths.
 
+use hashbrown::HashMap;
+
 use crate::error::{Error, Result};
-use crate::filter::encoded_strings::{Amount, EncodedStrings, big_endian, integer_width};
+use crate::filter::encoded_strings::{
+    Amount, EncodedStrings, big_endian, integer_width, put_big_endian, width_of,
+};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// Restores the strings of one chunk.
 pub(super) fn decode(
@@ -86,4 +91,31 @@ fn unknown(id: u64, entries: usize) -> Error {
     Error::corrupt(format!(
         "dictionary of strings: a cell refers to entry {id} but there are {entries}"
     ))
+}
+
+/// Encodes the strings of a tile: ids go to `out`; the metadata after those that both string encodings share are returned.
+pub(super) fn encode<'a>(
+    strings: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    out: &mut Vec<u8>,
+) -> Result<Vec<u8>> {
+    // By the number of cells and not of entries, as libtiledb does, so that one pass is enough.
+    let id_width = width_of(strings.len());
+    let longest = strings.clone().map(<[u8]>::len).max();
+    let length_width = width_of(longest.unwrap_or_default());
+    let mut ids = HashMap::new();
+    let mut dictionary = Vec::new();
+    for string in strings {
+        let next = ids.len();
+        let id = *ids.entry(string).or_insert_with(|| {
+            put_big_endian(string.len(), length_width, &mut dictionary);
+            dictionary.extend_from_slice(string);
+            next
+        });
+        put_big_endian(id, id_width, out);
+    }
+    let mut own = Encoder::new();
+    own.u8(id_width.code());
+    own.u8(length_width.code());
+    own.bytes_u32(&dictionary, "dictionary bytes")?;
+    Ok(own.finish())
 }

@@ -5,7 +5,7 @@
 //! the magnitude of the difference between two successive differences. The stream is packed from the **top bit** of
 //! **little-endian u64** words; the last word is padded. Everything wraps around at the type's width.
 
-use super::delta::check_count;
+use super::delta::{check_count, whole_words};
 use super::word::{Width, Word};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -96,5 +96,106 @@ impl<'a> BitReader<'a> {
             self.left = 64 - missing;
         }
         Some(bits)
+    }
+}
+
+/// Encodes one part of whole words; `SIGNED` says how their differences are computed.
+///
+/// # Errors
+/// A difference of differences does not fit 64 bits.
+pub(super) fn encode<W: Word, const SIGNED: bool>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let words = whole_words::<W>(part, FILTER)?;
+    let values = || {
+        words
+            .iter()
+            .map(|bytes| i128::from_word::<W, SIGNED>(bytes))
+    };
+    let bits = bits_of(values());
+    out.push(u8::try_from(bits)?);
+    out.extend_from_slice(&(words.len() as u64).to_le_bytes());
+    if usize::try_from(bits)?.saturating_add(1) >= W::BYTES.saturating_mul(8) {
+        out.extend_from_slice(part);
+        return Ok(());
+    }
+    let first_values = part.len().min(2 * W::BYTES);
+    out.extend_from_slice(part.get(..first_values).unwrap_or_default());
+    let mut stream = BitWriter::default();
+    for second_difference in second_differences(values()) {
+        let magnitude = u64::try_from(second_difference.unsigned_abs())?;
+        let sign = u64::from(second_difference < 0) << bits;
+        stream.put(sign | magnitude, bits + 1, out);
+    }
+    stream.finish(out);
+    Ok(())
+}
+
+trait FromWord {
+    fn from_word<W: Word, const SIGNED: bool>(bytes: &W::Bytes) -> Self;
+}
+
+impl FromWord for i128 {
+    fn from_word<W: Word, const SIGNED: bool>(bytes: &W::Bytes) -> Self {
+        let value = W::load(bytes).extend::<SIGNED>();
+        match SIGNED {
+            true => value.cast_signed().into(),
+            false => value.into(),
+        }
+    }
+}
+
+/// The differences between two successive differences.
+fn second_differences(values: impl Iterator<Item = i128>) -> impl Iterator<Item = i128> {
+    let mut before = None;
+    values.filter_map(move |value| {
+        let found = before.and_then(|(last, difference): (i128, Option<i128>)| {
+            difference.map(|difference| value - last - difference)
+        });
+        before = Some((value, before.map(|(last, _)| value - last)));
+        found
+    })
+}
+
+/// The bits that hold the first difference and every difference of differences; 0 for two values or fewer.
+fn bits_of(values: impl Iterator<Item = i128> + Clone) -> u32 {
+    let mut firsts = values.clone();
+    let first = firsts.next().zip(firsts.next()).map(|(a, b)| b - a);
+    let mut largest = None;
+    for difference in second_differences(values) {
+        largest = largest.max(Some(difference.unsigned_abs()));
+    }
+    let largest = largest.map(|largest| largest.max(first.unwrap_or_default().unsigned_abs()));
+    largest.map_or(0, |largest| (u128::BITS - largest.leading_zeros()).max(1))
+}
+
+/// Packs bits from the top of little-endian words.
+#[derive(Default)]
+struct BitWriter {
+    word: u64,
+    filled: u32,
+}
+
+impl BitWriter {
+    /// Appends the low `count` bits, 1 to 63 of them.
+    fn put(&mut self, bits: u64, count: u32, out: &mut Vec<u8>) {
+        let room = u64::BITS - self.filled;
+        if count < room {
+            self.word |= bits << (room - count);
+            self.filled += count;
+            return;
+        }
+        let left = count - room;
+        out.extend_from_slice(&(self.word | bits >> left).to_le_bytes());
+        self.word = if left == 0 {
+            0
+        } else {
+            bits << (u64::BITS - left)
+        };
+        self.filled = left;
+    }
+
+    fn finish(self, out: &mut Vec<u8>) {
+        if self.filled > 0 {
+            out.extend_from_slice(&self.word.to_le_bytes());
+        }
     }
 }

@@ -10,6 +10,7 @@
 use std::collections::TryReserveError;
 
 use crate::error::{Error, Result};
+use crate::filter::word::Width;
 use crate::format::cursor::Cursor;
 
 /// The strings of a tile as encoded: each once per run or chunk, and the index of the string in every cell.
@@ -166,6 +167,22 @@ pub(super) fn integer_width(metadata: &mut Cursor<'_>, field: &'static str) -> R
         width @ (1 | 2 | 4 | 8) => Ok(usize::from(width)),
         other => Err(metadata.invalid(field, other, "1, 2, 4 or 8")),
     }
+}
+
+/// The smallest width of integers up to `largest`.
+pub(super) fn width_of(largest: usize) -> Width {
+    match largest {
+        0..=0xFF => Width::One,
+        0x100..=0xFFFF => Width::Two,
+        0x1_0000..=0xFFFF_FFFF => Width::Four,
+        _ => Width::Eight,
+    }
+}
+
+/// Appends a big-endian integer of a width that holds it.
+pub(super) fn put_big_endian(value: usize, width: Width, out: &mut Vec<u8>) {
+    let bytes = (value as u64).to_be_bytes();
+    out.extend_from_slice(bytes.get(8 - width.bytes()..).unwrap_or_default());
 }
 
 /// The value of a big-endian integer of up to 8 bytes.

@@ -64,6 +64,60 @@ impl Scale {
         super::parts::expect_full(rest, FILTER)
     }
 
+    /// Encodes one part.
+    ///
+    /// # Errors
+    /// A value has no integer of the width: it is too large, infinite or NaN.
+    pub(super) fn encode(&self, part: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let put = |value: f64, out: &mut Vec<u8>| {
+            let integer = self.integer_of(value)?.to_le_bytes();
+            out.extend_from_slice(integer.get(..self.integer.bytes()).unwrap_or_default());
+            Ok(())
+        };
+        if self.double {
+            let mut values = part
+                .as_chunks()
+                .0
+                .iter()
+                .map(|bytes| f64::from_le_bytes(*bytes));
+            values.try_for_each(|value| put(value, out))
+        } else {
+            let mut values = part
+                .as_chunks()
+                .0
+                .iter()
+                .map(|bytes| f32::from_le_bytes(*bytes));
+            values.try_for_each(|value| put(value.into(), out))
+        }
+    }
+
+    fn integer_of(self, value: f64) -> Result<i64> {
+        let rounded = self.quotient(value).round();
+        let bits = i32::try_from(8 * self.integer.bytes())?;
+        // Both ends are powers of two, and so are floats.
+        let end = 2_f64.powi(bits - 1);
+        if !(-end..end).contains(&rounded) {
+            return Err(Error::invalid(format!(
+                "the value {value} does not fit the filter float_scale({:?}, {:?}, {}): it stores integers of {bits} bits",
+                self.scale,
+                self.offset,
+                self.integer.bytes()
+            )));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "it is between the ends")]
+        Ok(rounded as i64)
+    }
+
+    /// The number that is rounded to an integer when a value is written.
+    #[expect(clippy::cast_possible_truncation, reason = "writers round here")]
+    fn quotient(self, value: f64) -> f64 {
+        let Self { scale, offset, .. } = self;
+        match self.double {
+            true => (value - offset) / scale,
+            false => f64::from((value as f32 - offset as f32) / scale as f32),
+        }
+    }
+
     fn restored(self, integer: i64) -> f64 {
         match self.double {
             true => self.to_f64(integer),
@@ -137,7 +191,7 @@ impl FloatScale {
         let limit = 2_f64.powi(i32::try_from(bits.min(63)).ok()? - 1) - 2.0;
         let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
         for end in [lo, hi] {
-            let integer = self.quotient(end).round();
+            let integer = self.0.quotient(end).round();
             if integer.is_nan() || integer.abs() >= limit {
                 return None;
             }
@@ -153,16 +207,6 @@ impl FloatScale {
             }
         }
         Some((lowest, highest))
-    }
-
-    /// The number that is rounded to an integer when a value is written.
-    #[expect(clippy::cast_possible_truncation, reason = "writers round here")]
-    fn quotient(&self, value: f64) -> f64 {
-        let Scale { scale, offset, .. } = self.0;
-        match self.0.double {
-            true => (value - offset) / scale,
-            false => f64::from((value as f32 - offset as f32) / scale as f32),
-        }
     }
 }
 
@@ -198,7 +242,7 @@ mod tests {
             let scaling = scaling(scale, offset, 8, datatype);
             let [lo, value, hi] = values;
             let (from, to) = scaling.restored_between(lo, hi).unwrap();
-            let read = scaling.0.restored(scaling.quotient(value).round() as i64);
+            let read = scaling.0.restored(scaling.0.quotient(value).round() as i64);
             prop_assert!(from <= read && read <= to, "{read} is not in [{from}, {to}]");
         }
     }

@@ -1,18 +1,24 @@
-//! Unfiltering generic tiles (specification: "Generic Tile"): header, pipeline, then one tile.
+//! Filtering and unfiltering of generic tiles (specification: "Generic Tile"): header, pipeline, then one tile.
 //!
 //! The header may have any pipeline, also an empty one. The size it states is not trusted: memory grows as bytes are
 //! decompressed, and a wrong size is an error.
 
 use std::sync::Arc;
 
+use super::encoder::TileEncoder;
 use super::encryption_key::EncryptionKey;
 use super::pipeline::Pipeline;
 use super::scratch::Scratch;
 use super::stage::NO_KEY;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::tile_context::TileContext;
-use crate::format::filter_list::Filter;
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::{Filter, FilterList, Setting};
 use crate::format::generic_tile::GenericTileHeader;
+use crate::format::version::FormatVersion;
+
+/// The limit for chunks that headers state.
+const CHUNK_BYTES: u32 = 64 << 10;
 
 /// The contents of a generic tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +53,39 @@ pub fn decode_with(
     scratch: &mut Scratch,
 ) -> Result<GenericTile> {
     decode_tile(bytes, what, key, scratch).context("generic tile", || what)
+}
+
+/// Writes a generic tile, through the filter that libtiledb uses for all of them.
+///
+/// # Errors
+/// The contents are too large.
+pub fn encode(data: &[u8]) -> Result<Vec<u8>> {
+    let filters = FilterList {
+        max_chunk_bytes: CHUNK_BYTES,
+        filters: vec![Filter::Gzip],
+        settings: vec![Setting::Level(1)],
+    };
+    let context = TileContext {
+        datatype: Datatype::Char,
+        cell_bytes: 1,
+        schema_version: FormatVersion::WRITTEN,
+        fragment_version: FormatVersion::WRITTEN,
+        var_data: false,
+    };
+    let tile = TileEncoder::new(&filters, &context)?.encode(data)?;
+    let header = GenericTileHeader {
+        version: FormatVersion::WRITTEN,
+        persisted_bytes: tile.len() as u64,
+        tile_bytes: data.len() as u64,
+        datatype: context.datatype,
+        cell_bytes: 1,
+        encrypted: false,
+        filters,
+        header_bytes: 0,
+    };
+    let mut bytes = header.encode()?;
+    bytes.extend(tile);
+    Ok(bytes)
 }
 
 /// Size of the generic tile at the start of `bytes` on storage; its header suffices.

@@ -3,10 +3,16 @@
 //! Each part is a **zlib** stream (RFC 1950: two header bytes, Adler-32 at the end), not a gzip file (RFC 1952). Bytes
 //! after the end of the stream are ignored.
 
-use flate2::{Decompress, FlushDecompress, Status};
+use std::io::Write;
+
+use flate2::write::ZlibEncoder;
+use flate2::{Compression, Decompress, FlushDecompress, Status};
 
 use crate::error::{Error, Result};
 use crate::filter::streaming::{Step, Streaming, stream_into};
+
+/// No level is above this one.
+const LARGEST_LEVEL: u32 = 9;
 
 /// A reusable decompression context.
 #[derive(Default)]
@@ -41,4 +47,14 @@ impl Streaming for Inflater {
             finished: status == Status::StreamEnd,
         })
     }
+}
+
+/// Appends a stream of `part`.
+pub(super) fn encode(part: &[u8], level: i32, out: &mut Vec<u8>) -> Result<()> {
+    let level = u32::try_from(level).map_or(Compression::default(), |level| {
+        Compression::new(level.min(LARGEST_LEVEL))
+    });
+    let mut writer = ZlibEncoder::new(out, level);
+    let written = writer.write_all(part).and_then(|()| writer.try_finish());
+    written.map_err(|e| Error::internal("gzip: the stream cannot be written").with_source(e))
 }

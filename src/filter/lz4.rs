@@ -2,7 +2,7 @@
 //!
 //! Each part is one raw LZ4 **block**: no frame, no magic number, no size before it.
 
-use lz4_flex::block::decompress_into;
+use lz4_flex::block::{compress, decompress_into};
 
 use crate::error::{Error, Result};
 
@@ -25,4 +25,9 @@ pub(super) fn decode_into(input: &[u8], out: &mut [u8]) -> Result<()> {
         "lz4: {written} bytes come out where {} are expected",
         out.len()
     )))
+}
+
+/// Appends a block of `part`.
+pub(super) fn encode(part: &[u8], out: &mut Vec<u8>) {
+    out.extend(compress(part));
 }

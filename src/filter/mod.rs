@@ -1,7 +1,7 @@
-//! Decoding of filtered tiles: from stored bytes to the bytes of cells (specification: "Filter Pipeline" and the page
-//! of each filter).
+//! From stored bytes to the bytes of cells, and back (specification: "Filter Pipeline" and the page of each filter).
 //!
-//! A [`Pipeline`] is compiled once per kind of tile, because a filter depends on the output datatype of the filter
+//! A [`Pipeline`] decodes tiles, a [`TileEncoder`] encodes them; what each filter does is in its own file, in both
+//! directions. A [`Pipeline`] is compiled once per kind of tile, because a filter depends on the output datatype of the filter
 //! before it, on versions, and on whether the tile holds strings with their offsets. [`Scratch`] keeps buffers and
 //! decompression contexts from tile to tile; nothing is allocated per chunk. This layer knows only bytes. Every length
 //! in a tile is untrusted: an intermediate buffer grows as bytes are decompressed, never by what a header claims.
@@ -20,7 +20,9 @@ mod delta;
 mod dictionary;
 mod double_delta;
 mod encoded_strings;
+mod encoder;
 mod encryption_key;
+mod filtered;
 mod float_scale;
 pub mod generic_tile;
 mod gzip;
@@ -46,6 +48,7 @@ mod tests;
 pub use bitsort::restore_order;
 pub use chunk::{ChunkChoice, expect_unfiltered_bytes, is_empty_tile};
 pub use encoded_strings::EncodedStrings;
+pub use encoder::{TileEncoder, without_chunks};
 pub use encryption_key::{EncryptionKey, KEY_BYTES, KeyFingerprint};
 pub use float_scale::FloatScale;
 pub use generic_tile::GenericTile;

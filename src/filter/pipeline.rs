@@ -392,7 +392,7 @@ fn leading_form(list: &FilterList) -> Option<StringForm> {
 }
 
 /// The string encoding of a pipeline, if the schema's version uses it.
-fn string_form(list: &FilterList, context: &TileContext) -> Option<StringForm> {
+pub(super) fn string_form(list: &FilterList, context: &TileContext) -> Option<StringForm> {
     let form = leading_form(list).filter(|_| context.var_data)?;
     let since = match (context.datatype, form) {
         (Datatype::StringAscii, StringForm::Rle) => ASCII_RLE_SINCE,

@@ -5,10 +5,13 @@
 //! is copied. On types that the filter does not support (floats, `CHAR`, strings), and on dates and times in fragments
 //! before version 20, it did nothing and wrote no metadata, so the pipeline omits it.
 
+use std::slice::Chunks;
+
 use super::parts::{expect_full, take_front};
 use super::word::Word;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 const FILTER: &str = "positive_delta";
 
@@ -44,4 +47,47 @@ pub(super) fn decode_into<W: Word>(
         }
     }
     expect_full(rest, FILTER)
+}
+
+/// Encodes one part in windows of at most `window` bytes; `SIGNED` says how values compare.
+///
+/// # Errors
+/// The values decrease.
+pub(super) fn encode<W: Word, const SIGNED: bool>(
+    part: &[u8],
+    window: u32,
+    metadata: &mut Encoder,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let windows = windows::<W>(part, window)?;
+    metadata.count_u32(windows.len(), "number of windows")?;
+    for window in windows {
+        let (values, incomplete) = W::split(window);
+        let first = values.first().filter(|_| incomplete.is_empty());
+        let first = first.map(W::load).unwrap_or_default();
+        metadata.bytes(W::as_slice(&first.store()));
+        metadata.count_u32(window.len(), "window size")?;
+        if !incomplete.is_empty() {
+            out.extend_from_slice(window);
+            continue;
+        }
+        let mut before = first;
+        for bytes in values {
+            let value = W::load(bytes);
+            if value.is_less::<SIGNED>(before) {
+                return Err(Error::invalid(
+                    "the values decrease, which the filter positive_delta cannot store: use delta",
+                ));
+            }
+            out.extend_from_slice(W::as_slice(&value.minus(before).store()));
+            before = value;
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a part into windows of at most `bytes` bytes, and of whole words.
+pub(super) fn windows<W: Word>(part: &[u8], bytes: u32) -> Result<Chunks<'_, u8>> {
+    let bytes = usize::try_from(bytes)?.min(part.len());
+    Ok(part.chunks((bytes / W::BYTES * W::BYTES).max(W::BYTES)))
 }

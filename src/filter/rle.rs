@@ -63,3 +63,26 @@ pub(super) fn repeat(value: &[u8], cells: &mut [u8]) {
             .for_each(|cell| cell.copy_from_slice(value)),
     }
 }
+
+/// Encodes one part of whole cells.
+///
+/// # Errors
+/// The part ends within a cell, as behind a filter whose output is not one cell for one cell.
+pub(super) fn encode(part: &[u8], cell_bytes: usize, out: &mut Vec<u8>) -> Result<()> {
+    if cell_bytes == 0 || !part.len().is_multiple_of(cell_bytes) {
+        return Err(Error::unsupported(format!(
+            "filter rle on {} bytes, which are no whole number of cells of {cell_bytes}: put rle first",
+            part.len()
+        )));
+    }
+    let mut cells = part.chunks_exact(cell_bytes).peekable();
+    while let Some(value) = cells.next() {
+        let mut run = 1_u16;
+        while run < u16::MAX && cells.next_if_eq(&value).is_some() {
+            run += 1;
+        }
+        out.extend_from_slice(value);
+        out.extend_from_slice(&run.to_be_bytes());
+    }
+    Ok(())
+}

@@ -10,9 +10,15 @@
 //! `run, length, bytes`. Empty strings are valid, so run counts are limited by the number of cells, not by the bytes.
 
 use super::dictionary;
-use super::encoded_strings::{Amount, EncodedStrings, big_endian, integer_width};
+use std::iter::Peekable;
+
+use super::encoded_strings::{
+    Amount, EncodedStrings, big_endian, integer_width, put_big_endian, width_of,
+};
+use super::word::Width;
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 /// Size of an offset in an offsets tile.
 const OFFSET_BYTES: usize = 8;
@@ -95,4 +101,57 @@ fn decode_runs(
         strings.add_run(value, cells)?;
     }
     left.expect_none()
+}
+
+/// Encodes the strings of a tile, `bytes` in total: their data and metadata.
+pub(super) fn encode<'a>(
+    form: StringForm,
+    strings: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    bytes: usize,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut data = Vec::new();
+    let own = match form {
+        StringForm::Rle => encode_runs(strings.clone(), &mut data),
+        StringForm::Dictionary => dictionary::encode(strings.clone(), &mut data)?,
+    };
+    let mut metadata = Encoder::new();
+    metadata.u32(0);
+    metadata.u32(1);
+    metadata.count_u32(bytes, "string bytes")?;
+    metadata.count_u32(data.len(), "encoded bytes")?;
+    metadata.count_u32(strings.len().saturating_mul(OFFSET_BYTES), "offsets bytes")?;
+    metadata.bytes(&own);
+    Ok((data, metadata.finish()))
+}
+
+fn encode_runs<'a>(
+    strings: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    out: &mut Vec<u8>,
+) -> Vec<u8> {
+    let runs = || Runs(strings.clone().peekable());
+    let longest_run = runs().map(|(_, run)| run).max().unwrap_or_default();
+    let longest = strings.clone().map(<[u8]>::len).max().unwrap_or_default();
+    let (run_width, length_width) = (width_of(longest_run), width_of(longest));
+    for (string, run) in runs() {
+        put_big_endian(run, run_width, out);
+        put_big_endian(string.len(), length_width, out);
+        out.extend_from_slice(string);
+    }
+    [run_width, length_width].map(Width::code).to_vec()
+}
+
+/// Each string that differs from the one before, and how often it comes.
+struct Runs<'a, I: Iterator<Item = &'a [u8]>>(Peekable<I>);
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Iterator for Runs<'a, I> {
+    type Item = (&'a [u8], usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let string = self.0.next()?;
+        let mut run = 1;
+        while self.0.next_if_eq(&string).is_some() {
+            run += 1;
+        }
+        Some((string, run))
+    }
 }

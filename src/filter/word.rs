@@ -28,6 +28,16 @@ impl Width {
         }
     }
 
+    /// The number of bytes, as string encodings store it.
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
     pub(super) const fn bytes(self) -> usize {
         match self {
             Self::One => 1,
@@ -62,6 +72,8 @@ pub(super) trait Word: Copy + Default {
     fn split(bytes: &[u8]) -> (&[Self::Bytes], &[u8]);
     /// As [`Word::split`], for writing.
     fn split_mut(bytes: &mut [u8]) -> (&mut [Self::Bytes], &mut [u8]);
+    /// The stored form as a slice.
+    fn as_slice(bytes: &Self::Bytes) -> &[u8];
     fn load(bytes: &Self::Bytes) -> Self;
     fn store(self) -> Self::Bytes;
     fn plus(self, other: Self) -> Self;
@@ -71,6 +83,16 @@ pub(super) trait Word: Copy + Default {
     fn truncate(value: u64) -> Self;
     /// The value, with its top bit repeated upwards if `SIGNED`.
     fn extend<const SIGNED: bool>(self) -> u64;
+
+    /// Whether the value is below another.
+    #[inline(always)]
+    fn is_less<const SIGNED: bool>(self, other: Self) -> bool {
+        let (a, b) = (self.extend::<SIGNED>(), other.extend::<SIGNED>());
+        match SIGNED {
+            true => a.cast_signed() < b.cast_signed(),
+            false => a < b,
+        }
+    }
 }
 
 macro_rules! words {
@@ -87,6 +109,11 @@ macro_rules! words {
             #[inline(always)]
             fn split_mut(bytes: &mut [u8]) -> (&mut [Self::Bytes], &mut [u8]) {
                 bytes.as_chunks_mut()
+            }
+
+            #[inline(always)]
+            fn as_slice(bytes: &Self::Bytes) -> &[u8] {
+                bytes
             }
 
             #[inline(always)]

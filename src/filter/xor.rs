@@ -31,3 +31,15 @@ pub(super) fn decode_into<W: Word>(
         Ok(())
     })
 }
+
+/// Encodes one part.
+pub(super) fn encode<W: Word>(part: &[u8], out: &mut Vec<u8>) {
+    let (values, tail) = W::split(part);
+    let mut before = W::default();
+    for bytes in values {
+        let value = W::load(bytes);
+        out.extend_from_slice(W::as_slice(&value.xor(before).store()));
+        before = value;
+    }
+    out.extend_from_slice(tail);
+}

@@ -4,7 +4,9 @@
 //! not matter for reading. If the output size is known, the frame is decoded in one call straight into the destination;
 //! otherwise it is streamed, so that memory grows as bytes are decompressed.
 
-use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
+use zstd::zstd_safe::{
+    CCtx, DCtx, InBuffer, OutBuffer, ResetDirective, compress_bound, get_error_name,
+};
 
 use crate::error::{Error, Result};
 use crate::filter::streaming::{Step, Streaming};
@@ -61,4 +63,33 @@ impl Streaming for Decompressor {
 
 fn corrupt(code: usize) -> Error {
     Error::corrupt(format!("zstd: {}", get_error_name(code)))
+}
+
+/// The level for which the filter's options say: the compressor's own.
+const OWN_LEVEL: i32 = 3;
+
+/// A reusable compression context.
+#[derive(Default)]
+pub(super) struct Compressor(Option<CCtx<'static>>);
+
+impl Compressor {
+    /// Appends a frame of `part`.
+    pub(super) fn encode(&mut self, part: &[u8], level: i32, out: &mut Vec<u8>) -> Result<()> {
+        if self.0.is_none() {
+            self.0 = CCtx::try_create();
+        }
+        let context = self
+            .0
+            .as_mut()
+            .ok_or_else(|| Error::out_of_memory("zstd: no memory for a compression context"))?;
+        let level = if level < 0 { OWN_LEVEL } else { level };
+        let (start, bound) = (out.len(), compress_bound(part.len()));
+        out.resize(start.saturating_add(bound), 0);
+        let target = out.get_mut(start..).unwrap_or_default();
+        let written = context
+            .compress(target, part, level)
+            .map_err(|code| Error::internal(format!("zstd: {}", get_error_name(code))))?;
+        out.truncate(start.saturating_add(written));
+        Ok(())
+    }
 }

@@ -117,10 +117,14 @@ impl Filter {
             {
                 write!(f, "({level})")
             }
-            (Self::BitWidthReduction, Setting::Window(bytes)) if *bytes != BIT_WIDTH_WINDOW => {
+            (Self::BitWidthReduction, Setting::Window(bytes))
+                if *bytes != Setting::BIT_WIDTH_WINDOW =>
+            {
                 write!(f, "({bytes})")
             }
-            (Self::PositiveDelta, Setting::Window(bytes)) if *bytes != POSITIVE_DELTA_WINDOW => {
+            (Self::PositiveDelta, Setting::Window(bytes))
+                if *bytes != Setting::POSITIVE_DELTA_WINDOW =>
+            {
                 write!(f, "({bytes})")
             }
             (Self::Delta(Some(datatype)) | Self::DoubleDelta(Some(datatype)), _) => {
@@ -141,11 +145,6 @@ impl Filter {
 
 /// The level that says: the compressor's own default.
 const DEFAULT_LEVEL: i32 = -1;
-/// Window bytes of bit-width reduction unless the writer was told otherwise.
-const BIT_WIDTH_WINDOW: u32 = 256;
-/// Window bytes of positive delta unless the writer was told otherwise.
-const POSITIVE_DELTA_WINDOW: u32 = 1024;
-
 /// The options of a stage that only its writer needs. Stage and setting together hold everything that is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Setting {

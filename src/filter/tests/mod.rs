@@ -13,8 +13,9 @@ mod hostile;
 mod round_trip;
 mod vectors;
 mod webp;
+mod writing;
 
-use super::{Pipeline, Scratch, TileContext};
+use super::{Pipeline, Scratch, TileContext, TileEncoder};
 use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList};

@@ -1,6 +1,6 @@
 //! One stage of a pipeline ↔ bytes.
 
-use super::{BIT_WIDTH_WINDOW, DEFAULT_LEVEL, Filter, POSITIVE_DELTA_WINDOW, PixelFormat, Setting};
+use super::{DEFAULT_LEVEL, Filter, PixelFormat, Setting};
 use crate::error::Result;
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
@@ -102,8 +102,10 @@ impl Filter {
             Self::Delta(datatype) if version.since(REINTERPRETS_DELTA) => {
                 options.u8(own(datatype));
             }
-            Self::BitWidthReduction => options.u32(setting.window_bytes(BIT_WIDTH_WINDOW)),
-            Self::PositiveDelta => options.u32(setting.window_bytes(POSITIVE_DELTA_WINDOW)),
+            Self::BitWidthReduction => options.u32(setting.window_bytes(Setting::BIT_WIDTH_WINDOW)),
+            Self::PositiveDelta => {
+                options.u32(setting.window_bytes(Setting::POSITIVE_DELTA_WINDOW))
+            }
             Self::ScaleFloat {
                 scale,
                 offset,
@@ -161,15 +163,21 @@ impl Filter {
 }
 
 impl Setting {
+    /// Window bytes of bit-width reduction unless the writer was told otherwise.
+    pub const BIT_WIDTH_WINDOW: u32 = 256;
+    /// Window bytes of positive delta unless the writer was told otherwise.
+    pub const POSITIVE_DELTA_WINDOW: u32 = 1024;
+
     /// A window that is not there is no obstacle: the tiles say their own.
     fn window(options: &mut Cursor<'_>) -> Self {
         options.u32("window").map_or(Self::None, Self::Window)
     }
 
-    fn window_bytes(&self, default: u32) -> u32 {
+    /// The bytes of the window that the setting states, or those that are usual.
+    pub fn window_bytes(&self, usual: u32) -> u32 {
         match self {
             Self::Window(bytes) => *bytes,
-            _ => default,
+            _ => usual,
         }
     }
 }

@@ -1,0 +1,345 @@
+//! Filtering of tiles: the opposite of a [`Pipeline`](super::Pipeline).
+//!
+//! A tile is cut into chunks where libtiledb cuts it, and each chunk goes through the filters, first to last. On its way it
+//! has data and metadata: a filter puts its own metadata before those of the filters so far, and a compressor takes all of
+//! them in (specification: "Filter Pipeline", "Chunk").
+
+use std::ops::Range;
+
+use super::compression;
+use super::filtered::Filtered;
+use super::pipeline::string_form;
+use super::positive_delta;
+use super::stage::{Check, Stage, Transform};
+use super::strings::{self, StringForm};
+use super::tile_context::TileContext;
+use super::word::{Word, with_word};
+use super::zstd::Compressor;
+use super::{bit_width_reduction, bitshuffle, byteshuffle, xor};
+use crate::error::{Error, Result, ResultExt};
+use crate::format::datatype::Datatype;
+use crate::format::encoder::Encoder;
+use crate::format::filter_list::{Filter, FilterList, Setting};
+
+/// Chunks have about this size, whatever limit a pipeline states.
+const CHUNK_BYTES: usize = 64 << 10;
+/// The level that says: the compressor's own.
+const OWN_LEVEL: i32 = -1;
+
+/// A filter pipeline, compiled for writing one kind of tile.
+pub struct TileEncoder {
+    /// The stages in the order of writing.
+    stages: Vec<EncodedStage>,
+    /// The filter before all stages, if it encodes strings and offsets together.
+    strings: Option<StringForm>,
+    cell_bytes: usize,
+    zstd: Compressor,
+}
+
+/// A filter to apply.
+#[derive(Debug)]
+struct EncodedStage {
+    stage: Stage,
+    /// The level of a compressor, or the bytes of a window.
+    setting: Setting,
+    /// Whether the numbers it sees are signed.
+    signed: bool,
+}
+
+impl TileEncoder {
+    /// Compiles `list` for data tiles that `context` describes.
+    ///
+    /// # Errors
+    /// A filter cannot be written, or does not fit the type.
+    pub fn new(list: &FilterList, context: &TileContext) -> Result<Self> {
+        let strings = string_form(list, context);
+        let mut datatype = context.datatype;
+        let settings = list
+            .settings
+            .iter()
+            .chain(std::iter::repeat(&Setting::None));
+        let filters = list.filters.iter().zip(settings);
+        let mut stages = Vec::new();
+        for (filter, setting) in filters.skip(usize::from(strings.is_some())) {
+            let stage = EncodedStage::compile(filter, setting, &mut datatype, context);
+            stages.extend(stage.context("filter pipeline", || list.to_string())?);
+        }
+        Ok(Self {
+            stages,
+            strings,
+            cell_bytes: context.cell_bytes,
+            zstd: Compressor::default(),
+        })
+    }
+
+    /// Whether the data tile contains the offsets (strings under run-length or dictionary encoding).
+    pub fn takes_offsets(&self) -> bool {
+        self.strings.is_some()
+    }
+
+    /// Filters a tile of cells of one size.
+    pub fn encode(&mut self, tile: &[u8]) -> Result<Vec<u8>> {
+        let cell = self.cell_bytes.max(1);
+        let whole_cells = CHUNK_BYTES.min(tile.len()) / cell * cell;
+        let chunk_bytes = whole_cells.max(cell);
+        let ends = (1..=tile.len().div_ceil(chunk_bytes))
+            .map(|chunk| chunk.saturating_mul(chunk_bytes).min(tile.len()));
+        self.encode_chunks(tile, ends)
+    }
+
+    /// Filters a data tile of cells that start at `starts`, none of which is cut in two.
+    pub fn encode_var(&mut self, tile: &[u8], starts: &[u64]) -> Result<Vec<u8>> {
+        let ends = var_chunk_ends(tile.len(), starts, self.cell_bytes)?;
+        self.encode_chunks(tile, ends.into_iter())
+    }
+
+    /// Filters a data tile of strings together with their offsets, of which nothing is stored elsewhere.
+    pub fn encode_strings(&mut self, tile: &[u8], starts: &[u64]) -> Result<Vec<u8>> {
+        let form = self
+            .strings
+            .ok_or_else(|| Error::internal("the offsets of these strings have their own tile"))?;
+        if tile.is_empty() {
+            return Ok(without_chunks());
+        }
+        let cells = cell_ranges(tile.len(), starts)?;
+        let strings = cells
+            .iter()
+            .map(|cell| tile.get(cell.clone()).unwrap_or_default());
+        let (data, metadata) = strings::encode(form, strings, tile.len())?;
+        let mut out = Encoder::new();
+        out.u64(1);
+        let chunk = Filtered {
+            metadata: vec![metadata],
+            data,
+        };
+        self.encode_chunk(tile.len(), chunk, &mut out)?;
+        Ok(out.finish())
+    }
+
+    /// Filters the chunks that end at `ends`. Filters cannot read back what they would make of nothing, so a tile without
+    /// bytes has no chunks, and an empty chunk is left out.
+    fn encode_chunks(
+        &mut self,
+        tile: &[u8],
+        ends: impl Iterator<Item = usize> + Clone,
+    ) -> Result<Vec<u8>> {
+        let mut start = 0;
+        let chunks = ends.filter_map(|end| {
+            let chunk = tile.get(start..end).filter(|chunk| !chunk.is_empty());
+            start = end;
+            chunk
+        });
+        let chunks = chunks.collect::<Vec<_>>();
+        let mut out = Encoder::new();
+        out.count_u64(chunks.len());
+        for chunk in chunks {
+            let filtered = Filtered {
+                metadata: Vec::new(),
+                data: chunk.to_vec(),
+            };
+            self.encode_chunk(chunk.len(), filtered, &mut out)?;
+        }
+        Ok(out.finish())
+    }
+
+    fn encode_chunk(
+        &mut self,
+        original_bytes: usize,
+        mut chunk: Filtered,
+        out: &mut Encoder,
+    ) -> Result<()> {
+        for stage in &self.stages {
+            chunk = stage.apply(chunk, &mut self.zstd)?;
+        }
+        let metadata = chunk.metadata.concat();
+        out.count_u32(original_bytes, "original size of a chunk")?;
+        out.count_u32(chunk.data.len(), "filtered size of a chunk")?;
+        out.count_u32(metadata.len(), "metadata size of a chunk")?;
+        out.bytes(&metadata);
+        out.bytes(&chunk.data);
+        Ok(())
+    }
+}
+
+/// A tile without chunks: nothing is stored, or something else has stored it.
+pub fn without_chunks() -> Vec<u8> {
+    vec![0; size_of::<u64>()]
+}
+
+impl EncodedStage {
+    fn compile(
+        filter: &Filter,
+        setting: &Setting,
+        datatype: &mut Datatype,
+        context: &TileContext,
+    ) -> Result<Option<Self>> {
+        if matches!(
+            filter,
+            Filter::Bitsort | Filter::WebP(_) | Filter::Aes256Gcm
+        ) {
+            return Err(Error::unsupported(format!(
+                "filter {filter} cannot be written by this release"
+            )));
+        }
+        let stage = Stage::compile(filter, datatype, context, None)?;
+        // Delta and double delta read their input as the type that they put out.
+        let signed = datatype.is_signed() || *datatype == Datatype::Char;
+        Ok(stage.map(|stage| Self {
+            stage,
+            setting: setting.clone(),
+            signed,
+        }))
+    }
+
+    fn apply(&self, mut chunk: Filtered, zstd: &mut Compressor) -> Result<Filtered> {
+        let own = match &self.stage {
+            Stage::Compressed(codec) => {
+                let level = match self.setting {
+                    Setting::Level(level) => level,
+                    _ => OWN_LEVEL,
+                };
+                return compression::encode(*codec, level, &chunk, self.signed, zstd);
+            }
+            Stage::Transformed(transform) => {
+                let mut data = Vec::with_capacity(chunk.data.len());
+                let own = self.transform(*transform, &chunk.data, &mut data)?;
+                chunk.data = data;
+                own
+            }
+            Stage::Checked(Check::Parts) => part_list(&[chunk.data.len()])?,
+            Stage::Checked(Check::Checksum(digest)) => {
+                let own = digest.encode(&chunk.metadata, &chunk.data)?;
+                chunk.metadata.clear();
+                own
+            }
+            Stage::Encrypted(_) | Stage::Sorted(_) => {
+                return Err(Error::internal("this filter was refused before"));
+            }
+        };
+        chunk.metadata.insert(0, own);
+        Ok(chunk)
+    }
+
+    /// Applies a filter that rearranges the data, and returns its metadata.
+    fn transform(&self, transform: Transform, part: &[u8], out: &mut Vec<u8>) -> Result<Vec<u8>> {
+        match transform {
+            Transform::ByteShuffle(width) => byteshuffle::encode(width, part, out),
+            Transform::BitShuffle(width) => {
+                return part_list(&bitshuffle::encode(width, part, out));
+            }
+            Transform::Xor(width) => with_word!(width, encode_xor(part, out)),
+            Transform::ScaleFloat(scale) => scale.encode(part, out)?,
+            Transform::PositiveDelta(width) => {
+                let window = self.setting.window_bytes(Setting::POSITIVE_DELTA_WINDOW);
+                let mut own = Encoder::new();
+                match self.signed {
+                    true => with_word!(width, rise_signed(part, window, &mut own, out))?,
+                    false => with_word!(width, rise_unsigned(part, window, &mut own, out))?,
+                }
+                return Ok(own.finish());
+            }
+            Transform::BitWidthReduction { width, signed } => {
+                let window = self.setting.window_bytes(Setting::BIT_WIDTH_WINDOW);
+                let mut own = Encoder::new();
+                match signed {
+                    true => with_word!(width, reduce_signed(part, window, &mut own, out))?,
+                    false => with_word!(width, reduce_unsigned(part, window, &mut own, out))?,
+                }
+                return Ok(own.finish());
+            }
+            Transform::WebP(_) => return Err(Error::internal("this filter was refused before")),
+        }
+        part_list(&[out.len()])
+    }
+}
+
+/// The part list of [`super::parts`].
+fn part_list(sizes: &[usize]) -> Result<Vec<u8>> {
+    let mut own = Encoder::new();
+    own.count_u32(sizes.len(), "number of parts")?;
+    for size in sizes {
+        own.count_u32(*size, "part size")?;
+    }
+    Ok(own.finish())
+}
+
+use xor::encode as encode_xor;
+
+fn rise_signed<W: Word>(
+    part: &[u8],
+    window: u32,
+    own: &mut Encoder,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    positive_delta::encode::<W, true>(part, window, own, out)
+}
+
+fn rise_unsigned<W: Word>(
+    part: &[u8],
+    window: u32,
+    own: &mut Encoder,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    positive_delta::encode::<W, false>(part, window, own, out)
+}
+
+fn reduce_signed<W: Word>(
+    part: &[u8],
+    window: u32,
+    own: &mut Encoder,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    bit_width_reduction::encode::<W, true>(part, window, own, out)
+}
+
+fn reduce_unsigned<W: Word>(
+    part: &[u8],
+    window: u32,
+    own: &mut Encoder,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    bit_width_reduction::encode::<W, false>(part, window, own, out)
+}
+
+/// The bytes of each cell of a tile.
+fn cell_ranges(tile_bytes: usize, starts: &[u64]) -> Result<Vec<Range<usize>>> {
+    let mut cells = Vec::with_capacity(starts.len());
+    let ends = starts.iter().skip(1).copied().chain([tile_bytes as u64]);
+    for (start, end) in starts.iter().zip(ends) {
+        let cell = usize::try_from(*start)?..usize::try_from(end)?;
+        if cell.start > cell.end || cell.end > tile_bytes {
+            return Err(Error::internal(format!(
+                "a cell takes bytes {cell:?} of a tile of {tile_bytes}"
+            )));
+        }
+        cells.push(cell);
+    }
+    Ok(cells)
+}
+
+/// Where libtiledb cuts a data tile of variable-sized cells: never within a cell, so chunks differ in size.
+fn var_chunk_ends(tile_bytes: usize, starts: &[u64], value_bytes: usize) -> Result<Vec<usize>> {
+    let value_bytes = value_bytes.max(1);
+    let whole_values = CHUNK_BYTES.min(tile_bytes) / value_bytes * value_bytes;
+    let chunk = whole_values.max(value_bytes);
+    let (smallest, largest) = (chunk / 2, chunk + chunk / 2);
+    let (mut ends, mut filled) = (Vec::new(), 0);
+    for cell in cell_ranges(tile_bytes, starts)? {
+        let with_cell = filled + cell.len();
+        if with_cell <= chunk {
+            filled = with_cell;
+        } else if filled <= smallest || with_cell <= largest {
+            ends.push(cell.end);
+            filled = 0;
+        } else {
+            ends.push(cell.start);
+            filled = cell.len();
+            if filled > chunk {
+                ends.push(cell.end);
+                filled = 0;
+            }
+        }
+    }
+    ends.push(tile_bytes);
+    Ok(ends)
+}
