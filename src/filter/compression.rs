@@ -10,7 +10,7 @@
 use super::filtered::Filtered;
 use super::scratch::Contexts;
 use super::streaming::grow;
-use super::word::{Width, Word, with_word};
+use super::word::{Width, with_number, with_word};
 use super::{bzip2, delta, double_delta, gzip, lz4, parts, rle, zstd};
 use crate::error::{Error, Result};
 use crate::filter::buffer::Buffer;
@@ -225,10 +225,9 @@ pub(super) fn encode(
             Codec::Bzip2 => bzip2::encode(part, level, &mut data)?,
             Codec::Rle { cell_bytes } => rle::encode(part, cell_bytes, &mut data)?,
             Codec::Delta(width) => with_word!(width, encode_delta(part, &mut data))?,
-            Codec::DoubleDelta(width) => match signed {
-                true => with_word!(width, encode_signed(part, &mut data))?,
-                false => with_word!(width, encode_unsigned(part, &mut data))?,
-            },
+            Codec::DoubleDelta(width) => {
+                with_number!(width, signed, double_delta::encode(part, &mut data))?;
+            }
         }
         own.count_u32(part.len(), "original part size")?;
         own.count_u32(data.len() - start, "compressed part size")?;
@@ -240,11 +239,3 @@ pub(super) fn encode(
 }
 
 use delta::encode as encode_delta;
-
-fn encode_signed<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    double_delta::encode::<W, true>(part, out)
-}
-
-fn encode_unsigned<W: Word>(part: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    double_delta::encode::<W, false>(part, out)
-}

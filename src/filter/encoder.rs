@@ -13,7 +13,7 @@ use super::positive_delta;
 use super::stage::{Check, Stage, Transform};
 use super::strings::{self, StringForm};
 use super::tile_context::TileContext;
-use super::word::{Word, with_word};
+use super::word::{with_number, with_word};
 use super::zstd::Compressor;
 use super::{bit_width_reduction, bitshuffle, byteshuffle, xor};
 use crate::error::{Error, Result, ResultExt};
@@ -232,19 +232,22 @@ impl EncodedStage {
             Transform::PositiveDelta(width) => {
                 let window = self.setting.window_bytes(Setting::POSITIVE_DELTA_WINDOW);
                 let mut own = Encoder::new();
-                match self.signed {
-                    true => with_word!(width, rise_signed(part, window, &mut own, out))?,
-                    false => with_word!(width, rise_unsigned(part, window, &mut own, out))?,
-                }
+                let signed = self.signed;
+                with_number!(
+                    width,
+                    signed,
+                    positive_delta::encode(part, window, &mut own, out)
+                )?;
                 return Ok(own.finish());
             }
             Transform::BitWidthReduction { width, signed } => {
                 let window = self.setting.window_bytes(Setting::BIT_WIDTH_WINDOW);
                 let mut own = Encoder::new();
-                match signed {
-                    true => with_word!(width, reduce_signed(part, window, &mut own, out))?,
-                    false => with_word!(width, reduce_unsigned(part, window, &mut own, out))?,
-                }
+                with_number!(
+                    width,
+                    signed,
+                    bit_width_reduction::encode(part, window, &mut own, out)
+                )?;
                 return Ok(own.finish());
             }
             Transform::WebP(_) => return Err(Error::internal("this filter was refused before")),
@@ -264,42 +267,6 @@ fn part_list(sizes: &[usize]) -> Result<Vec<u8>> {
 }
 
 use xor::encode as encode_xor;
-
-fn rise_signed<W: Word>(
-    part: &[u8],
-    window: u32,
-    own: &mut Encoder,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    positive_delta::encode::<W, true>(part, window, own, out)
-}
-
-fn rise_unsigned<W: Word>(
-    part: &[u8],
-    window: u32,
-    own: &mut Encoder,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    positive_delta::encode::<W, false>(part, window, own, out)
-}
-
-fn reduce_signed<W: Word>(
-    part: &[u8],
-    window: u32,
-    own: &mut Encoder,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    bit_width_reduction::encode::<W, true>(part, window, own, out)
-}
-
-fn reduce_unsigned<W: Word>(
-    part: &[u8],
-    window: u32,
-    own: &mut Encoder,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    bit_width_reduction::encode::<W, false>(part, window, own, out)
-}
 
 /// The bytes of each cell of a tile.
 fn cell_ranges(tile_bytes: usize, starts: &[u64]) -> Result<Vec<Range<usize>>> {

@@ -14,7 +14,7 @@ use super::compression::Codec;
 use super::encryption_key::EncryptionKey;
 use super::float_scale::Scale;
 use super::positive_delta;
-use super::word::{Width, Word, with_word};
+use super::word::{Width, with_number, with_word};
 use super::{webp, xor};
 use crate::error::{Error, Result};
 use crate::filter::tile_context::TileContext;
@@ -241,11 +241,11 @@ impl Transform {
             Self::Xor(width) => with_word!(width, unxor(metadata, input, out)),
             Self::PositiveDelta(width) => with_word!(width, undelta(metadata, input, out)),
             Self::BitWidthReduction { width, signed } => {
-                if signed {
-                    with_word!(width, unreduce_signed(metadata, input, out))
-                } else {
-                    with_word!(width, unreduce_unsigned(metadata, input, out))
-                }
+                with_number!(
+                    width,
+                    signed,
+                    bit_width_reduction::decode_into(metadata, input, out)
+                )
             }
             Self::ScaleFloat(scale) => scale.decode_into(metadata, input, out),
             Self::WebP(_) => Err(Error::internal("an image is no array of words")),
@@ -255,18 +255,6 @@ impl Transform {
 
 use positive_delta::decode_into as undelta;
 use xor::decode_into as unxor;
-
-fn unreduce_signed<W: Word>(metadata: &mut Cursor<'_>, input: &[u8], out: &mut [u8]) -> Result<()> {
-    bit_width_reduction::decode_into::<W, true>(metadata, input, out)
-}
-
-fn unreduce_unsigned<W: Word>(
-    metadata: &mut Cursor<'_>,
-    input: &[u8],
-    out: &mut [u8],
-) -> Result<()> {
-    bit_width_reduction::decode_into::<W, false>(metadata, input, out)
-}
 
 impl Check {
     /// Verifies `data` and takes the filter's metadata.

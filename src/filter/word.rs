@@ -61,6 +61,23 @@ macro_rules! with_word {
 }
 pub(super) use with_word;
 
+/// As [`with_word`], for a function that also depends on whether the word is signed.
+macro_rules! with_number {
+    ($width:expr, $signed:expr, $($function:ident)::+($($argument:expr),*)) => {
+        match ($width, $signed) {
+            ($crate::filter::word::Width::One, false) => $($function)::+::<u8, false>($($argument),*),
+            ($crate::filter::word::Width::Two, false) => $($function)::+::<u16, false>($($argument),*),
+            ($crate::filter::word::Width::Four, false) => $($function)::+::<u32, false>($($argument),*),
+            ($crate::filter::word::Width::Eight, false) => $($function)::+::<u64, false>($($argument),*),
+            ($crate::filter::word::Width::One, true) => $($function)::+::<u8, true>($($argument),*),
+            ($crate::filter::word::Width::Two, true) => $($function)::+::<u16, true>($($argument),*),
+            ($crate::filter::word::Width::Four, true) => $($function)::+::<u32, true>($($argument),*),
+            ($crate::filter::word::Width::Eight, true) => $($function)::+::<u64, true>($($argument),*),
+        }
+    };
+}
+pub(super) use with_number;
+
 /// An unsigned integer stored little-endian.
 pub(super) trait Word: Copy + Default {
     /// Bytes of the word.

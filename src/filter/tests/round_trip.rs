@@ -110,6 +110,32 @@ proptest! {
     }
 
     #[test]
+    fn signed_values_up_to_the_limits_of_their_type_are_written_and_read(
+        values in prop::collection::vec(prop_oneof![any::<i64>(), -3..3_i64, Just(i64::MIN), Just(i64::MAX)], 0..2000),
+        filter in prop::sample::select(vec![
+            Filter::Delta(None), Filter::DoubleDelta(None), Filter::BitWidthReduction, Filter::PositiveDelta,
+        ]),
+        narrow in 0..64_u32,
+        datatype in prop::sample::select(vec![
+            Datatype::Int8, Datatype::Int16, Datatype::Int32, Datatype::Int64, Datatype::DateTimeMs,
+        ]),
+    ) {
+        let width = datatype.size();
+        let limit = 64 - 8 * width as u32;
+        // Some values of a type, a few of which may be its limits.
+        let mut values: Vec<i64> = values.into_iter().map(|v| v >> narrow.max(limit)).collect();
+        values.extend([i64::MIN >> limit, i64::MAX >> limit]);
+        if filter == Filter::PositiveDelta {
+            values.sort_unstable();
+        }
+        let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()[..width].to_vec()).collect();
+        let list = FilterList { max_chunk_bytes: 65536, filters: vec![filter.clone()], ..FilterList::default() };
+        let context = context(datatype, false);
+        let written = TileEncoder::new(&list, &context).unwrap().encode(&data).unwrap();
+        prop_assert_eq!(decode(&[filter], &context, &written, data.len()).unwrap(), data);
+    }
+
+    #[test]
     fn strings_restore_with_their_offsets(
         strings in prop::collection::vec("[ab]{0,3}|x{0,40}", 1..400),
         widths in (0..4_u32, 0..4_u32),
