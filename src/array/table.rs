@@ -36,15 +36,17 @@ impl ArrayTable {
         })
     }
 
-    /// The same columns over another snapshot, which must have the same schema and enumerations.
-    #[must_use]
-    pub fn at(&self, snapshot: Snapshot) -> Self {
-        Self {
-            snapshot,
+    /// The table of another snapshot of the array; `None` if its schema or its enumerations, from which the columns
+    /// follow, are others.
+    pub fn at(&self, snapshot: &Snapshot) -> Option<Self> {
+        let same = Arc::ptr_eq(&self.snapshot.schema, &snapshot.schema)
+            && Arc::ptr_eq(&self.snapshot.enumerations, &snapshot.enumerations);
+        same.then(|| Self {
+            snapshot: snapshot.clone(),
             schema: Arc::clone(&self.schema),
             types: Arc::clone(&self.types),
             options: self.options,
-        }
+        })
     }
 
     /// Makes every attribute of the table nullable, for showing dense cells that were never written as NULL.

@@ -65,15 +65,11 @@ impl Shown {
         Ok(Self { table, labels })
     }
 
-    /// The columns over a later snapshot, if they follow from the same schema and enumerations.
+    /// What a later snapshot shows, if its columns are the same.
     fn at(&self, snapshot: &Snapshot) -> Option<Self> {
-        let seen = &self.table.snapshot;
-        let same = Arc::ptr_eq(&seen.schema, &snapshot.schema)
-            && Arc::ptr_eq(&seen.enumerations, &snapshot.enumerations);
-        same.then(|| Self {
-            table: Arc::new(self.table.at(snapshot.clone())),
-            labels: self.labels.clone(),
-        })
+        let table = Arc::new(self.table.at(snapshot)?);
+        let labels = self.labels.clone();
+        Some(Self { table, labels })
     }
 }
 
