@@ -41,7 +41,7 @@ use crate::progress::{Showing, Watch};
 
 /// A query that takes longer goes on in a task of its own, so that an interrupt need not wait for a batch under way. To wait for
 /// another task takes a tenth of the time of a small query.
-const SMALL: Duration = Duration::from_millis(20);
+const HAND_OVER_AFTER: Duration = Duration::from_millis(20);
 
 /// A statement that runs.
 pub struct Execution<'a> {
@@ -150,7 +150,7 @@ impl<'a> Execution<'a> {
         };
         let schema = plan.schema();
         let mut collecting = Box::pin(collect(plan, Arc::clone(&task), most));
-        let collected = match timeout(SMALL, &mut collecting).await {
+        let collected = match timeout(HAND_OVER_AFTER, &mut collecting).await {
             Ok(collected) => collected?,
             Err(_) => {
                 let collected = SpawnedTask::spawn(collecting).join_unwind().await;
