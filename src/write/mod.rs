@@ -11,4 +11,14 @@
 //! commit is put, whole, and its folder is synced before success is reported. Stores behind a network are taken to be
 //! durable when they answer. Names hold the time and a UUID that nobody else can have chosen, so writers need no locks.
 
+pub mod checks;
 pub mod clock;
+pub mod commit;
+pub mod encode;
+pub mod fields;
+pub mod fragment;
+pub mod insert;
+mod metadata;
+pub mod pipeline;
+pub mod sparse;
+pub mod statistics;
