@@ -202,10 +202,7 @@ impl TileDbTable {
             }
             InsertOp::Overwrite => return refused("INSERT OVERWRITE of an array"),
         }
-        match table.snapshot.schema.is_dense() {
-            true => refused("INSERT into a dense array"),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {

@@ -14,6 +14,7 @@
 pub mod checks;
 pub mod clock;
 pub mod commit;
+pub mod dense;
 pub mod encode;
 pub mod fields;
 pub mod fragment;

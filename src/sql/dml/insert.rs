@@ -11,9 +11,11 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
 use super::target::Target;
+use super::touched_exec::{SharedTouched, TileDbTouchedExec};
 use super::write_exec::TileDbWriteExec;
 use crate::array::table::ArrayTable;
 use crate::geometry::order_key::KeyColumn;
+use crate::geometry::tile_grid::TileGrid;
 use crate::sql::options::TableOptions;
 use crate::storage::Storage;
 use crate::write::clock::Clock;
@@ -69,7 +71,16 @@ pub(in crate::sql) fn insert_plan(
         stored_columns: schema.dimensions.len() + schema.attributes.len(),
         clock: Clock::system(),
     };
-    let numbered = ProjectionExec::try_new(projected, input)?;
-    let write = TileDbWriteExec::new(Arc::new(numbered), target, LexOrdering::new(order));
+    let mut rows: Arc<dyn ExecutionPlan> = Arc::new(ProjectionExec::try_new(projected, input)?);
+    let touched = match schema.is_dense() {
+        false => None,
+        true => {
+            let grid = TileGrid::new(schema).map_err(DataFusionError::from)?;
+            let shared = Arc::new(SharedTouched::new(&numbers, grid));
+            rows = Arc::new(TileDbTouchedExec::new(rows, &shared));
+            Some(shared)
+        }
+    };
+    let write = TileDbWriteExec::new(rows, target, LexOrdering::new(order), touched);
     Ok(Arc::new(write))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
@@ -41,6 +41,35 @@ impl OrderNumbers {
     pub(super) fn keys(&self) -> &OrderKeys {
         &self.keys
     }
+
+    /// The keys of rows in each dimension; the first columns are the dimensions.
+    pub(super) fn keys_of(&self, columns: &[ArrayRef]) -> OwnResult<Vec<Vec<u64>>> {
+        let coordinates = self.coordinates(columns)?;
+        Ok(coordinates.into_iter().map(|(keys, _)| keys).collect())
+    }
+
+    /// The keys of each fixed-size dimension, and the cells of each.
+    fn coordinates(&self, columns: &[ArrayRef]) -> OwnResult<Vec<(Vec<u64>, StoredCells)>> {
+        let sources = self
+            .writers
+            .iter()
+            .zip(columns)
+            .zip(&self.schema.dimensions);
+        let coordinates = sources.map(|((writer, column), dimension)| {
+            let mut cells = writer.no_cells();
+            let appended = writer.append(column, &mut cells);
+            appended.map_err(|refused| {
+                let error = refused.why.with("row", refused.row);
+                error.with("dimension", &dimension.name)
+            })?;
+            let mut keys = Vec::new();
+            if key::has_key(dimension.datatype) {
+                key::keys(dimension.datatype, &cells.values, &mut keys)?;
+            }
+            Ok((keys, cells))
+        });
+        coordinates.collect()
+    }
 }
 
 /// One of the numbers that rows are sorted by; its children are the columns of all dimensions.
@@ -65,23 +94,15 @@ impl OrderNumber {
     }
 
     fn numbers(&self, batch: &RecordBatch) -> Result<Vec<u64>> {
-        let mut coordinates = Vec::with_capacity(self.dimensions.len());
-        let sources = self.dimensions.iter().zip(&self.of.writers);
-        for ((expr, writer), dimension) in sources.zip(&self.of.schema.dimensions) {
-            let column = expr.evaluate(batch)?.into_array(batch.num_rows())?;
-            let mut cells = writer.no_cells();
-            let appended = writer.append(&column, &mut cells);
-            appended.map_err(|refused| {
-                let error = refused.why.with("row", refused.row);
-                DataFusionError::from(error.with("dimension", &dimension.name))
-            })?;
-            let mut keys = Vec::new();
-            if key::has_key(dimension.datatype) {
-                let read = key::keys(dimension.datatype, &cells.values, &mut keys);
-                read.map_err(DataFusionError::from)?;
-            }
-            coordinates.push((keys, cells));
-        }
+        let columns = self
+            .dimensions
+            .iter()
+            .map(|dimension| dimension.evaluate(batch)?.into_array(batch.num_rows()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let coordinates = self
+            .of
+            .coordinates(&columns)
+            .map_err(DataFusionError::from)?;
         let at = |dim: usize, cell: usize| coordinate(coordinates.get(dim), cell);
         Ok(self.of.keys.numbers(&self.parts, batch.num_rows(), at))
     }

@@ -10,7 +10,6 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning,
@@ -22,12 +21,11 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{StreamExt, stream};
+use futures::stream;
 
 use super::target::Target;
-use crate::error::Error;
-use crate::write::commit::commit;
-use crate::write::insert::SparseInsert;
+use super::touched_exec::SharedTouched;
+use super::write::{Counters, Statement};
 
 /// Writes the rows of its input to an array.
 #[derive(Debug)]
@@ -36,6 +34,8 @@ pub struct TileDbWriteExec {
     target: Target,
     /// The order that rows are needed in; `None` if there is only one cell.
     order: Option<LexOrdering>,
+    /// The tiles that rows of a dense array touch.
+    touched: Option<Arc<SharedTouched>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -45,6 +45,7 @@ impl TileDbWriteExec {
         input: Arc<dyn ExecutionPlan>,
         target: Target,
         order: Option<LexOrdering>,
+        touched: Option<Arc<SharedTouched>>,
     ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(count_schema()),
@@ -56,6 +57,7 @@ impl TileDbWriteExec {
             input,
             target,
             order,
+            touched,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -66,92 +68,6 @@ impl TileDbWriteExec {
 fn count_schema() -> SchemaRef {
     let count = Field::new("count", DataType::UInt64, false);
     Arc::new(Schema::new(vec![count]))
-}
-
-/// What a statement counts.
-struct Counters {
-    fragments: datafusion::physical_plan::metrics::Count,
-    tiles: datafusion::physical_plan::metrics::Count,
-    bytes: datafusion::physical_plan::metrics::Count,
-}
-
-/// Writes all rows, and makes them visible; returns their number.
-async fn write(
-    target: Target,
-    mut rows: SendableRecordBatchStream,
-    context: Arc<TaskContext>,
-    counters: Counters,
-) -> Result<u64> {
-    let opened = target.open(&context).await.map_err(DataFusionError::from)?;
-    let storage = opened.snapshot.storage.clone();
-    let clock = opened.clock.clone();
-    let mut insert = SparseInsert::begin(opened)
-        .await
-        .map_err(DataFusionError::from)?;
-    let written = async {
-        while let Some(batch) = rows.next().await {
-            let columns = target.stored(&batch?).map_err(DataFusionError::from)?;
-            insert.push(&columns).await.map_err(DataFusionError::from)?;
-        }
-        Ok::<_, DataFusionError>(())
-    };
-    if let Err(error) = written.await {
-        if let Err(left) = insert.withdraw().await {
-            log::warn!(
-                "{}: files of a failed statement stay: {left}",
-                storage.uri()
-            );
-        }
-        return Err(error);
-    }
-    let (count, (tiles, _)) = (insert.rows(), insert.progress());
-    let staged = insert.finish().await.map_err(DataFusionError::from)?;
-    let staged = staged.into_iter().collect::<Vec<_>>();
-    commit(&storage, &clock, &staged)
-        .await
-        .map_err(DataFusionError::from)?;
-    counters.fragments.add(staged.len());
-    counters
-        .tiles
-        .add(usize::try_from(tiles).unwrap_or(usize::MAX));
-    let bytes = staged.iter().map(|fragment| fragment.bytes).sum::<u64>();
-    counters
-        .bytes
-        .add(usize::try_from(bytes).unwrap_or(usize::MAX));
-    log::debug!(
-        "{}: committed {count} cells in {} fragments",
-        storage.uri(),
-        staged.len()
-    );
-    Ok(count)
-}
-
-impl Target {
-    /// The columns of a batch that are stored. Dimension labels are written to arrays of their own.
-    fn stored(&self, batch: &RecordBatch) -> crate::error::Result<Vec<ArrayRef>> {
-        let labels = self
-            .columns
-            .fields()
-            .iter()
-            .enumerate()
-            .skip(self.stored_columns);
-        for (index, field) in labels {
-            let given = batch.columns().get(index);
-            if given.is_some_and(|column| column.null_count() < column.len()) {
-                return Err(Error::unsupported(format!(
-                    "the column {} is a dimension label, which INSERT cannot write: leave it out",
-                    field.name()
-                ))
-                .with("array", self.storage.uri()));
-            }
-        }
-        Ok(batch
-            .columns()
-            .iter()
-            .take(self.stored_columns)
-            .cloned()
-            .collect())
-    }
 }
 
 impl DisplayAs for TileDbWriteExec {
@@ -213,7 +129,8 @@ impl ExecutionPlan for TileDbWriteExec {
         let [input] = children.as_slice() else {
             return internal_err!("TileDbWriteExec has one child, not {}", children.len());
         };
-        let node = Self::new(Arc::clone(input), self.target.clone(), self.order.clone());
+        let (target, order) = (self.target.clone(), self.order.clone());
+        let node = Self::new(Arc::clone(input), target, order, self.touched.clone());
         Ok(Arc::new(node))
     }
 
@@ -233,6 +150,9 @@ impl ExecutionPlan for TileDbWriteExec {
         if partition != 0 {
             return internal_err!("TileDbWriteExec has one partition, not {partition}");
         }
+        if let Some(touched) = &self.touched {
+            touched.reset();
+        }
         let rows = self.input.execute(0, Arc::clone(&context))?;
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, 0);
         let counters = Counters {
@@ -240,9 +160,14 @@ impl ExecutionPlan for TileDbWriteExec {
             tiles: counter("tiles_written"),
             bytes: counter("bytes_written"),
         };
-        let target = self.target.clone();
+        let statement = Statement {
+            target: self.target.clone(),
+            touched: self.touched.clone(),
+            counters,
+            context,
+        };
         let written = async move {
-            let count = write(target, rows, context, counters).await?;
+            let count = statement.write(rows).await?;
             let count: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
             Ok(RecordBatch::try_new(count_schema(), vec![count])?)
         };
