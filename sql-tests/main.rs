@@ -25,6 +25,7 @@ mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod broken_columns;
+mod copied;
 mod encryption;
 mod enumerated;
 mod equipped;
@@ -115,6 +116,7 @@ fn main() {
     trials.extend(broken_columns::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
+    trials.extend(copied::trials());
     trials.extend(equipped::trials());
     trials.extend(facts::trials());
     trials.extend(fixtures::trials());
