@@ -120,6 +120,7 @@
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
+//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one |
 //! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
 //! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
 //! | `stats` | statistics of tiles and fragments, and when they can be trusted |
@@ -140,6 +141,7 @@
 )]
 
 pub mod error;
+pub mod maintain;
 pub mod reader;
 pub mod sql;
 pub mod storage;
