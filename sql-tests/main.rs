@@ -25,6 +25,7 @@ mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod broken_columns;
+mod check;
 mod encryption;
 mod enumerated;
 mod equipped;
@@ -113,6 +114,7 @@ fn main() {
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
+    trials.extend(check::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
     trials.extend(equipped::trials());
