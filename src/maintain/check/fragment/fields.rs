@@ -32,6 +32,8 @@ pub struct Field {
     pub nullable: bool,
     /// Whether what is read may differ from what was written.
     pub lossy: bool,
+    /// Whether the schema does not say how to read it, which was told.
+    pub unknown: bool,
     /// Whether the validity that is read may differ from what was written.
     pub validity_lost: bool,
 }
@@ -80,6 +82,7 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
             cell_val_num: dimension.cell_val_num,
             nullable: false,
             lossy: schema.dimension_filters(i, version).is_lossy(),
+            unknown: false,
             validity_lost: false,
         });
     }
@@ -97,6 +100,7 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
             cell_val_num: attribute.cell_val_num,
             nullable: attribute.nullable,
             lossy: attribute.filters.is_lossy(),
+            unknown: attribute.problem.is_some(),
             validity_lost: shuffled && !version.since(BITSHUFFLE_KEEPS_SINCE),
         });
     }
@@ -111,6 +115,7 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
             cell_val_num: CellValNum::Fixed(1),
             nullable: false,
             lossy: false,
+            unknown: false,
             validity_lost: false,
         }));
     };

@@ -163,7 +163,7 @@ impl Check<'_> {
                     0 => "0".to_owned(),
                     _ => format!("{previous} to {file_bytes}, the size of the file"),
                 };
-                let object = self.object(&format!("{what}, tile {tile}"));
+                let object = format!("{}, tile {tile}", self.object(what));
                 let found = format!("the offset {offset}");
                 let report = self.sections.report;
                 report.tell(Rule::TileOffsets, object, found, expected);

@@ -72,7 +72,7 @@ pub async fn check(
     let mbrs = tree::check(&sections, tiles).await?;
     domain::check(&fragment, mbrs.as_ref(), report);
     let mut located = Vec::with_capacity(fields.len());
-    for field in fields {
+    for field in fields.into_iter().filter(|field| !field.unknown) {
         let Some(lists) = Lists::read(&sections, &field).await? else {
             continue;
         };
