@@ -1,6 +1,10 @@
 //! The auditor: every golden array passes, and each damage is found where it is.
 
+mod asked;
+mod damages;
+mod forge;
 mod golden_arrays;
+mod statistics;
 
 use datafusion_tiledb::maintain::check::{CheckOptions, Finding, check};
 use datafusion_tiledb::storage::{Location, Storage};
@@ -12,6 +16,9 @@ use crate::workshop::Files;
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     trials.extend(golden_arrays::trials());
+    trials.extend(damages::trials());
+    trials.extend(statistics::trials());
+    trials.extend(asked::trials());
     trials
 }
 
