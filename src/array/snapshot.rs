@@ -9,6 +9,7 @@ mod seen;
 
 use std::sync::Arc;
 
+pub use self::footers::open_alone;
 pub(super) use self::footers::open_fragments;
 pub(super) use self::schemas::{load_enumerations, open_schema};
 pub use self::seen::Seen;

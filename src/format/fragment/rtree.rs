@@ -54,38 +54,64 @@ impl Mbrs {
         version: FormatVersion,
         tiles: u64,
     ) -> Result<Self> {
-        let mut cursor = Cursor::new(tile, "R-tree");
-        let cursor = &mut cursor;
-        let fanout = u64::from(decode_fanout(cursor, schema, version)?);
-        // A level has at least its count.
-        let levels = cursor.count_u32(8, "number of levels")?;
+        let (_, mut levels) = Self::decode_tree(tile, schema, version, false)?;
         let reader = MbrReader::new(schema);
-        let mut mbrs = Self {
+        let mbrs = levels.pop().unwrap_or_else(|| Self {
             len: 0,
             columns: reader.columns(),
-        };
-        let mut previous = None;
-        for level in 0..levels {
-            let count = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
-            check_level(count as u64, previous, fanout)?;
-            if level + 1 == levels {
-                mbrs.len = count;
-                reader.read(cursor, count, version, &mut mbrs.columns)?;
-            } else {
-                reader.skip(cursor, count)?;
-            }
-            previous = Some(count as u64);
-        }
+        });
         if mbrs.len as u64 != tiles {
             return Err(Error::corrupt(format!(
                 "the R-tree has {} leaves, but the fragment footer counts {tiles} tiles",
                 mbrs.len
             )));
         }
+        Ok(mbrs)
+    }
+
+    /// Reads the fanout and all levels of the tree, root first; `None` of them if the fragment is dense.
+    pub fn decode_levels(
+        tile: &[u8],
+        schema: &ArraySchema,
+        version: FormatVersion,
+    ) -> Result<(usize, Vec<Self>)> {
+        Self::decode_tree(tile, schema, version, true)
+    }
+
+    /// Reads the levels of the tree, or only the leaves.
+    fn decode_tree(
+        tile: &[u8],
+        schema: &ArraySchema,
+        version: FormatVersion,
+        keep_all: bool,
+    ) -> Result<(usize, Vec<Self>)> {
+        let mut cursor = Cursor::new(tile, "R-tree");
+        let cursor = &mut cursor;
+        let fanout = decode_fanout(cursor, schema, version)?;
+        // A level has at least its count.
+        let levels = cursor.count_u32(8, "number of levels")?;
+        let reader = MbrReader::new(schema);
+        let mut kept = Vec::new();
+        let mut previous = None;
+        for level in 0..levels {
+            let count = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
+            check_level(count as u64, previous, u64::from(fanout))?;
+            if keep_all || level + 1 == levels {
+                let mut columns = reader.columns();
+                reader.read(cursor, count, version, &mut columns)?;
+                kept.push(Self {
+                    len: count,
+                    columns,
+                });
+            } else {
+                reader.skip(cursor, count)?;
+            }
+            previous = Some(count as u64);
+        }
         if cursor.remaining() != 0 {
             return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
         }
-        Ok(mbrs)
+        Ok((usize::try_from(fanout)?, kept))
     }
 
     /// No rectangles yet, of cells of `schema`.
