@@ -10,6 +10,8 @@ pub mod catalog;
 #[doc(hidden)]
 pub mod claims;
 mod create;
+#[doc(hidden)]
+pub mod dml;
 mod encryption;
 mod error;
 #[doc(hidden)]

@@ -3,13 +3,17 @@
 //! One fragment is committed by an empty file of its name. Several are named in one file together, so that all of them
 //! become visible at once.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::clock::Clock;
 use super::fragment::StagedFragment;
-use crate::array::window::TimestampMs;
-use crate::error::Result;
+use crate::array::snapshot::Snapshot;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::error::{Error, Result};
 use crate::format::commit::encode_consolidated_commits;
+use crate::geometry::domain::KeyBox;
 use crate::storage::Storage;
 
 /// The folder of commits.
@@ -42,6 +46,44 @@ pub async fn commit(storage: &Storage, clock: &Clock, fragments: &[StagedFragmen
             storage.create_file(&file, Bytes::from(bytes)).await
         }
     }
+}
+
+/// Fails if somebody has written since `snapshot` to one of the boxes that were filled from it: the new fragment would hide
+/// that.
+///
+/// # Errors
+/// There is such a fragment, or the array cannot be listed.
+pub async fn check_unchanged(snapshot: &Snapshot, filled: &[KeyBox]) -> Result<()> {
+    if filled.is_empty() {
+        return Ok(());
+    }
+    let window = OpenWindow::new(TimestampMs(0), None)?;
+    let now = snapshot.reopen(&snapshot.storage, window).await?;
+    let known = snapshot
+        .fragments
+        .iter()
+        .map(|fragment| fragment.name.name.as_str());
+    let known = known.collect::<HashSet<_>>();
+    let newer = now
+        .fragments
+        .iter()
+        .filter(|f| !known.contains(f.name.name.as_str()));
+    for fragment in newer {
+        let datatypes = fragment.dimension_datatypes();
+        let domain = fragment.footer.non_empty_domain.as_ref();
+        let domain = domain
+            .map(|domain| KeyBox::from_ranges(&datatypes, domain))
+            .transpose()?;
+        if domain.is_none_or(|domain| filled.iter().any(|cells| cells.intersects(&domain))) {
+            return Err(Error::conflict(format!(
+                "the fragment {} was written meanwhile over cells that this statement copies to fill a tile: run the \
+                 statement again",
+                fragment.name.name
+            ))
+            .with("array", snapshot.storage.uri()));
+        }
+    }
+    Ok(())
 }
 
 impl StagedFragment {

@@ -51,6 +51,7 @@ pub struct StagedFragment {
     pub footer: Footer,
     /// The number of cells; padding of a dense fragment is included.
     pub cells: u64,
+    tiles: u64,
     /// Bytes of all its files.
     pub bytes: u64,
 }
@@ -141,6 +142,7 @@ impl FragmentWriter {
             folder: self.folder,
             footer,
             cells: self.cells,
+            tiles: self.tiles,
             bytes: data_bytes.saturating_add(metadata_bytes),
         })
     }
@@ -155,6 +157,11 @@ impl FragmentWriter {
 }
 
 impl StagedFragment {
+    /// The number of tiles.
+    pub fn tiles(&self) -> u64 {
+        self.tiles
+    }
+
     /// Removes the fragment, which nobody has seen.
     ///
     /// # Errors

@@ -137,7 +137,7 @@ impl SparseInsert {
 }
 
 /// Bytes of the rows of a column, without those of other rows that share its buffers.
-fn sliced_bytes(column: &ArrayRef) -> usize {
+pub(super) fn sliced_bytes(column: &ArrayRef) -> usize {
     let data = column.to_data();
     data.get_slice_memory_size()
         .unwrap_or_else(|_| column.get_array_memory_size())

@@ -16,6 +16,7 @@ pub mod checks;
 pub mod clock;
 pub mod commit;
 pub mod create;
+pub mod dense;
 pub mod encode;
 pub mod fields;
 pub mod fragment;

@@ -98,6 +98,15 @@ impl CellWriter {
         })
     }
 
+    /// The same writer for columns that may have NULLs, whatever the schema says of the field.
+    #[must_use]
+    pub fn with_nulls(self) -> Self {
+        Self {
+            nullable: true,
+            ..self
+        }
+    }
+
     /// The type of the columns it takes.
     pub fn column_type(&self) -> &ColumnType {
         &self.ty

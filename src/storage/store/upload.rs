@@ -104,9 +104,9 @@ impl Upload {
             Target::Parts(mut parts) => {
                 if self.waiting_bytes > 0 {
                     let rest = self.take_waiting(self.waiting_bytes);
-                    self.put_part(parts.as_mut(), rest).await?;
+                    put_part(&self.storage, &self.file, parts.as_mut(), rest).await?;
                 }
-                self.complete(parts).await?;
+                complete(&self.storage, &self.file, parts, bytes).await?;
             }
             _ => {
                 let whole = self.take_waiting(self.waiting_bytes);
@@ -116,7 +116,7 @@ impl Upload {
                 let created = self.storage.put(&self.file, whole).await?;
                 ticket.finish(bytes);
                 if created == Created::Exists {
-                    self.check_size().await?;
+                    check_size(&self.storage, &self.file, bytes).await?;
                 }
             }
         }
@@ -160,43 +160,10 @@ impl Upload {
         };
         while self.waiting_bytes >= PART_BYTES {
             let part = self.take_waiting(PART_BYTES);
-            self.put_part(parts.as_mut(), part).await?;
+            put_part(&self.storage, &self.file, parts.as_mut(), part).await?;
         }
         self.target = Target::Parts(parts);
         Ok(())
-    }
-
-    async fn put_part(&self, parts: &mut dyn MultipartUpload, part: Bytes) -> Result<()> {
-        let bytes = part.len() as u64;
-        let ticket = self
-            .storage
-            .start(RequestKind::Put, &self.file, None, Some(bytes));
-        let put = parts.put_part(PutPayload::from_bytes(part)).await;
-        put.map_err(|error| self.storage.failed("write", &self.file, error))?;
-        ticket.finish(bytes);
-        Ok(())
-    }
-
-    async fn complete(&self, mut parts: Box<dyn MultipartUpload>) -> Result<()> {
-        let Err(error) = parts.complete().await else {
-            return Ok(());
-        };
-        match self.check_size().await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.storage.failed("write", &self.file, error)),
-        }
-    }
-
-    /// Fails unless the object has all bytes.
-    async fn check_size(&self) -> Result<()> {
-        let found = self.storage.head(&self.file).await?;
-        match found.map(|info| info.bytes) {
-            Some(bytes) if bytes == self.written => Ok(()),
-            found => Err(self.storage.storage_error(format!(
-                "{} has {found:?} bytes after {} were written",
-                self.file, self.written
-            ))),
-        }
     }
 
     /// The first bytes that wait, in one piece.
@@ -219,6 +186,46 @@ impl Upload {
         self.pieces = rest;
         taken.freeze()
     }
+}
+
+async fn put_part(
+    storage: &Storage,
+    file: &str,
+    parts: &mut dyn MultipartUpload,
+    part: Bytes,
+) -> Result<()> {
+    let bytes = part.len() as u64;
+    let ticket = storage.start(RequestKind::Put, file, None, Some(bytes));
+    let put = parts.put_part(PutPayload::from_bytes(part)).await;
+    put.map_err(|error| storage.failed("write", file, error))?;
+    ticket.finish(bytes);
+    Ok(())
+}
+
+async fn complete(
+    storage: &Storage,
+    file: &str,
+    mut parts: Box<dyn MultipartUpload>,
+    bytes: u64,
+) -> Result<()> {
+    let Err(error) = parts.complete().await else {
+        return Ok(());
+    };
+    match check_size(storage, file, bytes).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(storage.failed("write", file, error)),
+    }
+}
+
+/// Fails unless the object has all bytes.
+async fn check_size(storage: &Storage, file: &str, bytes: u64) -> Result<()> {
+    let found = storage.head(file).await?.map(|info| info.bytes);
+    if found == Some(bytes) {
+        return Ok(());
+    }
+    Err(storage.storage_error(format!(
+        "{file} has {found:?} bytes after {bytes} were written"
+    )))
 }
 
 impl Storage {
