@@ -189,3 +189,4 @@ pub use sql::{
     TileDbTableFactory, detach_group, equip, register, register_group,
 };
 pub use storage::{Location, MetadataCache, RequestLog};
+pub use write::create::{ArrayBuilder, ArrayDefinition, Value};

@@ -21,7 +21,7 @@ pub(super) use keys::{has_prefix, is_known, is_secret, is_store_option};
 
 use serde::{Deserialize, Serialize};
 
-use self::keys::{unknown, without_prefix};
+use self::keys::{is_creation, unknown, without_prefix};
 use self::times::{parse_end, parse_start};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -188,6 +188,34 @@ impl TableOptions {
         let mut ours: Vec<_> = ours.collect();
         ours.sort_unstable();
         Self::from_pairs(ours)
+    }
+
+    /// As [`Self::from_statement`], with the options that describe an array to be created apart: without prefix, sorted.
+    pub(super) fn split_statement(
+        options: &HashMap<String, String>,
+    ) -> Result<(Self, Vec<(String, String)>)> {
+        let (creation, others): (HashMap<_, _>, HashMap<_, _>) = options
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .partition(|(key, _)| is_creation(key.strip_prefix("format.").unwrap_or(key)));
+        let mut creation: Vec<_> = creation
+            .into_iter()
+            .map(|(key, value)| {
+                let bare = without_prefix(key.strip_prefix("format.").unwrap_or(&key));
+                (bare.to_owned(), value)
+            })
+            .collect();
+        creation.sort_unstable();
+        for pair in creation.windows(2) {
+            if let [(key, _), (other, _)] = pair
+                && key == other
+            {
+                return Err(Error::invalid(format!(
+                    "option \"tiledb.{key}\" is given twice"
+                )));
+            }
+        }
+        Ok((Self::from_statement(&others)?, creation))
     }
 
     fn check(&self) -> Result<()> {
