@@ -10,7 +10,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 11] = [
+pub(super) const KNOWN: [(&str, &str); 12] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -43,7 +43,14 @@ pub(super) const KNOWN: [(&str, &str); 11] = [
         "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
          can differ from that of a scan, or cells",
     ),
-    ("system_columns", "true adds __timestamp and __fragment"),
+    (
+        "system_columns",
+        "true adds the columns __timestamp and __fragment: when a cell was written, and by which fragment",
+    ),
+    (
+        "all_versions",
+        "true shows every version of each cell of a sparse array",
+    ),
 ];
 
 /// Options that describe an array to be created.
