@@ -30,6 +30,9 @@ use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
 
+/// The values of options that are on or off.
+const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
+
 /// The data that aggregates may be answered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -61,6 +64,10 @@ pub struct TableOptions {
     pub aggregate_from: AggregateFrom,
     /// The time at which INSERT writes, in milliseconds since 1970; the present if not set.
     pub write_timestamp: Option<u64>,
+    /// Whether the table has the columns `__timestamp` and `__fragment`.
+    pub system_columns: bool,
+    /// Whether every version of a cell of a sparse array is a row, instead of the newest one.
+    pub all_versions: bool,
     /// The key of an encrypted array. It is not among what is sent to other machines.
     #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
@@ -130,13 +137,8 @@ impl TableOptions {
                     ],
                 )?;
             }
-            "system_columns" => {
-                if choose(key, value, &[("true", true), ("false", false)])? {
-                    return Err(Error::unsupported(
-                        "option \"tiledb.system_columns\" is not supported yet",
-                    ));
-                }
-            }
+            "system_columns" => self.system_columns = choose(key, value, &YES_OR_NO)?,
+            "all_versions" => self.all_versions = choose(key, value, &YES_OR_NO)?,
             KEY | KEY_FILE | KEY_VARIABLE => {
                 self.encryption_key = Some(encryption::key_of_option(key, value)?);
             }

@@ -84,10 +84,15 @@ impl TableOptions {
                 AggregateFrom::ExactMetadata => "exact_metadata",
                 AggregateFrom::Cells => "cells",
             },
-            "system_columns" => "false",
+            "system_columns" => yes_or_no(self.system_columns),
+            "all_versions" => yes_or_no(self.all_versions),
             // Other values are not shown, in particular the key.
             _ => return None,
         };
         Some(word.to_owned())
     }
+}
+
+fn yes_or_no(set: bool) -> &'static str {
+    if set { "true" } else { "false" }
 }

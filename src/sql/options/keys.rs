@@ -48,7 +48,14 @@ pub(super) const KNOWN: [(&str, &str); 12] = [
         "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
          can differ from that of a scan, or cells",
     ),
-    ("system_columns", "true adds __timestamp and __fragment"),
+    (
+        "system_columns",
+        "true adds the columns __timestamp and __fragment: when a cell was written, and by which fragment",
+    ),
+    (
+        "all_versions",
+        "true shows every version of each cell of a sparse array",
+    ),
 ];
 
 /// Whether `key`, with or without the prefix, describes an array to be created.
