@@ -173,7 +173,7 @@ fn first_day_of_month(year: i64, month: i64) -> i64 {
 /// The stored number of an Arrow time, the opposite of [`convert_times`]; `None` if it is not a whole number of units.
 pub(super) fn stored_time(value: i64, conversion: TimeConversion) -> Option<i64> {
     let unit = match conversion {
-        TimeConversion::AsIs => 1,
+        TimeConversion::AsIs | TimeConversion::Unsigned => 1,
         TimeConversion::Scale(factor) => factor,
         TimeConversion::TimeOfDay { nanoseconds } => nanoseconds,
     };

@@ -11,7 +11,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 12] = [
+pub(super) const KNOWN: [(&str, &str); 13] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
