@@ -40,7 +40,8 @@ impl Request {
         session: &dyn Session,
         statement: &CreateExternalTable,
     ) -> Result<Self> {
-        let (options, creation) = TableOptions::split_statement(&statement.options)?;
+        let options = TableOptions::from_statement(&statement.options)?;
+        let creation = TableOptions::creation_of_statement(&statement.options)?;
         let declared: Vec<FieldRef> = statement.schema.fields().iter().cloned().collect();
         let dimensions = dimension_names(statement, &declared)?;
         let columns = match &dimensions {
@@ -77,7 +78,15 @@ impl Request {
 
     /// Creates the array.
     pub(in crate::sql) async fn create(&self, storage: &Storage) -> Result<()> {
-        let builder = self.builder().map_err(|e| e.with("array", storage.uri()))?;
+        let builder = self.builder().and_then(|builder| {
+            // The options of the table may show columns otherwise.
+            builder.check_columns(&builder.definition()?, &self.options.types())?;
+            Ok(builder)
+        });
+        let mut builder = builder.map_err(|e| e.with("array", storage.uri()))?;
+        if let Some(ms) = self.options.write_timestamp {
+            builder = builder.timestamp(ms);
+        }
         let key = self.options.encryption_key.clone();
         builder.encryption_key(key).create_in(storage).await
     }

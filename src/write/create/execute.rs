@@ -4,10 +4,13 @@
 //! and does not look at their files. The subtle thing: names differ, so a put that never overwrites does not keep two creations
 //! apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes its files back.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::definition::ArrayDefinition;
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
+use crate::array::window::TimestampMs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
@@ -32,57 +35,61 @@ const GROUP: [&str; 2] = ["__group", "__tiledb_group.tdb"];
 /// The version that ends the name of an enumeration's file.
 const ENUMERATION_VERSION: u32 = 0;
 
-/// Creates the array.
-pub(super) async fn create(
-    definition: &ArrayDefinition,
-    storage: &Storage,
-    clock: &Clock,
-    key: Option<&EncryptionKey>,
-) -> Result<()> {
-    let created = create_at(definition, storage, clock, key).await;
-    created.map_err(|e| e.with("array", storage.uri()))
+/// The creation of an array.
+pub(super) struct Creation<'a> {
+    pub definition: &'a ArrayDefinition,
+    pub storage: &'a Storage,
+    pub clock: &'a Clock,
+    /// The time of the schema.
+    pub time: TimestampMs,
 }
 
-async fn create_at(
-    definition: &ArrayDefinition,
-    storage: &Storage,
-    clock: &Clock,
-    key: Option<&EncryptionKey>,
-) -> Result<()> {
-    let name_file = || Ok(format!("__{}_{ENUMERATION_VERSION}", clock.fresh_uuid()?));
-    let (schema, enumerations) = definition.with_files(name_file)?;
-    let mut files = Vec::new();
-    for enumeration in &enumerations {
-        let file = format!("{ENUMERATIONS_FOLDER}/{}", enumeration.file);
-        files.push((file, stored(&enumeration.encode()?, key)?));
+impl Creation<'_> {
+    /// Creates the array, encrypted if there is a key.
+    pub(super) async fn run(self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+        let created = self.create(key).await;
+        created.map_err(|e| e.with("array", self.storage.uri()))
     }
-    let schema = stored(&schema.encode()?, key)?;
-    check_vacant(storage).await?;
-    storage.create_folders(&FOLDERS).await?;
-    let time = clock.fresh_time().await;
-    let name = clock.fresh_name(time, time)?;
-    files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
-    let put = put_all(storage, &files).await;
-    let stays = match put {
-        Ok(()) => is_first(storage, &name).await,
-        Err(error) => Err(error),
-    };
-    match stays {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            withdraw(storage, &files).await?;
-            Err(exists())
+
+    async fn create(&self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+        let storage = self.storage;
+        let name_file = || {
+            let uuid = self.clock.fresh_uuid()?;
+            Ok(format!("__{uuid}_{ENUMERATION_VERSION}"))
+        };
+        let (schema, enumerations) = self.definition.with_files(name_file)?;
+        let mut files = Vec::new();
+        for enumeration in &enumerations {
+            let file = format!("{ENUMERATIONS_FOLDER}/{}", enumeration.file);
+            files.push((file, stored(&enumeration.encode()?, key)?));
         }
-        Err(error) => {
-            // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
-            let _ = withdraw(storage, &files).await;
-            Err(error)
+        let schema = stored(&schema.encode()?, key)?;
+        check_vacant(storage).await?;
+        storage.create_folders(&FOLDERS).await?;
+        let name = self.clock.fresh_name(self.time, self.time)?;
+        files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
+        let put = put_all(storage, &files).await;
+        let stays = match put {
+            Ok(()) => is_first(storage, &name).await,
+            Err(error) => Err(error),
+        };
+        match stays {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                withdraw(storage, &files).await?;
+                Err(exists())
+            }
+            Err(error) => {
+                // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
+                let _ = withdraw(storage, &files).await;
+                Err(error)
+            }
         }
     }
 }
 
 /// The bytes of a file: a generic tile, encrypted if there is a key.
-fn stored(contents: &[u8], key: Option<&EncryptionKey>) -> Result<Bytes> {
+fn stored(contents: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Bytes> {
     match key {
         None => generic_tile::encode(contents).map(Bytes::from),
         Some(_) => Err(Error::unsupported(
@@ -168,15 +175,13 @@ fn exists() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::datatypes::{DataType, Field, Schema};
     use object_store::memory::InMemory;
     use object_store::path::Path;
 
     use super::*;
     use crate::array::inspect::Inspection;
-    use crate::array::window::{OpenWindow, TimestampMs};
+    use crate::array::window::OpenWindow;
     use crate::storage::Location;
     use crate::write::create::ArrayBuilder;
 
@@ -199,6 +204,21 @@ mod tests {
         let memory = Arc::new(InMemory::new());
         let memory = Location::new(memory, Path::from("a/b"), "memory:///a/b");
         [Location::local(&path).unwrap(), memory].map(Storage::new)
+    }
+
+    async fn create(
+        definition: &ArrayDefinition,
+        storage: &Storage,
+        clock: &Clock,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<()> {
+        let creation = Creation {
+            definition,
+            storage,
+            clock,
+            time: clock.fresh_time().await,
+        };
+        creation.run(key).await
     }
 
     async fn open(storage: &Storage) -> Result<ArrayDefinition> {
@@ -338,6 +358,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for storage in targets(&folder) {
             let key = EncryptionKey::from_text(b"0123456789abcdeF0123456789abcdeF").unwrap();
+            let key = Arc::new(key);
             let created = create(&definition("7"), &storage, &Clock::system(), Some(&key)).await;
             assert_eq!(created.unwrap_err().kind(), ErrorKind::Unsupported);
             let root = storage.list("").await.unwrap();

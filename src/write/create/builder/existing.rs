@@ -85,6 +85,7 @@ impl ArrayBuilder {
             },
             encryption_key: None,
             clock: Clock::system(),
+            time: None,
         })
     }
 
