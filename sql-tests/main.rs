@@ -27,6 +27,7 @@ mod bad_input;
 mod broken_columns;
 mod check;
 mod copied;
+mod crashes;
 mod encryption;
 mod enumerated;
 mod equipped;
@@ -118,6 +119,7 @@ fn main() {
     trials.extend(broken_columns::trials());
     trials.extend(check::trials());
     trials.extend(copied::trials());
+    trials.extend(crashes::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
     trials.extend(equipped::trials());
