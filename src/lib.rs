@@ -123,12 +123,13 @@
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
 //! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one |
+//! | `write` | changes of arrays, and the commits that make them visible |
 //! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
 //! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
 //! | `stats` | statistics of tiles and fragments, and when they can be trusted |
 //! | `array` | opened arrays and groups: commits, snapshots, fragments, deletes, groups |
 //! | `arrow` | how TileDB's types and cells become Arrow's |
-//! | [`storage`] | the only access to the object store: listing, coalesced reads, cache |
+//! | [`storage`] | the only access to the object store: listing, coalesced reads, durable writes, cache |
 //! | `geometry` | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
 //! | `filter` | the filter pipeline, one file a filter |
 //! | `format` | plain structs from bytes, for every supported format version |
@@ -168,6 +169,8 @@ pub mod scan;
 pub mod stats;
 #[doc(hidden)]
 pub mod tile;
+#[doc(hidden)]
+pub mod write;
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]

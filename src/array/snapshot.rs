@@ -66,6 +66,12 @@ impl Snapshot {
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
     }
 
+    /// The name of the file of [`Self::schema`].
+    pub fn schema_name(&self) -> Result<&str> {
+        let file = self.directory.schema_at(&self.window)?;
+        Ok(&file.info.name)
+    }
+
     /// The schema that `window` shows, and no fragments.
     pub(super) async fn without_fragments(
         storage: &Storage,

@@ -9,6 +9,8 @@ pub(crate) mod budget;
 pub mod catalog;
 #[doc(hidden)]
 pub mod claims;
+#[doc(hidden)]
+pub mod dml;
 mod encryption;
 mod error;
 #[doc(hidden)]

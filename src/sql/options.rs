@@ -59,6 +59,8 @@ pub struct TableOptions {
     pub time_as: TimeAs,
     /// The data that aggregates may be answered from.
     pub aggregate_from: AggregateFrom,
+    /// The time at which INSERT writes, in milliseconds since 1970; the present if not set.
+    pub write_timestamp: Option<u64>,
     /// The key of an encrypted array. It is not among what is sent to other machines.
     #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
@@ -87,6 +89,7 @@ impl TableOptions {
         match key {
             "timestamp" | "timestamp_end" => self.timestamp_end = Some(parse_end(key, value)?),
             "timestamp_start" => self.timestamp_start = Some(parse_start(key, value)?),
+            "write_timestamp" => self.write_timestamp = Some(parse_start(key, value)?),
             "empty_cells" => {
                 self.empty_cells = choose(
                     key,

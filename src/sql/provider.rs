@@ -16,6 +16,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::dml::insert_plan;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::planning::shown;
@@ -181,6 +182,29 @@ impl TileDbTable {
         ))
     }
 
+    /// Fails if an INSERT cannot mean what it says.
+    fn check_writable(&self, table: &ArrayTable, insert_op: InsertOp) -> crate::error::Result<()> {
+        let refused =
+            |why: &str| Err(crate::Error::unsupported(why).with("array", self.storage.uri()));
+        if matches!(*self.last(), Last::Fixed(_)) || self.options.timestamp_end.is_some() {
+            return refused(
+                "INSERT into a table that shows the past: create a table without a timestamp, and set \
+                 tiledb.write_timestamp to write at another time than the present",
+            );
+        }
+        match insert_op {
+            InsertOp::Append => {}
+            InsertOp::Replace if !table.snapshot.schema.allows_duplicates => {}
+            InsertOp::Replace => {
+                return refused(
+                    "REPLACE INTO an array that allows duplicates: no row replaces another",
+                );
+            }
+            InsertOp::Overwrite => return refused("INSERT OVERWRITE of an array"),
+        }
+        Ok(())
+    }
+
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
         let shown = self.shown().await.map_err(DataFusionError::from)?;
         let Shown { table, labels } = shown.as_ref();
@@ -313,10 +337,14 @@ impl TableProvider for TileDbTable {
     async fn insert_into(
         &self,
         _state: &dyn Session,
-        _input: Arc<dyn ExecutionPlan>,
-        _insert_op: InsertOp,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.read_only("INSERT")
+        let shown = self.shown().await.map_err(DataFusionError::from)?;
+        self.check_writable(&shown.table, insert_op)
+            .map_err(DataFusionError::from)?;
+        let columns = Arc::clone(shown.labels.schema());
+        insert_plan(&self.storage, &self.options, &shown.table, columns, input)
     }
 
     async fn update(

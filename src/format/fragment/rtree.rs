@@ -7,6 +7,7 @@
 //! end above its high end, is accepted: some writers stored it for valid cells.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -111,6 +112,48 @@ impl Mbrs {
             return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
         }
         Ok((usize::try_from(fanout)?, kept))
+    }
+
+    /// No rectangles yet, of cells of `schema`.
+    pub fn none(schema: &ArraySchema) -> Self {
+        let columns = schema
+            .dimensions
+            .iter()
+            .map(|dimension| match dimension.is_var() {
+                true => MbrColumn::Var {
+                    ends: Vec::new(),
+                    bytes: Vec::new(),
+                },
+                false => MbrColumn::Fixed {
+                    width: dimension.datatype.size(),
+                    pairs: Vec::new(),
+                },
+            });
+        Self {
+            len: 0,
+            columns: columns.collect(),
+        }
+    }
+
+    /// Adds the rectangle of the next tile, one range for each dimension.
+    pub fn push(&mut self, rectangle: &[DomainRange]) {
+        self.len += 1;
+        for (column, DomainRange { lo, hi }) in self.columns.iter_mut().zip(rectangle) {
+            column.push(lo, hi);
+        }
+    }
+
+    /// The box around all rectangles; nothing if there are none.
+    pub fn union(&self, schema: &ArraySchema) -> Vec<DomainRange> {
+        let columns = self.columns.iter().zip(&schema.dimensions);
+        let around = columns.filter_map(|(column, dimension)| {
+            let (lo, hi) = column.around(0..self.len, dimension.datatype)?;
+            Some(DomainRange {
+                lo: lo.to_vec(),
+                hi: hi.to_vec(),
+            })
+        });
+        around.collect()
     }
 
     /// Writes the tree above the rectangles. A tree of none, as that of a dense fragment, has no levels.
@@ -261,20 +304,24 @@ impl MbrColumn {
             },
         };
         for first in (0..tiles).step_by(FANOUT) {
-            let ranges =
-                (first..tiles.min(first.saturating_add(FANOUT))).filter_map(|t| self.range(t));
-            let around = ranges.reduce(|(lo, hi), (other_lo, other_hi)| {
-                let lower = compare_values(datatype, other_lo, lo).is_some_and(Ordering::is_lt);
-                let higher = compare_values(datatype, other_hi, hi).is_some_and(Ordering::is_gt);
-                (
-                    if lower { other_lo } else { lo },
-                    if higher { other_hi } else { hi },
-                )
-            });
-            let (lo, hi) = around.unwrap_or_default();
+            let children = first..tiles.min(first.saturating_add(FANOUT));
+            let (lo, hi) = self.around(children, datatype).unwrap_or_default();
             above.push(lo, hi);
         }
         above
+    }
+
+    /// The range around those of some tiles; `None` if there are none.
+    fn around(&self, tiles: Range<usize>, datatype: Datatype) -> Option<(&[u8], &[u8])> {
+        let ranges = tiles.filter_map(|tile| self.range(tile));
+        ranges.reduce(|(lo, hi), (other_lo, other_hi)| {
+            let lower = compare_values(datatype, other_lo, lo).is_some_and(Ordering::is_lt);
+            let higher = compare_values(datatype, other_hi, hi).is_some_and(Ordering::is_gt);
+            (
+                if lower { other_lo } else { lo },
+                if higher { other_hi } else { hi },
+            )
+        })
     }
 
     fn push(&mut self, lo: &[u8], hi: &[u8]) {

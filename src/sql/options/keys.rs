@@ -10,7 +10,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 11] = [
+pub(super) const KNOWN: [(&str, &str); 12] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -20,6 +20,10 @@ pub(super) const KNOWN: [(&str, &str); 11] = [
         "ignore what was written before this time",
     ),
     ("timestamp_end", "ignore what was written after this time"),
+    (
+        "write_timestamp",
+        "write as of this time: ISO 8601, or milliseconds since 1970",
+    ),
     (
         KEY,
         "the key of an encrypted array: 32 bytes, or 64 hexadecimal digits",

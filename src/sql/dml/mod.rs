@@ -1,0 +1,13 @@
+//! Statements that change arrays.
+
+mod existing;
+mod insert;
+mod order_columns;
+mod target;
+mod touched_exec;
+mod write;
+mod write_exec;
+
+pub(super) use insert::insert_plan;
+pub use touched_exec::TileDbTouchedExec;
+pub use write_exec::TileDbWriteExec;
