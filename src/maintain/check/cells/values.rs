@@ -1,9 +1,9 @@
 //! The values of a field: validity bytes, text, and codes of an enumeration.
 
+use super::Problem;
 use super::column::Column;
 use super::context::Audited;
 use super::of_field;
-use super::problems::Problem;
 use super::reader::FieldReader;
 use crate::array::fragment::FragmentField;
 use crate::format::datatype::Datatype;
