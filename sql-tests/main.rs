@@ -3,7 +3,7 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
-//! skipped, cut, coded or ordered makes no difference. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -26,6 +26,7 @@ mod bad_files;
 mod bad_input;
 mod broken_columns;
 mod check;
+mod copied;
 mod encryption;
 mod enumerated;
 mod equipped;
@@ -37,6 +38,7 @@ mod fuzz;
 mod golden;
 mod grouping;
 mod groups;
+mod history;
 mod labels;
 mod layers;
 mod logs;
@@ -115,6 +117,7 @@ fn main() {
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
     trials.extend(check::trials());
+    trials.extend(copied::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
     trials.extend(equipped::trials());
@@ -125,6 +128,7 @@ fn main() {
     trials.extend(fuzz::trials());
     trials.extend(grouping::trials());
     trials.extend(groups::trials());
+    trials.extend(history::trials());
     trials.extend(labels::trials());
     trials.extend(logs::trials());
     trials.extend(memory::trials());

@@ -59,21 +59,32 @@ async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let Some((table, memory, whole)) = copied(array, entry).await? else {
         return Ok(());
     };
+    compare(array, &table, &memory, &whole, QUERIES).await
+}
+
+/// Asks random queries of an array and of its rows in memory; so many, or as many as `PRUNING_QUERIES` says.
+pub async fn compare(
+    array: &Path,
+    table: &Arc<TileDbTable>,
+    memory: &Arc<MemTable>,
+    whole: &RecordBatch,
+    queries: usize,
+) -> Result<(), Failed> {
     let mut random = Random::new(array);
-    let queries = std::env::var("PRUNING_QUERIES").ok();
-    let queries = queries.and_then(|n| n.parse().ok()).unwrap_or(QUERIES);
+    let asked = std::env::var("PRUNING_QUERIES").ok();
+    let queries = asked.and_then(|n| n.parse().ok()).unwrap_or(queries);
     for number in 0..queries {
-        let query = random.query(&whole);
+        let query = random.query(whole);
         let (partitions, batch_size) = SESSIONS[number % SESSIONS.len()];
         let config = SessionConfig::new()
             .with_target_partitions(partitions)
             .with_batch_size(batch_size);
         let ctx = SessionContext::new_with_config(config);
         let pruned = query
-            .run(&ctx, ctx.read_table(Arc::clone(&table) as _)?)
+            .run(&ctx, ctx.read_table(Arc::clone(table) as _)?)
             .await;
         let plain = query
-            .run(&ctx, ctx.read_table(Arc::clone(&memory) as _)?)
+            .run(&ctx, ctx.read_table(Arc::clone(memory) as _)?)
             .await;
         match (pruned, plain) {
             (Ok(pruned), Ok(plain)) if pruned == plain => {}
@@ -141,10 +152,10 @@ fn named(column: &str) -> Expr {
 }
 
 /// Always the same numbers for an array.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn new(array: &Path) -> Self {
+    pub fn new(array: &Path) -> Self {
         let name = array.file_name().unwrap_or_default().to_string_lossy();
         let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -152,7 +163,7 @@ impl Random {
         Self(seed | 1)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -236,7 +247,7 @@ impl Random {
     }
 
     /// A value that occurs in a column.
-    fn value(&mut self, rows: &RecordBatch, column: usize) -> ScalarValue {
+    pub fn value(&mut self, rows: &RecordBatch, column: usize) -> ScalarValue {
         let row = self.below(rows.num_rows());
         match ScalarValue::try_from_array(rows.column(column), row) {
             Ok(ScalarValue::Dictionary(_, value)) => *value,

@@ -122,8 +122,8 @@
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
-//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one |
 //! | `write` | changes of arrays, and the commits that make them visible |
+//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one |
 //! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
 //! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
 //! | `stats` | statistics of tiles and fragments, and when they can be trusted |
@@ -189,3 +189,4 @@ pub use sql::{
     TileDbTableFactory, detach_group, equip, register, register_group,
 };
 pub use storage::{Location, MetadataCache, RequestLog};
+pub use write::create::{ArrayBuilder, ArrayDefinition, Value};

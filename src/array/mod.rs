@@ -12,5 +12,6 @@ pub mod inspect;
 pub mod label;
 pub mod metadata;
 pub mod snapshot;
+pub mod system_columns;
 pub mod table;
 pub mod window;

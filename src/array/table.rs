@@ -1,12 +1,13 @@
-//! The table of an array: dimensions, then attributes, as Arrow columns.
+//! The table of an array: dimensions, then attributes, then system columns if they are asked for, as Arrow columns.
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::fragment::{Fragment, FragmentField};
 use super::snapshot::Snapshot;
+use super::system_columns::{SystemColumn, SystemValues};
 use crate::arrow::{ColumnType, TypeOptions, arrow_schema, check_problem, fill_array};
 use crate::error::{Error, Result};
 
@@ -68,21 +69,64 @@ impl ArrayTable {
         Self { schema, ..self }
     }
 
+    /// Adds the system columns. In a dense array they can be NULL: where no fragment wrote the cell.
+    pub fn with_system_columns(self) -> Result<Self> {
+        let schema = &self.snapshot.schema;
+        let mut fields = self.schema.fields().to_vec();
+        let mut types = self.types.as_ref().clone();
+        let names = fields.iter().map(|field| field.name().as_str());
+        let labels = schema.labels.iter().map(|label| label.name.as_str());
+        SystemColumn::check_names(names.chain(labels))
+            .map_err(|e| e.with("array", self.snapshot.storage.uri()))?;
+        for column in SystemColumn::ALL {
+            let ty = column.column_type(schema.is_dense());
+            fields.push(Arc::new(column.field(&ty)));
+            types.push(ty);
+        }
+        let metadata = self.schema.metadata().clone();
+        Ok(Self {
+            schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
+            types: Arc::new(types),
+            ..self
+        })
+    }
+
+    /// The system column with this number among the columns of the table.
+    pub fn system_column(&self, column: usize) -> Option<SystemColumn> {
+        let first = self.dimension_count() + self.snapshot.schema.attributes.len();
+        let number = column.checked_sub(first)?;
+        let found = SystemColumn::ALL.get(number).copied();
+        found.filter(|_| column < self.types.len())
+    }
+
     /// The number of dimensions, which are the first columns.
     pub fn dimension_count(&self) -> usize {
         self.snapshot.schema.dimensions.len()
     }
 }
 
-/// The field of the fragment's own schema that supplies a table column; `None` if every cell has the fill value.
-pub fn stored_field(
-    table: &ArrayTable,
-    fragment: &Fragment,
-    column: usize,
-) -> Result<Option<FragmentField>> {
+/// What supplies a table column in a fragment.
+#[derive(Debug)]
+pub enum Supply {
+    /// A field of the fragment.
+    Field(FragmentField),
+    /// The fill value of the table's schema: the fragment has no such attribute.
+    Fill,
+    /// This value, for all cells.
+    Constant(ArrayRef),
+}
+
+/// Finds what supplies a table column in a fragment.
+pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Supply> {
     let missing = || Error::internal(format!("the table has no column {column}"));
+    if let Some(system) = table.system_column(column) {
+        return Ok(match system.in_fragment(fragment)? {
+            SystemValues::Stored(field) => Supply::Field(field),
+            SystemValues::Constant(value) => Supply::Constant(value),
+        });
+    }
     let Some(number) = column.checked_sub(table.dimension_count()) else {
-        return Ok(Some(FragmentField::Dimension(column)));
+        return Ok(Supply::Field(FragmentField::Dimension(column)));
     };
     let wanted = table.snapshot.schema.attributes.get(number);
     let wanted = wanted.ok_or_else(missing)?;
@@ -95,12 +139,18 @@ pub fn stored_field(
         check_problem(attribute)?;
     }
     let readable = found.filter(|(_, a)| ty.reads(a.datatype, a.cell_val_num));
-    Ok(readable.map(|(number, _)| FragmentField::Attribute(number)))
+    Ok(readable.map_or(Supply::Fill, |(number, _)| {
+        Supply::Field(FragmentField::Attribute(number))
+    }))
 }
 
 /// A column of cells that were never written.
 pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<ArrayRef> {
     let missing = || Error::internal(format!("column {column} has no fill value"));
+    if table.system_column(column).is_some() {
+        let ty = table.types.get(column).ok_or_else(missing)?;
+        return Ok(new_null_array(ty.data_type(), cells));
+    }
     let number = column
         .checked_sub(table.dimension_count())
         .ok_or_else(missing)?;

@@ -6,6 +6,7 @@
 pub(super) mod cells;
 mod codes;
 mod enumerated;
+mod system;
 
 use std::sync::Arc;
 

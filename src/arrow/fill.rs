@@ -11,10 +11,11 @@ use crate::arrow::{CellData, Cells, ColumnType, TileBuffer, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
+/// Each cell takes a view, or an index and a value.
+const CELL_BYTES: usize = 16;
+
 /// `n` cells that were never written.
 pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<ArrayRef> {
-    // Each cell takes a view, or an index and a value.
-    check_memory(n.saturating_mul(16))?;
     let one = one_cell(attribute, ty).map_err(|e| {
         let message = "the fill value of cells that were never written cannot be read \
              (the option 'tiledb.empty_cells' shows such cells as 'null', or leaves them out by 'skip')";
@@ -23,11 +24,18 @@ pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<Ar
             .with_source(e)
     })?;
     if one.is_null(0) && !ty.is_dictionary() {
+        check_memory(n.saturating_mul(CELL_BYTES))?;
         return Ok(new_null_array(ty.data_type(), n));
     }
+    repeat(&one, n)
+}
+
+/// The first value of an array, `n` times.
+pub fn repeat(value: &ArrayRef, n: usize) -> Result<ArrayRef> {
+    check_memory(n.saturating_mul(CELL_BYTES))?;
     let repeated = UInt32Array::from_value(0, n);
-    take(&one, &repeated, None)
-        .map_err(|e| Error::internal("the fill value cannot be repeated").with_source(e))
+    take(value, &repeated, None)
+        .map_err(|e| Error::internal("a value cannot be repeated").with_source(e))
 }
 
 fn one_cell(attribute: &Attribute, ty: &ColumnType) -> Result<ArrayRef> {

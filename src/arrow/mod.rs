@@ -22,11 +22,11 @@ mod tests;
 pub use bits::validity_to_nulls;
 pub use column_type::cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape, check_problem};
-pub use fill::fill_array;
+pub use fill::{fill_array, repeat};
 pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, Enumerations, LABEL_ROLE,
-    LABELLED_KEY, ROLE_KEY, UNREADABLE_KEY, arrow_schema, attribute_type, column_names,
-    label_field,
+    LABELLED_KEY, ROLE_KEY, SYSTEM_ROLE, UNREADABLE_KEY, arrow_schema, attribute_type,
+    column_names, label_field,
 };
 use serde::{Deserialize, Serialize};
 pub use stored::stored_values;

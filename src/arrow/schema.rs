@@ -18,7 +18,7 @@ use crate::format::schema::{ArraySchema, Attribute, DimensionLabel};
 
 /// Field metadata: the name of the stored type.
 pub const DATATYPE_KEY: &str = "tiledb.datatype";
-/// Field metadata: [`DIMENSION_ROLE`], [`ATTRIBUTE_ROLE`] or [`LABEL_ROLE`].
+/// Field metadata: [`DIMENSION_ROLE`], [`ATTRIBUTE_ROLE`], [`LABEL_ROLE`] or [`SYSTEM_ROLE`].
 pub const ROLE_KEY: &str = "tiledb.role";
 /// The role of a dimension.
 pub const DIMENSION_ROLE: &str = "dimension";
@@ -26,6 +26,8 @@ pub const DIMENSION_ROLE: &str = "dimension";
 pub const ATTRIBUTE_ROLE: &str = "attribute";
 /// The role of a dimension label.
 pub const LABEL_ROLE: &str = "label";
+/// The role of a column that no field supplies, such as the time at which a cell was written.
+pub const SYSTEM_ROLE: &str = "system";
 /// Field metadata of a label: the column of the dimension it labels.
 pub const LABELLED_KEY: &str = "tiledb.dimension";
 

@@ -24,6 +24,8 @@ pub(super) enum TimeConversion {
     AsIs,
     /// Multiplies by the number of Arrow's units in a stored unit.
     Scale(i64),
+    /// The same unit, stored as `u64`.
+    Unsigned,
     /// Multiplies by the nanoseconds in a stored unit, and checks the time of day.
     TimeOfDay { nanoseconds: i64 },
 }
@@ -47,7 +49,10 @@ pub(super) struct OutOfRange {
 impl OutOfRange {
     /// The error, for the cell that contains the element.
     pub(super) fn error(self, cell: usize, datatype: Datatype, element_type: &DataType) -> Error {
-        let value = self.value;
+        let value = match datatype {
+            Datatype::UInt64 => self.value.cast_unsigned().to_string(),
+            _ => self.value.to_string(),
+        };
         match element_type {
             DataType::Time64(_) => Error::unsupported(format!(
                 "{datatype} value {value} in cell {cell} is outside the day, so it is no time of day: \
@@ -79,6 +84,7 @@ pub(super) fn convert_times(
 ) -> Result<(), OutOfRange> {
     match conversion {
         TimeConversion::AsIs => Ok(()),
+        TimeConversion::Unsigned => in_place(values, nulls, |v| (v >= 0).then_some(v)),
         TimeConversion::Scale(factor) => in_place(values, nulls, |v| v.checked_mul(factor)),
         TimeConversion::TimeOfDay { nanoseconds } => {
             let end = NANOSECONDS_PER_DAY / nanoseconds;
@@ -167,7 +173,7 @@ fn first_day_of_month(year: i64, month: i64) -> i64 {
 /// The stored number of an Arrow time, the opposite of [`convert_times`]; `None` if it is not a whole number of units.
 pub(super) fn stored_time(value: i64, conversion: TimeConversion) -> Option<i64> {
     let unit = match conversion {
-        TimeConversion::AsIs => 1,
+        TimeConversion::AsIs | TimeConversion::Unsigned => 1,
         TimeConversion::Scale(factor) => factor,
         TimeConversion::TimeOfDay { nanoseconds } => nanoseconds,
     };

@@ -95,6 +95,8 @@ pub struct ScanSpec {
     pub predicate: Option<Arc<dyn Predicate>>,
     /// The values of cells that were never written.
     pub empty_cells: EmptyCells,
+    /// Whether every version of a cell of a sparse array is a row, instead of the newest one.
+    pub all_versions: bool,
     /// Which special ways may be used.
     pub ways: ScanWays,
 }
@@ -111,6 +113,11 @@ impl ScanSpec {
             fields,
             self.table.schema.metadata().clone(),
         ))
+    }
+
+    /// Whether only the newest of several cells with the same coordinates is a row.
+    pub fn hides_older_versions(&self) -> bool {
+        !self.table.snapshot.schema.allows_duplicates && !self.all_versions
     }
 
     /// The table columns that the predicate reads.

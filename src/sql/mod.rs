@@ -9,6 +9,7 @@ pub(crate) mod budget;
 pub mod catalog;
 #[doc(hidden)]
 pub mod claims;
+mod create;
 #[doc(hidden)]
 pub mod dml;
 mod encryption;

@@ -21,7 +21,7 @@ pub(super) use keys::{has_prefix, is_known, is_secret, is_store_option};
 
 use serde::{Deserialize, Serialize};
 
-use self::keys::{unknown, without_prefix};
+use self::keys::{is_creation, unknown, without_prefix};
 use self::times::{parse_end, parse_start};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -29,6 +29,9 @@ use crate::arrow::{InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
+
+/// The values of options that are on or off.
+const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// The data that aggregates may be answered from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -61,6 +64,10 @@ pub struct TableOptions {
     pub aggregate_from: AggregateFrom,
     /// The time at which INSERT writes, in milliseconds since 1970; the present if not set.
     pub write_timestamp: Option<u64>,
+    /// Whether the table has the columns `__timestamp` and `__fragment`.
+    pub system_columns: bool,
+    /// Whether every version of a cell of a sparse array is a row, instead of the newest one.
+    pub all_versions: bool,
     /// The key of an encrypted array. It is not among what is sent to other machines.
     #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
@@ -130,13 +137,8 @@ impl TableOptions {
                     ],
                 )?;
             }
-            "system_columns" => {
-                if choose(key, value, &[("true", true), ("false", false)])? {
-                    return Err(Error::unsupported(
-                        "option \"tiledb.system_columns\" is not supported yet",
-                    ));
-                }
-            }
+            "system_columns" => self.system_columns = choose(key, value, &YES_OR_NO)?,
+            "all_versions" => self.all_versions = choose(key, value, &YES_OR_NO)?,
             KEY | KEY_FILE | KEY_VARIABLE => {
                 self.encryption_key = Some(encryption::key_of_option(key, value)?);
             }
@@ -188,6 +190,34 @@ impl TableOptions {
         let mut ours: Vec<_> = ours.collect();
         ours.sort_unstable();
         Self::from_pairs(ours)
+    }
+
+    /// As [`Self::from_statement`], with the options that describe an array to be created apart: without prefix, sorted.
+    pub(super) fn split_statement(
+        options: &HashMap<String, String>,
+    ) -> Result<(Self, Vec<(String, String)>)> {
+        let (creation, others): (HashMap<_, _>, HashMap<_, _>) = options
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .partition(|(key, _)| is_creation(key.strip_prefix("format.").unwrap_or(key)));
+        let mut creation: Vec<_> = creation
+            .into_iter()
+            .map(|(key, value)| {
+                let bare = without_prefix(key.strip_prefix("format.").unwrap_or(&key));
+                (bare.to_owned(), value)
+            })
+            .collect();
+        creation.sort_unstable();
+        for pair in creation.windows(2) {
+            if let [(key, _), (other, _)] = pair
+                && key == other
+            {
+                return Err(Error::invalid(format!(
+                    "option \"tiledb.{key}\" is given twice"
+                )));
+            }
+        }
+        Ok((Self::from_statement(&others)?, creation))
     }
 
     fn check(&self) -> Result<()> {

@@ -56,11 +56,21 @@ impl ScanRequest {
 /// A snapshot as the table that the options make of it.
 pub(super) fn shown(snapshot: Snapshot, options: &TableOptions) -> crate::Result<ArrayTable> {
     let dense = snapshot.schema.is_dense();
-    let table = ArrayTable::new(snapshot, &options.types())?;
-    Ok(match options.empty_cells {
-        EmptyCells::Null if dense => table.with_nullable_attributes(),
-        _ => table,
-    })
+    if dense && options.all_versions {
+        return Err(crate::Error::invalid(
+            "option \"tiledb.all_versions\" is for sparse arrays, and this array is dense: read it as of several times \
+             instead, or through windows of time",
+        )
+        .with("array", snapshot.storage.uri()));
+    }
+    let mut table = ArrayTable::new(snapshot, &options.types())?;
+    if dense && options.empty_cells == EmptyCells::Null {
+        table = table.with_nullable_attributes();
+    }
+    match options.system_columns {
+        true => table.with_system_columns(),
+        false => Ok(table),
+    }
 }
 
 impl ScanQuery {
@@ -109,6 +119,7 @@ impl ScanQuery {
             subarray: Arc::new(subarray),
             predicate,
             empty_cells,
+            all_versions: self.options.all_versions,
             ways: ScanWays {
                 text_search: self.settings.enable_text_search,
                 cell_search: self.settings.enable_cell_search,

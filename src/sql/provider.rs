@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -16,6 +16,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::create::statement_of;
 use super::dml::insert_plan;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
@@ -39,6 +40,10 @@ pub struct TileDbTable {
     options: TableOptions,
     labels: Labels,
     last: Mutex<Last>,
+    /// The name that a statement gave it.
+    name: Option<String>,
+    /// The statement that creates such an array, once somebody has asked for it.
+    definition: OnceLock<String>,
 }
 
 /// What is already known about the array.
@@ -123,7 +128,31 @@ impl TileDbTable {
             last: Mutex::new(last),
             storage,
             options,
+            name: None,
+            definition: OnceLock::new(),
         }
+    }
+
+    /// The same with the name that a statement gives it.
+    pub(super) fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// The array as it was last seen, perhaps without its fragments.
+    pub(super) fn last_seen(&self) -> Snapshot {
+        match &*self.last() {
+            Last::Seen(shown) | Last::Fixed(shown) => shown.table.snapshot.clone(),
+            Last::Columns(columns) => columns.without_fragments().clone(),
+        }
+    }
+
+    /// The statement that creates such an array, or in a comment why there is none.
+    fn creation_statement(&self) -> String {
+        let array = self.last_seen();
+        let name = self.name.as_deref();
+        statement_of(&array.schema, &array.enumerations, &array.storage, name)
+            .unwrap_or_else(|e| format!("-- {}", e.to_string().replace('\n', " ")))
     }
 
     /// The storage of the array.
@@ -273,8 +302,9 @@ impl TableProvider for TileDbTable {
         TableType::Base
     }
 
+    /// The statement that creates such an array.
     fn get_table_definition(&self) -> Option<&str> {
-        None
+        Some(self.definition.get_or_init(|| self.creation_statement()))
     }
 
     fn get_logical_plan(&self) -> Option<Cow<'_, datafusion::logical_expr::LogicalPlan>> {

@@ -9,7 +9,7 @@ use super::trust::{FieldTrust, TileStatistics};
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted};
 use crate::array::fragment::{Fragment, FragmentField, TileIdx};
 use crate::array::table::ArrayTable;
-use crate::array::table::{fill_column, stored_field};
+use crate::array::table::{Supply, fill_column, supply};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The known statistics of some columns of a fragment.
@@ -24,7 +24,7 @@ pub(super) enum Known {
     /// Nothing.
     Nothing,
     /// Every cell has this value, because the fragment does not store the column.
-    Fill(ArrayRef),
+    Constant(ArrayRef),
     /// The statistics of its tiles, and how far to trust them.
     Stored(StoredStatistics),
 }
@@ -76,6 +76,23 @@ impl KnownStatistics {
         Ok(Self { columns: known })
     }
 
+    /// What the name of a fragment tells of those of `columns` that are system columns.
+    pub fn of_system_columns(
+        table: &ArrayTable,
+        fragment: &Fragment,
+        columns: &[usize],
+    ) -> Result<Self> {
+        let mut known = Vec::new();
+        for column in columns {
+            if table.system_column(*column).is_some()
+                && let Supply::Constant(value) = supply(table, fragment, *column)?
+            {
+                known.push((*column, Known::Constant(value)));
+            }
+        }
+        Ok(Self { columns: known })
+    }
+
     pub(super) fn column(&self, column: usize) -> &Known {
         let found = self.columns.iter().find(|(c, _)| *c == column);
         found.map_or(&Known::Nothing, |(_, known)| known)
@@ -91,19 +108,23 @@ fn describe(
     let Some(ty) = table.types.get(column) else {
         return Err(Error::internal(format!("the table has no column {column}")));
     };
-    match stored_field(table, fragment, column)? {
-        None => {
+    match supply(table, fragment, column)? {
+        Supply::Fill => {
             // A fill value that cannot be read is an error when cells are read, not here.
             let fill = fill_column(table, column, 1);
-            Ok((None, fill.map_or(Known::Nothing, Known::Fill)))
+            Ok((None, fill.map_or(Known::Nothing, Known::Constant)))
         }
-        Some(field @ FragmentField::Attribute(number)) => {
+        Supply::Constant(value) => Ok((None, Known::Constant(value))),
+        Supply::Field(field @ FragmentField::Timestamps) => {
+            Ok((Some((field, FieldTrust::of_write_times())), Known::Nothing))
+        }
+        Supply::Field(field @ FragmentField::Attribute(number)) => {
             let attribute = fragment.schema.attributes.get(number);
             let trust = attribute.map(|a| FieldTrust::of_attribute(fragment, a, ty));
             let trust = trust.filter(FieldTrust::has_bounds);
             Ok((trust.map(|trust| (field, trust)), Known::Nothing))
         }
-        Some(_) => Ok((None, Known::Nothing)),
+        Supply::Field(_) => Ok((None, Known::Nothing)),
     }
 }
 

@@ -96,7 +96,18 @@ impl StatisticsCache {
         Ok(known)
     }
 
-    /// Whether a pruner reads an attribute.
+    /// The array as a table.
+    pub fn table(&self) -> &ArrayTable {
+        &self.table
+    }
+
+    /// Whether a pruner reads a system column.
+    pub fn reads_system_columns(&self, pruner: &dyn TilePruner) -> bool {
+        let mut columns = pruner.columns().iter();
+        columns.any(|c| self.table.system_column(*c).is_some())
+    }
+
+    /// Whether a pruner reads an attribute or a system column.
     pub fn reads_attributes(&self, pruner: &dyn TilePruner) -> bool {
         let dimensions = self.table.dimension_count();
         pruner.columns().iter().any(|c| *c >= dimensions)
@@ -218,7 +229,7 @@ impl StatisticsCache {
             let known = run.first().and_then(|t| t.known);
             parts.push(match known.map(|known| known.column(column)) {
                 None | Some(Known::Nothing) => Bounds::unknown(ty, run),
-                Some(Known::Fill(value)) => Bounds::constant(value, ty, run)?,
+                Some(Known::Constant(value)) => Bounds::constant(value, ty, run)?,
                 Some(Known::Stored(stored)) => self.stored(column, ty, stored, run)?,
             });
         }

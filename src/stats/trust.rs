@@ -156,6 +156,19 @@ impl FieldTrust {
         }
     }
 
+    /// The trust in the times at which the cells of a consolidated fragment were written.
+    pub fn of_write_times() -> Self {
+        Self {
+            kind: Kind::Integer(Datatype::UInt64),
+            nullable: false,
+            null_counts: true,
+            bounds: true,
+            nat_is_null: false,
+            codes: None,
+            rounding: Rounding::default(),
+        }
+    }
+
     fn of_stored(attribute: &Attribute, dense: bool) -> Self {
         let text = matches!(attribute.datatype, Datatype::Char | Datatype::StringAscii);
         let one = attribute.cell_val_num == CellValNum::Fixed(1);

@@ -8,13 +8,14 @@ mod requests;
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use tokio::sync::OnceCell;
 
 pub use requests::{ColumnRequest, TileOf};
 
 use crate::array::fragment::boxes::TileBoxes;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField};
-use crate::array::table::{ArrayTable, stored_field};
+use crate::array::table::{ArrayTable, Supply, supply};
 use crate::arrow::ColumnType;
 use crate::error::{Error, Result, ResultExt};
 use crate::storage::Storage;
@@ -33,6 +34,8 @@ pub enum ColumnSource {
     },
     /// The fill value: the fragment has no such attribute.
     Fill,
+    /// This value, for all cells.
+    Constant(ArrayRef),
 }
 
 /// A fragment as a scan reads it.
@@ -249,7 +252,7 @@ impl FragmentScan {
         let sources = self.columns.iter().flatten();
         sources.filter_map(|source| match source {
             ColumnSource::Stored { decoder, .. } => Some(decoder.as_ref()),
-            ColumnSource::Fill => None,
+            ColumnSource::Fill | ColumnSource::Constant(_) => None,
         })
     }
 
@@ -277,13 +280,16 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
         .types
         .get(column)
         .ok_or_else(|| Error::internal(format!("the table has no column {column}")))?;
-    let Some(field) = stored_field(table, fragment, column)? else {
-        return Ok(ColumnSource::Fill);
+    let field = match supply(table, fragment, column)? {
+        Supply::Field(field) => field,
+        Supply::Fill => return Ok(ColumnSource::Fill),
+        Supply::Constant(value) => return Ok(ColumnSource::Constant(value)),
     };
     let decoder = match field {
         FragmentField::Attribute(number) => {
             ColumnDecoder::for_attribute(own, number, version, ty, key)?
         }
+        FragmentField::Timestamps => ColumnDecoder::for_write_times(own, version, ty, key)?,
         _ => ColumnDecoder::for_dimension(own, column, version, ty, key)?,
     };
     Ok(ColumnSource::Stored {

@@ -159,7 +159,7 @@ pub fn cell_writers(snapshot: &Snapshot, options: &TypeOptions) -> Result<Vec<Ce
         .map(|dimension| CellWriter::new(ColumnType::of_dimension(dimension, options)?, false));
     let attributes = schema.attributes.iter().map(|attribute| {
         let ty = attribute_type(attribute, &snapshot.enumerations, options)?;
-        CellWriter::new(ty, attribute.nullable)
+        CellWriter::of_attribute(ty, attribute)
     });
     let writers = dimensions.chain(attributes).collect::<Result<_>>();
     writers.map_err(|e: Error| e.with("array", snapshot.storage.uri()))

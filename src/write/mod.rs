@@ -5,6 +5,7 @@
 //!
 //! | Change | Puts, in order | Visible with |
 //! |---|---|---|
+//! | create | files of enumerations, the schema | `__schema/<name>`; of two at once, the first name stays |
 //! | insert | data files, fragment metadata | `__commits/<name>.wrt` |
 //!
 //! On a local disk every step has survived a power cut before the next begins: files are synced, then their folder, then the
@@ -14,6 +15,7 @@
 pub mod checks;
 pub mod clock;
 pub mod commit;
+pub mod create;
 pub mod dense;
 pub mod encode;
 pub mod fields;

@@ -16,6 +16,8 @@ pub(super) struct CodeTable {
     values: DataType,
     rows: RowConverter,
     codes: HashMap<OwnedRow, i64>,
+    /// The bytes of a code that is none of the enumeration's, and so reads as NULL.
+    null_code: Option<Vec<u8>>,
 }
 
 impl CodeTable {
@@ -35,7 +37,28 @@ impl CodeTable {
             values,
             rows,
             codes,
+            null_code: None,
         })
+    }
+
+    /// Lets NULL be stored as `code`, little-endian, if that is not one of the enumeration's.
+    pub(super) fn store_null_as(&mut self, code: &[u8], signed: bool) {
+        let negative = signed && code.last().is_some_and(|byte| *byte & 0x80 != 0);
+        let mut wide = [0; 8];
+        let known = match wide.get_mut(..code.len()) {
+            Some(low) => {
+                low.copy_from_slice(code);
+                let code = u64::from_le_bytes(wide);
+                let count = self
+                    .codes
+                    .values()
+                    .max()
+                    .map_or(0, |last| last.unsigned_abs() + 1);
+                !negative && code < count
+            }
+            None => true,
+        };
+        self.null_code = (!known).then(|| code.to_vec());
     }
 
     /// Appends the codes of a column, `width` bytes each.
@@ -76,10 +99,16 @@ impl CodeTable {
                     why: unknown(&distinct, at),
                 })?,
                 None if nullable => 0,
-                None => {
-                    let why = super::null_refused();
-                    return Err(Refused { row, why });
-                }
+                None => match &self.null_code {
+                    Some(code) => {
+                        to.extend_from_slice(code);
+                        continue;
+                    }
+                    None => {
+                        let why = super::null_refused();
+                        return Err(Refused { row, why });
+                    }
+                },
             };
             let bytes = code.to_le_bytes();
             to.extend_from_slice(bytes.get(..width).unwrap_or(&bytes));

@@ -17,6 +17,7 @@ use self::codes::CodeTable;
 use self::elements::NullElement;
 use super::column_type::{ColumnType, Element, Shape};
 use crate::error::{Error, Result};
+use crate::format::schema::Attribute;
 
 /// The unfiltered cells of one field of a tile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,6 +97,20 @@ impl CellWriter {
             nullable,
             codes,
         })
+    }
+
+    /// A writer for columns of an attribute. A NULL of an enumerated attribute that is not nullable is stored as its fill
+    /// value, if that is no code of the enumeration: it reads as NULL again.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn of_attribute(ty: ColumnType, attribute: &Attribute) -> Result<Self> {
+        let mut writer = Self::new(ty, attribute.nullable)?;
+        if let Some(codes) = &mut writer.codes {
+            let signed = attribute.datatype.is_signed();
+            codes.store_null_as(&attribute.fill_value, signed);
+        }
+        Ok(writer)
     }
 
     /// The same writer for columns that may have NULLs, whatever the schema says of the field.

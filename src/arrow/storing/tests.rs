@@ -227,6 +227,17 @@ fn values_of_an_enumeration_become_codes() {
         let mut cells = writer.no_cells();
         let appended = writer.append(&column(vec![None, Some("green")]), &mut cells);
         assert_eq!(appended.is_ok(), nullable);
+        if !nullable {
+            // NULL is stored as the fill value, -128, but not as a code that means something.
+            for (fill, null) in [(0x80, Some(0x80)), (1, None), (2, Some(2))] {
+                attribute.fill_value = vec![fill];
+                let ty = writer.column_type().clone();
+                let writer = CellWriter::of_attribute(ty, &attribute).unwrap();
+                let mut cells = writer.no_cells();
+                let appended = writer.append(&column(vec![None, Some("green")]), &mut cells);
+                assert_eq!(appended.is_ok().then(|| cells.values[0]), null, "{fill}");
+            }
+        }
         if nullable {
             assert_eq!(cells.values, [0, 1]);
             assert_eq!(cells.validity, Some(vec![0, 1]));

@@ -87,6 +87,44 @@ impl Pruning {
         Ok(())
     }
 
+    /// Prunes the oldest fragments as far as their names and times prove that none of their cells matches. All that
+    /// their cells can hide is cells of fragments older still, which do not match either.
+    pub fn oldest(&self, left: &mut [Left], counts: &mut PlanCounts) -> Result<()> {
+        let statistics = &self.statistics_cache;
+        let reads = |p: &&Arc<dyn TilePruner>| statistics.reads_system_columns(p.as_ref());
+        let Some(pruner) = self.pruner.as_ref().filter(reads) else {
+            return Ok(());
+        };
+        let known = left.iter().map(|(fragment, _, _)| {
+            KnownStatistics::of_system_columns(statistics.table(), fragment, pruner.columns())
+        });
+        let known = known.collect::<Result<Vec<_>>>()?;
+        let candidates = left
+            .iter()
+            .zip(&known)
+            .flat_map(|((_, boxes, tiles), known)| {
+                tiles.iter().map(move |tile| Candidate {
+                    tile: tile.tile,
+                    cells: tile.cells as u64,
+                    extent: Extent::Box(boxes),
+                    known: Some(known),
+                })
+            });
+        let candidates = candidates.collect::<Vec<_>>();
+        let verdicts = statistics.evaluate(pruner.as_ref(), &candidates)?;
+        let matches = |verdict: &Verdict| *verdict != Verdict::Nothing;
+        let mut gone = verdicts.iter().position(matches).unwrap_or(verdicts.len());
+        for (_, _, tiles) in left {
+            if tiles.len() > gone {
+                break;
+            }
+            gone -= tiles.len();
+            counts.tiles_pruned_statistics += tiles.len() as u64;
+            tiles.clear();
+        }
+        Ok(())
+    }
+
     /// Prunes disjoint tiles by their attributes.
     pub async fn disjoint(
         &mut self,

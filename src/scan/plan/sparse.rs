@@ -58,7 +58,7 @@ impl SparsePlan {
         self.counts.fragments_pruned = self.counts.fragments - touched.len() as u64;
         let storage = &snapshot.storage;
         let mut pruning = Pruning::new(&self.spec);
-        let resolves = !schema.allows_duplicates
+        let resolves = self.spec.hides_older_versions()
             && (touched.len() > 1 || touched.iter().any(|f| f.footer.has_timestamps));
         let known = KnownOf {
             subarray: &self.spec.subarray,
@@ -73,6 +73,9 @@ impl SparsePlan {
             left.push((fragment, Arc::new(boxes), tiles));
         }
         pruning.by_coordinates(&mut left, &mut self.counts)?;
+        if resolves {
+            pruning.oldest(&mut left, &mut self.counts)?;
+        }
         left.retain(|(_, _, tiles)| !tiles.is_empty());
         let mut fragments = Vec::with_capacity(left.len());
         let mut candidates = Vec::with_capacity(left.len());
@@ -177,9 +180,10 @@ impl SparsePlan {
         let schema = &table.snapshot.schema;
         let boxes = candidates.iter().map(|c| Arc::clone(&c.boxes));
         let boxes = boxes.collect::<Vec<_>>();
-        let versions = match schema.allows_duplicates {
-            true => Ok(vec![CellVersions::None; fragments.len()]),
-            false => {
+        let hides = self.spec.hides_older_versions();
+        let versions = match hides {
+            false => Ok(vec![CellVersions::None; fragments.len()]),
+            true => {
                 let fragments = fragments.iter().zip(&boxes);
                 fragments
                     .map(|(f, boxes)| copies_within(f, boxes))
@@ -188,7 +192,7 @@ impl SparsePlan {
         };
         let versions: Vec<CellVersions> = versions?;
         let any_copies = versions.iter().any(|c| *c != CellVersions::None);
-        let may_share = !schema.allows_duplicates && (fragments.len() > 1 || any_copies);
+        let may_share = hides && (fragments.len() > 1 || any_copies);
         let mut tiles = candidates
             .iter()
             .flat_map(|c| c.tiles.iter().copied())

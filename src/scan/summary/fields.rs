@@ -1,5 +1,7 @@
 //! Where one fragment's metadata answer for each requested column, and whether they can be trusted.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
     DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
@@ -45,7 +47,7 @@ pub(super) enum Field<'a> {
         /// The index of its loaded statistics.
         loaded: Option<usize>,
     },
-    /// The fill value: the fragment does not have the attribute.
+    /// One value for all cells: the fill value of an attribute that the fragment does not have, or a system column.
     Fill { cell: ArrayRef, sum: Option<Sum> },
 }
 
@@ -214,9 +216,15 @@ fn field<'a>(
     }
     match scan.source(asked.column)? {
         ColumnSource::Fill => fill(plan, asked, ty, rounding),
+        ColumnSource::Constant(cell) => Ok(asked.sum.is_none().then(|| Field::Fill {
+            cell: Arc::clone(cell),
+            sum: None,
+        })),
         ColumnSource::Stored { field, .. } => {
-            let FragmentField::Attribute(number) = field else {
-                return Ok(None);
+            let number = match field {
+                FragmentField::Attribute(number) => number,
+                FragmentField::Timestamps => return Ok(write_times(asked)),
+                _ => return Ok(None),
             };
             let attribute = own.attributes.get(*number).ok_or_else(missing)?;
             // Where a value of the enumeration is NULL, a code need not stand for a value.
@@ -241,6 +249,17 @@ fn field<'a>(
             }))
         }
     }
+}
+
+/// The times at which the cells of a fragment were written.
+fn write_times<'a>(asked: &Asked) -> Option<Field<'a>> {
+    let trust = FieldTrust::of_write_times();
+    (asked.sum.is_none() && trust.may_know(asked)).then_some(Field::Stored {
+        field: FragmentField::Timestamps,
+        trust,
+        mbrs: None,
+        loaded: None,
+    })
 }
 
 fn fill<'a>(

@@ -16,7 +16,7 @@ use self::fields::{Field, Fields};
 use super::plan::ScanPlan;
 use super::plan::whole::WholeTile;
 use crate::array::fragment::statistics::Sum;
-use crate::arrow::stored_values;
+use crate::arrow::{repeat, stored_values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
@@ -230,10 +230,4 @@ fn min_of<'a>(known: &Known<'a>) -> Option<&'a [u8]> {
 
 fn max_of<'a>(known: &Known<'a>) -> Option<&'a [u8]> {
     known.max
-}
-
-fn repeat(value: &ArrayRef, n: usize) -> Result<ArrayRef> {
-    let indices = arrow::array::UInt32Array::from_value(0, n);
-    arrow::compute::take(value, &indices, None)
-        .map_err(|e| Error::internal("a fill value cannot be repeated").with_source(e))
 }

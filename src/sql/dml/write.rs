@@ -206,14 +206,15 @@ fn told(target: &Target, removed: OwnResult<()>) {
 }
 
 impl Target {
-    /// The columns of a batch that are stored. Dimension labels are written to arrays of their own.
+    /// The columns of a batch that are stored. Dimension labels lie in arrays of their own, and nobody chooses the columns of
+    /// the system.
     fn stored(&self, batch: &RecordBatch) -> OwnResult<Vec<ArrayRef>> {
-        let labels = self.columns.fields().iter().enumerate();
-        for (index, field) in labels.skip(self.stored_columns) {
+        let others = self.columns.fields().iter().enumerate();
+        for (index, field) in others.skip(self.stored_columns) {
             let given = batch.columns().get(index);
             if given.is_some_and(|column| column.null_count() < column.len()) {
                 return Err(Error::unsupported(format!(
-                    "the column {} is a dimension label, which INSERT cannot write: leave it out",
+                    "the column {} is neither a dimension nor an attribute, so INSERT cannot write it: leave it out",
                     field.name()
                 ))
                 .with("array", self.storage.uri()));

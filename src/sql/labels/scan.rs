@@ -48,6 +48,7 @@ impl LabelScan {
         let mut subarray = Subarray::all(1);
         subarray.set_dim(0, ranges);
         let spec = ScanSpec {
+            all_versions: false,
             table: Arc::clone(&self.array.table),
             projection: vec![column],
             subarray: Arc::new(subarray),

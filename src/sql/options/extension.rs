@@ -5,7 +5,7 @@ use std::any::Any;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
-use super::keys::{KNOWN, PREFIX};
+use super::keys::{KNOWN, PREFIX, is_creation};
 use super::{AggregateFrom, TableOptions};
 use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::scan::EmptyCells;
@@ -39,6 +39,10 @@ impl ExtensionOptions for TileDbTableOptions {
     }
 
     fn set(&mut self, key: &str, value: &str) -> datafusion::error::Result<()> {
+        // These describe one array, and stay with its statement.
+        if is_creation(key) {
+            return Ok(());
+        }
         self.0
             .set(key, value)
             .map_err(|e| DataFusionError::External(Box::new(e)))
@@ -80,10 +84,15 @@ impl TableOptions {
                 AggregateFrom::ExactMetadata => "exact_metadata",
                 AggregateFrom::Cells => "cells",
             },
-            "system_columns" => "false",
+            "system_columns" => yes_or_no(self.system_columns),
+            "all_versions" => yes_or_no(self.all_versions),
             // Other values are not shown, in particular the key.
             _ => return None,
         };
         Some(word.to_owned())
     }
+}
+
+fn yes_or_no(set: bool) -> &'static str {
+    if set { "true" } else { "false" }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
+use crate::write::create::Key;
 
 /// The prefix of our options.
 pub(super) const PREFIX: &str = "tiledb";
@@ -10,7 +11,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 12] = [
+pub(super) const KNOWN: [(&str, &str); 13] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -47,18 +48,20 @@ pub(super) const KNOWN: [(&str, &str); 12] = [
         "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
          can differ from that of a scan, or cells",
     ),
-    ("system_columns", "true adds __timestamp and __fragment"),
+    (
+        "system_columns",
+        "true adds the columns __timestamp and __fragment: when a cell was written, and by which fragment",
+    ),
+    (
+        "all_versions",
+        "true shows every version of each cell of a sparse array",
+    ),
 ];
 
-/// Options that describe an array to be created.
-const CREATION: [&str; 6] = [
-    "array_type",
-    "capacity",
-    "cell_order",
-    "tile_order",
-    "allows_duplicates",
-    "offsets_filters",
-];
+/// Whether `key`, with or without the prefix, describes an array to be created.
+pub(in crate::sql) fn is_creation(key: &str) -> bool {
+    Key::parse(without_prefix(key)).is_some()
+}
 
 /// Whether `key` configures an object store.
 pub(in crate::sql) fn is_store_option(key: &str) -> bool {
@@ -88,9 +91,9 @@ pub(super) fn without_prefix(key: &str) -> &str {
 }
 
 pub(super) fn unknown(key: &str) -> Error {
-    if CREATION.contains(&key) || key.starts_with("dim.") || key.starts_with("attr.") {
-        return Error::unsupported(format!(
-            "option \"tiledb.{key}\" is for creating an array, which this release does not do"
+    if is_creation(key) {
+        return Error::invalid(format!(
+            "option \"tiledb.{key}\" is for creating an array: it belongs in CREATE EXTERNAL TABLE"
         ));
     }
     let known: Vec<_> = KNOWN

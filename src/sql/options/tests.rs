@@ -87,15 +87,24 @@ fn unknown_keys_and_values_list_the_known_ones() {
 
 #[test]
 fn what_is_not_there_yet_says_so() {
-    for (key, value) in [
-        ("system_columns", "true"),
-        ("dim.x.tile", "8"),
-        ("capacity", "100"),
-    ] {
+    for (key, value) in [("dim.x.tile", "8"), ("capacity", "100")] {
         let error = TableOptions::from_pairs([(key, value)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{key}");
     }
-    assert!(TableOptions::from_pairs([("system_columns", "false")]).is_ok());
+}
+
+#[test]
+fn what_is_on_or_off() {
+    let options = [("system_columns", "true"), ("tiledb.all_versions", "True")];
+    let options = TableOptions::from_pairs(options).unwrap();
+    assert!(options.system_columns && options.all_versions);
+    let options = TableOptions::from_pairs([("system_columns", "false")]).unwrap();
+    assert!(!options.system_columns && !options.all_versions);
+    let error = TableOptions::from_pairs([("all_versions", "2")]).unwrap_err();
+    assert!(
+        error.message().contains("expected true or false"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -45,6 +45,9 @@ impl TileDbSource {
             ("array", schema.array_type.to_string()),
             ("projection", format!("[{}]", names.join(", "))),
         ];
+        if spec.all_versions {
+            lines.push(("versions", "all".to_owned()));
+        }
         if !self.planned.label_filters.is_empty() {
             lines.push(("labels", self.planned.label_filters.join("; ")));
         }
@@ -73,6 +76,26 @@ impl TileDbSource {
         if counts.deletes > 0 {
             lines.push(("deletes", counts.deletes.to_string()));
         }
+        self.orders(&mut lines);
+        let partitions = self.arrangement.partition_count();
+        lines.push(("partitions", partitions.to_string()));
+        let ranges = self.arrangement.ranges();
+        if let Some(column) = ranges.and_then(|_| self.leading_column()) {
+            lines.push(("ranges_of", column.name().to_owned()));
+        }
+        if let Some(remaining) = self.remaining() {
+            let tiles = format!("up to {}", remaining.candidates());
+            lines.push(("tiles_from_metadata", tiles));
+        }
+        if let Some(fetch) = self.fetch {
+            lines.push(("fetch", fetch.to_string()));
+        }
+        lines
+    }
+
+    /// The orders in which units are read and rows come.
+    fn orders(&self, lines: &mut Vec<(&'static str, String)>) {
+        let spec = &self.plan().spec;
         if let Some(order) = self.arrangement.unit_order() {
             let wanted = order.wanted().iter().map(|wanted| {
                 let name = spec.table.schema.field(wanted.column).name();
@@ -92,20 +115,6 @@ impl TileDbSource {
             let terms = terms.collect::<Vec<_>>().join(", ");
             lines.push(("ordered_by", format!("[{terms}]")));
         }
-        let partitions = self.arrangement.partition_count();
-        lines.push(("partitions", partitions.to_string()));
-        let ranges = self.arrangement.ranges();
-        if let Some(column) = ranges.and_then(|_| self.leading_column()) {
-            lines.push(("ranges_of", column.name().to_owned()));
-        }
-        if let Some(remaining) = self.remaining() {
-            let tiles = format!("up to {}", remaining.candidates());
-            lines.push(("tiles_from_metadata", tiles));
-        }
-        if let Some(fetch) = self.fetch {
-            lines.push(("fetch", fetch.to_string()));
-        }
-        lines
     }
 }
 

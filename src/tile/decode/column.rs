@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use super::bitsort::{Bitsort, CellOrder};
 use super::coords::CoordsTile;
+use super::numbers::cell_numbers_pipeline;
 use crate::array::fragment::FragmentField;
 use crate::arrow::{Cells, ColumnType, Strings};
 use crate::error::{Error, Result, ResultExt};
@@ -131,6 +132,26 @@ impl ColumnDecoder {
         };
         let (role, name) = (field.role, field.name);
         Self::new(schema, field, fragment_version, ty, key).context(role, || name.to_owned())
+    }
+
+    /// A decoder for the times at which the cells of a fragment were written.
+    pub fn for_write_times(
+        schema: &ArraySchema,
+        fragment_version: FormatVersion,
+        ty: &ColumnType,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        Ok(Self {
+            role: "field",
+            name: "timestamps".to_owned(),
+            ty: ty.clone(),
+            values: cell_numbers_pipeline(schema, fragment_version, key)?,
+            values_with_offsets: None,
+            coords: None,
+            bitsort: None,
+            offsets: None,
+            validity: None,
+        })
     }
 
     fn new(

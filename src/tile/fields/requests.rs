@@ -9,7 +9,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use super::{ColumnSource, FragmentScan, FragmentTiles};
 use crate::array::fragment::TileIdx;
 use crate::array::table::{ArrayTable, fill_column};
-use crate::arrow::{Cells, Strings};
+use crate::arrow::{Cells, Strings, repeat};
 use crate::error::{Error, Result};
 use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
 use crate::tile::fetch::{FetchList, Fetched, TileTicket};
@@ -102,6 +102,7 @@ impl FragmentScan {
             (ColumnSource::Stored { decoder, .. }, Some(_)) => self
                 .decode_cells(request, fetched, of, Needed::All, scratch)
                 .and_then(|cells| decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))),
+            (ColumnSource::Constant(value), _) => repeat(value, of.cells),
             _ => fill_column(of.table, request.column, of.cells),
         }
     }
@@ -118,7 +119,7 @@ impl FragmentScan {
         let (ColumnSource::Stored { decoder, .. }, Some((ticket, var_bytes))) =
             (self.source(request.column)?, request.stored)
         else {
-            return Err(Error::internal("fill values are no cells"));
+            return Err(Error::internal("values that are not stored are no cells"));
         };
         let tile = fetched.tile(ticket)?;
         let cells = match request.moved.as_ref().zip(decoder.bitsort()) {
@@ -176,7 +177,7 @@ impl FragmentScan {
             ColumnSource::Stored { decoder, .. } => {
                 of_strings(decoder).map_err(|e| self.locate(e, of.tile))
             }
-            ColumnSource::Fill => Err(Error::internal("fill values are no strings")),
+            _ => Err(Error::internal("values that are not stored are no strings")),
         }
     }
 
@@ -196,7 +197,7 @@ impl FragmentScan {
             ColumnSource::Stored { decoder, .. } => {
                 decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))
             }
-            ColumnSource::Fill => Err(Error::internal("fill values are no cells")),
+            _ => Err(Error::internal("values that are not stored are no cells")),
         }
     }
 

@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::Problem;
 use super::column::Column;
 use super::context::Audited;
-use super::of_field;
+use super::{Problem, of_field};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::compare_values;
 use crate::maintain::check::fragment::{Ends, compared_oddly};

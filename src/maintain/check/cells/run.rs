@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::context::Audited;
-use super::context::Source;
+use super::context::{Audited, Source};
 use super::reader::Asked;
 use super::{Problem, TileFindings, dense, of_field, sparse};
 use crate::error::{Error, Result};

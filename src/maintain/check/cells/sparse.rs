@@ -1,8 +1,7 @@
 //! A tile of a sparse fragment: coordinates and times together, then each attribute.
 
 use super::column::Column;
-use super::context::Audited;
-use super::context::Source;
+use super::context::{Audited, Source};
 use super::order::{Cell, Chain, OrderRule, OwnedCell};
 use super::{Problem, TileFindings, boxes, field, reader, times};
 use crate::array::fragment::FragmentField;

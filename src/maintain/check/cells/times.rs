@@ -1,9 +1,8 @@
 //! The times of cells in consolidated fragments: when each was written, and when and by which condition it was deleted.
 
-use super::Problem;
 use super::column::Column;
 use super::context::Audited;
-use super::of_field;
+use super::{Problem, of_field};
 use crate::array::fragment::FragmentField;
 use crate::format::commit::path_name;
 use crate::format::names::TimestampedName;

@@ -1,10 +1,9 @@
 //! The values of a field: validity bytes, text, and codes of an enumeration.
 
-use super::Problem;
 use super::column::Column;
 use super::context::Audited;
-use super::of_field;
 use super::reader::FieldReader;
+use super::{Problem, of_field};
 use crate::array::fragment::FragmentField;
 use crate::format::datatype::Datatype;
 use crate::geometry::box_runs::Run;
