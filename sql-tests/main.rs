@@ -61,6 +61,7 @@ mod support_table;
 #[cfg(unix)]
 mod terminal;
 mod texts;
+mod time_in_from;
 mod upstream;
 mod workshop;
 mod written;
@@ -145,6 +146,7 @@ fn main() {
     #[cfg(unix)]
     trials.extend(terminal::trials());
     trials.extend(texts::trials());
+    trials.extend(time_in_from::trials());
     trials.extend(upstream::trials());
     trials.extend(written::trials());
     trials.push(trial("layers::depend_downward_only", || {

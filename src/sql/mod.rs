@@ -31,7 +31,9 @@ mod session;
 pub mod settings;
 pub mod source;
 mod statistics;
+mod time_travel;
 mod url_table;
+mod waiting;
 #[cfg(feature = "distributed")]
 mod wire;
 

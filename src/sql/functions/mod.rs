@@ -52,6 +52,11 @@ pub(super) fn all() -> [TableFunction; 9] {
     ]
 }
 
+/// Whether this is the name of one of the functions.
+pub(super) fn is_name(name: &str) -> bool {
+    all().iter().any(|f| f.name() == name)
+}
+
 fn describing<D: Describe>() -> TableFunction {
     let function: Arc<dyn TableFunctionImpl> = Arc::new(DescriptionFunction::<D>::default());
     TableFunction::new(D::NAME.to_owned(), function)
