@@ -3,7 +3,7 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
-//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `differences::<array>`: two times differ in what `tiledb_diff` says. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -25,6 +25,7 @@ mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod broken_columns;
+mod differences;
 mod encryption;
 mod enumerated;
 mod equipped;
@@ -115,6 +116,7 @@ fn main() {
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
+    trials.extend(differences::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
     trials.extend(equipped::trials());

@@ -9,6 +9,7 @@ mod budget;
 pub mod catalog;
 #[doc(hidden)]
 pub mod claims;
+mod diff;
 mod encryption;
 mod error;
 #[doc(hidden)]
