@@ -21,7 +21,7 @@ use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::rebuild::rebuild;
-use super::{functions, optimizer, url_table};
+use super::{functions, optimizer, time_travel, url_table};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -99,7 +99,11 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     let functions = functions::all().into_iter();
     let functions = functions.map(|function| (function.name().to_owned(), Arc::new(function)));
     let known = builder.table_functions().get_or_insert_default();
+    let is_new = !known.keys().any(|name| functions::is_name(name));
     known.extend(functions);
+    if is_new {
+        time_travel::install(builder);
+    }
 
     let runtime = Arc::clone(builder.runtime_env().get_or_insert_default());
     let catalogs = builder.catalog_list().take();
