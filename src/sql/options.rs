@@ -187,10 +187,10 @@ impl TableOptions {
         Self::from_pairs(ours.filter(|(key, _)| !is_creation(key)))
     }
 
-    /// The options of a statement that describe an array to be created, without prefix, sorted.
-    pub(super) fn creation_of_statement(
+    /// The options of a statement, and apart from them those that describe an array to be created, without prefix, sorted.
+    pub(super) fn split_statement(
         options: &HashMap<String, String>,
-    ) -> Result<Vec<(String, String)>> {
+    ) -> Result<(Self, Vec<(String, String)>)> {
         let ours = of_arrays(options).into_iter();
         let creation = ours.filter(|(key, _)| is_creation(key));
         let creation = creation.map(|(key, value)| (without_prefix(key), value));
@@ -203,7 +203,7 @@ impl TableOptions {
             _ => None,
         });
         match twice {
-            None => Ok(creation),
+            None => Ok((Self::from_statement(options)?, creation)),
             Some(key) => Err(Error::invalid(format!(
                 "option \"tiledb.{key}\" is given twice"
             ))),

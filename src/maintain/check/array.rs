@@ -10,7 +10,7 @@ use super::directory::folders::{Folders, Kind, LABELS_FOLDER};
 use super::directory::lists::Lists;
 use super::directory::schemas::{self, Schemas};
 use super::directory::tile::stored;
-use super::directory::{commits, copies, deletes, fragments, group, metadata, names};
+use super::directory::{commits, copies, deletes, fragments, metadata, names};
 use super::report::Reporter;
 use super::rule::Rule;
 use super::{cells, fragment};
@@ -33,7 +33,7 @@ pub fn check(
             Kind::Group => {
                 names::check(&folders, &report);
                 metadata::check(&storage, &folders, &report).await?;
-                group::check(&storage, &folders, &report).await
+                metadata::check_group(&storage, &folders, &report).await
             }
         }
     }
@@ -59,12 +59,29 @@ async fn check_array(
     let opened = open(&storage, committed, &schemas, report).await?;
     copies::check(&storage, folders, &opened, is_there, report).await?;
     for fragment in opened.into_values() {
-        let sound = fragment::check(&storage, Arc::new(fragment), report).await?;
-        if let Some(sound) = sound.filter(|_| !options.metadata_only) {
-            cells::check(&storage, sound, &schemas, options, report).await?;
+        let folder = fragment.folder.clone();
+        let checked = check_fragment(&storage, fragment, &schemas, options, report).await;
+        if let Err(e) = checked {
+            let found = stored(e)?.to_string();
+            let expected = "metadata that agree with each other";
+            report.tell(Rule::UnreadableFragment, folder, found, expected);
         }
     }
     check_labels(&storage, folders, options, report).await
+}
+
+async fn check_fragment(
+    storage: &Storage,
+    fragment: Fragment,
+    schemas: &Schemas,
+    options: &CheckOptions,
+    report: &Reporter,
+) -> Result<()> {
+    let sound = fragment::check(storage, Arc::new(fragment), report).await?;
+    match sound.filter(|_| !options.metadata_only) {
+        Some(sound) => cells::check(storage, sound, schemas, options, report).await,
+        None => Ok(()),
+    }
 }
 
 /// Opens the fragments, each by itself; those that cannot be opened are told.

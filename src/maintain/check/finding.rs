@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::rule::Rule;
-use super::severity::Severity;
+use super::rule::{Rule, Severity};
 
 /// One broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -41,7 +41,6 @@ mod finding;
 mod fragment;
 mod report;
 mod rule;
-mod severity;
 mod statistics;
 
 use std::pin::Pin;
@@ -54,8 +53,7 @@ use futures::{Stream, StreamExt, stream};
 
 pub use self::finding::Finding;
 pub use self::report::{Counts, Progress};
-pub use self::rule::Rule;
-pub use self::severity::Severity;
+pub use self::rule::{Rule, Severity};
 
 use self::report::Reporter;
 use crate::error::Result;

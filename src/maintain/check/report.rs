@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::channel::mpsc::UnboundedSender;
 
 use super::finding::Finding;
-use super::rule::Rule;
-use super::severity::Severity;
+use super::rule::{Rule, Severity};
 
 /// What was checked so far, and what was found.
 #[derive(Debug, Default)]

@@ -40,8 +40,7 @@ impl Request {
         session: &dyn Session,
         statement: &CreateExternalTable,
     ) -> Result<Self> {
-        let options = TableOptions::from_statement(&statement.options)?;
-        let creation = TableOptions::creation_of_statement(&statement.options)?;
+        let (options, creation) = TableOptions::split_statement(&statement.options)?;
         let declared: Vec<FieldRef> = statement.schema.fields().iter().cloned().collect();
         let dimensions = dimension_names(statement, &declared)?;
         let columns = match &dimensions {

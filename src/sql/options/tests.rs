@@ -174,14 +174,14 @@ fn options_of_creation_are_apart() {
         TableOptions::from_statement(&all).unwrap().timestamp_end,
         Some(5)
     );
-    let creation = TableOptions::creation_of_statement(&all).unwrap();
+    let (_, creation) = TableOptions::split_statement(&all).unwrap();
     let creation: Vec<_> = creation
         .iter()
         .map(|(k, v)| (k.as_str(), v.as_str()))
         .collect();
     assert_eq!(creation, [("attr.a.b.fill", "x"), ("capacity", "7")]);
     let twice = statement(&[("format.capacity", "7"), ("tiledb.capacity", "7")]);
-    let error = TableOptions::creation_of_statement(&twice).unwrap_err();
+    let error = TableOptions::split_statement(&twice).unwrap_err();
     assert!(
         error
             .message()

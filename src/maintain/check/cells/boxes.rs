@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use super::column::Column;
 use super::context::Audited;
-use super::of_field;
-use super::problems::Problem;
+use super::{Problem, of_field};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::compare_values;
 use crate::maintain::check::fragment::{Ends, compared_oddly};

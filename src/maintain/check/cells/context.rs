@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::order::OrderRule;
-use super::reader::FieldReader;
+use super::reader::{Asked, FieldReader};
 use crate::array::fragment::{DenseTiles, FragmentField, TileIdx};
 use crate::error::Result;
 use crate::format::enumeration::Enumeration;
@@ -14,6 +14,7 @@ use crate::maintain::check::fragment::{Kind, Sound, compared_oddly};
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::Storage;
+use crate::tile::fetch::Fetched;
 
 /// A fragment whose cells are checked.
 #[derive(Debug)]
@@ -124,4 +125,13 @@ fn enumeration(reader: &FieldReader, sound: &Sound, schemas: &Schemas) -> Option
     let attribute = sound.fragment.schema.attributes.get(a)?;
     let name = attribute.enumeration.as_ref()?;
     schemas.enumeration(name).cloned()
+}
+
+/// The bytes of a tile.
+pub struct Source<'a> {
+    pub audited: &'a Audited,
+    pub tile: u64,
+    pub cells: usize,
+    pub asked: &'a [Option<Asked>],
+    pub fetched: &'a Fetched,
 }

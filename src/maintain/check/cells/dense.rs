@@ -1,7 +1,7 @@
 //! A tile of a dense fragment: the attributes of the cells that were written. What lies around them is padding, whose
 //! content nobody looks at.
 
-use super::source::Source;
+use super::context::Source;
 use super::{TileFindings, field};
 use crate::array::fragment::TileIdx;
 use crate::error::Result;
@@ -16,12 +16,18 @@ pub fn check(
 ) -> Result<()> {
     let audited = source.audited;
     findings.totals = audited.fields.iter().map(|_| None).collect();
-    let runs = written(source)?;
-    findings.cells = runs.iter().map(|run| run.len as u64).sum();
+    let mut runs = None;
     for index in 0..audited.fields.len() {
-        if let Some(column) = field::decode(source, index, None, scratch, findings)? {
-            field::check(source, index, &column, &runs, scratch, findings)?;
-        }
+        let Some(column) = field::decode(source, index, None, scratch, findings)? else {
+            continue;
+        };
+        // A tile that has been decoded has as many cells as its metadata say.
+        let runs = match &runs {
+            Some(runs) => runs,
+            None => runs.insert(written(source)?),
+        };
+        findings.cells = runs.iter().map(|run| run.len as u64).sum();
+        field::check(source, index, &column, runs, scratch, findings)?;
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! The checks of one field of a tile, which are the same in sparse and in dense fragments.
 
 use super::column::Column;
-use super::problems::Problem;
-use super::source::Source;
-use super::{TileFindings, of_field, values};
+use super::context::Source;
+use super::{Problem, TileFindings, of_field, values};
 use crate::error::Result;
 use crate::geometry::box_runs::Run;
 use crate::maintain::check::directory::tile::stored;

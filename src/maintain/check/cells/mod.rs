@@ -4,16 +4,13 @@
 //! before (the order from tile to tile, the statistics of the fragment) is put together afterwards, in the order of tiles.
 
 mod boxes;
-mod cell;
 mod column;
 mod context;
 mod dense;
 mod field;
 mod order;
-mod problems;
 mod reader;
 mod run;
-mod source;
 mod sparse;
 mod times;
 mod values;
@@ -24,7 +21,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use self::context::Audited;
 use self::order::Chain;
-use self::problems::Problem;
 use super::CheckOptions;
 use super::directory::schemas::Schemas;
 use super::fragment::Sound;
@@ -37,6 +33,17 @@ use crate::storage::Storage;
 
 /// Runs that are fetched or decoded at the same time.
 const RUNS: usize = 4;
+
+/// A broken rule of a tile.
+#[derive(Debug)]
+pub struct Problem {
+    pub rule: Rule,
+    /// The index of the field among those that are checked; `None` if it is about cells.
+    pub field: Option<usize>,
+    pub tile: u64,
+    pub found: String,
+    pub expected: String,
+}
 
 /// What was found in a tile, and what the next tile and the fragment need to know of it.
 #[derive(Debug, Default)]
@@ -59,6 +66,7 @@ pub async fn check(
     options: &CheckOptions,
     report: &Reporter,
 ) -> Result<()> {
+    let _metadata = options.budget.reserve(sound.memory_bytes())?;
     let audited = Audited::new(storage, sound, schemas, options.exact_statistics, report).await?;
     let audited = Arc::new(audited);
     let runs = run::plan(&audited);

@@ -98,7 +98,7 @@ impl FieldReader {
         ranges
             .flatten()
             .map(|r| r.end.saturating_sub(r.start))
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// About how many bytes a decoded tile takes.

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::context::Audited;
-use super::problems::Problem;
+use super::context::{Audited, Source};
 use super::reader::Asked;
-use super::source::Source;
-use super::{TileFindings, dense, of_field, sparse};
+use super::{Problem, TileFindings, dense, of_field, sparse};
 use crate::error::{Error, Result};
 use crate::maintain::check::directory::tile::stored;
 use crate::maintain::check::rule::Rule;
@@ -30,7 +28,9 @@ pub fn plan(audited: &Audited) -> Vec<Range<u64>> {
     let (mut start, mut bytes) = (0, 0_u64);
     for tile in 0..audited.sound.tiles {
         let readers = audited.fields.iter();
-        let of_tile: u64 = readers.map(|reader| reader.filtered_bytes(tile)).sum();
+        let of_tile = readers
+            .map(|reader| reader.filtered_bytes(tile))
+            .fold(0, u64::saturating_add);
         let full = tile - start >= RUN_TILES || bytes.saturating_add(of_tile) > RUN_BYTES;
         if tile > start && full {
             runs.push(start..tile);
@@ -118,15 +118,8 @@ pub async fn check(
         Err(e) => {
             let problem = stored(e)?.to_string();
             let findings = tiles.into_iter().map(|mut tile| {
-                let found = problem.clone();
-                let expected = "bytes that can be read";
-                tile.findings.problems.push(Problem {
-                    rule: Rule::UnreadableTile,
-                    field: None,
-                    tile: tile.tile,
-                    found,
-                    expected: expected.to_owned(),
-                });
+                let unreadable = unreadable(tile.tile, problem.clone());
+                tile.findings.problems.push(unreadable);
                 tile.findings
             });
             return Ok(findings.collect());
@@ -142,6 +135,17 @@ pub async fn check(
         checked
     })
     .await?
+}
+
+/// The problem of a tile none of whose fields can be read.
+fn unreadable(tile: u64, found: String) -> Problem {
+    Problem {
+        rule: Rule::UnreadableTile,
+        field: None,
+        tile,
+        found,
+        expected: "cells that can be read".to_owned(),
+    }
 }
 
 fn ask(audited: &Audited, tile: u64, list: &mut FetchList) -> Result<AskedTile> {
@@ -200,9 +204,13 @@ fn check_tile(
         asked: &fields,
         fetched,
     };
-    match audited.sound.fragment.footer.dense {
-        true => dense::check(&source, scratch, &mut findings)?,
-        false => sparse::check(&source, scratch, &mut findings)?,
+    let checked = match audited.sound.fragment.footer.dense {
+        true => dense::check(&source, scratch, &mut findings),
+        false => sparse::check(&source, scratch, &mut findings),
+    };
+    if let Err(e) = checked {
+        let problem = stored(e)?.to_string();
+        findings.problems.push(unreadable(tile, problem));
     }
     Ok(findings)
 }

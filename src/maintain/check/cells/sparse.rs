@@ -1,12 +1,9 @@
 //! A tile of a sparse fragment: coordinates and times together, then each attribute.
 
-use super::cell::{Cell, OwnedCell};
 use super::column::Column;
-use super::context::Audited;
-use super::order::{Chain, OrderRule};
-use super::problems::Problem;
-use super::source::Source;
-use super::{TileFindings, boxes, field, reader, times};
+use super::context::{Audited, Source};
+use super::order::{Cell, Chain, OrderRule, OwnedCell};
+use super::{Problem, TileFindings, boxes, field, reader, times};
 use crate::array::fragment::FragmentField;
 use crate::error::Result;
 use crate::geometry::box_runs::Run;

@@ -2,8 +2,7 @@
 
 use super::column::Column;
 use super::context::Audited;
-use super::of_field;
-use super::problems::Problem;
+use super::{Problem, of_field};
 use crate::array::fragment::FragmentField;
 use crate::format::commit::path_name;
 use crate::format::names::TimestampedName;

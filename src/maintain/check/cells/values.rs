@@ -2,9 +2,8 @@
 
 use super::column::Column;
 use super::context::Audited;
-use super::of_field;
-use super::problems::Problem;
 use super::reader::FieldReader;
+use super::{Problem, of_field};
 use crate::array::fragment::FragmentField;
 use crate::format::datatype::Datatype;
 use crate::geometry::box_runs::Run;

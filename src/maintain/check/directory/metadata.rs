@@ -1,13 +1,15 @@
-//! The files of key-value metadata, of an array or a group: they decode, and hold each key once.
+//! The files of key-value metadata, of an array or a group, and of the members of a group: they decode.
 
 use std::collections::HashSet;
 
 use super::folders::Folders;
 use super::names::is_staging;
 use super::tile::{self, stored};
+use crate::array::group::GROUP_FOLDER;
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::Result;
 use crate::format::commit;
+use crate::format::group::GroupDetails;
 use crate::format::metadata::decode_metadata;
 use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
@@ -84,6 +86,30 @@ async fn vacuum(
         let found = format!("it hides {kept} files");
         let expected = format!("the file {}, which replaces them", replacement.name);
         report.tell(Rule::VacuumWithoutReplacement, path, found, expected);
+    }
+    Ok(())
+}
+
+/// Checks all files that list members; the members themselves are arrays and groups of their own.
+pub async fn check_group(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
+    for file in &folders.group.files {
+        // Names with a dot are vacuum files; bad names were told of already.
+        if file.name.contains('.') || TimestampedName::parse(&file.name).is_err() {
+            continue;
+        }
+        let path = format!("{GROUP_FOLDER}/{}", file.name);
+        let details = match tile::read(storage, &path, "group details").await? {
+            Ok(tile) => GroupDetails::decode(&tile.data).map(|_| ()),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = details {
+            report.tell(
+                Rule::UnreadableGroup,
+                path,
+                e.to_string(),
+                "a list of members",
+            );
+        }
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ pub mod copies;
 pub mod deletes;
 pub mod folders;
 pub mod fragments;
-pub mod group;
 pub mod lists;
 pub mod metadata;
 pub mod names;

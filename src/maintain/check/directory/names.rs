@@ -3,7 +3,7 @@
 //! In the array's own folder, and in those of commits and copies, TileDB passes over files that it does not know; every
 //! file among the schemas and the metadata is read, so an unknown one there keeps libtiledb from opening the array.
 
-use super::folders::{COMMITS_FOLDER, COPIES_FOLDER, Folders};
+use super::folders::{COMMITS_FOLDER, COPIES_FOLDER, FRAGMENTS_FOLDER, Folders};
 use crate::array::directory::SCHEMA_FOLDER;
 use crate::array::group::GROUP_FOLDER;
 use crate::array::metadata::METADATA_FOLDER;
@@ -30,6 +30,7 @@ pub fn check(folders: &Folders, report: &Reporter) {
             staging(&file.name, file, report);
         }
     }
+    listed(FRAGMENTS_FOLDER, &folders.fragments, report, |_| false);
     listed(COMMITS_FOLDER, &folders.commits, report, |name| {
         CommitKind::of(name).is_some()
     });
@@ -53,7 +54,8 @@ fn listed(
             staging(&path, file, report);
         } else if !is_known(&file.name) {
             let found = format!("a file of {} bytes", file.bytes);
-            report.tell(Rule::UnknownFile, path, found, "commit files only");
+            let expected = "files that TileDB knows, only";
+            report.tell(Rule::UnknownFile, path, found, expected);
         } else if let Err(e) = TimestampedName::parse(&file.name) {
             report.tell(Rule::BadName, path, e.message(), TIMESTAMPED);
         }

@@ -1,4 +1,4 @@
-//! The fields that a fragment stores.
+//! The fields that a fragment stores, and their statistics as they are stored.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use crate::array::fragment::{Fragment, FragmentField};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::Filter;
 use crate::format::fragment::data_files::FileStem;
+use crate::format::fragment::statistics::TileMinMax;
 use crate::format::schema::CellValNum;
 
 /// The kind of a field.
@@ -138,4 +139,25 @@ pub fn of(fragment: &Fragment) -> Vec<Field> {
         FileStem::delete_condition_index(),
     );
     fields
+}
+
+/// The stored statistics of the tiles of a field; what is missing or damaged is empty.
+#[derive(Debug, Default)]
+pub struct FieldStatistics {
+    pub mins: TileMinMax,
+    pub maxes: TileMinMax,
+    pub sums: Vec<u64>,
+    pub null_counts: Vec<u64>,
+    /// Whether the lists of tiles are sound, so that tiles can be read.
+    pub readable: bool,
+}
+
+impl FieldStatistics {
+    /// Size in memory.
+    pub fn memory_bytes(&self) -> usize {
+        let numbers = [&self.sums, &self.null_counts].map(|list| size_of_val(list.as_slice()));
+        let values = [&self.mins, &self.maxes].map(|m| m.fixed.len().saturating_add(m.var.len()));
+        let parts = numbers.into_iter().chain(values);
+        parts.fold(0, usize::saturating_add)
+    }
 }

@@ -1,9 +1,8 @@
 //! The lists of a field: where its tiles begin, how large their values are, and their statistics.
 
-use super::fields::Field;
+use super::fields::{Field, FieldStatistics};
 use super::sections::Sections;
 use super::shapes;
-use super::stored::FieldStatistics;
 use crate::error::Result;
 use crate::format::fragment::offsets::decode_u64s;
 use crate::format::fragment::statistics::TileMinMax;

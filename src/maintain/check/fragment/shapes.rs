@@ -3,9 +3,8 @@
 //! Since version 11 every slot has its sections. Aggregates of libtiledb crash where statistics that a type has are
 //! missing.
 
-use super::fields::{Field, Kind};
+use super::fields::{Field, FieldStatistics, Kind};
 use super::sections::Sections;
-use super::stored::FieldStatistics;
 use crate::format::datatype::Datatype;
 use crate::format::fragment::statistics::{FragmentStatistics, TileMinMax};
 use crate::format::schema::CellValNum;
