@@ -42,7 +42,7 @@ use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use self::description::{Describe, DescriptionFunction};
 
 /// All functions with their names.
-pub(super) fn all() -> [TableFunction; 10] {
+pub(super) fn all() -> [TableFunction; 11] {
     [
         describing::<array::ArrayFacts>(),
         describing::<schema::Fields>(),
