@@ -183,7 +183,9 @@ pub fn statement(seed: u64, location: &str) -> String {
                 true => dense_kind(one_type),
                 false => dice.pick_from(&COORDINATES),
             };
-            dimension(&mut dice, DIMENSIONS[index], kind, needs_domain, hilbert)
+            // The extents of a dense array multiply, and no file holds more than 2^64 cells.
+            let has_tile = !hilbert && (!dense || count == 1);
+            dimension(&mut dice, DIMENSIONS[index], kind, needs_domain, has_tile)
         })
         .collect();
     let least = u64::from(dense);
@@ -216,7 +218,7 @@ fn dimension(
     name: &str,
     (sql_type, stored, domain, tile): (&'static str, &'static str, &'static str, &'static str),
     needs_domain: bool,
-    hilbert: bool,
+    has_tile: bool,
 ) -> Column {
     let mut column = Column::new(name, sql_type);
     if !stored.is_empty() {
@@ -224,7 +226,7 @@ fn dimension(
     }
     if !domain.is_empty() && (needs_domain || !dice.chance(3)) {
         column.option("domain", domain);
-        if !tile.is_empty() && dice.chance(2) && !hilbert {
+        if !tile.is_empty() && dice.chance(2) && has_tile {
             column.option("tile", tile);
         }
     }

@@ -381,7 +381,12 @@ impl ArrayBuilder {
         let wanted = name.to_lowercase();
         let alike: Vec<_> = names()
             .enumerate()
-            .filter(|(_, known)| known.to_lowercase() == wanted)
+            .filter(|(_, known)| {
+                known
+                    .chars()
+                    .flat_map(char::to_lowercase)
+                    .eq(wanted.chars())
+            })
             .collect();
         match alike.as_slice() {
             [(only, _)] => Ok(*only),

@@ -14,7 +14,8 @@ use crate::write::create::integer::{self, Span};
 use crate::write::create::literal::show_element;
 use crate::write::create::types::{is_coordinate, is_integral, show};
 
-pub(super) fn check(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
+/// Checks the type, before anything else of another dimension.
+pub(super) fn check_type(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
     let datatype = dimension.datatype;
     let is_text = datatype == Datatype::StringAscii;
     let count = match is_text {
@@ -27,9 +28,16 @@ pub(super) fn check(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
             show(datatype, dimension.cell_val_num)
         )));
     }
-    if schema.is_dense() {
-        check_dense(dimension, schema)?;
+    match schema.is_dense() {
+        true => check_dense(dimension, schema),
+        false => Ok(()),
     }
+}
+
+/// Checks the domain, the extent and the filters.
+pub(super) fn check(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
+    let datatype = dimension.datatype;
+    let is_text = datatype == Datatype::StringAscii;
     match &dimension.domain {
         None if is_text => {}
         None => {
