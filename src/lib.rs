@@ -36,6 +36,7 @@
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
 //! - [`Array::check`] reads everything of an array and tells what is wrong with it and what is left over.
+//! - [`ArrayBuilder`] creates arrays, as `CREATE EXTERNAL TABLE` with columns does.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
 //! A table as of a time, by method calls on a session:

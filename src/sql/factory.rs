@@ -74,6 +74,28 @@ async fn open(
     Ok(Arc::new(table))
 }
 
+/// Opens the array, again if it is being created by several at once: all but one of them take their schemas back, perhaps after
+/// these were listed and before they are read.
+async fn open_settled(
+    location: &str,
+    request: &Request,
+    runtime: &Arc<RuntimeEnv>,
+) -> crate::error::Result<TileDbTable> {
+    const ATTEMPTS: usize = 8;
+    let attempts = if request.declares_columns() {
+        ATTEMPTS
+    } else {
+        1
+    };
+    for _ in 1..attempts {
+        match open_table(location, &request.options, runtime).await {
+            Err(e) if e.kind() == ErrorKind::Corrupt => {}
+            opened => return opened,
+        }
+    }
+    open_table(location, &request.options, runtime).await
+}
+
 /// Opens the array; if there is none and the statement declares columns, it is created first.
 async fn open_or_create(
     location: &str,
@@ -81,7 +103,7 @@ async fn open_or_create(
     runtime: &Arc<RuntimeEnv>,
 ) -> crate::error::Result<TileDbTable> {
     let options = &request.options;
-    let missing = match open_table(location, options, runtime).await {
+    let missing = match open_settled(location, request, runtime).await {
         Ok(table) => return Ok(table),
         Err(e) => e,
     };
@@ -91,7 +113,7 @@ async fn open_or_create(
         request
             .create(&storage(location, options, runtime)?)
             .await?;
-        return open_table(location, options, runtime).await;
+        return open_settled(location, request, runtime).await;
     }
     if missing.kind() == ErrorKind::NotFound && request.describes_array() {
         return Err(Error::invalid(format!(

@@ -180,44 +180,34 @@ impl TableOptions {
     }
 
     /// Parses the options of a CREATE EXTERNAL TABLE statement, where DataFusion lower-cases keys and writes a key
-    /// without a dot as `format.<key>`. Options of object stores are ignored.
+    /// without a dot as `format.<key>`. Options of object stores, and those that describe an array to be created, are
+    /// ignored.
     pub fn from_statement(options: &HashMap<String, String>) -> Result<Self> {
-        let ours = options
-            .iter()
-            .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
-            .filter(|(key, _)| !is_store_option(key));
-        // The order is fixed, so that of several mistakes the same one is always reported.
-        let mut ours: Vec<_> = ours.collect();
-        ours.sort_unstable();
-        Self::from_pairs(ours)
+        let ours = of_arrays(options).into_iter();
+        Self::from_pairs(ours.filter(|(key, _)| !is_creation(key)))
     }
 
-    /// As [`Self::from_statement`], with the options that describe an array to be created apart: without prefix, sorted.
+    /// The options of a statement, and apart from them those that describe an array to be created, without prefix, sorted.
     pub(super) fn split_statement(
         options: &HashMap<String, String>,
     ) -> Result<(Self, Vec<(String, String)>)> {
-        let (creation, others): (HashMap<_, _>, HashMap<_, _>) = options
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .partition(|(key, _)| is_creation(key.strip_prefix("format.").unwrap_or(key)));
+        let ours = of_arrays(options).into_iter();
+        let creation = ours.filter(|(key, _)| is_creation(key));
+        let creation = creation.map(|(key, value)| (without_prefix(key), value));
         let mut creation: Vec<_> = creation
-            .into_iter()
-            .map(|(key, value)| {
-                let bare = without_prefix(key.strip_prefix("format.").unwrap_or(&key));
-                (bare.to_owned(), value)
-            })
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         creation.sort_unstable();
-        for pair in creation.windows(2) {
-            if let [(key, _), (other, _)] = pair
-                && key == other
-            {
-                return Err(Error::invalid(format!(
-                    "option \"tiledb.{key}\" is given twice"
-                )));
-            }
+        let twice = creation.windows(2).find_map(|pair| match pair {
+            [(key, _), (other, _)] if key == other => Some(key),
+            _ => None,
+        });
+        match twice {
+            None => Ok((Self::from_statement(options)?, creation)),
+            Some(key) => Err(Error::invalid(format!(
+                "option \"tiledb.{key}\" is given twice"
+            ))),
         }
-        Ok((Self::from_statement(&others)?, creation))
     }
 
     fn check(&self) -> Result<()> {
@@ -228,6 +218,18 @@ impl TableOptions {
             _ => Ok(()),
         }
     }
+}
+
+/// The options of a statement that are not those of object stores. The order is fixed, so that of several mistakes the same one is
+/// always reported.
+fn of_arrays(options: &HashMap<String, String>) -> Vec<(&str, &str)> {
+    let ours = options
+        .iter()
+        .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
+        .filter(|(key, _)| !is_store_option(key));
+    let mut ours: Vec<_> = ours.collect();
+    ours.sort_unstable();
+    ours
 }
 
 fn choose<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {

@@ -153,7 +153,6 @@ impl TileDbTable {
         let array = self.last_seen();
         let name = self.name.as_deref();
         statement_of(&array.schema, &array.enumerations, &array.storage, name)
-            .unwrap_or_else(|e| format!("-- {}", e.to_string().replace('\n', " ")))
     }
 
     /// The storage of the array.

@@ -25,8 +25,8 @@ pub(super) fn value(
     let column = cast(&column, shown_as(data_type)).map_err(|e| {
         Error::invalid(format!("DEFAULT {expr} is no {}", sql_name(data_type))).with_source(e)
     })?;
-    if column.is_null(0) {
-        return match constant(session, expr)?.is_null(0) {
+    if is_null(&column) {
+        return match is_null(&constant(session, expr)?) {
             true => Ok(None),
             false => Err(Error::invalid(format!(
                 "DEFAULT {expr} is no {}",
@@ -46,6 +46,11 @@ pub(super) fn value(
     let text = text
         .map_err(|e| Error::invalid(format!("DEFAULT {expr} cannot be stored")).with_source(e))?;
     Ok(Some(Value::from(text)))
+}
+
+/// Whether the one value is NULL.
+fn is_null(column: &ArrayRef) -> bool {
+    column.logical_null_count() > 0
 }
 
 /// All text is shown alike, and so are all bytes.

@@ -77,7 +77,15 @@ impl Request {
 
     /// Creates the array.
     pub(in crate::sql) async fn create(&self, storage: &Storage) -> Result<()> {
-        let builder = self.builder().map_err(|e| e.with("array", storage.uri()))?;
+        let builder = self.builder().and_then(|builder| {
+            // The options of the table may show columns otherwise.
+            builder.check_columns(&builder.definition()?, &self.options.types())?;
+            Ok(builder)
+        });
+        let mut builder = builder.map_err(|e| e.with("array", storage.uri()))?;
+        if let Some(ms) = self.options.write_timestamp {
+            builder = builder.timestamp(ms);
+        }
         let key = self.options.encryption_key.clone();
         builder.encryption_key(key).create_in(storage).await
     }

@@ -13,8 +13,19 @@ use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 use crate::write::create::{ArrayDefinition, Key, Wording, sql_name};
 
-/// The statement that creates an array like the one of this schema, which is at `storage`; `table` is what to call it.
+/// The statement that creates an array like the one of this schema, which is at `storage`, or in a comment why there is none;
+/// `table` is what to call it.
 pub(in crate::sql) fn statement_of(
+    schema: &ArraySchema,
+    enumerations: &Enumerations,
+    storage: &Storage,
+    table: Option<&str>,
+) -> String {
+    try_statement_of(schema, enumerations, storage, table)
+        .unwrap_or_else(|e| comment(&format!("No statement creates such an array: {e}")))
+}
+
+fn try_statement_of(
     schema: &ArraySchema,
     enumerations: &Enumerations,
     storage: &Storage,
@@ -37,8 +48,15 @@ fn statement_with(wording: &Wording, table: &str, location: &str) -> String {
     for missing in wording.missing.iter().cloned().chain(ambiguous(wording)) {
         let _ = writeln!(
             sql,
-            "-- Not in this statement: {}",
-            missing.replace('\n', " ")
+            "{}",
+            comment(&format!("Not in this statement: {missing}"))
+        );
+    }
+    if let Some(why) = &wording.refused {
+        let _ = writeln!(
+            sql,
+            "{}",
+            comment(&format!("This statement is refused: {why}"))
         );
     }
     let _ = writeln!(sql, "CREATE EXTERNAL TABLE {} (", identifier(table));
@@ -109,6 +127,10 @@ fn identifier(name: &str) -> String {
     }
 }
 
+fn comment(text: &str) -> String {
+    format!("-- {}", text.replace(['\n', '\r'], " "))
+}
+
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -131,10 +153,11 @@ mod tests {
             dimensions: 1,
             options: vec![("attr.select.fill".to_owned(), "it's".to_owned())],
             missing: vec!["this\nor that".to_owned()],
+            refused: Some("not today".to_owned()),
         };
         assert_eq!(
             statement_with(&wording, "t", "/data/it's"),
-            "-- Not in this statement: this or that\n\
+            "-- Not in this statement: this or that\n-- This statement is refused: not today\n\
              CREATE EXTERNAL TABLE t (\n  x INT NOT NULL,\n  \"Order \"\"1\"\"\" VARCHAR,\n  \"select\" TINYINT UNSIGNED NOT NULL,\n  \
              PRIMARY KEY (x)\n) STORED AS TILEDB LOCATION '/data/it''s' OPTIONS (\n  'tiledb.attr.select.fill' 'it''s'\n)"
         );
@@ -151,6 +174,7 @@ mod tests {
                 ("attr.b.fill".to_owned(), "1".to_owned()),
             ],
             missing: Vec::new(),
+            refused: None,
         };
         let told = ambiguous(&wording);
         assert_eq!(told.len(), 1);

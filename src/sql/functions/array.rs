@@ -60,7 +60,7 @@ impl Describe for ArrayFacts {
             let statement = match request.wants(&[CREATE_STATEMENT]) {
                 true => {
                     let enumerations = array.enumerations().await?;
-                    statement_of(schema, &enumerations, array.storage(), None)?
+                    statement_of(schema, &enumerations, array.storage(), None)
                 }
                 false => String::new(),
             };

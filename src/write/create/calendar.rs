@@ -117,6 +117,28 @@ pub(super) fn span(datatype: Datatype, text: &str) -> Option<Result<i64, String>
     })
 }
 
+/// An extent as a span of whole days, hours, …, if that is shorter than the number of steps.
+pub(super) fn show_span(datatype: Datatype, steps: u64) -> String {
+    let steps = i128::from(steps);
+    let found = match unit(datatype) {
+        Some(Unit::Months(1)) if steps % 12 == 0 => Some((steps / 12, "years")),
+        Some(Unit::Attoseconds(own)) => SPANS.iter().find_map(|word| match unit_of_word(word) {
+            Some(Unit::Attoseconds(span)) if span > own && steps * own % span == 0 => {
+                Some((steps * own / span, *word))
+            }
+            _ => None,
+        }),
+        _ => None,
+    };
+    match found {
+        Some((number, word)) if number > 0 => format!("{number} {word}"),
+        _ => steps.to_string(),
+    }
+}
+
+/// The words of spans, longest first.
+const SPANS: [&str; 6] = ["days", "hours", "minutes", "seconds", "ms", "us"];
+
 fn whole(length: i128, unit: i128) -> Result<i64, String> {
     match length.checked_rem(unit) {
         Some(0) => in_range(length / unit),
@@ -290,6 +312,18 @@ mod tests {
                 .unwrap_err()
                 .contains("range")
         );
+        for (datatype, steps, shown) in [
+            (D::DateTimeNs, 2_592_000_000_000_000, "30 days"),
+            (D::DateTimeMs, 5_400_000, "90 minutes"),
+            (D::DateTimeDay, 30, "30"),
+            (D::DateTimeWeek, 2, "2"),
+            (D::DateTimeMonth, 24, "2 years"),
+            (D::DateTimeAs, u64::MAX, "18446744073709551615"),
+            (D::TimeUs, 7_001, "7001"),
+            (D::Int32, 60, "60"),
+        ] {
+            assert_eq!(show_span(datatype, steps), shown);
+        }
         assert_eq!(super::span(D::Int32, "3 days"), None);
         assert_eq!(super::span(D::DateTimeDay, "30"), None);
     }

@@ -6,10 +6,20 @@
 
 use crate::arrow::Enumerations;
 use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::filter_list::FilterList;
-use crate::format::schema::{ArraySchema, EnumerationRef};
+use crate::format::schema::{ArraySchema, CellValNum, EnumerationRef};
 use crate::format::version::FormatVersion;
+
+/// The value that libtiledb fills with: the type's own for each element, and one element where cells differ in size.
+pub(super) fn default_fill(datatype: Datatype, count: CellValNum) -> Vec<u8> {
+    let elements = match count {
+        CellValNum::Fixed(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        CellValNum::Var => 1,
+    };
+    datatype.default_fill().repeat(elements)
+}
 
 /// What an array is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +102,12 @@ impl ArrayDefinition {
         if !schema.version.since(7) {
             // Nothing is nullable yet, and no filters are stored.
             schema.validity_filters = FilterList::of([]);
+        }
+        if !schema.version.since(6) {
+            for attribute in &mut schema.attributes {
+                // No fill value is stored, and each element has the type's own.
+                attribute.fill_value = default_fill(attribute.datatype, attribute.cell_val_num);
+            }
         }
         for index in 0..schema.dimensions.len() {
             // Before version 5, all dimensions have the filters of the coordinates.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::definition::ArrayDefinition;
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
+use crate::array::window::TimestampMs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
@@ -34,51 +35,55 @@ const GROUP: [&str; 2] = ["__group", "__tiledb_group.tdb"];
 /// The version that ends the name of an enumeration's file.
 const ENUMERATION_VERSION: u32 = 0;
 
-/// Creates the array.
-pub(super) async fn create(
-    definition: &ArrayDefinition,
-    storage: &Storage,
-    clock: &Clock,
-    key: Option<&Arc<EncryptionKey>>,
-) -> Result<()> {
-    let created = create_at(definition, storage, clock, key).await;
-    created.map_err(|e| e.with("array", storage.uri()))
+/// The creation of an array.
+pub(super) struct Creation<'a> {
+    pub definition: &'a ArrayDefinition,
+    pub storage: &'a Storage,
+    pub clock: &'a Clock,
+    /// The time of the schema.
+    pub time: TimestampMs,
 }
 
-async fn create_at(
-    definition: &ArrayDefinition,
-    storage: &Storage,
-    clock: &Clock,
-    key: Option<&Arc<EncryptionKey>>,
-) -> Result<()> {
-    let name_file = || Ok(format!("__{}_{ENUMERATION_VERSION}", clock.fresh_uuid()?));
-    let (schema, enumerations) = definition.with_files(name_file)?;
-    let mut files = Vec::new();
-    for enumeration in &enumerations {
-        let file = format!("{ENUMERATIONS_FOLDER}/{}", enumeration.file);
-        files.push((file, stored(&enumeration.encode()?, key)?));
+impl Creation<'_> {
+    /// Creates the array, encrypted if there is a key.
+    pub(super) async fn run(self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+        let created = self.create(key).await;
+        created.map_err(|e| e.with("array", self.storage.uri()))
     }
-    let schema = stored(&schema.encode()?, key)?;
-    check_vacant(storage).await?;
-    storage.create_folders(&FOLDERS).await?;
-    let time = clock.fresh_time().await;
-    let name = clock.fresh_name(time, time)?;
-    files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
-    let put = put_all(storage, &files).await;
-    let stays = match put {
-        Ok(()) => is_first(storage, &name).await,
-        Err(error) => Err(error),
-    };
-    match stays {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            withdraw(storage, &files).await?;
-            Err(exists())
+
+    async fn create(&self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+        let storage = self.storage;
+        let name_file = || {
+            let uuid = self.clock.fresh_uuid()?;
+            Ok(format!("__{uuid}_{ENUMERATION_VERSION}"))
+        };
+        let (schema, enumerations) = self.definition.with_files(name_file)?;
+        let mut files = Vec::new();
+        for enumeration in &enumerations {
+            let file = format!("{ENUMERATIONS_FOLDER}/{}", enumeration.file);
+            files.push((file, stored(&enumeration.encode()?, key)?));
         }
-        Err(error) => {
-            // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
-            let _ = withdraw(storage, &files).await;
-            Err(error)
+        let schema = stored(&schema.encode()?, key)?;
+        check_vacant(storage).await?;
+        storage.create_folders(&FOLDERS).await?;
+        let name = self.clock.fresh_name(self.time, self.time)?;
+        files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
+        let put = put_all(storage, &files).await;
+        let stays = match put {
+            Ok(()) => is_first(storage, &name).await,
+            Err(error) => Err(error),
+        };
+        match stays {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                withdraw(storage, &files).await?;
+                Err(exists())
+            }
+            Err(error) => {
+                // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
+                let _ = withdraw(storage, &files).await;
+                Err(error)
+            }
         }
     }
 }
@@ -174,7 +179,6 @@ fn exists() -> Error {
 
 #[cfg(test)]
 mod tests {
-
     use arrow::datatypes::{DataType, Field, Schema};
     use object_store::memory::InMemory;
     use object_store::path::Path;
@@ -182,7 +186,7 @@ mod tests {
     use super::*;
     use crate::array::inspect::Inspection;
     use crate::array::snapshot::Snapshot;
-    use crate::array::window::{OpenWindow, TimestampMs};
+    use crate::array::window::OpenWindow;
     use crate::storage::Location;
     use crate::write::create::ArrayBuilder;
 
@@ -205,6 +209,21 @@ mod tests {
         let memory = Arc::new(InMemory::new());
         let memory = Location::new(memory, Path::from("a/b"), "memory:///a/b");
         [Location::local(&path).unwrap(), memory].map(Storage::new)
+    }
+
+    async fn create(
+        definition: &ArrayDefinition,
+        storage: &Storage,
+        clock: &Clock,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<()> {
+        let creation = Creation {
+            definition,
+            storage,
+            clock,
+            time: clock.fresh_time().await,
+        };
+        creation.run(key).await
     }
 
     async fn open(storage: &Storage) -> Result<ArrayDefinition> {

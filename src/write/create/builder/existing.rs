@@ -1,6 +1,6 @@
 //! A builder to which all of an array was told, as if every property had been chosen; and what options say against it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use arrow::datatypes::DataType;
@@ -53,11 +53,11 @@ impl ArrayBuilder {
             .ok_or_else(|| Error::internal("a schema has fewer columns than dimensions"))?;
         let dimensions = schema.dimensions.iter().zip(dimension_names);
         let attributes = schema.attributes.iter().zip(attribute_names);
-        let mut told: Vec<&str> = Vec::new();
+        let mut told: HashSet<&str> = HashSet::new();
         let attributes = attributes.map(|(attribute, name)| {
             let enumeration = attribute.enumeration.as_deref();
             // Another column that shares an enumeration gives its name alone.
-            let repeated = enumeration.is_some_and(|name| told.contains(&name));
+            let repeated = enumeration.is_some_and(|name| told.contains(name));
             told.extend(enumeration);
             let known = definition.enumerations.iter();
             let enumeration = known.clone().find(|e| Some(e.name.as_str()) == enumeration);
@@ -85,6 +85,7 @@ impl ArrayBuilder {
             },
             encryption_key: None,
             clock: Clock::system(),
+            time: None,
         })
     }
 

@@ -22,6 +22,9 @@ pub use self::wording::Wording;
 use super::definition::ArrayDefinition;
 use super::execute;
 use super::literal::Value;
+use super::types::{same_kind, sql_name};
+use crate::array::window::TimestampMs;
+use crate::arrow::{TypeOptions, arrow_schema};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
 use crate::format::filter_list::FilterList;
@@ -69,6 +72,7 @@ pub struct ArrayBuilder {
     attributes: Vec<Column<AttributeSettings>>,
     encryption_key: Option<Arc<EncryptionKey>>,
     clock: Clock,
+    time: Option<TimestampMs>,
 }
 
 /// A column and what was chosen for it.
@@ -121,6 +125,7 @@ impl ArrayBuilder {
             attributes: rest.into_iter().map(|field| Column::of(field)).collect(),
             encryption_key: None,
             clock: Clock::system(),
+            time: None,
         })
     }
 
@@ -236,6 +241,13 @@ impl ArrayBuilder {
         self
     }
 
+    /// Creates the array as of this time, in milliseconds since 1970, instead of the present.
+    #[must_use]
+    pub fn timestamp(mut self, ms: u64) -> Self {
+        self.time = Some(TimestampMs(ms));
+        self
+    }
+
     /// Takes the time of the creation, and names, from this clock.
     #[doc(hidden)]
     #[must_use]
@@ -251,7 +263,45 @@ impl ArrayBuilder {
     pub fn definition(&self) -> Result<ArrayDefinition> {
         let definition = self.resolve()?;
         definition.check()?;
+        self.check_columns(&definition, &TypeOptions::default())?;
         Ok(definition)
+    }
+
+    /// Fails unless the columns of the array are those that are declared.
+    pub(crate) fn check_columns(
+        &self,
+        definition: &ArrayDefinition,
+        options: &TypeOptions,
+    ) -> Result<()> {
+        let enumerations = definition.enumerations.iter();
+        let enumerations = enumerations.map(|e| (e.name.clone(), Ok(Arc::new(e.clone()))));
+        let (shown, _) = arrow_schema(&definition.schema, &enumerations.collect(), options)?;
+        let dimensions = self
+            .dimensions
+            .iter()
+            .map(|column| (&column.name, &column.declared));
+        let attributes = self
+            .attributes
+            .iter()
+            .map(|column| (&column.name, &column.declared));
+        for ((name, declared), shown) in dimensions.chain(attributes).zip(shown.fields()) {
+            if name != shown.name() {
+                return Err(Error::invalid(format!(
+                    "the column would be called \"{}\", as attributes without a name are: call it so",
+                    shown.name()
+                ))
+                .with("column", name));
+            }
+            if !same_kind(declared, shown.data_type()) {
+                return Err(Error::invalid(format!(
+                    "the column is declared as {} and would be {}: declare that, or choose other values or another type",
+                    sql_name(declared),
+                    sql_name(shown.data_type())
+                ))
+                .with("column", name));
+            }
+        }
+        Ok(())
     }
 
     /// Creates the array.
@@ -264,8 +314,18 @@ impl ArrayBuilder {
 
     pub(crate) async fn create_in(&self, storage: &Storage) -> Result<()> {
         let definition = self.definition()?;
+        let time = match self.time {
+            Some(time) => time,
+            None => self.clock.fresh_time().await,
+        };
         let key = self.encryption_key.as_ref();
-        execute::create(&definition, storage, &self.clock, key).await
+        let creation = execute::Creation {
+            definition: &definition,
+            storage,
+            clock: &self.clock,
+            time,
+        };
+        creation.run(key).await
     }
 
     fn set(&mut self, key: &str, value: &str, lower_case: bool) -> Result<()> {
@@ -321,7 +381,12 @@ impl ArrayBuilder {
         let wanted = name.to_lowercase();
         let alike: Vec<_> = names()
             .enumerate()
-            .filter(|(_, known)| known.to_lowercase() == wanted)
+            .filter(|(_, known)| {
+                known
+                    .chars()
+                    .flat_map(char::to_lowercase)
+                    .eq(wanted.chars())
+            })
             .collect();
         match alike.as_slice() {
             [(only, _)] => Ok(*only),

@@ -13,7 +13,7 @@ use crate::format::schema::{
 use crate::format::version::FormatVersion;
 use crate::write::create::builder::settings::{AttributeSettings, DimensionSettings};
 use crate::write::create::calendar;
-use crate::write::create::definition::ArrayDefinition;
+use crate::write::create::definition::{ArrayDefinition, default_fill};
 use crate::write::create::integer::Span;
 use crate::write::create::literal::{Value, encode_text};
 use crate::write::create::types::{StorageType, is_coordinate, is_integral};
@@ -320,7 +320,7 @@ pub(super) fn resolve_attribute(
         datatype: stored.datatype,
         cell_val_num: stored.count,
         filters: filters.unwrap_or_else(|| defaults::attribute_filters(stored.datatype)),
-        fill_value: default_fill(stored),
+        fill_value: default_fill(stored.datatype, stored.count),
         nullable: column.nullable,
         fill_valid: false,
         order: DataOrder::Unordered,
@@ -328,15 +328,6 @@ pub(super) fn resolve_attribute(
         problem: None,
     };
     Ok((attribute, enumeration))
-}
-
-/// The value that libtiledb fills with: the type's own for each element, and one element where cells differ in size.
-fn default_fill(stored: StorageType) -> Vec<u8> {
-    let elements = match stored.count {
-        CellValNum::Fixed(count) => usize::try_from(count).unwrap_or(usize::MAX),
-        CellValNum::Var => 1,
-    };
-    stored.datatype.default_fill().repeat(elements)
 }
 
 fn resolve_members(

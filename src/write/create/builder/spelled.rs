@@ -7,6 +7,7 @@ use super::{ArrayBuilder, Column};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::{ArraySchema, Attribute, CellValNum, Dimension};
+use crate::write::create::calendar;
 use crate::write::create::definition::ArrayDefinition;
 use crate::write::create::literal::{quoted, show_bytes, show_cell, show_element};
 use crate::write::create::types::usual_count;
@@ -93,7 +94,8 @@ fn dimension_options(
         options.push(("domain", format!("[{low}, {high}]")));
     }
     if let (Some(_), Some(extent)) = (&chosen.tile, &dimension.extent) {
-        let steps = dimension.extent_steps().map(|steps| steps.to_string());
+        let steps = dimension.extent_steps();
+        let steps = steps.map(|steps| calendar::show_span(datatype, steps));
         options.push((
             "tile",
             steps.unwrap_or_else(|| show_element(datatype, extent)),

@@ -237,7 +237,7 @@ fn an_array_tells_how_it_was_made() {
             "dim.Time.domain",
             "[1990-01-01T00:00:00, 2100-01-01T00:00:00]",
         ),
-        ("dim.Time.tile", "720"),
+        ("dim.Time.tile", "30 days"),
         (
             "current_domain",
             "[\"a\", \"zz\"], [1990-01-01T00:00:00, 2001-01-01T00:00:00]",

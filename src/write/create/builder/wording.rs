@@ -23,6 +23,8 @@ pub struct Wording {
     pub options: Vec<(String, String)>,
     /// What of the array these words do not bring back.
     pub missing: Vec<String>,
+    /// Why no array is created by these words, if none is.
+    pub refused: Option<String>,
 }
 
 impl Wording {
@@ -42,12 +44,12 @@ impl Wording {
             dimensions: builder.dimensions.len(),
             options: builder.options(definition),
             missing,
+            refused: None,
         };
-        let lost = match wording.builder().and_then(|builder| builder.resolve()) {
-            Ok(again) => lost(definition, &again),
-            Err(why) => vec![format!("what is refused: {}", why.message())],
-        };
-        wording.missing.extend(lost);
+        match wording.builder().and_then(|builder| builder.definition()) {
+            Ok(again) => wording.missing.extend(lost(definition, &again)),
+            Err(why) => wording.refused = Some(why.to_string()),
+        }
         Ok(wording)
     }
 

@@ -30,9 +30,11 @@ impl ArrayDefinition {
         let schema = &self.schema;
         check_array(schema)?;
         check_names(schema)?;
-        for dimension in &schema.dimensions {
-            let checked = dimension::check(dimension, schema);
-            checked.context("column", || &dimension.name)?;
+        for check in [dimension::check_type, dimension::check] {
+            for dimension in &schema.dimensions {
+                let checked = check(dimension, schema);
+                checked.context("column", || &dimension.name)?;
+            }
         }
         for attribute in &schema.attributes {
             let checked = check_attribute(attribute, schema);

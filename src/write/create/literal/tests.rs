@@ -4,121 +4,49 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A type, the number of values per cell, the text of a value, and the hexadecimal digits of its bytes.
+const VALUES: [(Datatype, CellValNum, &str, &str); 21] = [
+    (Datatype::Int8, ONE, "-1", "ff"),
+    (Datatype::UInt16, ONE, "65535", "ffff"),
+    (Datatype::Float64, ONE, "-0.0", "0000000000000080"),
+    (Datatype::Float32, ONE, "inf", "0000807f"),
+    (Datatype::Float32, ONE, "x'0100c07f'", "0100c07f"),
+    (Datatype::Bool, ONE, "TRUE", "01"),
+    (Datatype::Int16, CellValNum::Fixed(2), "[1, -1]", "0100ffff"),
+    (Datatype::Int16, CellValNum::Var, "[]", ""),
+    (Datatype::DateTimeDay, ONE, "2024-02-29", "464d000000000000"),
+    (Datatype::DateTimeDay, ONE, "19782", "464d000000000000"),
+    (Datatype::DateTimeYear, ONE, "2024", "3600000000000000"),
+    (Datatype::DateTimeYear, ONE, "54", "3600000000000000"),
+    (Datatype::DateTimeMonth, ONE, "1969-12", "ffffffffffffffff"),
+    (
+        Datatype::DateTimeMs,
+        ONE,
+        "1970-01-01T00:00:01.5",
+        "dc05000000000000",
+    ),
+    (Datatype::TimeSec, ONE, "00:01:01", "3d00000000000000"),
+    (Datatype::DateTimeNs, ONE, "NaT", "0000000000000080"),
+    (Datatype::StringUtf8, CellValNum::Var, "é", "c3a9"),
+    (
+        Datatype::StringUtf8,
+        CellValNum::Var,
+        "\"a\"\"b\"",
+        "612262",
+    ),
+    (Datatype::StringUtf16, ONE, "é", "e900"),
+    (Datatype::StringUcs4, CellValNum::Var, "a", "61000000"),
+    (Datatype::Blob, CellValNum::Fixed(2), "x'00ff'", "00ff"),
+];
+const ONE: CellValNum = CellValNum::Fixed(1);
+
 #[test]
 fn values_are_what_they_say() {
-    let one = CellValNum::Fixed(1);
-    let cases: [(Datatype, CellValNum, &str, Vec<u8>); 21] = [
-        (Datatype::Int8, one, "-1", vec![0xff]),
-        (Datatype::UInt16, one, "65535", vec![0xff, 0xff]),
-        (
-            Datatype::Float64,
-            one,
-            "-0.0",
-            (-0.0_f64).to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::Float32,
-            one,
-            "inf",
-            f32::INFINITY.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::Float32,
-            one,
-            "x'0100c07f'",
-            vec![1, 0, 0xc0, 0x7f],
-        ),
-        (Datatype::Bool, one, "TRUE", vec![1]),
-        (
-            Datatype::Int16,
-            CellValNum::Fixed(2),
-            "[1, -1]",
-            vec![1, 0, 0xff, 0xff],
-        ),
-        (Datatype::Int16, CellValNum::Var, "[]", vec![]),
-        (
-            Datatype::DateTimeDay,
-            one,
-            "2024-02-29",
-            19_782_i64.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::DateTimeDay,
-            one,
-            "19782",
-            19_782_i64.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::DateTimeYear,
-            one,
-            "2024",
-            54_i64.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::DateTimeYear,
-            one,
-            "54",
-            54_i64.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::DateTimeMonth,
-            one,
-            "1969-12",
-            (-1_i64).to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::DateTimeMs,
-            one,
-            "1970-01-01T00:00:01.5",
-            1500_i64.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::TimeSec,
-            one,
-            "00:01:01",
-            61_i64.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::DateTimeNs,
-            one,
-            "NaT",
-            i64::MIN.to_le_bytes().to_vec(),
-        ),
-        (
-            Datatype::StringUtf8,
-            CellValNum::Var,
-            "é",
-            "é".as_bytes().to_vec(),
-        ),
-        (
-            Datatype::StringUtf8,
-            CellValNum::Var,
-            "\"a\"\"b\"",
-            b"a\"b".to_vec(),
-        ),
-        (
-            Datatype::StringUtf16,
-            CellValNum::Fixed(1),
-            "é",
-            vec![0xe9, 0],
-        ),
-        (
-            Datatype::StringUcs4,
-            CellValNum::Var,
-            "a",
-            vec![0x61, 0, 0, 0],
-        ),
-        (
-            Datatype::Blob,
-            CellValNum::Fixed(2),
-            "x'00ff'",
-            vec![0, 0xff],
-        ),
-    ];
-    for (datatype, count, text, bytes) in cases {
+    for (datatype, count, text, digits) in VALUES {
+        let bytes = parse_cell(datatype, count, text).unwrap();
         assert_eq!(
-            parse_cell(datatype, count, text).unwrap(),
-            bytes,
+            show_bytes(&bytes),
+            format!("x'{digits}'"),
             "{datatype} {text}"
         );
     }

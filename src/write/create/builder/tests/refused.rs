@@ -63,7 +63,7 @@ const NO_ARRAYS: [(&str, &str, &str); 33] = [
     ),
     (
         "x",
-        "dim.x.domain [0, 127]; dim.x.tile 100",
+        "array_type dense; dim.x.domain [0, 127]; dim.x.tile 100",
         "ends at 199, beyond the largest INT8: lower the high end to 99",
     ),
     (
