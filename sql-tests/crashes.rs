@@ -51,7 +51,7 @@ const CASES: [Case; 3] = [
         create: "CREATE EXTERNAL TABLE t (x INT NOT NULL, v INT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB \
                  LOCATION 'crash://store/array' OPTIONS \
                  ('tiledb.array_type' 'dense', 'tiledb.dim.x.domain' '[0, 99]', 'tiledb.dim.x.tile' '10')",
-        before: &["INSERT INTO t SELECT i, i FROM unnest(range(0, 30)) AS u(i)"],
+        before: &["INSERT INTO t SELECT i, i * 10 FROM unnest(range(0, 30)) AS u(i)"],
         // Several fragments: one box is filled up, the others are full.
         statement: "INSERT INTO t VALUES (3, -3), (7, -7), (55, -55), (91, -91)",
     },
