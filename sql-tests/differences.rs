@@ -4,7 +4,7 @@
 //! of four is tried; `DIFFERENCES=each` tries each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
@@ -31,7 +31,7 @@ pub fn trials() -> Vec<Trial> {
     all.into_iter().skip(step / 2).step_by(step).collect()
 }
 
-async fn check(array: &PathBuf, entry: &Value) -> Result<(), Failed> {
+async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let ctx = USUAL.context()?;
     let asked = Asked::new(array, entry);
     let facts = asked.of("tiledb_array", &[], "allows_duplicates");
