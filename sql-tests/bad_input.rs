@@ -132,7 +132,7 @@ async fn options() -> Result<(), Failed> {
         ),
         (
             vec![("capacity", "100")],
-            vec!["tiledb.capacity", "creating"],
+            vec!["tiledb.capacity", "'100'", "10000"],
         ),
         (
             vec![("encryption_key", "hunter2")],

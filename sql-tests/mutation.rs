@@ -16,8 +16,9 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::{Expr, lit};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::{Location, MetadataCache};
-use futures::StreamExt;
+use datafusion_tiledb::maintain::check::{self, CheckOptions};
+use datafusion_tiledb::storage::{Location, MetadataCache, Storage};
+use futures::{StreamExt, TryStreamExt};
 use libtest_mimic::{Failed, Trial};
 
 use crate::trial;
@@ -154,6 +155,9 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
                 Some(folder) => Location::local(&folder.display().to_string())?,
                 None => damaged.files.in_memory().await,
             };
+            if let Err(e) = check(location.clone()).await {
+                return Ok(Err(e));
+            }
             Ok::<_, datafusion_tiledb::Error>(read(location, damaged.choice).await)
         };
         let limit = Duration::from_secs(CASE_SECONDS);
@@ -214,6 +218,18 @@ fn peak_kib() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Looks for what is wrong, which is much, and must not be a fault of the search.
+async fn check(location: Location) -> Result<(), String> {
+    let mut findings = check::check(Storage::new(location), CheckOptions::default());
+    loop {
+        match findings.try_next().await {
+            Ok(Some(_)) => {}
+            Err(e) if e.to_string().contains("internal error") => return Err(e.to_string()),
+            Ok(None) | Err(_) => return Ok(()),
+        }
+    }
 }
 
 /// Opens, reads everything, then reads a part by a filter on a dimension and one on an attribute.

@@ -28,12 +28,15 @@
 //!   names. [`equip`] does the same for a session that is still being built, and [`TileDbTableFactory`] is the part of
 //!   it behind `STORED AS`.
 //! - Both also add table [functions](sql::functions) that describe arrays: `SELECT * FROM tiledb_schema('…')`, and
-//!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`.
+//!   `tiledb_fragments`, `tiledb_tiles`, `tiledb_metadata`, `tiledb_commits`, `tiledb_enumerations`, `tiledb_array`, and
+//!   `tiledb_check`, which tells what is wrong with one.
 //! - [`TileDbSessionExt`] gives a session `read_tiledb` and `register_tiledb`, as it has `read_parquet` and
 //!   `register_parquet`.
 //! - [`TileDbTable::open`] gives a provider to register under any name; [`TileDbTable::builder`] opens it as of a
 //!   time or with other options.
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
+//! - [`Array::check`] reads everything of an array and tells what is wrong with it and what is left over.
+//! - [`ArrayBuilder`] creates arrays, as `CREATE EXTERNAL TABLE` with columns does.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
 //! A table as of a time, by method calls on a session:
@@ -120,12 +123,14 @@
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
+//! | `write` | changes of arrays, and the commits that make them visible |
+//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one |
 //! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
 //! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
 //! | `stats` | statistics of tiles and fragments, and when they can be trusted |
 //! | `array` | opened arrays and groups: commits, snapshots, fragments, deletes, groups |
 //! | `arrow` | how TileDB's types and cells become Arrow's |
-//! | [`storage`] | the only access to the object store: listing, coalesced reads, cache |
+//! | [`storage`] | the only access to the object store: listing, coalesced reads, durable writes, cache |
 //! | `geometry` | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
 //! | `filter` | the filter pipeline, one file a filter |
 //! | `format` | plain structs from bytes, for every supported format version |
@@ -140,6 +145,7 @@
 )]
 
 pub mod error;
+pub mod maintain;
 pub mod reader;
 pub mod sql;
 pub mod storage;
@@ -164,6 +170,8 @@ pub mod scan;
 pub mod stats;
 #[doc(hidden)]
 pub mod tile;
+#[doc(hidden)]
+pub mod write;
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]
@@ -173,6 +181,7 @@ struct Readme;
 pub use arrow::{InvalidUtf8, TimeAs};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
+pub use maintain::check::{Check, CheckOptions, Finding, Severity};
 pub use reader::{Array, ArrayScan, DimensionRange, FragmentInfo};
 pub use scan::EmptyCells;
 pub use sql::options::{AggregateFrom, TableOptions};
@@ -181,3 +190,4 @@ pub use sql::{
     TileDbTableFactory, detach_group, equip, register, register_group,
 };
 pub use storage::{Location, MetadataCache, RequestLog};
+pub use write::create::{ArrayBuilder, ArrayDefinition, Value};

@@ -9,6 +9,7 @@ mod seen;
 
 use std::sync::Arc;
 
+pub use self::footers::open_alone;
 pub(super) use self::footers::open_fragments;
 pub(super) use self::schemas::{load_enumerations, open_schema};
 pub use self::seen::Seen;
@@ -63,6 +64,12 @@ impl Snapshot {
             });
         }
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
+    }
+
+    /// The name of the file of [`Self::schema`].
+    pub fn schema_name(&self) -> Result<&str> {
+        let file = self.directory.schema_at(&self.window)?;
+        Ok(&file.info.name)
     }
 
     /// The schema that `window` shows, and no fragments.

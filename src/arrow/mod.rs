@@ -10,6 +10,7 @@ mod column_type;
 mod fill;
 mod schema;
 mod stored;
+mod storing;
 mod strings;
 mod text;
 mod tile_buffer;
@@ -29,6 +30,7 @@ pub use schema::{
 };
 use serde::{Deserialize, Serialize};
 pub use stored::stored_values;
+pub use storing::{CellWriter, Refused, StoredCells};
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 

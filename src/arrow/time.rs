@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::format::datatype::Datatype;
 
 /// "Not a time", numpy's and libtiledb's name for `i64::MIN`.
-const NAT: i64 = i64::MIN;
+pub(super) const NAT: i64 = i64::MIN;
 const NANOSECONDS_PER_DAY: i64 = 86_400_000_000_000;
 const EPOCH_YEAR: i64 = 1970;
 /// Dates beyond this many years do not fit Arrow's 32 bits; before it, no computation overflows 64 bits.
@@ -170,9 +170,57 @@ fn first_day_of_month(year: i64, month: i64) -> i64 {
     past * 365 + leap_days - 719_162 + before.copied().unwrap_or(0) + leap_day
 }
 
+/// The stored number of an Arrow time, the opposite of [`convert_times`]; `None` if it is not a whole number of units.
+pub(super) fn stored_time(value: i64, conversion: TimeConversion) -> Option<i64> {
+    let unit = match conversion {
+        TimeConversion::AsIs | TimeConversion::Unsigned => 1,
+        TimeConversion::Scale(factor) => factor,
+        TimeConversion::TimeOfDay { nanoseconds } => nanoseconds,
+    };
+    (value.checked_rem(unit)? == 0).then(|| value / unit)
+}
+
+/// The stored number of a date, the opposite of [`convert_dates`]; `None` if it is not the first day of a unit.
+pub(super) fn stored_date(days: i64, unit: DateUnit) -> Option<i64> {
+    // 400 years are a whole number of days.
+    let first = |periods: i64| {
+        let near = days.checked_mul(periods)?.div_euclid(146_097);
+        (near - 1..=near + 1).find(|period| first_day(*period, unit) == Some(days))
+    };
+    match unit {
+        DateUnit::Day => Some(days),
+        DateUnit::Week => (days.rem_euclid(7) == 0).then(|| days.div_euclid(7)),
+        DateUnit::Month => first(4800),
+        DateUnit::Year => first(400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_stored_as_they_are_read() {
+        for unit in [
+            DateUnit::Day,
+            DateUnit::Week,
+            DateUnit::Month,
+            DateUnit::Year,
+        ] {
+            for period in (-30_000..30_000).chain([-5_000_000, 5_000_000]) {
+                let Some(days) = first_day(period, unit).filter(|d| i32::try_from(*d).is_ok())
+                else {
+                    continue;
+                };
+                assert_eq!(stored_date(days, unit), Some(period), "{unit:?} {period}");
+                let next = stored_date(days + 1, unit);
+                assert_eq!(next.is_some(), unit == DateUnit::Day, "{unit:?} {period}");
+            }
+        }
+        assert_eq!(stored_time(120, TimeConversion::Scale(60)), Some(2));
+        assert_eq!(stored_time(-120, TimeConversion::Scale(60)), Some(-2));
+        assert_eq!(stored_time(121, TimeConversion::Scale(60)), None);
+    }
 
     #[test]
     fn first_days_are_those_of_the_calendar() {

@@ -12,10 +12,12 @@ use aes_gcm::aead::generic_array::GenericArray;
 
 use super::compression::Target;
 use super::encryption_key::EncryptionKey;
+use super::filtered::Filtered;
 use super::parts;
 use crate::error::{Error, Result};
 use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 
 const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
@@ -63,6 +65,34 @@ pub(super) fn decode(
         "{NAME}: {} bytes of the chunk belong to no encrypted part",
         input.len()
     )))
+}
+
+/// Encrypts a chunk with its metadata, each part with a nonce of its own.
+pub(super) fn encode(key: &EncryptionKey, chunk: Filtered) -> Result<Filtered> {
+    let mut own = Encoder::new();
+    own.count_u32(chunk.metadata.len(), "number of encrypted metadata parts")?;
+    own.count_u32(1, "number of encrypted data parts")?;
+    let mut encrypted = Vec::new();
+    for mut part in chunk.metadata.into_iter().chain([chunk.data]) {
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::getrandom(&mut nonce).map_err(|error| {
+            Error::encryption("the system has no random numbers to encrypt with").with_source(error)
+        })?;
+        let nonce_of_part = GenericArray::from_slice(&nonce);
+        let tag = key
+            .cipher
+            .encrypt_in_place_detached(nonce_of_part, &[], &mut part);
+        let tag = tag.map_err(|_| Error::encryption("a chunk is too large to be encrypted"))?;
+        own.count_u32(part.len(), "plain bytes of an encrypted part")?;
+        own.count_u32(part.len(), "cipher bytes of an encrypted part")?;
+        own.bytes(&nonce);
+        own.bytes(&tag);
+        encrypted.extend(part);
+    }
+    Ok(Filtered {
+        metadata: vec![own.finish()],
+        data: encrypted,
+    })
 }
 
 struct Part<'a> {

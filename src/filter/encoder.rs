@@ -5,8 +5,10 @@
 //! them in (specification: "Filter Pipeline", "Chunk").
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::compression;
+use super::encryption_key::EncryptionKey;
 use super::filtered::Filtered;
 use super::pipeline::string_form;
 use super::positive_delta;
@@ -15,7 +17,7 @@ use super::strings::{self, StringForm};
 use super::tile_context::TileContext;
 use super::word::{with_number, with_word};
 use super::zstd::Compressor;
-use super::{bit_width_reduction, bitshuffle, byteshuffle, xor};
+use super::{aes_256_gcm, bit_width_reduction, bitshuffle, byteshuffle, xor};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::encoder::Encoder;
@@ -52,6 +54,18 @@ impl TileEncoder {
     /// # Errors
     /// A filter cannot be written, or does not fit the type.
     pub fn new(list: &FilterList, context: &TileContext) -> Result<Self> {
+        Self::with_key(list, context, None)
+    }
+
+    /// As [`Self::new`]; with a key, the filters are followed by encryption.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn with_key(
+        list: &FilterList,
+        context: &TileContext,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
         let strings = string_form(list, context);
         let mut datatype = context.datatype;
         let settings = list
@@ -63,6 +77,13 @@ impl TileEncoder {
         for (filter, setting) in filters.skip(usize::from(strings.is_some())) {
             let stage = EncodedStage::compile(filter, setting, &mut datatype, context);
             stages.extend(stage.context("filter pipeline", || list.to_string())?);
+        }
+        if let Some(key) = key {
+            stages.push(EncodedStage {
+                stage: Stage::Encrypted(Arc::clone(key)),
+                setting: Setting::None,
+                signed: false,
+            });
         }
         Ok(Self {
             stages,
@@ -212,7 +233,8 @@ impl EncodedStage {
                 chunk.metadata.clear();
                 own
             }
-            Stage::Encrypted(_) | Stage::Sorted(_) => {
+            Stage::Encrypted(key) => return aes_256_gcm::encode(key, chunk),
+            Stage::Sorted(_) => {
                 return Err(Error::internal("this filter was refused before"));
             }
         };

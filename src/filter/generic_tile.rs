@@ -60,7 +60,15 @@ pub fn decode_with(
 /// # Errors
 /// The contents are too large.
 pub fn encode(data: &[u8]) -> Result<Vec<u8>> {
-    let filters = FilterList {
+    encode_with(data, None)
+}
+
+/// As [`encode`]; with a key, the tile is encrypted.
+///
+/// # Errors
+/// As for [`encode`].
+pub fn encode_with(data: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Vec<u8>> {
+    let mut filters = FilterList {
         max_chunk_bytes: CHUNK_BYTES,
         filters: vec![Filter::Gzip],
         settings: vec![Setting::Level(1)],
@@ -72,14 +80,18 @@ pub fn encode(data: &[u8]) -> Result<Vec<u8>> {
         fragment_version: FormatVersion::WRITTEN,
         var_data: false,
     };
-    let tile = TileEncoder::new(&filters, &context)?.encode(data)?;
+    let tile = TileEncoder::with_key(&filters, &context, key)?.encode(data)?;
+    if key.is_some() {
+        filters.filters.push(Filter::Aes256Gcm);
+        filters.settings.push(Setting::None);
+    }
     let header = GenericTileHeader {
         version: FormatVersion::WRITTEN,
         persisted_bytes: tile.len() as u64,
         tile_bytes: data.len() as u64,
         datatype: context.datatype,
         cell_bytes: 1,
-        encrypted: false,
+        encrypted: key.is_some(),
         filters,
         header_bytes: 0,
     };

@@ -3,9 +3,12 @@
 //! `u32 max chunk size, u32 count`, then per filter `u8 type, u32 option bytes, options`. The compressor byte
 //! inside compression options is a *different* enumeration (dictionary 7, delta 8) and wins over the type.
 
+mod parse;
 mod stage;
 
 use std::fmt;
+
+pub use parse::MAX_CHUNK_BYTES;
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
@@ -112,11 +115,20 @@ impl Filter {
     fn write(&self, setting: &Setting, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
         match (self, setting) {
-            (Self::Gzip | Self::Zstd | Self::Bzip2, Setting::Level(level))
-                if *level != DEFAULT_LEVEL =>
-            {
-                write!(f, "({level})")
+            (Self::Delta(datatype) | Self::DoubleDelta(datatype), _) => {
+                let level = match setting {
+                    Setting::Level(level) if *level != DEFAULT_LEVEL => Some(level.to_string()),
+                    _ => None,
+                };
+                let datatype = datatype.map(|datatype| datatype.to_string());
+                let arguments: Vec<_> = datatype.into_iter().chain(level).collect();
+                match arguments.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "({})", arguments.join(", ")),
+                }
             }
+            // Some compressors have no use for a level, and yet it is stored.
+            (_, Setting::Level(level)) if *level != DEFAULT_LEVEL => write!(f, "({level})"),
             (Self::BitWidthReduction, Setting::Window(bytes))
                 if *bytes != Setting::BIT_WIDTH_WINDOW =>
             {
@@ -126,9 +138,6 @@ impl Filter {
                 if *bytes != Setting::POSITIVE_DELTA_WINDOW =>
             {
                 write!(f, "({bytes})")
-            }
-            (Self::Delta(Some(datatype)) | Self::DoubleDelta(Some(datatype)), _) => {
-                write!(f, "({datatype})")
             }
             (
                 Self::ScaleFloat {
@@ -341,7 +350,7 @@ mod tests {
         assert_eq!(
             list.to_string(),
             "float_scale(0.5, 1.0, 2), delta(INT32), double_delta, bit_width_reduction, positive_delta(64), \
-             byteshuffle, zstd(5), gzip, lz4"
+             byteshuffle, zstd(5), gzip, lz4(5)"
         );
     }
 

@@ -9,5 +9,6 @@ pub mod coordinate;
 pub mod domain;
 pub mod hilbert;
 pub mod key;
+pub mod order_key;
 pub mod subarray;
 pub mod tile_grid;

@@ -1,20 +1,23 @@
 //! `CREATE EXTERNAL TABLE … STORED AS TILEDB LOCATION '…' OPTIONS (…)`.
 //!
-//! Without a column list the array is opened, and its columns become those of the table. A column list is compared with
-//! the columns of the existing array; this release creates no arrays.
+//! Without a column list the array is opened, and its columns become those of the table. With one, the array is created if there
+//! is none; if there is one, all that the statement says of it is compared with what it has. Nothing happens before the statement
+//! runs: neither planning nor `EXPLAIN` creates anything.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::CreateExternalTable;
 
 use super::catalog::explain_group;
+use super::create::Request;
+use super::location::storage;
 use super::open::open_table;
-use super::options::TableOptions;
+use super::provider::TileDbTable;
 use crate::error::{Error, ErrorKind};
 
 /// Creates tables of arrays for `CREATE EXTERNAL TABLE … STORED AS TILEDB`. [`register`](crate::register) and
@@ -64,116 +67,59 @@ async fn open(
             statement.locations.len()
         )));
     };
-    if !statement.table_partition_cols.is_empty() {
-        return Err(Error::unsupported(
-            "PARTITIONED BY does not apply to arrays: their dimensions are the partitioning",
-        ));
-    }
-    let options = TableOptions::from_statement(&statement.options)?;
-    let table = match open_table(location, &options, session.runtime_env()).await {
-        Err(e) if e.kind() == ErrorKind::NotFound && !statement.schema.fields().is_empty() => {
-            return Err(Error::unsupported(format!(
-                "there is no array at '{location}', and this release does not create arrays"
-            ))
-            .with_source(e));
-        }
-        Ok(table) => table,
-        Err(e) => {
-            return Err(explain_group(e, location, &options, session.runtime_env()).await);
-        }
-    };
-    if !statement.schema.fields().is_empty() {
-        check_columns(statement, &table)?;
-    }
+    let request = Request::of(session, statement)?;
+    let table = open_or_create(location, &request, session.runtime_env()).await?;
+    let table = table.named(statement.name.table());
+    request.verify(&table.last_seen(), &TableProvider::schema(&table))?;
     Ok(Arc::new(table))
 }
 
-/// Checks that the declared columns are the array's, by name, kind of type and order.
-fn check_columns(
-    statement: &CreateExternalTable,
-    table: &super::TileDbTable,
-) -> crate::error::Result<()> {
-    let declared = statement
-        .schema
-        .fields()
-        .iter()
-        .map(|f| f.name().as_str())
-        .collect::<Vec<_>>();
-    let schema = datafusion::catalog::TableProvider::schema(table);
-    let found = schema
-        .fields()
-        .iter()
-        .map(|f| f.name().as_str())
-        .collect::<Vec<_>>();
-    if declared != found {
+/// Opens the array, again if it is being created by several at once: all but one of them take their schemas back, perhaps after
+/// these were listed and before they are read.
+async fn open_settled(
+    location: &str,
+    request: &Request,
+    runtime: &Arc<RuntimeEnv>,
+) -> crate::error::Result<TileDbTable> {
+    const ATTEMPTS: usize = 8;
+    let attempts = if request.declares_columns() {
+        ATTEMPTS
+    } else {
+        1
+    };
+    for _ in 1..attempts {
+        match open_table(location, &request.options, runtime).await {
+            Err(e) if e.kind() == ErrorKind::Corrupt => {}
+            opened => return opened,
+        }
+    }
+    open_table(location, &request.options, runtime).await
+}
+
+/// Opens the array; if there is none and the statement declares columns, it is created first.
+async fn open_or_create(
+    location: &str,
+    request: &Request,
+    runtime: &Arc<RuntimeEnv>,
+) -> crate::error::Result<TileDbTable> {
+    let options = &request.options;
+    let missing = match open_settled(location, request, runtime).await {
+        Ok(table) => return Ok(table),
+        Err(e) => e,
+    };
+    let is_vacant = matches!(missing.kind(), ErrorKind::NotFound | ErrorKind::NotAnArray);
+    if is_vacant && request.declares_columns() {
+        // A key of the environment is for what turns out to be encrypted, which a new array is not.
+        request
+            .create(&storage(location, options, runtime)?)
+            .await?;
+        return open_settled(location, request, runtime).await;
+    }
+    if missing.kind() == ErrorKind::NotFound && request.describes_array() {
         return Err(Error::invalid(format!(
-            "the statement declares the columns {} but the array has {}: leave the list out, or name them all in order",
-            declared.join(", "),
-            found.join(", ")
-        )));
+            "there is no array at '{location}', and none can be created without columns: declare them, and PRIMARY KEY (…) to say which are the dimensions"
+        ))
+        .with_source(missing));
     }
-    let mut columns = statement.schema.fields().iter().zip(schema.fields());
-    match columns.find(|(declared, found)| !same_kind(declared.data_type(), found.data_type())) {
-        None => Ok(()),
-        Some((declared, found)) => Err(Error::invalid(format!(
-            "the statement declares the column {} as {} but in the array it is {}: leave the list out, or declare what is there",
-            found.name(),
-            declared.data_type(),
-            found.data_type()
-        ))),
-    }
-}
-
-/// Whether a type declared in SQL matches a type of an array. SQL has one kind of text, of bytes and, apart from the
-/// precision, of timestamps, and cannot declare enumerations or lists of fixed length.
-fn same_kind(declared: &DataType, found: &DataType) -> bool {
-    use DataType::{Dictionary, FixedSizeList, LargeList, List, Timestamp};
-    match (declared, found) {
-        (declared, Dictionary(_, found)) => same_kind(declared, found),
-        (Timestamp(_, declared), Timestamp(_, found)) => declared == found,
-        (List(declared) | LargeList(declared), List(found) | FixedSizeList(found, _)) => {
-            same_kind(declared.data_type(), found.data_type())
-        }
-        _ if declared.is_string() => found.is_string(),
-        _ if declared.is_binary() => found.is_binary(),
-        (DataType::Time64(_), DataType::Time64(_)) => true,
-        _ => declared == found,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
-
-    use super::same_kind;
-
-    #[test]
-    fn declared_types_stand_for_a_kind() {
-        let codes = DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8));
-        let item = |t: DataType| Arc::new(Field::new_list_field(t, false));
-        let pair = DataType::FixedSizeList(item(DataType::Int16), 2);
-        let seconds = DataType::Timestamp(TimeUnit::Second, None);
-        let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
-        for (declared, found) in [
-            (&DataType::Utf8View, &codes),
-            (&DataType::Utf8, &DataType::Utf8View),
-            (&DataType::Binary, &DataType::FixedSizeBinary(3)),
-            (&nanoseconds, &seconds),
-            (&DataType::List(item(DataType::Int16)), &pair),
-        ] {
-            assert!(same_kind(declared, found), "{declared} {found}");
-        }
-        for (declared, found) in [
-            (&DataType::Utf8View, &DataType::Int32),
-            (&DataType::Int32, &DataType::Int64),
-            (&DataType::UInt32, &DataType::Int32),
-            (&DataType::Date32, &seconds),
-            (&DataType::Int16, &pair),
-            (&DataType::Utf8, &DataType::BinaryView),
-        ] {
-            assert!(!same_kind(declared, found), "{declared} {found}");
-        }
-    }
+    Err(explain_group(missing, location, options, runtime).await)
 }

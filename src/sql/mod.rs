@@ -5,11 +5,14 @@
 //! conditions into ranges of coordinates, pruners of tiles and predicates on rows; [`optimizer`] rewrites plans over
 //! scans; `labels` adds dimension labels.
 
-mod budget;
+pub(crate) mod budget;
 pub mod catalog;
 #[doc(hidden)]
 pub mod claims;
+mod create;
 mod diff;
+#[doc(hidden)]
+pub mod dml;
 mod encryption;
 mod error;
 #[doc(hidden)]

@@ -21,7 +21,7 @@ pub(super) use keys::{has_prefix, is_known, is_secret, is_store_option};
 
 use serde::{Deserialize, Serialize};
 
-use self::keys::{unknown, without_prefix};
+use self::keys::{is_creation, unknown, without_prefix};
 use self::times::{parse_end, parse_start};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -62,6 +62,8 @@ pub struct TableOptions {
     pub time_as: TimeAs,
     /// The data that aggregates may be answered from.
     pub aggregate_from: AggregateFrom,
+    /// The time at which INSERT writes, in milliseconds since 1970; the present if not set.
+    pub write_timestamp: Option<u64>,
     /// Whether the table has the columns `__timestamp` and `__fragment`.
     pub system_columns: bool,
     /// Whether every version of a cell of a sparse array is a row, instead of the newest one.
@@ -94,6 +96,7 @@ impl TableOptions {
         match key {
             "timestamp" | "timestamp_end" => self.timestamp_end = Some(parse_end(key, value)?),
             "timestamp_start" => self.timestamp_start = Some(parse_start(key, value)?),
+            "write_timestamp" => self.write_timestamp = Some(parse_start(key, value)?),
             "empty_cells" => {
                 self.empty_cells = choose(
                     key,
@@ -177,16 +180,34 @@ impl TableOptions {
     }
 
     /// Parses the options of a CREATE EXTERNAL TABLE statement, where DataFusion lower-cases keys and writes a key
-    /// without a dot as `format.<key>`. Options of object stores are ignored.
+    /// without a dot as `format.<key>`. Options of object stores, and those that describe an array to be created, are
+    /// ignored.
     pub fn from_statement(options: &HashMap<String, String>) -> Result<Self> {
-        let ours = options
-            .iter()
-            .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
-            .filter(|(key, _)| !is_store_option(key));
-        // The order is fixed, so that of several mistakes the same one is always reported.
-        let mut ours: Vec<_> = ours.collect();
-        ours.sort_unstable();
-        Self::from_pairs(ours)
+        let ours = of_arrays(options).into_iter();
+        Self::from_pairs(ours.filter(|(key, _)| !is_creation(key)))
+    }
+
+    /// The options of a statement, and apart from them those that describe an array to be created, without prefix, sorted.
+    pub(super) fn split_statement(
+        options: &HashMap<String, String>,
+    ) -> Result<(Self, Vec<(String, String)>)> {
+        let ours = of_arrays(options).into_iter();
+        let creation = ours.filter(|(key, _)| is_creation(key));
+        let creation = creation.map(|(key, value)| (without_prefix(key), value));
+        let mut creation: Vec<_> = creation
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        creation.sort_unstable();
+        let twice = creation.windows(2).find_map(|pair| match pair {
+            [(key, _), (other, _)] if key == other => Some(key),
+            _ => None,
+        });
+        match twice {
+            None => Ok((Self::from_statement(options)?, creation)),
+            Some(key) => Err(Error::invalid(format!(
+                "option \"tiledb.{key}\" is given twice"
+            ))),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -197,6 +218,18 @@ impl TableOptions {
             _ => Ok(()),
         }
     }
+}
+
+/// The options of a statement that are not those of object stores. The order is fixed, so that of several mistakes the same one is
+/// always reported.
+fn of_arrays(options: &HashMap<String, String>) -> Vec<(&str, &str)> {
+    let ours = options
+        .iter()
+        .map(|(key, value)| (key.strip_prefix("format.").unwrap_or(key), value.as_str()))
+        .filter(|(key, _)| !is_store_option(key));
+    let mut ours: Vec<_> = ours.collect();
+    ours.sort_unstable();
+    ours
 }
 
 fn choose<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {

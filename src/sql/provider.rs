@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -16,6 +16,8 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::create::statement_of;
+use super::dml::insert_plan;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::planning::shown;
@@ -39,6 +41,10 @@ pub struct TileDbTable {
     options: TableOptions,
     labels: Labels,
     last: Mutex<Last>,
+    /// The name that a statement gave it.
+    name: Option<String>,
+    /// The statement that creates such an array, once somebody has asked for it.
+    definition: OnceLock<String>,
 }
 
 /// What is already known about the array.
@@ -123,7 +129,30 @@ impl TileDbTable {
             last: Mutex::new(last),
             storage,
             options,
+            name: None,
+            definition: OnceLock::new(),
         }
+    }
+
+    /// The same with the name that a statement gives it.
+    pub(super) fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// The array as it was last seen, perhaps without its fragments.
+    pub(super) fn last_seen(&self) -> Snapshot {
+        match &*self.last() {
+            Last::Seen(shown) | Last::Fixed(shown) => shown.table.snapshot.clone(),
+            Last::Columns(columns) => columns.without_fragments().clone(),
+        }
+    }
+
+    /// The statement that creates such an array, or in a comment why there is none.
+    fn creation_statement(&self) -> String {
+        let array = self.last_seen();
+        let name = self.name.as_deref();
+        statement_of(&array.schema, &array.enumerations, &array.storage, name)
     }
 
     /// The storage of the array.
@@ -196,6 +225,29 @@ impl TileDbTable {
         ))
     }
 
+    /// Fails if an INSERT cannot mean what it says.
+    fn check_writable(&self, table: &ArrayTable, insert_op: InsertOp) -> crate::error::Result<()> {
+        let refused =
+            |why: &str| Err(crate::Error::unsupported(why).with("array", self.storage.uri()));
+        if matches!(*self.last(), Last::Fixed(_)) || self.options.timestamp_end.is_some() {
+            return refused(
+                "INSERT into a table that shows the past: create a table without a timestamp, and set \
+                 tiledb.write_timestamp to write at another time than the present",
+            );
+        }
+        match insert_op {
+            InsertOp::Append => {}
+            InsertOp::Replace if !table.snapshot.schema.allows_duplicates => {}
+            InsertOp::Replace => {
+                return refused(
+                    "REPLACE INTO an array that allows duplicates: no row replaces another",
+                );
+            }
+            InsertOp::Overwrite => return refused("INSERT OVERWRITE of an array"),
+        }
+        Ok(())
+    }
+
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
         let shown = self.shown().await.map_err(DataFusionError::from)?;
         let Shown { table, labels } = shown.as_ref();
@@ -264,8 +316,9 @@ impl TableProvider for TileDbTable {
         TableType::Base
     }
 
+    /// The statement that creates such an array.
     fn get_table_definition(&self) -> Option<&str> {
-        None
+        Some(self.definition.get_or_init(|| self.creation_statement()))
     }
 
     fn get_logical_plan(&self) -> Option<Cow<'_, datafusion::logical_expr::LogicalPlan>> {
@@ -328,10 +381,14 @@ impl TableProvider for TileDbTable {
     async fn insert_into(
         &self,
         _state: &dyn Session,
-        _input: Arc<dyn ExecutionPlan>,
-        _insert_op: InsertOp,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.read_only("INSERT")
+        let shown = self.shown().await.map_err(DataFusionError::from)?;
+        self.check_writable(&shown.table, insert_op)
+            .map_err(DataFusionError::from)?;
+        let columns = Arc::clone(shown.labels.schema());
+        insert_plan(&self.storage, &self.options, &shown.table, columns, input)
     }
 
     async fn update(

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::common::GetExt;
 use datafusion::config::TableOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -15,6 +16,7 @@ use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 
 use super::catalog::explain_group;
+use super::dml::ArrayFormatFactory;
 use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
@@ -87,6 +89,13 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
 
     let factories = builder.table_factories().get_or_insert_default();
     factories.insert(STORED_AS.to_owned(), Arc::new(TileDbTableFactory));
+    let formats = builder.file_formats().get_or_insert_default();
+    if !formats
+        .iter()
+        .any(|format| format.get_ext() == ArrayFormatFactory.get_ext())
+    {
+        formats.push(Arc::new(ArrayFormatFactory));
+    }
     let functions = functions::all().into_iter();
     let functions = functions.map(|function| (function.name().to_owned(), Arc::new(function)));
     let known = builder.table_functions().get_or_insert_default();

@@ -20,15 +20,19 @@ pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Err
     Error::new(kind, format!("cannot {verb} {uri}")).with_source(error)
 }
 
-/// The error for a local file that cannot be read.
-pub(super) fn of_file(uri: &str, error: io::Error) -> Error {
+/// The error for a system that could not `verb` (read, write) the local file `uri`.
+pub(super) fn of_file(verb: &str, uri: &str, error: io::Error) -> Error {
     let kind = match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => return missing(uri),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if verb == "read" => {
+            return missing(uri);
+        }
         io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
-        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            ErrorKind::PermissionDenied
+        }
         _ => ErrorKind::Storage,
     };
-    Error::new(kind, format!("cannot read {uri}")).with_source(error)
+    Error::new(kind, format!("cannot {verb} {uri}")).with_source(error)
 }
 
 /// The error for something that does not exist.
@@ -100,6 +104,7 @@ mod tests {
             assert!(found.message().contains("memory:///a/b"), "{found}");
         }
         let found = of_file(
+            "read",
             "file:///a",
             io::Error::from(io::ErrorKind::PermissionDenied),
         );

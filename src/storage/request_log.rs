@@ -21,6 +21,10 @@ pub enum RequestKind {
     Suffix,
     /// Size and modification time of an object are read.
     Head,
+    /// An object, or a part of one, is written.
+    Put,
+    /// An object or a folder is removed.
+    Delete,
 }
 
 /// One request to the store.

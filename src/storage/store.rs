@@ -5,6 +5,8 @@ mod list;
 mod options;
 mod read;
 mod requests;
+mod upload;
+mod write;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use object_store::ObjectStore;
 
 pub use options::IoOptions;
 pub use read::Suffix;
+pub use upload::{Upload, Uploaded};
 
 use super::cache::{CacheKey, MetadataCache};
 use super::listing::FileInfo;
@@ -164,6 +167,11 @@ impl Storage {
 
     fn fingerprint(&self) -> Option<KeyFingerprint> {
         self.encryption_key().map(|key| key.fingerprint())
+    }
+
+    /// The file or folder on the disk of this machine, if it is there.
+    pub(super) fn local_path(&self, file: &str) -> Option<std::path::PathBuf> {
+        self.location.local_path(file)
     }
 
     fn store(&self) -> &Arc<dyn ObjectStore> {

@@ -79,8 +79,7 @@ impl FetchList {
         self.files
             .iter()
             .flat_map(|(_, ranges)| ranges)
-            .map(|r| r.end - r.start)
-            .sum()
+            .fold(0, |sum, r| sum.saturating_add(r.end - r.start))
     }
 
     /// The number of files that are read.

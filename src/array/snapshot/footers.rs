@@ -50,6 +50,15 @@ pub(in crate::array) async fn open_fragments(
     Ok(opened.into_iter().flatten().collect())
 }
 
+/// Opens one fragment by its own footer, whatever copies of it say.
+pub async fn open_alone(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    committed: CommittedFragment,
+) -> Result<Fragment> {
+    open_fragment(storage, directory, committed, None, None).await
+}
+
 /// Reads a chunk of the footers, in their order.
 async fn open_chunk(
     storage: &Storage,

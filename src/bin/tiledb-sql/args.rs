@@ -5,12 +5,13 @@
 
 use std::sync::LazyLock;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreMode;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_options::MaxRows;
 
+use crate::check::CheckArgs;
 use crate::printing::Format;
 
 /// What `--version` prints after the name of the program.
@@ -60,13 +61,20 @@ Examples:
   Run a script with at most 2 GB of memory:
     tiledb-sql -m 2g -f report.sql
 
+  Read everything of an array, and tell what is wrong with it and what is left over:
+    tiledb-sql check /data/weather
+
 Exit status: 0 when every statement succeeded, 1 when one failed (-c and -f stop there; statements
-piped into stdin go on, as in a session), 2 when the command line is wrong, 130 when Ctrl-C ended it.";
+piped into stdin go on, as in a session) or check found errors, 2 when the command line is wrong, 130 when Ctrl-C ended it.";
 
 /// SQL on TileDB arrays, and on Parquet, CSV, JSON, Avro and Arrow files beside them.
 #[derive(Debug, Parser)]
 #[command(name = "tiledb-sql", version = VERSION.as_str(), after_help = EXAMPLES)]
 pub struct Args {
+    /// What to do instead of running SQL
+    #[command(subcommand)]
+    pub task: Option<Task>,
+
     /// Arrays, groups and files to have at hand, by path or URL, as tables named after them
     #[arg(value_name = "PATH")]
     pub places: Vec<String>,
@@ -130,6 +138,13 @@ pub struct Args {
     /// Print the requests made to storage: disabled, summary or trace
     #[arg(long, value_name = "MODE", default_value_t = InstrumentedObjectStoreMode::Disabled)]
     pub object_store_profiling: InstrumentedObjectStoreMode,
+}
+
+/// What the program does besides running SQL.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Read everything of an array or a group, and tell what is wrong with it and what is left over
+    Check(CheckArgs),
 }
 
 impl Args {
@@ -222,6 +237,18 @@ mod tests {
         let args = Args::parse_from(["tiledb-sql", "./a", "s3://b/c", "-x"]);
         assert_eq!(args.places, ["./a", "s3://b/c"]);
         assert!(args.is_session() && args.expanded);
+    }
+
+    #[test]
+    fn a_task_comes_instead_of_sql() {
+        let args = Args::parse_from(["tiledb-sql", "-q", "check", "./a", "--metadata-only"]);
+        let Some(Task::Check(check)) = &args.task else {
+            panic!("{args:?}")
+        };
+        assert!(check.metadata_only && !check.exact_statistics && args.quiet);
+        assert_eq!(check.place, "./a");
+        let args = Args::parse_from(["tiledb-sql", "./check"]);
+        assert!(args.task.is_none() && args.places == ["./check"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::GroupStatement;
 use datafusion_tiledb::sql::catalog::first_word;
 
-use crate::args::{Args, VERSION};
+use crate::args::{Args, Task, VERSION};
 use crate::execute::Execution;
 use crate::interrupt::{self, Interruptible};
 use crate::printing::{Printing, Rows};
@@ -76,6 +76,9 @@ impl Shell {
 
     /// Puts the places at hand, then runs files, then commands; or a session, when neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
+        if let Some(Task::Check(check)) = &args.task {
+            return self.check(check, args.quiet).await;
+        }
         self.is_interactive = args.is_session() && io::stdin().is_terminal();
         self.printing.pager.is_attended = self.is_interactive;
         if self.is_interactive && !args.quiet {

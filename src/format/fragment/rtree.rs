@@ -7,6 +7,7 @@
 //! end above its high end, is accepted: some writers stored it for valid cells.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
@@ -53,38 +54,106 @@ impl Mbrs {
         version: FormatVersion,
         tiles: u64,
     ) -> Result<Self> {
-        let mut cursor = Cursor::new(tile, "R-tree");
-        let cursor = &mut cursor;
-        let fanout = u64::from(decode_fanout(cursor, schema, version)?);
-        // A level has at least its count.
-        let levels = cursor.count_u32(8, "number of levels")?;
+        let (_, mut levels) = Self::decode_tree(tile, schema, version, false)?;
         let reader = MbrReader::new(schema);
-        let mut mbrs = Self {
+        let mbrs = levels.pop().unwrap_or_else(|| Self {
             len: 0,
             columns: reader.columns(),
-        };
-        let mut previous = None;
-        for level in 0..levels {
-            let count = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
-            check_level(count as u64, previous, fanout)?;
-            if level + 1 == levels {
-                mbrs.len = count;
-                reader.read(cursor, count, version, &mut mbrs.columns)?;
-            } else {
-                reader.skip(cursor, count)?;
-            }
-            previous = Some(count as u64);
-        }
+        });
         if mbrs.len as u64 != tiles {
             return Err(Error::corrupt(format!(
                 "the R-tree has {} leaves, but the fragment footer counts {tiles} tiles",
                 mbrs.len
             )));
         }
+        Ok(mbrs)
+    }
+
+    /// Reads the fanout and all levels of the tree, root first; `None` of them if the fragment is dense.
+    pub fn decode_levels(
+        tile: &[u8],
+        schema: &ArraySchema,
+        version: FormatVersion,
+    ) -> Result<(usize, Vec<Self>)> {
+        Self::decode_tree(tile, schema, version, true)
+    }
+
+    /// Reads the levels of the tree, or only the leaves.
+    fn decode_tree(
+        tile: &[u8],
+        schema: &ArraySchema,
+        version: FormatVersion,
+        keep_all: bool,
+    ) -> Result<(usize, Vec<Self>)> {
+        let mut cursor = Cursor::new(tile, "R-tree");
+        let cursor = &mut cursor;
+        let fanout = decode_fanout(cursor, schema, version)?;
+        // A level has at least its count.
+        let levels = cursor.count_u32(8, "number of levels")?;
+        let reader = MbrReader::new(schema);
+        let mut kept = Vec::new();
+        let mut previous = None;
+        for level in 0..levels {
+            let count = cursor.count_u64(reader.min_bytes, "number of rectangles")?;
+            check_level(count as u64, previous, u64::from(fanout))?;
+            if keep_all || level + 1 == levels {
+                let mut columns = reader.columns();
+                reader.read(cursor, count, version, &mut columns)?;
+                kept.push(Self {
+                    len: count,
+                    columns,
+                });
+            } else {
+                reader.skip(cursor, count)?;
+            }
+            previous = Some(count as u64);
+        }
         if cursor.remaining() != 0 {
             return Err(cursor.invalid("bytes after the last level", cursor.remaining(), "none"));
         }
-        Ok(mbrs)
+        Ok((usize::try_from(fanout)?, kept))
+    }
+
+    /// No rectangles yet, of cells of `schema`.
+    pub fn none(schema: &ArraySchema) -> Self {
+        let columns = schema
+            .dimensions
+            .iter()
+            .map(|dimension| match dimension.is_var() {
+                true => MbrColumn::Var {
+                    ends: Vec::new(),
+                    bytes: Vec::new(),
+                },
+                false => MbrColumn::Fixed {
+                    width: dimension.datatype.size(),
+                    pairs: Vec::new(),
+                },
+            });
+        Self {
+            len: 0,
+            columns: columns.collect(),
+        }
+    }
+
+    /// Adds the rectangle of the next tile, one range for each dimension.
+    pub fn push(&mut self, rectangle: &[DomainRange]) {
+        self.len += 1;
+        for (column, DomainRange { lo, hi }) in self.columns.iter_mut().zip(rectangle) {
+            column.push(lo, hi);
+        }
+    }
+
+    /// The box around all rectangles; nothing if there are none.
+    pub fn union(&self, schema: &ArraySchema) -> Vec<DomainRange> {
+        let columns = self.columns.iter().zip(&schema.dimensions);
+        let around = columns.filter_map(|(column, dimension)| {
+            let (lo, hi) = column.around(0..self.len, dimension.datatype)?;
+            Some(DomainRange {
+                lo: lo.to_vec(),
+                hi: hi.to_vec(),
+            })
+        });
+        around.collect()
     }
 
     /// Writes the tree above the rectangles. A tree of none, as that of a dense fragment, has no levels.
@@ -235,20 +304,24 @@ impl MbrColumn {
             },
         };
         for first in (0..tiles).step_by(FANOUT) {
-            let ranges =
-                (first..tiles.min(first.saturating_add(FANOUT))).filter_map(|t| self.range(t));
-            let around = ranges.reduce(|(lo, hi), (other_lo, other_hi)| {
-                let lower = compare_values(datatype, other_lo, lo).is_some_and(Ordering::is_lt);
-                let higher = compare_values(datatype, other_hi, hi).is_some_and(Ordering::is_gt);
-                (
-                    if lower { other_lo } else { lo },
-                    if higher { other_hi } else { hi },
-                )
-            });
-            let (lo, hi) = around.unwrap_or_default();
+            let children = first..tiles.min(first.saturating_add(FANOUT));
+            let (lo, hi) = self.around(children, datatype).unwrap_or_default();
             above.push(lo, hi);
         }
         above
+    }
+
+    /// The range around those of some tiles; `None` if there are none.
+    fn around(&self, tiles: Range<usize>, datatype: Datatype) -> Option<(&[u8], &[u8])> {
+        let ranges = tiles.filter_map(|tile| self.range(tile));
+        ranges.reduce(|(lo, hi), (other_lo, other_hi)| {
+            let lower = compare_values(datatype, other_lo, lo).is_some_and(Ordering::is_lt);
+            let higher = compare_values(datatype, other_hi, hi).is_some_and(Ordering::is_gt);
+            (
+                if lower { other_lo } else { lo },
+                if higher { other_hi } else { hi },
+            )
+        })
     }
 
     fn push(&mut self, lo: &[u8], hi: &[u8]) {

@@ -142,12 +142,22 @@ impl Attribute {
         to.u8(self.datatype.code());
         to.u32(self.cell_val_num.count());
         self.filters.encode(to)?;
-        to.bytes_u64(&self.fill_value);
+        self.encode_fill_value(to)?;
         to.bool(self.nullable);
         to.bool(self.fill_valid);
         to.u8(self.order.code());
         let enumeration = self.enumeration.as_deref().unwrap_or_default();
         to.bytes_u32(enumeration.as_bytes(), "enumeration name")
+    }
+
+    /// Writes the fill value: a whole cell, of which schemas before version 6 imply only one element.
+    fn encode_fill_value(&self, to: &mut Encoder) -> Result<()> {
+        let cell = self.cell_val_num.cell_size(self.datatype)?;
+        let cell = cell.unwrap_or(self.fill_value.len());
+        let repeated = cell.checked_div(self.fill_value.len()).unwrap_or(0);
+        to.count_u64(repeated.saturating_mul(self.fill_value.len()));
+        (0..repeated).for_each(|_| to.bytes(&self.fill_value));
+        Ok(())
     }
 
     /// Whether cells differ in size.

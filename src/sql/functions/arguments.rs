@@ -9,6 +9,9 @@ use datafusion::logical_expr::Expr;
 use crate::error::{Error, Result};
 use crate::sql::options::TableOptions;
 
+/// What options may begin with.
+const PREFIX: &str = "tiledb.";
+
 /// A call as written.
 #[derive(Clone)]
 pub(super) struct Call {
@@ -18,6 +21,8 @@ pub(super) struct Call {
     pub target: String,
     /// Options, checked; one of them may be a key.
     pub options: Vec<(String, String)>,
+    /// The options that only this function has.
+    pub own: Vec<(String, String)>,
 }
 
 impl fmt::Debug for Call {
@@ -31,6 +36,15 @@ impl fmt::Debug for Call {
 impl Call {
     /// Parses the arguments, which must be constants.
     pub(super) fn parse(function: &'static str, arguments: &[Expr]) -> Result<Self> {
+        Self::parse_with(function, &[], arguments)
+    }
+
+    /// As [`Self::parse`], for a function with options of its own.
+    pub(super) fn parse_with(
+        function: &'static str,
+        own: &[&str],
+        arguments: &[Expr],
+    ) -> Result<Self> {
         let texts = arguments
             .iter()
             .enumerate()
@@ -43,14 +57,16 @@ impl Call {
         if let [key] = odd {
             return Err(usage(function, &format!("the option '{key}' has no value")));
         }
-        let options: Vec<_> = pairs
-            .iter()
+        let is_own = |key: &str| own.contains(&key.strip_prefix(PREFIX).unwrap_or(key));
+        let pairs = pairs.iter();
+        let (own, options) = pairs
             .map(|[key, value]| (key.clone(), value.clone()))
-            .collect();
+            .partition(|(key, _)| is_own(key));
         let call = Self {
             function,
             target: target.clone(),
             options,
+            own,
         };
         call.table_options()?;
         Ok(call)
@@ -59,6 +75,22 @@ impl Call {
     /// The options in the call.
     pub(super) fn table_options(&self) -> Result<TableOptions> {
         TableOptions::from_pairs(self.pairs())
+    }
+
+    /// Whether one of the function's own options is switched on; off if it is not given.
+    pub(super) fn is_on(&self, option: &str) -> Result<bool> {
+        let is_it = |key: &str| key.strip_prefix(PREFIX).unwrap_or(key) == option;
+        let Some((key, value)) = self.own.iter().rfind(|(key, _)| is_it(key)) else {
+            return Ok(false);
+        };
+        match value.to_ascii_lowercase().as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(usage(
+                self.function,
+                &format!("the option '{key}' is '{value}', expected 'true' or 'false'"),
+            )),
+        }
     }
 
     /// The options as written.
@@ -107,6 +139,28 @@ mod tests {
         assert_eq!(call.target, "a");
         assert_eq!(call.table_options().unwrap().timestamp_end, Some(7));
         assert!(!format!("{call:?}").contains("timestamp"));
+    }
+
+    #[test]
+    fn a_function_may_have_options_of_its_own() {
+        let arguments = [
+            lit("a"),
+            lit("tiledb.deep"),
+            lit(true),
+            lit("timestamp"),
+            lit("7"),
+        ];
+        let call = Call::parse_with("f", &["deep"], &arguments).unwrap();
+        assert!(call.is_on("deep").unwrap() && !call.is_on("wide").unwrap());
+        assert_eq!(call.table_options().unwrap().timestamp_end, Some(7));
+        assert!(Call::parse("f", &arguments).is_err());
+        let odd = [lit("a"), lit("deep"), lit("yes")];
+        let call = Call::parse_with("f", &["deep"], &odd).unwrap();
+        let error = call.is_on("deep").unwrap_err();
+        assert!(
+            error.message().contains("expected 'true' or 'false'"),
+            "{error}"
+        );
     }
 
     #[test]

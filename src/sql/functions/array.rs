@@ -11,6 +11,7 @@
 //! | `schemas` | the number of schemas: one more with each evolution |
 //! | `coords_filters`, `offsets_filters`, `validity_filters` | as creation options spell them |
 //! | `dimensions`, `attributes` | the number of each |
+//! | `create_statement` | the statement that creates such an array; comments in it say what it leaves out |
 
 use std::sync::Arc;
 
@@ -22,6 +23,10 @@ use super::description::{Describe, Request, Rows, once};
 use super::target::Target;
 use crate::array::inspect::Inspection;
 use crate::error::Result;
+use crate::sql::create::statement_of;
+
+/// The index of the column whose value needs the enumerations to be read.
+const CREATE_STATEMENT: usize = 13;
 
 /// The function.
 pub(super) struct ArrayFacts;
@@ -44,13 +49,21 @@ impl Describe for ArrayFacts {
             required("validity_filters", TEXT),
             required("dimensions", DataType::UInt64),
             required("attributes", DataType::UInt64),
+            required("create_statement", TEXT),
         ])
     }
 
-    fn rows(target: Target, _request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
         once(async move {
             let array = Inspection::open(&target.storage, target.window()?).await?;
             let schema = &array.schema;
+            let statement = match request.wants(&[CREATE_STATEMENT]) {
+                true => {
+                    let enumerations = array.enumerations().await?;
+                    statement_of(schema, &enumerations, array.storage(), None)
+                }
+                false => String::new(),
+            };
             let text = |value: String| columns::text([value]);
             let count = |count: usize| columns::u64s([Some(count as u64)]);
             Ok(Rows {
@@ -69,6 +82,7 @@ impl Describe for ArrayFacts {
                     text(schema.validity_filters.to_string()),
                     count(schema.dimensions.len()),
                     count(schema.attributes.len()),
+                    text(statement),
                 ],
             })
         })

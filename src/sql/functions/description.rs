@@ -43,6 +43,8 @@ pub(super) struct Request {
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     /// The number of rows in a batch.
     pub batch_size: usize,
+    /// The function's own options that are switched on.
+    pub options: Vec<&'static str>,
 }
 
 impl Request {
@@ -58,6 +60,8 @@ pub(super) trait Describe: Send + Sync + 'static {
     const NAME: &'static str;
     /// The indexes of the columns on which it evaluates filters itself.
     const FILTERED: &'static [usize] = &[];
+    /// The options that only this function has, each on or off.
+    const OPTIONS: &'static [&'static str] = &[];
 
     /// The columns.
     fn schema() -> SchemaRef;
@@ -93,7 +97,11 @@ impl<D> fmt::Debug for DescriptionFunction<D> {
 
 impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let call = Call::parse(D::NAME, args.exprs()).map_err(DataFusionError::from)?;
+        let call = Call::parse_with(D::NAME, D::OPTIONS, args.exprs());
+        let call = call.map_err(DataFusionError::from)?;
+        for option in D::OPTIONS {
+            call.is_on(option).map_err(DataFusionError::from)?;
+        }
         Ok(Arc::new(DescriptionTable::<D> {
             call,
             schema: D::schema(),
@@ -173,6 +181,11 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
                 projection,
                 filter,
                 batch_size: state.config().batch_size().max(1),
+                options: D::OPTIONS
+                    .iter()
+                    .copied()
+                    .filter(|option| self.call.is_on(option).unwrap_or(false))
+                    .collect(),
             }),
             schema: Arc::clone(&schema),
             describe: PhantomData,

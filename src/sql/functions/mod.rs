@@ -12,6 +12,7 @@
 //! | [`tiledb_tiles`](tiles) | one per field of a tile of a visible fragment |
 //! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
 //! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
+//! | [`tiledb_check`](check) | one per finding of the [auditor](crate::maintain::check) |
 //!
 //! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
 //! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
@@ -19,6 +20,7 @@
 
 mod arguments;
 pub mod array;
+pub mod check;
 mod columns;
 pub mod commits;
 mod description;
@@ -40,11 +42,12 @@ use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use self::description::{Describe, DescriptionFunction};
 
 /// All functions with their names.
-pub(super) fn all() -> [TableFunction; 10] {
+pub(super) fn all() -> [TableFunction; 11] {
     [
         describing::<array::ArrayFacts>(),
         describing::<schema::Fields>(),
         describing::<enumerations::EnumerationValues>(),
+        describing::<check::Findings>(),
         describing::<commits::Commits>(),
         describing::<fragments::Fragments>(),
         describing::<members::Members>(),

@@ -5,7 +5,7 @@ use std::any::Any;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
-use super::keys::{KNOWN, PREFIX};
+use super::keys::{KNOWN, PREFIX, is_creation};
 use super::{AggregateFrom, TableOptions};
 use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::scan::EmptyCells;
@@ -39,6 +39,10 @@ impl ExtensionOptions for TileDbTableOptions {
     }
 
     fn set(&mut self, key: &str, value: &str) -> datafusion::error::Result<()> {
+        // These describe one array, and stay with its statement.
+        if is_creation(key) {
+            return Ok(());
+        }
         self.0
             .set(key, value)
             .map_err(|e| DataFusionError::External(Box::new(e)))

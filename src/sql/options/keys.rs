@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
+use crate::write::create::Key;
 
 /// The prefix of our options.
 pub(super) const PREFIX: &str = "tiledb";
@@ -10,7 +11,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 12] = [
+pub(super) const KNOWN: [(&str, &str); 13] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -20,6 +21,10 @@ pub(super) const KNOWN: [(&str, &str); 12] = [
         "ignore what was written before this time",
     ),
     ("timestamp_end", "ignore what was written after this time"),
+    (
+        "write_timestamp",
+        "write as of this time: ISO 8601, or milliseconds since 1970",
+    ),
     (
         KEY,
         "the key of an encrypted array: 32 bytes, or 64 hexadecimal digits",
@@ -53,15 +58,10 @@ pub(super) const KNOWN: [(&str, &str); 12] = [
     ),
 ];
 
-/// Options that describe an array to be created.
-const CREATION: [&str; 6] = [
-    "array_type",
-    "capacity",
-    "cell_order",
-    "tile_order",
-    "allows_duplicates",
-    "offsets_filters",
-];
+/// Whether `key`, with or without the prefix, describes an array to be created.
+pub(in crate::sql) fn is_creation(key: &str) -> bool {
+    Key::parse(without_prefix(key)).is_some()
+}
 
 /// Whether `key` configures an object store.
 pub(in crate::sql) fn is_store_option(key: &str) -> bool {
@@ -91,9 +91,9 @@ pub(super) fn without_prefix(key: &str) -> &str {
 }
 
 pub(super) fn unknown(key: &str) -> Error {
-    if CREATION.contains(&key) || key.starts_with("dim.") || key.starts_with("attr.") {
-        return Error::unsupported(format!(
-            "option \"tiledb.{key}\" is for creating an array, which this release does not do"
+    if is_creation(key) {
+        return Error::invalid(format!(
+            "option \"tiledb.{key}\" is for creating an array: it belongs in CREATE EXTERNAL TABLE"
         ));
     }
     let known: Vec<_> = KNOWN

@@ -86,14 +86,6 @@ fn unknown_keys_and_values_list_the_known_ones() {
 }
 
 #[test]
-fn what_is_not_there_yet_says_so() {
-    for (key, value) in [("dim.x.tile", "8"), ("capacity", "100")] {
-        let error = TableOptions::from_pairs([(key, value)]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{key}");
-    }
-}
-
-#[test]
 fn what_is_on_or_off() {
     let options = [("system_columns", "true"), ("tiledb.all_versions", "True")];
     let options = TableOptions::from_pairs(options).unwrap();
@@ -165,6 +157,45 @@ fn statements_carry_options_of_others() {
 }
 
 #[test]
+fn options_of_creation_are_apart() {
+    let statement = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect::<HashMap<_, _>>()
+    };
+    let all = statement(&[
+        ("format.capacity", "7"),
+        ("tiledb.timestamp", "5"),
+        ("tiledb.attr.a.b.fill", "x"),
+        ("aws.region", "eu-west-1"),
+    ]);
+    assert_eq!(
+        TableOptions::from_statement(&all).unwrap().timestamp_end,
+        Some(5)
+    );
+    let (_, creation) = TableOptions::split_statement(&all).unwrap();
+    let creation: Vec<_> = creation
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .collect();
+    assert_eq!(creation, [("attr.a.b.fill", "x"), ("capacity", "7")]);
+    let twice = statement(&[("format.capacity", "7"), ("tiledb.capacity", "7")]);
+    let error = TableOptions::split_statement(&twice).unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("\"tiledb.capacity\" is given twice"),
+        "{error}"
+    );
+    let error = TableOptions::from_pairs([("tiledb.capacity", "7")]).unwrap_err();
+    assert!(
+        error.message().contains("belongs in CREATE EXTERNAL TABLE"),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_extension_takes_keys_both_ways() {
     let mut table_options = datafusion::config::TableOptions::default();
     table_options
@@ -172,6 +203,9 @@ fn the_extension_takes_keys_both_ways() {
         .insert(TileDbTableOptions::default());
     table_options.set("tiledb.timestamp", "5").unwrap();
     assert!(table_options.set("tiledb.nonsense", "5").is_err());
+    // What describes an array to be created is for the statement that creates it.
+    table_options.set("tiledb.capacity", "5").unwrap();
+    table_options.set("tiledb.dim.x.domain", "[0, 9]").unwrap();
     let extension = table_options
         .extensions
         .get::<TileDbTableOptions>()

@@ -77,6 +77,10 @@ impl Storage {
     }
 
     pub(super) fn io_failed(&self, file: &str, error: io::Error) -> Error {
-        failures::of_file(&self.location.uri_of(file), error)
+        failures::of_file("read", &self.location.uri_of(file), error)
+    }
+
+    pub(super) fn write_failed(&self, file: &str, error: io::Error) -> Error {
+        failures::of_file("write", &self.location.uri_of(file), error)
     }
 }

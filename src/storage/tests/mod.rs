@@ -5,6 +5,7 @@ mod misbehaviour;
 mod odd;
 mod ranges;
 mod reading;
+mod writing;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,0 +1,138 @@
+//! Values of an enumerated attribute as the codes that are stored.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, ArrayRef, AsArray, make_array};
+use arrow::compute::kernels::cast::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use arrow::row::{OwnedRow, RowConverter, SortField};
+
+use super::Refused;
+use crate::error::{Error, Result};
+
+/// The code of each value of an enumeration.
+#[derive(Debug)]
+pub(super) struct CodeTable {
+    values: DataType,
+    rows: RowConverter,
+    codes: HashMap<OwnedRow, i64>,
+    /// The bytes of a code that is none of the enumeration's, and so reads as NULL.
+    null_code: Option<Vec<u8>>,
+}
+
+impl CodeTable {
+    /// The codes of `values`, which are their indices.
+    pub(super) fn new(values: &ArrayRef) -> Result<Self> {
+        let failed =
+            |error| Error::internal("values of an enumeration have an order").with_source(error);
+        let rows = RowConverter::new(vec![SortField::new(values.data_type().clone())]);
+        let rows = rows.map_err(failed)?;
+        let members = rows_of(&rows, values).map_err(failed)?;
+        let mut codes = HashMap::with_capacity(members.len());
+        for (code, member) in members.into_iter().enumerate() {
+            codes.entry(member).or_insert(i64::try_from(code)?);
+        }
+        let values = values.data_type().clone();
+        Ok(Self {
+            values,
+            rows,
+            codes,
+            null_code: None,
+        })
+    }
+
+    /// Lets NULL be stored as `code`, little-endian, if that is not one of the enumeration's.
+    pub(super) fn store_null_as(&mut self, code: &[u8], signed: bool) {
+        let negative = signed && code.last().is_some_and(|byte| *byte & 0x80 != 0);
+        let mut wide = [0; 8];
+        let known = match wide.get_mut(..code.len()) {
+            Some(low) => {
+                low.copy_from_slice(code);
+                let code = u64::from_le_bytes(wide);
+                let count = self
+                    .codes
+                    .values()
+                    .max()
+                    .map_or(0, |last| last.unsigned_abs() + 1);
+                !negative && code < count
+            }
+            None => true,
+        };
+        self.null_code = (!known).then(|| code.to_vec());
+    }
+
+    /// Appends the codes of a column, `width` bytes each.
+    pub(super) fn append(
+        &self,
+        column: &ArrayRef,
+        nullable: bool,
+        width: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        let failed = |error| Refused {
+            row: 0,
+            why: Error::internal("a column has the values of its enumeration").with_source(error),
+        };
+        // A dictionary is looked up once for each of its values.
+        let (distinct, keys) = match column.as_any_dictionary_opt() {
+            Some(dictionary) => {
+                let keys = cast(dictionary.keys(), &DataType::Int64).map_err(failed)?;
+                (make_array(dictionary.values().to_data()), Some(keys))
+            }
+            None => (make_array(column.to_data()), None),
+        };
+        let distinct = cast(&distinct, &self.values).map_err(failed)?;
+        let known = rows_of(&self.rows, &distinct).map_err(failed)?;
+        let known = known.iter().map(|value| self.codes.get(value).copied());
+        let known = known.collect::<Vec<_>>();
+        let keys = keys.as_ref().map(|keys| keys.as_primitive::<Int64Type>());
+        for row in 0..column.len() {
+            let at = match keys {
+                Some(keys) if keys.is_valid(row) => usize::try_from(keys.value(row)).ok(),
+                Some(_) => None,
+                None => Some(row),
+            };
+            let at = at.filter(|at| distinct.is_valid(*at));
+            let code = match at {
+                Some(at) => known.get(at).copied().flatten().ok_or_else(|| Refused {
+                    row,
+                    why: unknown(&distinct, at),
+                })?,
+                None if nullable => 0,
+                None => match &self.null_code {
+                    Some(code) => {
+                        to.extend_from_slice(code);
+                        continue;
+                    }
+                    None => {
+                        let why = super::null_refused();
+                        return Err(Refused { row, why });
+                    }
+                },
+            };
+            let bytes = code.to_le_bytes();
+            to.extend_from_slice(bytes.get(..width).unwrap_or(&bytes));
+        }
+        Ok(())
+    }
+}
+
+fn rows_of(
+    converter: &RowConverter,
+    values: &ArrayRef,
+) -> Result<Vec<OwnedRow>, arrow::error::ArrowError> {
+    let rows = converter.convert_columns(std::slice::from_ref(values))?;
+    Ok(rows.iter().map(|row| row.owned()).collect())
+}
+
+fn unknown(values: &ArrayRef, at: usize) -> Error {
+    let shown = cast(&values.slice(at, 1), &DataType::Utf8);
+    let shown = shown.ok().filter(|shown| shown.is_valid(0));
+    let shown = shown.map_or_else(
+        || "the value".to_owned(),
+        |shown| format!("'{}'", shown.as_string::<i32>().value(0)),
+    );
+    Error::invalid(format!(
+        "{shown} is not a value of the enumeration: extend the enumeration first"
+    ))
+}

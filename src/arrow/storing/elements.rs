@@ -1,0 +1,155 @@
+//! Numbers, booleans, dates and times as stored elements.
+
+use arrow::array::{Array, ArrayRef, AsArray, make_array};
+use arrow::compute::kernels::cast::cast;
+use arrow::datatypes::{DataType, Date32Type, Int64Type};
+
+use super::{Refused, null_refused};
+use crate::arrow::column_type::{ColumnType, Element};
+use crate::arrow::time::{self, NAT, TimeConversion};
+use crate::error::Error;
+
+/// What is stored for a NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NullElement {
+    /// Zero bytes: the validity says that it is NULL.
+    Zero,
+    /// The number that means "not a time".
+    NotATime,
+    /// Nothing: it is an error.
+    Refused,
+}
+
+/// Appends the elements of an array of [`ColumnType::element_type`](ColumnType).
+pub(super) fn append(
+    ty: &ColumnType,
+    array: &dyn Array,
+    null: NullElement,
+    to: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    if null == NullElement::Refused && array.null_count() > 0 {
+        let row = (0..array.len()).find(|row| array.is_null(*row));
+        return Err(Refused {
+            row: row.unwrap_or(0),
+            why: null_refused(),
+        });
+    }
+    match ty.element {
+        Element::Number => append_numbers(array, ty.datatype.size(), to),
+        Element::Bool => {
+            let values = array.as_boolean().iter();
+            to.extend(values.map(|value| u8::from(value.unwrap_or(false))));
+            Ok(())
+        }
+        Element::Time(conversion) => append_times(ty, conversion, array, null, to),
+        Element::Date(unit) => {
+            let days = array.as_primitive::<Date32Type>();
+            append_integers(days.iter(), null, to, |days| {
+                let stored = time::stored_date(i64::from(days), unit);
+                stored.ok_or_else(|| {
+                    let day = show(&make_array(array.to_data()), i64::from(days));
+                    Error::invalid(format!(
+                        "{day} is not the first day of a period that {} counts",
+                        ty.datatype
+                    ))
+                })
+            })
+        }
+        Element::Text(_) | Element::Bytes => Err(Refused {
+            row: 0,
+            why: Error::internal("text has no elements"),
+        }),
+    }
+}
+
+/// Appends the bytes of numbers as they are, and zeros for NULLs.
+fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(), Refused> {
+    let data = array.to_data();
+    let start = data.offset().saturating_mul(width);
+    let end = start.saturating_add(data.len().saturating_mul(width));
+    let bytes = data
+        .buffers()
+        .first()
+        .and_then(|buffer| buffer.get(start..end));
+    let bytes = bytes.ok_or_else(|| Refused {
+        row: 0,
+        why: Error::internal(format!("{} is no type of numbers", array.data_type())),
+    })?;
+    let begun = to.len();
+    if cfg!(target_endian = "big") {
+        let values = bytes.chunks_exact(width.max(1));
+        to.extend(values.flat_map(|value| value.iter().rev()));
+    } else {
+        to.extend_from_slice(bytes);
+    }
+    if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+        let cells = to.get_mut(begun..).unwrap_or_default();
+        for (cell, valid) in cells.chunks_exact_mut(width.max(1)).zip(nulls) {
+            if !valid {
+                cell.fill(0);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn append_times(
+    ty: &ColumnType,
+    conversion: TimeConversion,
+    array: &dyn Array,
+    null: NullElement,
+    to: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let numbers = cast(array, &DataType::Int64).map_err(|error| Refused {
+        row: 0,
+        why: Error::internal("times have a number each").with_source(error),
+    })?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    append_integers(numbers.iter(), null, to, |value| {
+        if ty.nat_is_null && value == NAT {
+            return Err(Error::invalid(format!(
+                "the number {value} of a {} means that there is no time: give NULL",
+                ty.datatype
+            )));
+        }
+        time::stored_time(value, conversion).ok_or_else(|| {
+            let shown = show(&make_array(array.to_data()), value);
+            Error::invalid(format!("{shown} is no whole number of {}", ty.datatype))
+        })
+    })
+}
+
+fn append_integers<T>(
+    values: impl Iterator<Item = Option<T>>,
+    null: NullElement,
+    to: &mut Vec<u8>,
+    stored: impl Fn(T) -> Result<i64, Error>,
+) -> Result<(), Refused> {
+    let missing = match null {
+        NullElement::NotATime => NAT,
+        NullElement::Zero | NullElement::Refused => 0,
+    };
+    for (row, value) in values.enumerate() {
+        let value = value.map_or(Ok(missing), &stored);
+        let value = value.map_err(|why| Refused { row, why })?;
+        to.extend_from_slice(&value.to_le_bytes());
+    }
+    Ok(())
+}
+
+/// A value as its type shows it.
+fn show(like: &ArrayRef, value: i64) -> String {
+    let shown = cast(
+        &arrow::array::Int64Array::from(vec![value]),
+        &DataType::Int64,
+    )
+    .and_then(|number| match like.data_type() {
+        DataType::Date32 => cast(&cast(&number, &DataType::Int32)?, &DataType::Date32),
+        other => cast(&number, other),
+    })
+    .and_then(|typed| cast(&typed, &DataType::Utf8));
+    match shown {
+        Ok(text) if text.is_valid(0) => text.as_string::<i32>().value(0).to_owned(),
+        _ => value.to_string(),
+    }
+}

@@ -1,0 +1,107 @@
+//! `tiledb-sql check`: what is wrong with an array or a group, printed as it is found, and how much was looked at.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use datafusion::common::TableReference;
+use datafusion::error::Result;
+use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
+use futures::TryStreamExt;
+
+use crate::interrupt::{self, Interruptible};
+use crate::report;
+use crate::run::{Shell, external};
+
+/// Read everything of an array or a group, and tell what is wrong with it and what is left over
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The array or group, by path or URL
+    #[arg(value_name = "PATH")]
+    pub place: String,
+
+    /// Leave out the cells: check names, commits, schemas and the metadata of fragments only
+    #[arg(long)]
+    pub metadata_only: bool,
+
+    /// Take statistics only if they are exact, also where some version of libtiledb stores others
+    #[arg(long)]
+    pub exact_statistics: bool,
+}
+
+impl Shell {
+    /// Checks a place. The exit code is 1 if there are errors.
+    pub async fn check(&self, args: &CheckArgs, quiet: bool) -> ExitCode {
+        let running = Interruptible::begin();
+        let checked = running.run(report::catch_panic(self.print_findings(args, quiet)));
+        match checked.await {
+            Some(Ok(errors)) => match errors {
+                0 => ExitCode::SUCCESS,
+                _ => ExitCode::FAILURE,
+            },
+            Some(Err(error)) => report::failure(&error, None),
+            None => {
+                report::print_interrupt();
+                interrupt::exit_code()
+            }
+        }
+    }
+
+    /// Prints what is found; the number of errors.
+    async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<u64> {
+        let began = Instant::now();
+        // Some stores are registered when one of their URLs is looked up; whether a table is there does not matter.
+        let place = TableReference::bare(args.place.as_str());
+        drop(self.ctx.table_provider(place).await);
+        let options = CheckOptions::default()
+            .with_metadata_only(args.metadata_only)
+            .with_exact_statistics(args.exact_statistics);
+        let mut check = TileDbTable::builder(&args.place)
+            .session(&self.ctx)
+            .check(options)
+            .map_err(external)?;
+        while let Some(finding) = check.try_next().await.map_err(external)? {
+            print(&block(&finding))?;
+        }
+        if !quiet {
+            print(&summary(&check, began))?;
+        }
+        Ok(check.progress().counts().errors)
+    }
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// A finding as a block of lines.
+fn block(finding: &Finding) -> String {
+    format!(
+        "{} {}: {}\n  found:    {}\n  expected: {}\n  to do:    {}\n",
+        finding.severity(),
+        finding.rule,
+        finding.object,
+        finding.found,
+        finding.expected,
+        finding.advice()
+    )
+}
+
+/// How much was looked at, and what came of it.
+fn summary(check: &Check, began: Instant) -> String {
+    let counts = check.progress().counts();
+    format!(
+        "{} fragments, {} tiles, {} cells checked, {} bytes read in {:.3} seconds: {} errors, {} warnings, {} leftovers.\n",
+        counts.fragments,
+        counts.tiles,
+        counts.cells,
+        check.bytes(),
+        began.elapsed().as_secs_f64(),
+        counts.errors,
+        counts.warnings,
+        counts.leftovers
+    )
+}

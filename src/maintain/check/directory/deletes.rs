@@ -1,0 +1,126 @@
+//! Delete and update commits: they decode, and compare fields that the array has.
+
+use std::collections::BTreeSet;
+
+use super::lists::DeleteFile;
+use super::schemas::Schemas;
+use super::tile;
+use crate::error::Result;
+use crate::filter::generic_tile;
+use crate::format::delete_condition::{Comparison, Condition, Test};
+use crate::format::schema::{ArraySchema, CellValNum};
+use crate::maintain::check::report::Reporter;
+use crate::maintain::check::rule::Rule;
+use crate::storage::Storage;
+
+/// Decodes the contents of a file.
+type Decode = fn(&[u8]) -> Result<Condition>;
+
+/// Checks all deletes and updates.
+pub async fn check(
+    storage: &Storage,
+    deletes: &[DeleteFile],
+    schemas: &Schemas,
+    report: &Reporter,
+) -> Result<()> {
+    for delete in deletes {
+        let object = match delete.inline {
+            Some(_) => format!("{}, {}", delete.path, delete.name.name),
+            None => delete.path.clone(),
+        };
+        let (what, decode): (_, Decode) = match delete.update {
+            true => ("update condition", Condition::decode_update),
+            false => ("delete condition", Condition::decode_delete),
+        };
+        let tile = match &delete.inline {
+            Some(bytes) => match generic_tile::decode(bytes, what, storage.encryption_key()) {
+                Ok(tile) => Ok(tile),
+                Err(e) => Err(tile::stored(e)?),
+            },
+            None => tile::read(storage, &delete.path, what).await?,
+        };
+        let condition = match tile.and_then(|tile| decode(&tile.data)) {
+            Ok(condition) => condition,
+            Err(e) => {
+                report.tell(Rule::UnreadableDelete, object, e.to_string(), "a condition");
+                continue;
+            }
+        };
+        let Some(schema) = schemas.newest() else {
+            continue;
+        };
+        if schema.is_dense() {
+            let found = "a delete in a dense array";
+            report.tell(
+                Rule::DeleteInDense,
+                &object,
+                found,
+                "deletes in sparse arrays only",
+            );
+        }
+        fields(&condition, schema, &object, report);
+    }
+    Ok(())
+}
+
+/// Every field of a condition is one of the array, and is compared with values of its size.
+fn fields(condition: &Condition, schema: &ArraySchema, object: &str, report: &Reporter) {
+    let mut missing = BTreeSet::new();
+    let mut odd = BTreeSet::new();
+    each_test(
+        condition,
+        &mut |field, test| match cell_size(schema, field) {
+            None => {
+                missing.insert(field.to_owned());
+            }
+            Some(Some(size)) if !fits(test, size) => {
+                odd.insert(field.to_owned());
+            }
+            Some(_) => {}
+        },
+    );
+    for field in missing {
+        let found = format!("a condition on \"{field}\"");
+        let expected = "a dimension or an attribute of the newest schema";
+        report.tell(Rule::DeleteField, object, found, expected);
+    }
+    for field in odd {
+        let found = format!("\"{field}\" is compared with values of another size than its cells");
+        report.tell(
+            Rule::DeleteField,
+            object,
+            found,
+            "values as large as the cells",
+        );
+    }
+}
+
+fn each_test<'a>(condition: &'a Condition, visit: &mut impl FnMut(&'a str, &'a Test)) {
+    match condition {
+        Condition::Test { field, test } => visit(field, test),
+        Condition::All(nodes) | Condition::Any(nodes) => {
+            nodes.iter().for_each(|node| each_test(node, visit));
+        }
+    }
+}
+
+/// The size of a field's cells (`None` inside if variable); `None` if there is no such field.
+fn cell_size(schema: &ArraySchema, field: &str) -> Option<Option<usize>> {
+    if let Some(index) = schema.dimension_index(field) {
+        return Some(schema.dimensions.get(index)?.cell_size());
+    }
+    let attribute = schema.attributes.get(schema.attribute_index(field)?)?;
+    // Any number of values is compared with text.
+    let text = attribute.datatype.is_string() && attribute.cell_val_num != CellValNum::Fixed(1);
+    Some(attribute.cell_size().filter(|_| !text))
+}
+
+fn fits(test: &Test, size: usize) -> bool {
+    match test {
+        // A test for NULL has no value.
+        Test::Compare(Comparison::Eq | Comparison::Ne, value) if value.is_empty() => true,
+        Test::Compare(_, value) => value.len() == size,
+        Test::Member { members, .. } => members.iter().all(|member| member.len() == size),
+        Test::Always(_) => true,
+    }
+}

@@ -1,0 +1,150 @@
+//! The non-empty domain: the union of the tiles' rectangles, inside the domain and the current domain.
+//!
+//! Not all of it can be compared. libtiledb forgets bounds beside NaN; releases up to 2.2 lost the high ends of string
+//! ranges that begin with the empty string; 1.6 and 1.7 compared dates as unsigned numbers; and consolidations up to 2.4
+//! widened the boxes of dense fragments to whole tiles.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::array::fragment::Fragment;
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::{DomainRange, compare_values, show_value};
+use crate::format::fragment::rtree::Mbrs;
+use crate::format::schema::Dimension;
+use crate::maintain::check::report::Reporter;
+use crate::maintain::check::rule::Rule;
+
+/// Since this version, both ends of string ranges are right.
+const STRINGS_SINCE: u32 = 12;
+/// Versions whose dates were compared as unsigned numbers.
+const DATES_UNSIGNED: std::ops::Range<u32> = 3..5;
+/// Since this version, consolidation keeps the boxes of dense fragments.
+const BOXES_SINCE: u32 = 11;
+
+/// Both ends of a range, to show.
+pub struct Ends(String);
+
+impl Ends {
+    pub fn of(datatype: Datatype, (lo, hi): (&[u8], &[u8])) -> Self {
+        let (lo, hi) = (show_value(datatype, lo), show_value(datatype, hi));
+        Self(format!("[{lo}, {hi}]"))
+    }
+}
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether the writer may have compared the coordinates of a dimension in a way of its own.
+pub fn compared_oddly(fragment: &Fragment, dimension: usize) -> bool {
+    let version = fragment.footer.version;
+    let Some(dimension) = fragment.schema.dimensions.get(dimension) else {
+        return true;
+    };
+    let dates = dimension.datatype.is_datetime()
+        && version.since(DATES_UNSIGNED.start)
+        && !version.since(DATES_UNSIGNED.end);
+    dates || (dimension.is_var() && !version.since(STRINGS_SINCE))
+}
+
+/// Checks the non-empty domain in the footer.
+pub fn check(fragment: &Fragment, mbrs: Option<&Mbrs>, report: &Reporter) {
+    let Some(ranges) = &fragment.footer.non_empty_domain else {
+        return;
+    };
+    for (d, (dimension, range)) in fragment.schema.dimensions.iter().zip(ranges).enumerate() {
+        let object = format!("{}, dimension {}", fragment.metadata_path(), dimension.name);
+        let shown = Ends::of(dimension.datatype, (&range.lo, &range.hi));
+        if compared_oddly(fragment, d) {
+            continue;
+        }
+        let datatype = dimension.datatype;
+        if compare_values(datatype, &range.lo, &range.hi) == Some(Ordering::Greater) {
+            let found = format!("the non-empty domain is {shown}");
+            let expected = "a low end that is not above the high end";
+            report.tell(Rule::NonEmptyDomain, object, found, expected);
+            continue;
+        }
+        if let Some(mbrs) = mbrs.filter(|mbrs| !mbrs.is_empty())
+            && let Some(union) = union(mbrs, d, datatype)
+            && !equal(datatype, &union, range)
+        {
+            let found = format!("the non-empty domain is {shown}");
+            let union = Ends::of(datatype, (&union.lo, &union.hi));
+            let expected = format!("{union}, the union of the tiles' rectangles");
+            report.tell(Rule::NonEmptyDomain, &object, found, expected);
+        }
+        let widened = fragment.footer.dense && !fragment.footer.version.since(BOXES_SINCE);
+        if !widened {
+            inside(fragment, d, dimension, range, &object, report);
+        }
+    }
+}
+
+/// The union of rectangles in a dimension; `None` if NaN makes it unknown.
+fn union(mbrs: &Mbrs, dimension: usize, datatype: Datatype) -> Option<DomainRange> {
+    let mut union: Option<(&[u8], &[u8])> = None;
+    for tile in 0..mbrs.len() {
+        let (lo, hi) = mbrs.range(tile, dimension);
+        // A NaN may have been forgotten in the very rectangle that shows none.
+        compare_values(datatype, lo, hi)?;
+        union = Some(match union {
+            None => (lo, hi),
+            Some((least, most)) => (
+                match compare_values(datatype, lo, least)? {
+                    Ordering::Less => lo,
+                    _ => least,
+                },
+                match compare_values(datatype, hi, most)? {
+                    Ordering::Greater => hi,
+                    _ => most,
+                },
+            ),
+        });
+    }
+    union.map(|(lo, hi)| DomainRange {
+        lo: lo.to_vec(),
+        hi: hi.to_vec(),
+    })
+}
+
+/// Whether two ranges are the same; both zeros of floats are.
+fn equal(datatype: Datatype, a: &DomainRange, b: &DomainRange) -> bool {
+    let same = |a: &[u8], b: &[u8]| compare_values(datatype, a, b) == Some(Ordering::Equal);
+    same(&a.lo, &b.lo) && same(&a.hi, &b.hi)
+}
+
+/// The range lies in the domain, and in the current domain of the fragment's schema.
+fn inside(
+    fragment: &Fragment,
+    d: usize,
+    dimension: &Dimension,
+    range: &DomainRange,
+    object: &str,
+    report: &Reporter,
+) {
+    let datatype = dimension.datatype;
+    let leaves = |lo: &[u8], hi: &[u8]| {
+        compare_values(datatype, &range.lo, lo) == Some(Ordering::Less)
+            || compare_values(datatype, &range.hi, hi) == Some(Ordering::Greater)
+    };
+    let found = format!(
+        "the non-empty domain is {}",
+        Ends::of(datatype, (&range.lo, &range.hi))
+    );
+    if let Some((lo, hi)) = dimension.domain.as_ref().filter(|(lo, hi)| leaves(lo, hi)) {
+        let expected = format!("values in the domain {}", Ends::of(datatype, (lo, hi)));
+        report.tell(Rule::OutsideDomain, object, found, expected);
+        return;
+    }
+    let current = fragment.schema.current_domain.as_ref();
+    let current = current.and_then(|domain| domain.ranges.get(d));
+    if let Some(current) = current.filter(|current| leaves(&current.lo, &current.hi)) {
+        let current = Ends::of(datatype, (&current.lo, &current.hi));
+        let expected = format!("values in the current domain {current}");
+        report.tell(Rule::OutsideCurrentDomain, object, found, expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! The way of findings to whoever asked, and the counts of what was checked.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::channel::mpsc::UnboundedSender;
+
+use super::finding::Finding;
+use super::rule::{Rule, Severity};
+
+/// What was checked so far, and what was found.
+#[derive(Debug, Default)]
+pub struct Progress {
+    fragments: AtomicU64,
+    tiles: AtomicU64,
+    cells: AtomicU64,
+    errors: AtomicU64,
+    warnings: AtomicU64,
+    leftovers: AtomicU64,
+}
+
+/// The counts of a [`Progress`] at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Fragments whose metadata were checked.
+    pub fragments: u64,
+    /// Tiles whose cells were checked, of all fields together.
+    pub tiles: u64,
+    /// Cells that were checked, each once for all its fields.
+    pub cells: u64,
+    /// Findings that are errors.
+    pub errors: u64,
+    /// Findings that are warnings.
+    pub warnings: u64,
+    /// Findings that are leftovers.
+    pub leftovers: u64,
+}
+
+impl Progress {
+    /// The counts now.
+    pub fn counts(&self) -> Counts {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            fragments: get(&self.fragments),
+            tiles: get(&self.tiles),
+            cells: get(&self.cells),
+            errors: get(&self.errors),
+            warnings: get(&self.warnings),
+            leftovers: get(&self.leftovers),
+        }
+    }
+
+    pub(super) fn add_fragment(&self) {
+        self.fragments.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_tile(&self, fields: u64, cells: u64) {
+        self.tiles.fetch_add(fields, Ordering::Relaxed);
+        self.cells.fetch_add(cells, Ordering::Relaxed);
+    }
+}
+
+/// Takes findings about the objects of one array or group.
+#[derive(Debug, Clone)]
+pub struct Reporter {
+    uri: Arc<str>,
+    to: UnboundedSender<Finding>,
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Reporter {
+    pub(super) fn new(uri: &str, to: UnboundedSender<Finding>, progress: Arc<Progress>) -> Self {
+        Self {
+            uri: uri.trim_end_matches('/').into(),
+            to,
+            progress,
+        }
+    }
+
+    /// Another array's or group's, to the same receiver.
+    pub(super) fn of(&self, uri: &str) -> Self {
+        Self::new(uri, self.to.clone(), Arc::clone(&self.progress))
+    }
+
+    /// Tells of a broken rule; `object` is relative to the array.
+    pub(super) fn tell(
+        &self,
+        rule: Rule,
+        object: impl fmt::Display,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
+        let progress = &self.progress;
+        let counter = match rule.severity() {
+            Severity::Error => &progress.errors,
+            Severity::Warning => &progress.warnings,
+            Severity::Leftover => &progress.leftovers,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let relative = object.to_string();
+        let object = match relative.is_empty() {
+            true => self.uri.to_string(),
+            false => format!("{}/{relative}", self.uri),
+        };
+        // If nobody listens any longer, the check is about to be dropped.
+        let _ = self.to.unbounded_send(Finding {
+            rule,
+            object,
+            found: found.into(),
+            expected: expected.into(),
+        });
+    }
+}

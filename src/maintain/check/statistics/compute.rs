@@ -1,0 +1,310 @@
+//! The statistics of some cells, both the true ones and what writers make of NaN and of limits.
+
+use super::numbers::{float, integer, is_integer, sentinels, sum_limits};
+use crate::format::datatype::Datatype;
+use crate::format::schema::CellValNum;
+use crate::maintain::check::fragment::Field;
+
+/// The cells of a field.
+pub trait Values {
+    /// The bytes of a cell.
+    fn cell(&self, index: usize) -> &[u8];
+    /// Whether a cell is NULL.
+    fn is_null(&self, index: usize) -> bool;
+}
+
+/// The statistics of a tile: of the cells that count, and of all cells that are stored, if these are more.
+#[derive(Debug)]
+pub struct Seen {
+    pub visible: Computed,
+    pub whole: Option<Computed>,
+}
+
+/// The statistics of some cells.
+#[derive(Debug, Clone, Default)]
+pub struct Computed {
+    pub cells: u64,
+    pub nulls: u64,
+    pub integers: Option<Integers>,
+    pub floats: Option<Floats>,
+    pub text: Option<Text>,
+}
+
+/// Of integers that are not NULL.
+#[derive(Debug, Clone)]
+pub struct Integers {
+    pub min: i128,
+    pub max: i128,
+    pub sum: i128,
+    /// The sum of absolute values: an upper bound of every sum on the way.
+    pub magnitude: u128,
+    /// The sum that stops at the limits of its type, in the order of cells.
+    pub stopped: i128,
+    at_limit: bool,
+}
+
+/// Of floats that are not NULL.
+#[derive(Debug, Clone)]
+pub struct Floats {
+    /// Without NaN; NaN if there is nothing else.
+    pub min: f64,
+    pub max: f64,
+    /// As a loop of comparisons finds them, which a NaN resets.
+    pub found_min: f64,
+    pub found_max: f64,
+    pub sum: f64,
+    pub magnitude: f64,
+    /// The sum that stops at the limits of its type, in the order of cells.
+    pub stopped: f64,
+    at_limit: bool,
+    pub count: u64,
+    pub nan: bool,
+}
+
+/// Of strings that are not NULL.
+#[derive(Debug, Clone)]
+pub struct Text {
+    pub min: Vec<u8>,
+    pub max: Vec<u8>,
+    /// Whether a NUL byte is in a string.
+    pub nul: bool,
+}
+
+/// Computes the statistics of the cells with these indexes.
+pub fn compute<V: Values>(
+    field: &Field,
+    values: &V,
+    indexes: impl Iterator<Item = usize>,
+) -> Computed {
+    let datatype = field.datatype;
+    let one = field.cell_val_num == CellValNum::Fixed(1);
+    let integers = one && is_integer(datatype) && (field.has_sum() || field.has_min_max());
+    let floats = one && datatype.is_float();
+    let text = field.has_min_max() && matches!(datatype, Datatype::Char | Datatype::StringAscii);
+    let mut computed = Computed::default();
+    for index in indexes {
+        computed.cells = computed.cells.saturating_add(1);
+        if values.is_null(index) {
+            computed.nulls = computed.nulls.saturating_add(1);
+            continue;
+        }
+        let cell = values.cell(index);
+        if integers && let Some(value) = integer(datatype, cell) {
+            Integers::add(&mut computed.integers, datatype, value);
+        }
+        if floats && let Some(value) = float(datatype, cell) {
+            Floats::add(&mut computed.floats, datatype, value);
+        }
+        if text {
+            Text::add(&mut computed.text, cell);
+        }
+    }
+    computed
+}
+
+impl Computed {
+    /// The number of cells that are not NULL.
+    pub fn values(&self) -> u64 {
+        self.cells.saturating_sub(self.nulls)
+    }
+
+    /// The statistics of these cells and those behind them.
+    pub fn merge(&mut self, next: Self) {
+        self.cells = self.cells.saturating_add(next.cells);
+        self.nulls = self.nulls.saturating_add(next.nulls);
+        self.integers = merged(self.integers.take(), next.integers, Integers::merge);
+        self.floats = merged(self.floats.take(), next.floats, Floats::merge);
+        self.text = merged(self.text.take(), next.text, Text::merge);
+    }
+}
+
+fn merged<T>(a: Option<T>, b: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(merge(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl Integers {
+    fn add(to: &mut Option<Self>, datatype: Datatype, value: i128) {
+        let all = to.get_or_insert(Self {
+            min: value,
+            max: value,
+            sum: 0,
+            magnitude: 0,
+            stopped: 0,
+            at_limit: false,
+        });
+        all.min = all.min.min(value);
+        all.max = all.max.max(value);
+        all.sum = all.sum.saturating_add(value);
+        all.magnitude = all.magnitude.saturating_add(value.unsigned_abs());
+        if !all.at_limit {
+            let (least, most) = sum_limits(datatype);
+            let sum = all.stopped.saturating_add(value);
+            all.at_limit = sum < least || sum > most;
+            all.stopped = sum.clamp(least, most);
+        }
+    }
+
+    fn merge(self, next: Self) -> Self {
+        Self {
+            min: self.min.min(next.min),
+            max: self.max.max(next.max),
+            sum: self.sum.saturating_add(next.sum),
+            magnitude: self.magnitude.saturating_add(next.magnitude),
+            // Over several tiles, sums are put together from those of the tiles.
+            stopped: self.stopped,
+            at_limit: self.at_limit || next.at_limit,
+        }
+    }
+}
+
+impl Floats {
+    fn add(to: &mut Option<Self>, datatype: Datatype, value: f64) {
+        let (greatest, least) = sentinels(datatype);
+        let all = to.get_or_insert(Self {
+            min: f64::NAN,
+            max: f64::NAN,
+            found_min: greatest,
+            found_max: least,
+            sum: 0.0,
+            magnitude: 0.0,
+            stopped: 0.0,
+            at_limit: false,
+            count: 0,
+            nan: false,
+        });
+        // These ignore NaN.
+        all.min = all.min.min(value);
+        all.max = all.max.max(value);
+        all.found_min = if all.found_min < value {
+            all.found_min
+        } else {
+            value
+        };
+        all.found_max = if all.found_max > value {
+            all.found_max
+        } else {
+            value
+        };
+        all.sum += value;
+        all.magnitude += value.abs();
+        if !all.at_limit {
+            (all.stopped, all.at_limit) = stop_at_limit(all.stopped, value);
+        }
+        all.count = all.count.saturating_add(1);
+        all.nan |= value.is_nan();
+    }
+
+    fn merge(self, next: Self) -> Self {
+        Self {
+            min: self.min.min(next.min),
+            max: self.max.max(next.max),
+            sum: self.sum + next.sum,
+            magnitude: self.magnitude + next.magnitude,
+            count: self.count.saturating_add(next.count),
+            nan: self.nan || next.nan,
+            at_limit: self.at_limit || next.at_limit,
+            ..self
+        }
+    }
+
+    /// Whether the order of addition changes more of the sum than its last digits.
+    pub fn depends_on_order(&self) -> bool {
+        self.at_limit || !self.magnitude.is_finite()
+    }
+}
+
+/// The next sum of a loop that stops at the limits of `f64`, and whether it stops.
+pub fn stop_at_limit(sum: f64, value: f64) -> (f64, bool) {
+    let same_sign = (sum < 0.0) == (value < 0.0);
+    if same_sign && sum.abs() > f64::MAX - value.abs() {
+        let limit = if sum < 0.0 { f64::MIN } else { f64::MAX };
+        return (limit, true);
+    }
+    (sum + value, false)
+}
+
+impl Text {
+    fn add(to: &mut Option<Self>, value: &[u8]) {
+        let Some(all) = to else {
+            *to = Some(Self {
+                min: value.to_vec(),
+                max: value.to_vec(),
+                nul: value.contains(&0),
+            });
+            return;
+        };
+        if value < all.min.as_slice() {
+            all.min = value.to_vec();
+        }
+        if value > all.max.as_slice() {
+            all.max = value.to_vec();
+        }
+        all.nul |= value.contains(&0);
+    }
+
+    fn merge(self, next: Self) -> Self {
+        Self {
+            min: self.min.min(next.min),
+            max: self.max.max(next.max),
+            nul: self.nul || next.nul,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(values: &[f64]) -> Floats {
+        let mut all = None;
+        for value in values {
+            Floats::add(&mut all, Datatype::Float64, *value);
+        }
+        all.unwrap()
+    }
+
+    #[test]
+    fn a_nan_resets_what_a_loop_finds() {
+        let all = floats(&[1.0, f64::NAN, 5.0, 2.0]);
+        assert_eq!((all.min, all.max), (1.0, 5.0));
+        assert_eq!((all.found_min, all.found_max), (2.0, 5.0));
+        assert!(all.sum.is_nan() && all.nan);
+        let all = floats(&[f64::NAN, f64::NAN]);
+        assert!(all.min.is_nan() && all.found_min.is_nan());
+    }
+
+    #[test]
+    fn sums_stop_at_their_limits() {
+        let all = floats(&[f64::MAX, f64::MAX, -1.0]);
+        assert_eq!(all.stopped, f64::MAX);
+        assert!(all.depends_on_order());
+        let mut integers = None;
+        for value in [i64::MAX, 1, -5] {
+            Integers::add(&mut integers, Datatype::Int64, value.into());
+        }
+        let integers = integers.unwrap();
+        assert_eq!(integers.stopped, i128::from(i64::MAX));
+        assert_eq!(integers.sum, i128::from(i64::MAX) - 4);
+    }
+
+    #[test]
+    fn tiles_add_up() {
+        let mut first = Computed {
+            cells: 3,
+            nulls: 1,
+            floats: Some(floats(&[1.0, f64::NAN])),
+            ..Computed::default()
+        };
+        first.merge(Computed {
+            cells: 2,
+            floats: Some(floats(&[-1.0, 7.0])),
+            ..Computed::default()
+        });
+        assert_eq!((first.cells, first.nulls, first.values()), (5, 1, 4));
+        let all = first.floats.unwrap();
+        assert_eq!((all.min, all.max, all.count, all.nan), (-1.0, 7.0, 4, true));
+    }
+}

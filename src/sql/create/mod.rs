@@ -1,0 +1,9 @@
+//! Statements that create arrays, both ways: `CREATE EXTERNAL TABLE` becomes an [`ArrayBuilder`](crate::ArrayBuilder), and an
+//! array that exists becomes the statement that creates it.
+
+mod default;
+mod request;
+mod words;
+
+pub(super) use self::request::Request;
+pub(super) use self::words::statement_of;

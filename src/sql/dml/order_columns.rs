@@ -1,0 +1,198 @@
+//! The columns that rows are sorted by before they are written: packed numbers, and strings.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::{Result, internal_err};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+
+use crate::arrow::{CellWriter, ColumnType, StoredCells, TypeOptions};
+use crate::error::{Error, Result as OwnResult};
+use crate::format::schema::ArraySchema;
+use crate::geometry::coordinate::Coordinate;
+use crate::geometry::key;
+use crate::geometry::order_key::{OrderKeys, Part};
+
+/// What the numbers of all rows of an array are computed with.
+#[derive(Debug)]
+pub(super) struct OrderNumbers {
+    schema: Arc<ArraySchema>,
+    keys: OrderKeys,
+    writers: Vec<CellWriter>,
+}
+
+impl OrderNumbers {
+    pub(super) fn new(schema: &Arc<ArraySchema>, types: &TypeOptions) -> OwnResult<Self> {
+        let dimensions = schema.dimensions.iter();
+        let writers = dimensions
+            .map(|dimension| CellWriter::new(ColumnType::of_dimension(dimension, types)?, false));
+        Ok(Self {
+            keys: OrderKeys::new(schema)?,
+            writers: writers.collect::<OwnResult<_>>()?,
+            schema: Arc::clone(schema),
+        })
+    }
+
+    pub(super) fn keys(&self) -> &OrderKeys {
+        &self.keys
+    }
+
+    /// The keys of rows in each dimension; the first columns are the dimensions.
+    pub(super) fn keys_of(&self, columns: &[ArrayRef]) -> OwnResult<Vec<Vec<u64>>> {
+        let coordinates = self.coordinates(columns)?;
+        Ok(coordinates.into_iter().map(|(keys, _)| keys).collect())
+    }
+
+    /// The keys of each fixed-size dimension, and the cells of each.
+    fn coordinates(&self, columns: &[ArrayRef]) -> OwnResult<Vec<(Vec<u64>, StoredCells)>> {
+        let sources = self
+            .writers
+            .iter()
+            .zip(columns)
+            .zip(&self.schema.dimensions);
+        let coordinates = sources.map(|((writer, column), dimension)| {
+            let mut cells = writer.no_cells();
+            let appended = writer.append(column, &mut cells);
+            appended.map_err(|refused| {
+                let error = refused.why.with("row", refused.row);
+                error.with("dimension", &dimension.name)
+            })?;
+            let mut keys = Vec::new();
+            if key::has_key(dimension.datatype) {
+                key::keys(dimension.datatype, &cells.values, &mut keys)?;
+            }
+            Ok((keys, cells))
+        });
+        coordinates.collect()
+    }
+}
+
+/// One of the numbers that rows are sorted by; its children are the columns of all dimensions.
+#[derive(Debug)]
+pub(super) struct OrderNumber {
+    dimensions: Vec<Arc<dyn PhysicalExpr>>,
+    parts: Vec<Part>,
+    of: Arc<OrderNumbers>,
+}
+
+impl OrderNumber {
+    pub(super) fn new(
+        dimensions: Vec<Arc<dyn PhysicalExpr>>,
+        parts: Vec<Part>,
+        of: &Arc<OrderNumbers>,
+    ) -> Self {
+        Self {
+            dimensions,
+            parts,
+            of: Arc::clone(of),
+        }
+    }
+
+    fn numbers(&self, batch: &RecordBatch) -> Result<Vec<u64>> {
+        let columns = self
+            .dimensions
+            .iter()
+            .map(|dimension| dimension.evaluate(batch)?.into_array(batch.num_rows()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let coordinates = self
+            .of
+            .coordinates(&columns)
+            .map_err(DataFusionError::from)?;
+        let at = |dim: usize, cell: usize| coordinate(coordinates.get(dim), cell);
+        Ok(self.of.keys.numbers(&self.parts, batch.num_rows(), at))
+    }
+}
+
+fn coordinate(of_dimension: Option<&(Vec<u64>, StoredCells)>, cell: usize) -> Coordinate<'_> {
+    match of_dimension {
+        Some((keys, _)) if !keys.is_empty() => {
+            Coordinate::Key(keys.get(cell).copied().unwrap_or(0))
+        }
+        Some((_, cells)) => Coordinate::Bytes(cells.cell(cell, 0)),
+        None => Coordinate::Key(0),
+    }
+}
+
+impl PhysicalExpr for OrderNumber {
+    fn return_field(&self, _input: &Schema) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(
+            "order_number",
+            DataType::UInt64,
+            false,
+        )))
+    }
+
+    fn data_type(&self, _input: &Schema) -> Result<DataType> {
+        Ok(DataType::UInt64)
+    }
+
+    fn nullable(&self, _input: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let numbers = UInt64Array::from(self.numbers(batch)?);
+        Ok(ColumnarValue::Array(Arc::new(numbers)))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.dimensions.iter().collect()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        if children.len() != self.dimensions.len() {
+            return internal_err!("an order number needs all dimensions");
+        }
+        Ok(Arc::new(Self::new(children, self.parts.clone(), &self.of)))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for OrderNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dimensions = self.dimensions.iter().map(ToString::to_string);
+        write!(
+            f,
+            "global_order({})",
+            dimensions.collect::<Vec<_>>().join(", ")
+        )
+    }
+}
+
+impl PartialEq for OrderNumber {
+    fn eq(&self, other: &Self) -> bool {
+        let same_dimensions = self.dimensions.len() == other.dimensions.len()
+            && self
+                .dimensions
+                .iter()
+                .zip(&other.dimensions)
+                .all(|(a, b)| a.eq(b));
+        same_dimensions && self.parts == other.parts && Arc::ptr_eq(&self.of, &other.of)
+    }
+}
+
+impl Eq for OrderNumber {}
+
+impl Hash for OrderNumber {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dimensions
+            .iter()
+            .for_each(|dimension| dimension.hash(state));
+    }
+}
+
+/// The error for a table whose dimensions are not its first columns.
+pub(super) fn no_dimensions() -> Error {
+    Error::internal("the first columns of a table are the dimensions")
+}

@@ -1,0 +1,53 @@
+//! What a statement writes to: the array, and how its cells are made.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::TaskContext;
+
+use crate::array::snapshot::Snapshot;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::error::{Error, Result};
+use crate::format::schema::ArraySchema;
+use crate::sql::budget::PoolBudget;
+use crate::sql::options::TableOptions;
+use crate::storage::Storage;
+use crate::write::clock::Clock;
+use crate::write::insert::WriteTarget;
+
+/// An array to write to.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) storage: Storage,
+    pub(super) options: TableOptions,
+    /// The schema that the statement was planned with.
+    pub(super) schema: Arc<ArraySchema>,
+    /// The columns of the table.
+    pub(super) columns: SchemaRef,
+    /// The number of columns that are dimensions and attributes; dimension labels follow them.
+    pub(super) stored_columns: usize,
+    pub(super) clock: Clock,
+}
+
+impl Target {
+    /// The array as it is now, ready to be written to.
+    pub(super) async fn open(&self, context: &TaskContext) -> Result<WriteTarget> {
+        let window = OpenWindow::new(TimestampMs(0), None)?;
+        let snapshot = Snapshot::open(&self.storage, window).await?;
+        if *snapshot.schema != *self.schema {
+            return Err(Error::conflict(
+                "the schema of the array changed since the statement was planned: run it again",
+            )
+            .with("array", self.storage.uri()));
+        }
+        let budget = PoolBudget::named("TileDbWrite", context.memory_pool());
+        Ok(WriteTarget {
+            snapshot,
+            types: self.options.types(),
+            time: self.options.write_timestamp.map(TimestampMs),
+            clock: self.clock.clone(),
+            budget: Arc::new(budget),
+            width: context.session_config().target_partitions(),
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! Writing of local files on threads that may block, so that they outlive a power cut.
+//!
+//! A file system may write a name before the bytes it stands for. So the bytes of a file are synced before it gets its name,
+//! and the folder after that; `object_store` does neither. A file is staged beside the array's folders under a name that
+//! readers ignore, because libtiledb takes everything in `__schema` for a schema.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+/// What [`create`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Created {
+    /// The file is new.
+    New,
+    /// A file of this name exists.
+    Exists,
+}
+
+/// Creates a file with all its bytes at once, by way of `staging`. Folders that are missing are created.
+pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io::Result<Created> {
+    blocking(move || {
+        let parent = parent_of(&path)?;
+        create_folder(parent)?;
+        write_new(&staging, &bytes)?;
+        let linked = link(&staging, &path, &bytes);
+        let removed = fs::remove_file(&staging);
+        let created = linked?;
+        sync_folder(parent)?;
+        removed.map(|()| created)
+    })
+    .await
+}
+
+/// Opens a new file to append to; folders that are missing are created.
+pub(super) async fn begin(path: PathBuf) -> io::Result<File> {
+    blocking(move || {
+        create_folder(parent_of(&path)?)?;
+        OpenOptions::new().write(true).create_new(true).open(&path)
+    })
+    .await
+}
+
+/// Appends to a file.
+pub(super) async fn append(mut file: File, pieces: Vec<Bytes>) -> io::Result<File> {
+    blocking(move || {
+        for piece in pieces {
+            file.write_all(&piece)?;
+        }
+        Ok(file)
+    })
+    .await
+}
+
+/// Waits until the bytes of files are on disk, and then the names in their folders.
+pub(super) async fn sync(files: Vec<File>, folders: Vec<PathBuf>) -> io::Result<()> {
+    blocking(move || {
+        files.iter().try_for_each(File::sync_all)?;
+        folders.iter().try_for_each(|folder| sync_folder(folder))
+    })
+    .await
+}
+
+/// Creates folders, and those above them.
+pub(super) async fn create_folders(folders: Vec<PathBuf>) -> io::Result<()> {
+    blocking(move || folders.iter().try_for_each(|folder| create_folder(folder))).await
+}
+
+/// Removes a folder and all that is in it; one that does not exist is removed already.
+pub(super) async fn remove_folder(folder: PathBuf) -> io::Result<()> {
+    blocking(move || match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    })
+    .await
+}
+
+/// Removes a file, and waits until that is on disk; one that does not exist is removed already.
+pub(super) async fn remove_file(path: PathBuf) -> io::Result<()> {
+    blocking(move || match fs::remove_file(&path) {
+        Ok(()) => sync_folder(parent_of(&path)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    })
+    .await
+}
+
+/// Gives the staged file its name. Where the file system has no hard links, the file is written under its name.
+fn link(staging: &Path, path: &Path, bytes: &Bytes) -> io::Result<Created> {
+    match fs::hard_link(staging, path) {
+        Ok(()) => Ok(Created::New),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
+        Err(_) => match write_new(path, bytes) {
+            Ok(()) => Ok(Created::New),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn write_new(path: &Path, bytes: &Bytes) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Creates a folder and those above it that are missing, and waits until their names are on disk.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let missing = folder.ancestors().take_while(|above| !above.exists());
+    let parents = missing.filter_map(Path::parent).map(Path::to_owned);
+    let parents = parents.collect::<Vec<_>>();
+    fs::create_dir_all(folder)?;
+    parents.iter().try_for_each(|parent| sync_folder(parent))
+}
+
+fn parent_of(path: &Path) -> io::Result<&Path> {
+    let parent = path.parent();
+    parent.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the root has no parent folder"))
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    // An empty path is the working directory.
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    File::open(folder)?.sync_all()
+}
+
+/// Other systems have no way to sync a folder.
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "other systems can fail")]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match Handle::try_current() {
+        Ok(runtime) => runtime.spawn_blocking(work).await?,
+        Err(_) => work(),
+    }
+}

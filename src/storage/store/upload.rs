@@ -1,0 +1,244 @@
+//! A file that grows piece by piece, in bounded memory.
+//!
+//! A local file is appended to; a store behind a network receives parts of one size. An upload belongs to a fragment, which
+//! nobody reads before its commit, so it needs no name of its own while it is unfinished. The subtle thing: a store may lose
+//! the answer to the completion of an upload, and then says that there is no such upload; the size of the object tells.
+
+use std::fs::File;
+use std::mem;
+
+use bytes::{Bytes, BytesMut};
+use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+
+use super::Storage;
+use crate::error::{Error, Result};
+use crate::storage::file_write::{self, Created};
+use crate::storage::request_log::RequestKind;
+
+/// The size of the parts of an object; stores want at least 5 MiB.
+const PART_BYTES: usize = 8 << 20;
+/// Bytes of a local file that are written at a time.
+const FILE_PIECE_BYTES: usize = 1 << 20;
+
+/// A file that grows.
+#[derive(Debug)]
+pub struct Upload {
+    storage: Storage,
+    file: String,
+    written: u64,
+    pieces: Vec<Bytes>,
+    waiting_bytes: usize,
+    target: Target,
+}
+
+/// Where the bytes go.
+#[derive(Debug)]
+enum Target {
+    /// Nowhere yet.
+    Unopened,
+    /// A local file; `None` while a thread appends to it.
+    File(Option<File>),
+    /// Parts of an object.
+    Parts(Box<dyn MultipartUpload>),
+}
+
+/// A file that has all its bytes; a local one may still have to be synced.
+#[derive(Debug)]
+pub struct Uploaded {
+    /// The size.
+    pub bytes: u64,
+    open: Option<File>,
+}
+
+impl Upload {
+    pub(super) fn new(storage: Storage, file: String) -> Self {
+        Self {
+            storage,
+            file,
+            written: 0,
+            pieces: Vec::new(),
+            waiting_bytes: 0,
+            target: Target::Unopened,
+        }
+    }
+
+    /// Bytes appended so far.
+    pub fn bytes(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes that wait in memory.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn append(&mut self, bytes: Bytes) -> Result<()> {
+        self.written += bytes.len() as u64;
+        self.waiting_bytes += bytes.len();
+        self.pieces.push(bytes);
+        match self.storage.local_path(&self.file) {
+            Some(_) if self.waiting_bytes >= FILE_PIECE_BYTES => self.write_pieces().await,
+            None if self.waiting_bytes >= PART_BYTES => self.put_parts().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn finish(mut self) -> Result<Uploaded> {
+        let bytes = self.written;
+        if self.storage.local_path(&self.file).is_some() {
+            self.write_pieces().await?;
+            let Target::File(open) = self.target else {
+                return Err(Error::internal("a written file is not open"));
+            };
+            return Ok(Uploaded { bytes, open });
+        }
+        match mem::replace(&mut self.target, Target::Unopened) {
+            Target::Parts(mut parts) => {
+                if self.waiting_bytes > 0 {
+                    let rest = self.take_waiting(self.waiting_bytes);
+                    put_part(&self.storage, &self.file, parts.as_mut(), rest).await?;
+                }
+                complete(&self.storage, &self.file, parts, bytes).await?;
+            }
+            _ => {
+                let whole = self.take_waiting(self.waiting_bytes);
+                let ticket = self
+                    .storage
+                    .start(RequestKind::Put, &self.file, None, Some(bytes));
+                let created = self.storage.put(&self.file, whole).await?;
+                ticket.finish(bytes);
+                if created == Created::Exists {
+                    check_size(&self.storage, &self.file, bytes).await?;
+                }
+            }
+        }
+        Ok(Uploaded { bytes, open: None })
+    }
+
+    async fn write_pieces(&mut self) -> Result<()> {
+        let path = self.storage.local_path(&self.file);
+        let path = path.ok_or_else(|| Error::internal("a local file lost its path"))?;
+        let (storage, name) = (self.storage.clone(), self.file.clone());
+        let failed = |error| storage.write_failed(&name, error);
+        let file = match &mut self.target {
+            Target::File(file) => file.take(),
+            _ => Some(file_write::begin(path).await.map_err(failed)?),
+        };
+        let file = file.ok_or_else(|| Error::internal("a file is written to after a failure"))?;
+        let ticket = storage.start(
+            RequestKind::Put,
+            &name,
+            None,
+            Some(self.waiting_bytes as u64),
+        );
+        let pieces = mem::take(&mut self.pieces);
+        let written = file_write::append(file, pieces).await.map_err(failed);
+        self.target = Target::File(None);
+        self.target = Target::File(Some(written?));
+        ticket.finish(self.waiting_bytes as u64);
+        self.waiting_bytes = 0;
+        Ok(())
+    }
+
+    /// Sends all whole parts that wait.
+    async fn put_parts(&mut self) -> Result<()> {
+        let mut parts = match mem::replace(&mut self.target, Target::Unopened) {
+            Target::Parts(parts) => parts,
+            _ => {
+                let path = self.storage.location.path_of(&self.file);
+                let begun = self.storage.store().put_multipart(&path).await;
+                begun.map_err(|error| self.storage.failed("write", &self.file, error))?
+            }
+        };
+        while self.waiting_bytes >= PART_BYTES {
+            let part = self.take_waiting(PART_BYTES);
+            put_part(&self.storage, &self.file, parts.as_mut(), part).await?;
+        }
+        self.target = Target::Parts(parts);
+        Ok(())
+    }
+
+    /// The first bytes that wait, in one piece.
+    fn take_waiting(&mut self, bytes: usize) -> Bytes {
+        self.waiting_bytes -= bytes;
+        if let [_] = self.pieces.as_slice()
+            && self.waiting_bytes == 0
+        {
+            return self.pieces.pop().unwrap_or_default();
+        }
+        let mut taken = BytesMut::with_capacity(bytes);
+        let mut rest = Vec::new();
+        for mut piece in mem::take(&mut self.pieces) {
+            let wanted = piece.len().min(bytes - taken.len());
+            taken.extend_from_slice(&piece.split_to(wanted));
+            if !piece.is_empty() {
+                rest.push(piece);
+            }
+        }
+        self.pieces = rest;
+        taken.freeze()
+    }
+}
+
+async fn put_part(
+    storage: &Storage,
+    file: &str,
+    parts: &mut dyn MultipartUpload,
+    part: Bytes,
+) -> Result<()> {
+    let bytes = part.len() as u64;
+    let ticket = storage.start(RequestKind::Put, file, None, Some(bytes));
+    let put = parts.put_part(PutPayload::from_bytes(part)).await;
+    put.map_err(|error| storage.failed("write", file, error))?;
+    ticket.finish(bytes);
+    Ok(())
+}
+
+async fn complete(
+    storage: &Storage,
+    file: &str,
+    mut parts: Box<dyn MultipartUpload>,
+    bytes: u64,
+) -> Result<()> {
+    let Err(error) = parts.complete().await else {
+        return Ok(());
+    };
+    match check_size(storage, file, bytes).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(storage.failed("write", file, error)),
+    }
+}
+
+/// Fails unless the object has all bytes.
+async fn check_size(storage: &Storage, file: &str, bytes: u64) -> Result<()> {
+    let found = storage.head(file).await?.map(|info| info.bytes);
+    if found == Some(bytes) {
+        return Ok(());
+    }
+    Err(storage.storage_error(format!(
+        "{file} has {found:?} bytes after {bytes} were written"
+    )))
+}
+
+impl Storage {
+    /// Waits until finished files in `folder` are safe from a power cut; stores behind a network are when they answer.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub async fn sync(&self, files: Vec<Uploaded>, folder: &str) -> Result<()> {
+        let Some(path) = self.local_path(folder) else {
+            return Ok(());
+        };
+        let files = files.into_iter().filter_map(|file| file.open).collect();
+        let synced = file_write::sync(files, vec![path]).await;
+        synced.map_err(|error| self.write_failed(folder, error))
+    }
+}

@@ -1,0 +1,156 @@
+//! Creation and removal of files.
+//!
+//! No file is ever overwritten: each has a name of its own, which nobody else can have chosen. So a store that says "already
+//! exists" has received the file, and only the answer to an earlier attempt was lost; the bytes are compared to be sure.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+
+use super::{Storage, Upload};
+use crate::error::{Error, Result};
+use crate::storage::failures;
+use crate::storage::file_write::{self, Created};
+use crate::storage::request_log::RequestKind;
+
+impl Storage {
+    /// Creates a file with all its bytes at once: other readers see the whole file or none. On a local disk the file has
+    /// survived a power cut when this returns.
+    ///
+    /// # Errors
+    /// A file of this name with other bytes exists, or the store fails.
+    pub async fn create_file(&self, file: &str, bytes: Bytes) -> Result<()> {
+        let ticket = self.start(RequestKind::Put, file, None, Some(bytes.len() as u64));
+        let created = match self.location.local_path(file) {
+            Some(path) => {
+                let staging = staging_name(file);
+                let staging = self
+                    .location
+                    .local_path(&staging)
+                    .ok_or_else(|| self.no_path(file))?;
+                let created = file_write::create(path, staging, bytes.clone()).await;
+                created.map_err(|error| self.write_failed(file, error))?
+            }
+            None => self.put(file, bytes.clone()).await?,
+        };
+        ticket.finish(bytes.len() as u64);
+        if created == Created::Exists && self.read(file).await? != bytes {
+            let uri = self.location.uri_of(file);
+            return Err(Error::already_exists(format!(
+                "{uri} exists with other contents"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Begins a file that grows; readers may see parts of it until it is finished.
+    pub fn upload(&self, file: &str) -> Upload {
+        Upload::new(self.clone(), file.to_owned())
+    }
+
+    /// Creates folders on a local disk, where libtiledb expects them; object stores have none.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub async fn create_folders(&self, folders: &[&str]) -> Result<()> {
+        let paths = folders
+            .iter()
+            .map(|folder| self.location.local_path(folder));
+        let Some(paths) = paths.collect::<Option<Vec<_>>>() else {
+            return Ok(());
+        };
+        let created = file_write::create_folders(paths).await;
+        created.map_err(|error| self.write_failed("", error))
+    }
+
+    /// Removes a file; one that does not exist is removed already.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn remove_file(&self, file: &str) -> Result<()> {
+        let ticket = self.start(RequestKind::Delete, file, None, None);
+        match self.location.local_path(file) {
+            Some(path) => {
+                let removed = file_write::remove_file(path).await;
+                removed.map_err(|error| self.write_failed(file, error))?;
+            }
+            None => match self.store().delete(&self.location.path_of(file)).await {
+                Err(error) if failures::is_missing(&error) => {}
+                removed => removed.map_err(|error| self.failed("remove", file, error))?,
+            },
+        }
+        ticket.finish(0);
+        Ok(())
+    }
+
+    /// Removes a folder and all that is in it; one that does not exist is removed already.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn remove_folder(&self, folder: &str) -> Result<()> {
+        if folder.trim_matches('/').is_empty() {
+            return Err(Error::internal(
+                "an array is not removed by its own storage",
+            ));
+        }
+        let ticket = self.start(RequestKind::Delete, folder, None, None);
+        let failed = |error| self.failed("remove", folder, error);
+        match self.location.local_path(folder) {
+            Some(path) => {
+                let removed = file_write::remove_folder(path).await;
+                removed.map_err(|error| self.write_failed(folder, error))?;
+            }
+            None => {
+                let path = self.location.path_of(folder);
+                let listed = self.store().list(Some(&path)).map_ok(|meta| meta.location);
+                let removed = self.store().delete_stream(listed.boxed());
+                let mut removed = removed.filter(|removed| {
+                    let gone = removed.as_ref().is_err_and(failures::is_missing);
+                    futures::future::ready(!gone)
+                });
+                while removed.try_next().await.map_err(failed)?.is_some() {}
+            }
+        }
+        ticket.finish(0);
+        Ok(())
+    }
+
+    /// Creates an object in one request.
+    pub(super) async fn put(&self, file: &str, bytes: Bytes) -> Result<Created> {
+        let path = self.location.path_of(file);
+        let options = |mode| PutOptions {
+            mode,
+            ..PutOptions::default()
+        };
+        let put = |mode| {
+            let payload = PutPayload::from_bytes(bytes.clone());
+            self.store().put_opts(&path, payload, options(mode))
+        };
+        let answer = match put(PutMode::Create).await {
+            // Some stores cannot refuse to overwrite. No other writer has chosen this name.
+            Err(
+                object_store::Error::NotImplemented { .. }
+                | object_store::Error::NotSupported { .. },
+            ) => put(PutMode::Overwrite).await,
+            answer => answer,
+        };
+        match answer {
+            Ok(_) => Ok(Created::New),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(Created::Exists),
+            Err(error) => Err(self.failed("write", file, error)),
+        }
+    }
+
+    fn no_path(&self, file: &str) -> Error {
+        Error::invalid(format!(
+            "{} is not a usable path",
+            self.location.uri_of(file)
+        ))
+    }
+}
+
+/// The name under which a file waits for its own, in the folder of the array, where every reader ignores it.
+fn staging_name(file: &str) -> String {
+    let name = file.rsplit_once('/').map_or(file, |(_, name)| name);
+    format!("{name}.staged")
+}

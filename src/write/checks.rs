@@ -1,0 +1,252 @@
+//! What every cell must be before it is written: inside the domain and the current domain, in global order, and, where the
+//! array forbids duplicates, the only one with its coordinates.
+
+use std::cmp::Ordering;
+
+use crate::arrow::StoredCells;
+use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
+use crate::format::schema::ArraySchema;
+use crate::geometry::cell_order::GlobalOrder;
+use crate::geometry::coordinate::Coordinate;
+use crate::geometry::domain::Bounds;
+use crate::geometry::key;
+
+/// Checks cells, batch by batch, in the order in which they are written.
+#[derive(Debug)]
+pub struct CellChecker {
+    dimensions: Vec<CheckedDimension>,
+    order: GlobalOrder,
+    allows_duplicates: bool,
+    last: Option<Vec<OwnedCoordinate>>,
+}
+
+#[derive(Debug)]
+struct CheckedDimension {
+    name: String,
+    datatype: Datatype,
+    domain: Option<Bounds>,
+    current: Option<Bounds>,
+}
+
+/// A coordinate of the last cell of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OwnedCoordinate {
+    Key(u64),
+    Bytes(Vec<u8>),
+}
+
+/// The coordinates of a batch in one dimension.
+#[derive(Debug)]
+pub enum Coordinates<'a> {
+    /// Keys of a fixed-size dimension.
+    Keys(Vec<u64>),
+    /// Strings.
+    Strings(&'a StoredCells),
+}
+
+impl Coordinates<'_> {
+    /// The coordinates of stored cells.
+    ///
+    /// # Errors
+    /// The bytes are not cells of the type.
+    pub fn new(datatype: Datatype, cells: &StoredCells) -> Result<Coordinates<'_>> {
+        if !key::has_key(datatype) {
+            return Ok(Coordinates::Strings(cells));
+        }
+        let mut keys = Vec::with_capacity(cells.len);
+        key::keys(datatype, &cells.values, &mut keys)?;
+        Ok(Coordinates::Keys(keys))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Keys(keys) => keys.len(),
+            Self::Strings(cells) => cells.len,
+        }
+    }
+
+    /// The coordinate of a cell.
+    pub fn at(&self, cell: usize) -> Coordinate<'_> {
+        match self {
+            Self::Keys(keys) => Coordinate::Key(keys.get(cell).copied().unwrap_or(0)),
+            Self::Strings(cells) => Coordinate::Bytes(cells.cell(cell, 0)),
+        }
+    }
+}
+
+impl OwnedCoordinate {
+    fn of(coordinate: Coordinate<'_>) -> Self {
+        match coordinate {
+            Coordinate::Key(key) => Self::Key(key),
+            Coordinate::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+        }
+    }
+
+    fn borrowed(&self) -> Coordinate<'_> {
+        match self {
+            Self::Key(key) => Coordinate::Key(*key),
+            Self::Bytes(bytes) => Coordinate::Bytes(bytes),
+        }
+    }
+}
+
+impl CellChecker {
+    /// Checks for cells of `schema`.
+    ///
+    /// # Errors
+    /// The domain is damaged.
+    pub fn new(schema: &ArraySchema) -> Result<Self> {
+        let current = schema.current_domain.as_ref();
+        let dimensions = schema.dimensions.iter().enumerate().map(|(i, dimension)| {
+            let datatype = dimension.datatype;
+            let domain = dimension.domain.as_ref().map(|(lo, hi)| {
+                Ok::<_, Error>(Bounds::Keys {
+                    lo: key::key(datatype, lo)?,
+                    hi: key::key(datatype, hi)?,
+                })
+            });
+            let current = current.and_then(|current| current.ranges.get(i));
+            let current = current.map(|range| Bounds::from_range(datatype, range));
+            Ok(CheckedDimension {
+                name: dimension.name.clone(),
+                datatype,
+                domain: domain.transpose()?,
+                current: current.transpose()?,
+            })
+        });
+        Ok(Self {
+            dimensions: dimensions.collect::<Result<_>>()?,
+            order: GlobalOrder::new(schema)?,
+            allows_duplicates: schema.allows_duplicates,
+            last: None,
+        })
+    }
+
+    /// Checks the next cells, given their coordinates in each dimension.
+    ///
+    /// # Errors
+    /// A cell lies outside, or another one has its coordinates.
+    pub fn check(&mut self, cells: &[Coordinates<'_>]) -> Result<()> {
+        for (dimension, coordinates) in self.dimensions.iter().zip(cells) {
+            dimension.check(coordinates, |cell| self.describe(cells, cell))?;
+        }
+        let count = cells.first().map_or(0, Coordinates::len);
+        let nothing = Coordinate::Key(0);
+        let coordinate =
+            |dim: usize, cell: usize| cells.get(dim).map_or(nothing, |of_dim| of_dim.at(cell));
+        if let Some(last) = &self.last
+            && count > 0
+        {
+            let last = |dim: usize| last.get(dim).map_or(nothing, OwnedCoordinate::borrowed);
+            let order = self.compare(|dim| (last(dim), coordinate(dim, 0)));
+            self.check_order(order, cells, 0)?;
+        }
+        for cell in 1..count {
+            let order = self.compare(|dim| (coordinate(dim, cell - 1), coordinate(dim, cell)));
+            self.check_order(order, cells, cell)?;
+        }
+        if let Some(last) = count.checked_sub(1) {
+            let last = (0..cells.len()).map(|dim| OwnedCoordinate::of(coordinate(dim, last)));
+            self.last = Some(last.collect());
+        }
+        Ok(())
+    }
+
+    /// Compares two cells that follow each other. Places on a Hilbert curve are not computed again: there, only equal cells
+    /// are told.
+    fn compare<'a>(&self, at: impl Fn(usize) -> (Coordinate<'a>, Coordinate<'a>)) -> Ordering {
+        if self.order.hilbert().is_none() {
+            return self.order.compare(at);
+        }
+        match self.order.compare_cells(&at) {
+            Ordering::Equal => Ordering::Equal,
+            _ => Ordering::Less,
+        }
+    }
+
+    fn check_order(&self, order: Ordering, cells: &[Coordinates<'_>], cell: usize) -> Result<()> {
+        match order {
+            Ordering::Less => Ok(()),
+            Ordering::Equal if self.allows_duplicates => Ok(()),
+            Ordering::Equal => Err(Error::invalid(format!(
+                "two rows have the coordinates {}, and the array allows no duplicates",
+                self.describe(cells, cell)
+            ))),
+            Ordering::Greater => Err(Error::internal(format!(
+                "the cell {} was given after one that follows it",
+                self.describe(cells, cell)
+            ))),
+        }
+    }
+
+    /// A cell for messages: `(x = 3, name = 'a')`.
+    pub fn describe(&self, cells: &[Coordinates<'_>], cell: usize) -> String {
+        let parts = self
+            .dimensions
+            .iter()
+            .zip(cells)
+            .map(|(dimension, coordinates)| {
+                let value = dimension.show(&OwnedCoordinate::of(coordinates.at(cell)));
+                format!("{} = {value}", dimension.name)
+            });
+        format!("({})", parts.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl CheckedDimension {
+    fn check(&self, cells: &Coordinates<'_>, describe: impl Fn(usize) -> String) -> Result<()> {
+        if let (Some(nan), Coordinates::Keys(keys)) = (key::nan_keys(self.datatype), cells)
+            && let Some(cell) = keys.iter().position(|key| nan.contains(*key))
+        {
+            return Err(Error::invalid(format!(
+                "the dimension \"{}\" of the row {} is NaN, which is no coordinate",
+                self.name,
+                describe(cell)
+            )));
+        }
+        for (bounds, what) in [(&self.domain, "domain"), (&self.current, "current domain")] {
+            let Some(bounds) = bounds else { continue };
+            let outside = match (bounds, cells) {
+                (Bounds::Keys { lo, hi }, Coordinates::Keys(keys)) => {
+                    keys.iter().position(|key| key < lo || key > hi)
+                }
+                (Bounds::Bytes { lo, hi }, Coordinates::Strings(strings)) => {
+                    let outside = |cell: &usize| {
+                        let value = strings.cell(*cell, 0);
+                        value < lo.as_slice() || value > hi.as_slice()
+                    };
+                    (0..strings.len).find(outside)
+                }
+                _ => return Err(Error::internal("bounds are of the dimension's kind")),
+            };
+            if let Some(cell) = outside {
+                return Err(Error::invalid(format!(
+                    "the dimension \"{}\" of the row {} lies outside its {what} {}",
+                    self.name,
+                    describe(cell),
+                    self.show_bounds(bounds)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, coordinate: &OwnedCoordinate) -> String {
+        match coordinate {
+            OwnedCoordinate::Key(key) => key::show(self.datatype, *key).to_string(),
+            OwnedCoordinate::Bytes(bytes) => format!("'{}'", String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    fn show_bounds(&self, bounds: &Bounds) -> String {
+        let (lo, hi) = match bounds {
+            Bounds::Keys { lo, hi } => (OwnedCoordinate::Key(*lo), OwnedCoordinate::Key(*hi)),
+            Bounds::Bytes { lo, hi } => (
+                OwnedCoordinate::Bytes(lo.clone()),
+                OwnedCoordinate::Bytes(hi.clone()),
+            ),
+        };
+        format!("[{}, {}]", self.show(&lo), self.show(&hi))
+    }
+}

@@ -1,0 +1,197 @@
+//! The words that create an array like one that exists: everything is told first, and then each choice dropped that the
+//! defaults would make anyway.
+//!
+//! The subtle thing: what the words say is tried, and what they do not bring back is told, instead of being silently lost.
+
+use arrow::datatypes::DataType;
+
+use super::resolve::{resolve_attribute, resolve_fill};
+use super::settings::{AttributeSettings, DimensionSettings};
+use super::{ArrayBuilder, Column};
+use crate::error::Result;
+use crate::format::schema::{ArraySchema, Attribute};
+use crate::write::create::definition::ArrayDefinition;
+
+/// The columns and options that create an array.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wording {
+    /// The columns, dimensions first: name, type, whether it may be NULL.
+    pub columns: Vec<(String, DataType, bool)>,
+    /// How many of the columns are dimensions.
+    pub dimensions: usize,
+    /// The options without the prefix `tiledb.`, in a fixed order: those whose value is not the default.
+    pub options: Vec<(String, String)>,
+    /// What of the array these words do not bring back.
+    pub missing: Vec<String>,
+    /// Why no array is created by these words, if none is.
+    pub refused: Option<String>,
+}
+
+impl Wording {
+    /// The columns and options of an array; `missing` is what is known to be lost already.
+    ///
+    /// # Errors
+    /// A part of the array cannot be read.
+    pub fn of(definition: &ArrayDefinition, missing: Vec<String>) -> Result<Self> {
+        let mut builder = ArrayBuilder::of(definition)?;
+        builder.drop_defaults(definition);
+        let dimensions = builder.dimensions.iter();
+        let dimensions = dimensions.map(|c| (c.name.clone(), c.declared.clone(), false));
+        let attributes = builder.attributes.iter();
+        let attributes = attributes.map(|c| (c.name.clone(), c.declared.clone(), c.nullable));
+        let mut wording = Self {
+            columns: dimensions.chain(attributes).collect(),
+            dimensions: builder.dimensions.len(),
+            options: builder.options(definition),
+            missing,
+            refused: None,
+        };
+        match wording.builder().and_then(|builder| builder.definition()) {
+            Ok(again) => wording.missing.extend(lost(definition, &again)),
+            Err(why) => wording.refused = Some(why.to_string()),
+        }
+        Ok(wording)
+    }
+
+    /// The builder to which these words are told.
+    ///
+    /// # Errors
+    /// An option is not valid, as for an array that this release cannot create.
+    pub fn builder(&self) -> Result<ArrayBuilder> {
+        let fields = self.columns.iter().map(|(name, data_type, nullable)| {
+            arrow::datatypes::Field::new(name, data_type.clone(), *nullable)
+        });
+        let schema = arrow::datatypes::Schema::new(fields.collect::<Vec<_>>());
+        let names = self
+            .columns
+            .iter()
+            .take(self.dimensions)
+            .map(|(name, ..)| name);
+        let mut builder = ArrayBuilder::new(&schema, names)?;
+        for (key, value) in &self.options {
+            builder = builder.option(key, value)?;
+        }
+        Ok(builder)
+    }
+}
+
+impl ArrayBuilder {
+    /// Drops every choice that the defaults would make.
+    fn drop_defaults(&mut self, definition: &ArrayDefinition) {
+        let mut schema = definition.schema.clone();
+        schema.attributes.clear();
+        schema.enumerations.clear();
+        macro_rules! drop {
+            ($($chosen:ident)*) => {$(
+                let kept = self.array.$chosen.take();
+                if kept.is_some() && !self.gives(&schema) {
+                    self.array.$chosen = kept;
+                }
+            )*};
+        }
+        drop!(array_type cell_order tile_order capacity allows_duplicates);
+        drop!(coords_filters offsets_filters validity_filters current_domain);
+        for index in 0..self.dimensions.len() {
+            macro_rules! drop {
+                ($($chosen:ident)*) => {$(
+                    let kept = self.dimension(index).and_then(|d| d.$chosen.take());
+                    if kept.is_some() && !self.gives(&schema) {
+                        if let Some(dimension) = self.dimension(index) {
+                            dimension.$chosen = kept;
+                        }
+                    }
+                )*};
+            }
+            drop!(stored filters tile domain);
+        }
+        for (column, attribute) in self
+            .attributes
+            .iter_mut()
+            .zip(&definition.schema.attributes)
+        {
+            drop_attribute_defaults(column, attribute, definition);
+        }
+    }
+
+    fn dimension(&mut self, index: usize) -> Option<&mut DimensionSettings> {
+        self.dimensions
+            .get_mut(index)
+            .map(|column| &mut column.chosen)
+    }
+
+    /// Whether what is chosen gives this schema, of which only the attributes are left out.
+    fn gives(&self, schema: &ArraySchema) -> bool {
+        self.resolve_array(Vec::new())
+            .is_ok_and(|given| given == *schema)
+    }
+}
+
+/// The parts of an array that others do not equal.
+fn lost(wanted: &ArrayDefinition, given: &ArrayDefinition) -> Vec<String> {
+    let mut lost = Vec::new();
+    let fields = wanted
+        .schema
+        .dimensions
+        .iter()
+        .zip(&given.schema.dimensions);
+    for (wanted, given) in fields.filter(|(wanted, given)| wanted != given) {
+        lost.push(match (&wanted.extent, wanted.name == given.name) {
+            (_, false) => "a dimension without a name".to_owned(),
+            (None, _) if given.extent.is_some() => {
+                format!("dimension \"{}\" without a tile extent", wanted.name)
+            }
+            _ => format!("dimension \"{}\" as it is stored", wanted.name),
+        });
+    }
+    let fields = wanted
+        .schema
+        .attributes
+        .iter()
+        .zip(&given.schema.attributes);
+    for (wanted, _) in fields.filter(|(wanted, given)| wanted != given) {
+        lost.push(format!("attribute \"{}\" as it is stored", wanted.name));
+    }
+    let rest = |definition: &ArrayDefinition| {
+        let mut definition = definition.clone();
+        definition.schema.dimensions.clear();
+        definition.schema.attributes.clear();
+        definition
+    };
+    if rest(wanted) != rest(given) {
+        lost.push(
+            "filters of coordinates, offsets or validity, or an enumeration, as they are stored"
+                .to_owned(),
+        );
+    }
+    lost
+}
+
+fn drop_attribute_defaults(
+    column: &mut Column<AttributeSettings>,
+    attribute: &Attribute,
+    definition: &ArrayDefinition,
+) {
+    let told = column.chosen.enumeration.is_some();
+    let wanted = definition.enumerations.iter();
+    let wanted = wanted
+        .clone()
+        .find(|e| told && Some(&e.name) == attribute.enumeration.as_ref());
+    let gives = |column: &Column<AttributeSettings>| {
+        let Ok((mut given, enumeration)) = resolve_attribute(column) else {
+            return false;
+        };
+        let filled = resolve_fill(column, &mut given, &definition.enumerations);
+        filled.is_ok() && given == *attribute && enumeration.as_ref() == wanted
+    };
+    macro_rules! drop {
+        ($($chosen:ident)*) => {$(
+            let kept = column.chosen.$chosen.take();
+            if kept.is_some() && !gives(column) {
+                column.chosen.$chosen = kept;
+            }
+        )*};
+    }
+    drop!(enumeration_name enumeration_type stored filters fill_valid fill);
+    // Without a fill value, it makes no difference unless it is said.
+    drop!(fill_valid);
+}

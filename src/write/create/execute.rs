@@ -1,0 +1,382 @@
+//! Creates an array on storage: folders, files of enumerations, and last the schema, which makes the array visible.
+//!
+//! Before the schema is put, there is no array for anybody, whatever a crash leaves; the next creation uses the leftovers' folders
+//! and does not look at their files. The subtle thing: names differ, so a put that never overwrites does not keep two creations
+//! apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes its files back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::definition::ArrayDefinition;
+use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
+use crate::array::window::TimestampMs;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::{EncryptionKey, generic_tile};
+use crate::format::fragment::footer::OLD_SCHEMA_NAME;
+use crate::storage::{Listing, Storage};
+use crate::write::clock::Clock;
+
+/// The folders of an array, as libtiledb creates them on a local disk.
+const FOLDERS: [&str; 8] = [
+    "",
+    SCHEMA_FOLDER,
+    ENUMERATIONS_FOLDER,
+    "__commits",
+    "__fragments",
+    "__meta",
+    "__fragment_meta",
+    "__labels",
+];
+/// Folders that hold what was written to an array.
+const CONTENTS: [&str; 2] = ["__commits", "__fragments"];
+/// The folder and the file by which a group is known.
+const GROUP: [&str; 2] = ["__group", "__tiledb_group.tdb"];
+/// The version that ends the name of an enumeration's file.
+const ENUMERATION_VERSION: u32 = 0;
+
+/// The creation of an array.
+pub(super) struct Creation<'a> {
+    pub definition: &'a ArrayDefinition,
+    pub storage: &'a Storage,
+    pub clock: &'a Clock,
+    /// The time of the schema.
+    pub time: TimestampMs,
+}
+
+impl Creation<'_> {
+    /// Creates the array, encrypted if there is a key.
+    pub(super) async fn run(self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+        let created = self.create(key).await;
+        created.map_err(|e| e.with("array", self.storage.uri()))
+    }
+
+    async fn create(&self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+        let storage = self.storage;
+        let name_file = || {
+            let uuid = self.clock.fresh_uuid()?;
+            Ok(format!("__{uuid}_{ENUMERATION_VERSION}"))
+        };
+        let (schema, enumerations) = self.definition.with_files(name_file)?;
+        let mut files = Vec::new();
+        for enumeration in &enumerations {
+            let file = format!("{ENUMERATIONS_FOLDER}/{}", enumeration.file);
+            files.push((file, stored(&enumeration.encode()?, key)?));
+        }
+        let schema = stored(&schema.encode()?, key)?;
+        check_vacant(storage).await?;
+        storage.create_folders(&FOLDERS).await?;
+        let name = self.clock.fresh_name(self.time, self.time)?;
+        files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
+        let put = put_all(storage, &files).await;
+        let stays = match put {
+            Ok(()) => is_first(storage, &name).await,
+            Err(error) => Err(error),
+        };
+        match stays {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                withdraw(storage, &files).await?;
+                Err(exists())
+            }
+            Err(error) => {
+                // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
+                let _ = withdraw(storage, &files).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The bytes of a file: a generic tile, encrypted if there is a key.
+fn stored(contents: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Bytes> {
+    generic_tile::encode_with(contents, key).map(Bytes::from)
+}
+
+/// The files one after the other, so that the last one is there only if all are.
+async fn put_all(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
+    for (file, bytes) in files {
+        storage.create_file(file, bytes.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Removes the files, the schema first, without which nobody looks at the others.
+async fn withdraw(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
+    for (file, _) in files.iter().rev() {
+        storage.remove_file(file).await?;
+    }
+    Ok(())
+}
+
+/// Removes an array that this process has created and nobody else can know yet.
+pub(crate) async fn withdraw_array(storage: &Storage) -> Result<()> {
+    // Without schemas, there is no array for anybody.
+    for folder in FOLDERS.iter().filter(|folder| !folder.is_empty()) {
+        storage.remove_folder(folder).await?;
+    }
+    Ok(())
+}
+
+/// Whether no other schema's name comes before this one.
+async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
+    let listing = storage.list(SCHEMA_FOLDER).await?;
+    Ok(listing.files.iter().all(|file| file.name.as_str() >= name))
+}
+
+/// Fails if an array or anything else is there. The folders that a creation leaves behind when it is interrupted are nothing.
+async fn check_vacant(storage: &Storage) -> Result<()> {
+    let root = storage.list("").await?;
+    let is_group = root.folders.iter().any(|name| name == GROUP[0])
+        || root.files.iter().any(|file| file.name == GROUP[1]);
+    if is_group {
+        return Err(Error::new(
+            ErrorKind::IsAGroup,
+            "there is a TileDB group: an array is created in a folder of its own, which may lie inside the group's",
+        ));
+    }
+    let has_schema = has_files(storage, &root, SCHEMA_FOLDER).await?;
+    if has_schema || root.files.iter().any(|file| file.name == OLD_SCHEMA_NAME) {
+        return Err(exists());
+    }
+    for folder in CONTENTS {
+        if has_files(storage, &root, folder).await? {
+            return Err(Error::not_an_array(format!(
+                "the folder holds no schema, but {folder} is not empty: these are the remains of an array, which a new one must not mix with; choose another folder"
+            )));
+        }
+    }
+    let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');
+    let folders = root.folders.iter().filter(|name| !ours(name));
+    let files = root.files.iter().map(|file| &file.name);
+    let files = files.filter(|name| !ours(name) && !name.ends_with(STAGED));
+    let others: Vec<_> = folders.chain(files).take(3).map(String::as_str).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(Error::not_an_array(format!(
+        "the folder holds other things ({}): an array is created in a new or an empty folder",
+        others.join(", ")
+    )))
+}
+
+/// How the names of files end that a crash left before they had their own.
+const STAGED: &str = ".staged";
+
+async fn has_files(storage: &Storage, root: &Listing, folder: &str) -> Result<bool> {
+    if !root.folders.iter().any(|name| name == folder) {
+        return Ok(false);
+    }
+    let listing = storage.list(folder).await?;
+    let contents =
+        |name: &String| folder != SCHEMA_FOLDER || !ENUMERATIONS_FOLDER.ends_with(name.as_str());
+    Ok(!listing.files.is_empty() || listing.folders.iter().any(contents))
+}
+
+fn exists() -> Error {
+    Error::already_exists("there is an array already; open it, or choose another folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::array::inspect::Inspection;
+    use crate::array::snapshot::Snapshot;
+    use crate::array::window::OpenWindow;
+    use crate::storage::Location;
+    use crate::write::create::ArrayBuilder;
+
+    fn definition(capacity: &str) -> ArrayDefinition {
+        let columns = Schema::new(vec![
+            Field::new("x", DataType::Int64, false),
+            Field::new("colour", DataType::Utf8, true),
+        ]);
+        let builder = ArrayBuilder::new(&columns, ["x"]).unwrap();
+        let builder = builder.enumeration("colour", ["red", ""], true).unwrap();
+        builder
+            .option("capacity", capacity)
+            .unwrap()
+            .definition()
+            .unwrap()
+    }
+
+    fn targets(folder: &tempfile::TempDir) -> [Storage; 2] {
+        let path = folder.path().join("a/b").to_str().unwrap().to_owned();
+        let memory = Arc::new(InMemory::new());
+        let memory = Location::new(memory, Path::from("a/b"), "memory:///a/b");
+        [Location::local(&path).unwrap(), memory].map(Storage::new)
+    }
+
+    async fn create(
+        definition: &ArrayDefinition,
+        storage: &Storage,
+        clock: &Clock,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<()> {
+        let creation = Creation {
+            definition,
+            storage,
+            clock,
+            time: clock.fresh_time().await,
+        };
+        creation.run(key).await
+    }
+
+    async fn open(storage: &Storage) -> Result<ArrayDefinition> {
+        let array = Inspection::open(storage, OpenWindow::new(TimestampMs(0), None)?).await?;
+        let enumerations = array.enumerations().await?;
+        Ok(ArrayDefinition::of(&array.schema, &enumerations)?.0)
+    }
+
+    #[tokio::test]
+    async fn an_array_is_created_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for storage in targets(&folder) {
+            let wanted = definition("7");
+            let clock = Clock::manual(TimestampMs(5), 1);
+            create(&wanted, &storage, &clock, None).await.unwrap();
+            assert_eq!(open(&storage).await.unwrap(), wanted);
+            let schemas = storage.list(SCHEMA_FOLDER).await.unwrap();
+            assert!(schemas.files[0].name.starts_with("__5_5_"));
+            let again = create(&wanted, &storage, &clock, None).await.unwrap_err();
+            assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+            assert_eq!(storage.list(SCHEMA_FOLDER).await.unwrap().files.len(), 1);
+            assert_eq!(
+                storage.list(ENUMERATIONS_FOLDER).await.unwrap().files.len(),
+                1
+            );
+        }
+        let local = folder.path().join("a/b");
+        let mut made: Vec<_> = std::fs::read_dir(local)
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        made.sort();
+        let expected = [
+            "__commits",
+            "__fragment_meta",
+            "__fragments",
+            "__labels",
+            "__meta",
+            "__schema",
+        ];
+        assert_eq!(made, expected);
+    }
+
+    /// As if another process had put its schema between our look and our put.
+    #[tokio::test]
+    async fn of_two_creations_the_first_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        for storage in targets(&folder) {
+            let late = definition("7");
+            let files = |time, seed| {
+                let clock = Clock::manual(TimestampMs(time), seed);
+                let (schema, _) = late.with_files(|| Ok("__0_0".to_owned())).unwrap();
+                let name = clock
+                    .fresh_name(TimestampMs(time), TimestampMs(time))
+                    .unwrap();
+                let bytes = stored(&schema.encode().unwrap(), None).unwrap();
+                (
+                    name.clone(),
+                    vec![(format!("{SCHEMA_FOLDER}/{name}"), bytes)],
+                )
+            };
+            let (first, first_files) = files(1000, 1);
+            let (second, second_files) = files(1001, 2);
+            put_all(&storage, &first_files).await.unwrap();
+            put_all(&storage, &second_files).await.unwrap();
+            assert!(is_first(&storage, &first).await.unwrap());
+            assert!(!is_first(&storage, &second).await.unwrap());
+            withdraw(&storage, &second_files).await.unwrap();
+            let left = storage.list(SCHEMA_FOLDER).await.unwrap();
+            let left: Vec<_> = left.files.iter().map(|f| f.name.as_str()).collect();
+            assert_eq!(left, [first.as_str()]);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_creation_leaves_no_array() {
+        let folder = tempfile::tempdir().unwrap();
+        for storage in targets(&folder) {
+            storage.create_folders(&FOLDERS).await.unwrap();
+            let leftover = format!("{ENUMERATIONS_FOLDER}/__0123_0");
+            storage
+                .create_file(&leftover, Bytes::from_static(b"half"))
+                .await
+                .unwrap();
+            storage
+                .create_file("__1_1_0.staged", Bytes::from_static(b"half"))
+                .await
+                .unwrap();
+            assert!(open(&storage).await.is_err());
+            create(&definition("7"), &storage, &Clock::system(), None)
+                .await
+                .unwrap();
+            assert_eq!(open(&storage).await.unwrap(), definition("7"));
+        }
+    }
+
+    #[tokio::test]
+    async fn other_things_are_not_mixed_with() {
+        for (file, kind, why) in [
+            ("__group/x", ErrorKind::IsAGroup, "group"),
+            ("__tiledb_group.tdb", ErrorKind::IsAGroup, "group"),
+            ("__array_schema.tdb", ErrorKind::AlreadyExists, "already"),
+            (
+                "__commits/__1_1_a_22.wrt",
+                ErrorKind::NotAnArray,
+                "__commits is not empty",
+            ),
+            (
+                "__fragments/__1_1_a_22/a0.tdb",
+                ErrorKind::NotAnArray,
+                "remains of an array",
+            ),
+            ("notes.txt", ErrorKind::NotAnArray, "(notes.txt)"),
+            ("photos/a.jpg", ErrorKind::NotAnArray, "(photos)"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for storage in targets(&folder) {
+                storage
+                    .create_file(file, Bytes::from_static(b"x"))
+                    .await
+                    .unwrap();
+                let created = create(&definition("7"), &storage, &Clock::system(), None).await;
+                let error = created.unwrap_err();
+                assert_eq!(error.kind(), kind, "{file}: {error}");
+                assert!(error.message().contains(why), "{file}: {error}");
+                let listing = storage.list(SCHEMA_FOLDER).await.unwrap();
+                assert!(
+                    listing.files.is_empty() && listing.folders.is_empty(),
+                    "{file}"
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_array_is_encrypted_with_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        for storage in targets(&folder) {
+            let key = EncryptionKey::from_text(b"0123456789abcdeF0123456789abcdeF").unwrap();
+            let key = Arc::new(key);
+            let clock = Clock::system();
+            create(&definition("7"), &storage, &clock, Some(&key))
+                .await
+                .unwrap();
+            let open = |storage| async move {
+                Snapshot::open(&storage, OpenWindow::default())
+                    .await
+                    .map(|_| ())
+            };
+            let with_key = storage.clone().with_encryption_key(Some(key));
+            open(with_key).await.unwrap();
+            let error = open(storage).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Encryption);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The fields of a fragment that is written: their files, filters and statistics.
+//!
+//! A sparse fragment stores the coordinates and the attributes of each cell, a dense one only the attributes.
+
+use std::sync::Arc;
+
+use super::statistics::StatisticsKind;
+use crate::array::fragment::FragmentField;
+use crate::array::snapshot::Snapshot;
+use crate::arrow::{CellWriter, ColumnType, TypeOptions, attribute_type};
+use crate::error::{Error, Result};
+use crate::filter::TileContext;
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::FilterList;
+use crate::format::fragment::data_files::FileStem;
+use crate::format::fragment::slots::Slots;
+use crate::format::schema::{ArraySchema, CellValNum};
+use crate::format::version::FormatVersion;
+
+/// A field of a fragment that is written.
+#[derive(Debug)]
+pub struct WrittenField {
+    /// The field of the schema.
+    pub field: FragmentField,
+    /// The name, for messages.
+    pub name: String,
+    /// Its place in the lists of the fragment's metadata.
+    pub slot: usize,
+    /// The names of its files.
+    pub stem: FileStem,
+    /// The type of an element.
+    pub datatype: Datatype,
+    /// Elements per cell.
+    pub cell_val_num: CellValNum,
+    /// Whether it has a validity file.
+    pub nullable: bool,
+    /// The filters of its values.
+    pub filters: FilterList,
+    /// What is known of each of its tiles.
+    pub statistics: StatisticsKind,
+}
+
+/// The fields of a fragment that is written, and what all of them share.
+#[derive(Debug)]
+pub struct WrittenFields {
+    /// The schema of the fragment.
+    pub schema: Arc<ArraySchema>,
+    /// The name of the schema's file.
+    pub schema_name: String,
+    /// Whether the fragment is dense.
+    pub dense: bool,
+    /// The places of fields in the metadata.
+    pub slots: Slots,
+    /// Dimensions first, then attributes, each in the order of the schema.
+    pub fields: Vec<WrittenField>,
+}
+
+impl WrittenFields {
+    /// The fields of fragments of a snapshot's schema, which lies in the file `schema_name`.
+    pub fn new(schema: &Arc<ArraySchema>, schema_name: &str) -> Self {
+        let version = FormatVersion::WRITTEN;
+        let dense = schema.is_dense();
+        let slots = Slots::new(schema, version, false, false);
+        let dimensions = schema.dimensions.iter().enumerate();
+        let dimensions = dimensions
+            .filter(|_| !dense)
+            .map(|(i, dimension)| WrittenField {
+                field: FragmentField::Dimension(i),
+                name: dimension.name.clone(),
+                slot: slots.dimension(i),
+                stem: FileStem::dimension(version, i, &dimension.name),
+                datatype: dimension.datatype,
+                cell_val_num: dimension.cell_val_num,
+                nullable: false,
+                filters: schema.dimension_filters(i, version).clone(),
+                statistics: StatisticsKind::of_dimension(
+                    dimension.datatype,
+                    dimension.cell_val_num,
+                ),
+            });
+        let attributes = schema.attributes.iter().enumerate();
+        let attributes = attributes.map(|(i, attribute)| WrittenField {
+            field: FragmentField::Attribute(i),
+            name: attribute.name.clone(),
+            slot: slots.attribute(i),
+            stem: FileStem::attribute(version, i, &attribute.name),
+            datatype: attribute.datatype,
+            cell_val_num: attribute.cell_val_num,
+            nullable: attribute.nullable,
+            filters: attribute.filters.clone(),
+            statistics: StatisticsKind::of_attribute(
+                attribute.datatype,
+                attribute.cell_val_num,
+                attribute.nullable,
+            ),
+        });
+        let fields = dimensions.chain(attributes).collect();
+        Self {
+            schema: Arc::clone(schema),
+            schema_name: schema_name.to_owned(),
+            dense,
+            slots,
+            fields,
+        }
+    }
+}
+
+impl WrittenField {
+    /// What the filters of the values depend on.
+    pub(super) fn values_context(&self, schema: &ArraySchema) -> Result<TileContext> {
+        let size = self.cell_val_num.cell_size(self.datatype)?;
+        Ok(TileContext {
+            datatype: self.datatype,
+            cell_bytes: size.unwrap_or(self.datatype.size()),
+            var_data: size.is_none(),
+            ..context(Datatype::UInt8, schema)
+        })
+    }
+
+    /// The name for messages.
+    pub(super) fn described(&self) -> String {
+        let kind = match self.field {
+            FragmentField::Dimension(_) => "dimension",
+            _ => "attribute",
+        };
+        format!("{kind} \"{}\"", self.name)
+    }
+}
+
+/// What the filters of offsets depend on.
+pub(super) fn offsets_context(schema: &ArraySchema) -> TileContext {
+    context(Datatype::UInt64, schema)
+}
+
+/// What the filters of validity depend on.
+pub(super) fn validity_context(schema: &ArraySchema) -> TileContext {
+    context(Datatype::UInt8, schema)
+}
+
+fn context(datatype: Datatype, schema: &ArraySchema) -> TileContext {
+    TileContext {
+        datatype,
+        cell_bytes: datatype.size(),
+        schema_version: schema.version,
+        fragment_version: FormatVersion::WRITTEN,
+        var_data: false,
+    }
+}
+
+/// Writers of all columns of a table, dimensions first, whether or not fragments store them.
+///
+/// # Errors
+/// A column cannot be read, and so not be written.
+pub fn cell_writers(snapshot: &Snapshot, options: &TypeOptions) -> Result<Vec<CellWriter>> {
+    let schema = &snapshot.schema;
+    let dimensions = schema
+        .dimensions
+        .iter()
+        .map(|dimension| CellWriter::new(ColumnType::of_dimension(dimension, options)?, false));
+    let attributes = schema.attributes.iter().map(|attribute| {
+        let ty = attribute_type(attribute, &snapshot.enumerations, options)?;
+        CellWriter::of_attribute(ty, attribute)
+    });
+    let writers = dimensions.chain(attributes).collect::<Result<_>>();
+    writers.map_err(|e: Error| e.with("array", snapshot.storage.uri()))
+}
