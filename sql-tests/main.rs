@@ -3,7 +3,7 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
-//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `differences::<array>`: two times differ in what `tiledb_diff` says. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -27,6 +27,8 @@ mod bad_input;
 mod broken_columns;
 mod check;
 mod copied;
+mod crashes;
+mod differences;
 mod encryption;
 mod enumerated;
 mod equipped;
@@ -63,6 +65,7 @@ mod support_table;
 #[cfg(unix)]
 mod terminal;
 mod texts;
+mod time_in_from;
 mod upstream;
 mod workshop;
 mod written;
@@ -118,6 +121,8 @@ fn main() {
     trials.extend(broken_columns::trials());
     trials.extend(check::trials());
     trials.extend(copied::trials());
+    trials.extend(crashes::trials());
+    trials.extend(differences::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
     trials.extend(equipped::trials());
@@ -149,6 +154,7 @@ fn main() {
     #[cfg(unix)]
     trials.extend(terminal::trials());
     trials.extend(texts::trials());
+    trials.extend(time_in_from::trials());
     trials.extend(upstream::trials());
     trials.extend(written::trials());
     trials.push(trial("layers::depend_downward_only", || {

@@ -10,6 +10,7 @@ pub mod catalog;
 #[doc(hidden)]
 pub mod claims;
 mod create;
+mod diff;
 #[doc(hidden)]
 pub mod dml;
 mod encryption;
@@ -34,7 +35,9 @@ mod session;
 pub mod settings;
 pub mod source;
 mod statistics;
+mod time_travel;
 mod url_table;
+mod waiting;
 #[cfg(feature = "distributed")]
 mod wire;
 

@@ -27,6 +27,7 @@ use super::source::TileDbSource;
 use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
+use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
@@ -163,6 +164,20 @@ impl TileDbTable {
     /// The options it was opened with.
     pub(crate) fn options(&self) -> &TableOptions {
         &self.options
+    }
+
+    /// The schema of the array, when it was last looked at.
+    pub(super) fn array_schema(&self) -> Arc<ArraySchema> {
+        let snapshot = match &*self.last() {
+            Last::Columns(columns) => columns.without_fragments().clone(),
+            Last::Seen(shown) | Last::Fixed(shown) => shown.table.snapshot.clone(),
+        };
+        snapshot.schema
+    }
+
+    /// The current state of the array, without its labels.
+    pub(super) async fn table(&self) -> crate::error::Result<Arc<ArrayTable>> {
+        Ok(Arc::clone(&self.shown().await?.table))
     }
 
     /// The current state of the array, with the columns it was opened with.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::common::GetExt;
 use datafusion::config::TableOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -15,11 +16,12 @@ use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 
 use super::catalog::explain_group;
+use super::dml::ArrayFormatFactory;
 use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::rebuild::rebuild;
-use super::{functions, optimizer, url_table};
+use super::{functions, optimizer, time_travel, url_table};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -87,10 +89,21 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
 
     let factories = builder.table_factories().get_or_insert_default();
     factories.insert(STORED_AS.to_owned(), Arc::new(TileDbTableFactory));
+    let formats = builder.file_formats().get_or_insert_default();
+    if !formats
+        .iter()
+        .any(|format| format.get_ext() == ArrayFormatFactory.get_ext())
+    {
+        formats.push(Arc::new(ArrayFormatFactory));
+    }
     let functions = functions::all().into_iter();
     let functions = functions.map(|function| (function.name().to_owned(), Arc::new(function)));
     let known = builder.table_functions().get_or_insert_default();
+    let is_new = !known.keys().any(|name| functions::is_name(name));
     known.extend(functions);
+    if is_new {
+        time_travel::install(builder);
+    }
 
     let runtime = Arc::clone(builder.runtime_env().get_or_insert_default());
     let catalogs = builder.catalog_list().take();

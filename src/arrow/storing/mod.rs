@@ -173,21 +173,33 @@ impl CellWriter {
                 let null = self.null_element();
                 elements::append(&self.ty, column.as_ref(), null, &mut to.values)
             }
-            (Shape::Fixed(n), false) => {
-                self.check_nulls(column)?;
-                let lists = column.as_fixed_size_list();
-                let size = lists.value_length();
-                let elements = lists.values().slice(0, lists.len().saturating_mul(n));
-                debug_assert_eq!(usize::try_from(size).ok(), Some(n));
-                self.append_items(
-                    &elements,
-                    &mut to.values,
-                    |element| element / n.max(1),
-                    column,
-                )
-            }
+            (Shape::Fixed(n), false) => self.append_fixed_lists(column, n, &mut to.values),
             (Shape::Var, false) => self.append_lists(column, to),
         }
+    }
+
+    /// Appends lists of `n` elements, and zeros for NULL ones.
+    fn append_fixed_lists(
+        &self,
+        column: &ArrayRef,
+        n: usize,
+        values: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        self.check_nulls(column)?;
+        let lists = column.as_fixed_size_list();
+        let elements = lists.values().slice(0, lists.len().saturating_mul(n));
+        let begun = values.len();
+        self.append_items(&elements, values, |element| element / n.max(1), column)?;
+        if let Some(nulls) = lists.nulls().filter(|nulls| nulls.null_count() > 0) {
+            let size = self.ty.cell_bytes().unwrap_or(1).max(1);
+            let cells = values.get_mut(begun..).unwrap_or_default();
+            for (cell, valid) in cells.chunks_exact_mut(size).zip(nulls) {
+                if !valid {
+                    cell.fill(0);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn append_lists(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), Refused> {

@@ -380,7 +380,7 @@ fn a_tree_that_contradicts_itself_is_refused() {
     refused("0a000000", "01000000", 2, "contradicts its fanout 1");
     refused("0a000000", "00000000", 2, "contradicts its fanout 0");
     refused("02000000 0100", "ffffffff 0100", 2, "number of levels");
-    refused("02000000 0100", "01000000 0100", 2, "1 leaves");
+    refused("02000000 0100", "01000000 0100", 2, "after the last level");
     refused(
         "0100000000000000",
         "0000000000000000",

@@ -65,7 +65,7 @@ impl TileDbWriteExec {
 }
 
 /// The number of written rows.
-fn count_schema() -> SchemaRef {
+pub(super) fn count_schema() -> SchemaRef {
     let count = Field::new("count", DataType::UInt64, false);
     Arc::new(Schema::new(vec![count]))
 }

@@ -100,7 +100,7 @@ impl Call {
 }
 
 /// An argument as text; it may be a literal number or time.
-fn text(function: &'static str, position: usize, argument: &Expr) -> Result<String> {
+pub(super) fn text(function: &'static str, position: usize, argument: &Expr) -> Result<String> {
     let found = match argument {
         Expr::Literal(value, _) if value.is_null() => "NULL".to_owned(),
         Expr::Literal(value, _) if value.data_type().is_binary() => "binary".to_owned(),

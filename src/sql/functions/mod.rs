@@ -3,6 +3,7 @@
 //! | Function | Rows |
 //! |---|---|
 //! | [`tiledb_scan`](scan) | the array itself |
+//! | [`tiledb_diff`](diff) | one per cell that differs between two times |
 //! | [`tiledb_array`](mod@array) | one row with the properties of the whole array |
 //! | [`tiledb_schema`](schema) | one per field: dimensions, attributes, labels |
 //! | [`tiledb_enumerations`](enumerations) | one per value of an enumeration |
@@ -23,6 +24,7 @@ pub mod check;
 mod columns;
 pub mod commits;
 mod description;
+pub mod diff;
 pub mod enumerations;
 pub mod fragments;
 pub mod members;
@@ -40,7 +42,7 @@ use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use self::description::{Describe, DescriptionFunction};
 
 /// All functions with their names.
-pub(super) fn all() -> [TableFunction; 10] {
+pub(super) fn all() -> [TableFunction; 11] {
     [
         describing::<array::ArrayFacts>(),
         describing::<schema::Fields>(),
@@ -51,8 +53,14 @@ pub(super) fn all() -> [TableFunction; 10] {
         describing::<members::Members>(),
         describing::<metadata::Metadata>(),
         describing::<tiles::Tiles>(),
+        TableFunction::new(diff::NAME.to_owned(), Arc::new(diff::DiffFunction)),
         TableFunction::new(scan::NAME.to_owned(), Arc::new(scan::ScanFunction)),
     ]
+}
+
+/// Whether this is the name of one of the functions.
+pub(super) fn is_name(name: &str) -> bool {
+    all().iter().any(|f| f.name() == name)
 }
 
 fn describing<D: Describe>() -> TableFunction {

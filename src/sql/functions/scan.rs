@@ -4,15 +4,15 @@
 //! synchronous but needs the columns, so another thread opens the array while the planner waits.
 
 use std::sync::Arc;
-use std::thread;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::error::DataFusionError;
 
 use super::arguments::Call;
 use super::target::Surroundings;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sql::provider::TileDbTable;
+use crate::sql::waiting::wait_for;
 
 /// The name in SQL.
 pub(super) const NAME: &str = "tiledb_scan";
@@ -32,22 +32,10 @@ impl TableFunctionImpl for ScanFunction {
     }
 }
 
-/// Opens the table outside the caller's runtime, whose only thread may be the one that waits here.
+/// Opens the table outside the caller's runtime.
 fn open(call: Call, surroundings: Surroundings) -> Result<TileDbTable> {
-    let work = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|e| Error::internal("no runtime to open the array with").with_source(e))?;
-        runtime.block_on(async {
-            let target = surroundings.resolve(&call).await?;
-            TileDbTable::open_columns(target.storage, target.options).await
-        })
-    };
-    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(work);
-    let thread =
-        thread.map_err(|e| Error::internal("no thread to open the array with").with_source(e))?;
-    thread
-        .join()
-        .map_err(|_| Error::internal("opening the array ended in a panic"))?
+    wait_for(NAME, async move || {
+        let target = surroundings.resolve(&call).await?;
+        TileDbTable::open_columns(target.storage, target.options).await
+    })
 }

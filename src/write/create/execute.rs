@@ -4,6 +4,8 @@
 //! and does not look at their files. The subtle thing: names differ, so a put that never overwrites does not keep two creations
 //! apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes its files back.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::definition::ArrayDefinition;
@@ -37,7 +39,7 @@ pub(super) async fn create(
     definition: &ArrayDefinition,
     storage: &Storage,
     clock: &Clock,
-    key: Option<&EncryptionKey>,
+    key: Option<&Arc<EncryptionKey>>,
 ) -> Result<()> {
     let created = create_at(definition, storage, clock, key).await;
     created.map_err(|e| e.with("array", storage.uri()))
@@ -47,7 +49,7 @@ async fn create_at(
     definition: &ArrayDefinition,
     storage: &Storage,
     clock: &Clock,
-    key: Option<&EncryptionKey>,
+    key: Option<&Arc<EncryptionKey>>,
 ) -> Result<()> {
     let name_file = || Ok(format!("__{}_{ENUMERATION_VERSION}", clock.fresh_uuid()?));
     let (schema, enumerations) = definition.with_files(name_file)?;
@@ -82,13 +84,8 @@ async fn create_at(
 }
 
 /// The bytes of a file: a generic tile, encrypted if there is a key.
-fn stored(contents: &[u8], key: Option<&EncryptionKey>) -> Result<Bytes> {
-    match key {
-        None => generic_tile::encode(contents).map(Bytes::from),
-        Some(_) => Err(Error::unsupported(
-            "an encryption key was given, and this release does not create encrypted arrays; leave the key out, or create the array with libtiledb",
-        )),
-    }
+fn stored(contents: &[u8], key: Option<&Arc<EncryptionKey>>) -> Result<Bytes> {
+    generic_tile::encode_with(contents, key).map(Bytes::from)
 }
 
 /// The files one after the other, so that the last one is there only if all are.
@@ -103,6 +100,15 @@ async fn put_all(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
 async fn withdraw(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
     for (file, _) in files.iter().rev() {
         storage.remove_file(file).await?;
+    }
+    Ok(())
+}
+
+/// Removes an array that this process has created and nobody else can know yet.
+pub(crate) async fn withdraw_array(storage: &Storage) -> Result<()> {
+    // Without schemas, there is no array for anybody.
+    for folder in FOLDERS.iter().filter(|folder| !folder.is_empty()) {
+        storage.remove_folder(folder).await?;
     }
     Ok(())
 }
@@ -168,7 +174,6 @@ fn exists() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use arrow::datatypes::{DataType, Field, Schema};
     use object_store::memory::InMemory;
@@ -176,6 +181,7 @@ mod tests {
 
     use super::*;
     use crate::array::inspect::Inspection;
+    use crate::array::snapshot::Snapshot;
     use crate::array::window::{OpenWindow, TimestampMs};
     use crate::storage::Location;
     use crate::write::create::ArrayBuilder;
@@ -334,14 +340,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_refused_before_anything_is_put() {
+    async fn an_array_is_encrypted_with_a_key() {
         let folder = tempfile::tempdir().unwrap();
         for storage in targets(&folder) {
             let key = EncryptionKey::from_text(b"0123456789abcdeF0123456789abcdeF").unwrap();
-            let created = create(&definition("7"), &storage, &Clock::system(), Some(&key)).await;
-            assert_eq!(created.unwrap_err().kind(), ErrorKind::Unsupported);
-            let root = storage.list("").await.unwrap();
-            assert!(root.folders.is_empty() && root.files.is_empty());
+            let key = Arc::new(key);
+            let clock = Clock::system();
+            create(&definition("7"), &storage, &clock, Some(&key))
+                .await
+                .unwrap();
+            let open = |storage| async move {
+                Snapshot::open(&storage, OpenWindow::default())
+                    .await
+                    .map(|_| ())
+            };
+            let with_key = storage.clone().with_encryption_key(Some(key));
+            open(with_key).await.unwrap();
+            let error = open(storage).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Encryption);
         }
     }
 }

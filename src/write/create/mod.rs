@@ -19,5 +19,6 @@ pub use self::builder::{
     ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, ArrayBuilder, DIMENSION_OPTIONS, Disagreement, Key, Wording,
 };
 pub use self::definition::ArrayDefinition;
+pub(crate) use self::execute::withdraw_array;
 pub use self::literal::Value;
 pub use self::types::{same_kind, sql_name};

@@ -3,7 +3,7 @@
 //! In the dialects of BigQuery, MsSQL, Snowflake and Databricks, `FROM t FOR SYSTEM_TIME AS OF '2024-01-01'` parses,
 //! and DataFusion plans the table in its current state. It also ignores TABLESAMPLE and selected partitions. Each of
 //! these changes the rows of the result, so each is an error here for any table, because no planner after this one
-//! would see it.
+//! would see it. Arrays as of a time have been planned before.
 
 use std::sync::Arc;
 
@@ -37,9 +37,8 @@ impl RelationPlanner for NothingDropped {
                 ..
             } => {
                 return not_impl_err!(
-                    "{name} {version}: a time in FROM is not understood; open the array as of a time by its options \
-                     instead, such as FROM '/path/of/array?timestamp=2024-01-01T00:00:00Z', or \
-                     OPTIONS ('tiledb.timestamp' '…') of CREATE EXTERNAL TABLE"
+                    "{name} {version}: only a table of an array has times at which it can be read, and {name} is another \
+                     table, a view or a query"
                 );
             }
             TableFactor::Table {

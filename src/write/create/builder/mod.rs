@@ -264,7 +264,7 @@ impl ArrayBuilder {
 
     pub(crate) async fn create_in(&self, storage: &Storage) -> Result<()> {
         let definition = self.definition()?;
-        let key = self.encryption_key.as_deref();
+        let key = self.encryption_key.as_ref();
         execute::create(&definition, storage, &self.clock, key).await
     }
 
