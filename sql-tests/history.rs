@@ -18,10 +18,13 @@ use datafusion::logical_expr::{Expr, col, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::scalar::ScalarValue;
 use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::format::schema::ArraySchema;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{golden, neutral, pruning};
+use crate::bad_input::edit_schema;
+use crate::workshop::Files;
+use crate::{block_on, golden, neutral, pruning, trial};
 
 /// Larger arrays are left to other tests.
 const MOST_ROWS: usize = 5_000;
@@ -37,7 +40,12 @@ pub fn trials() -> Vec<Trial> {
     });
     let few = std::env::var_os("HISTORY").is_none();
     let step = if few { 4 } else { 1 };
-    all.into_iter().step_by(step).collect()
+    let mut trials: Vec<Trial> = all.into_iter().step_by(step).collect();
+    trials.extend([
+        trial("history::names_taken", || block_on(names_taken())),
+        trial("history::times_beyond", || block_on(times_beyond())),
+    ]);
+    trials
 }
 
 fn and(options: &Options, more: &[(&str, &str)]) -> Options {
@@ -312,5 +320,74 @@ impl Facts {
         let whole = |(t1, t2, tells): &(u64, u64, bool)| t1 == t2 || *tells;
         let told = self.fragments.values().all(whole);
         told && !self.deletes && !self.evolved && (self.duplicates || each)
+    }
+}
+
+/// An attribute of the name of a system column is read as always, and the option is refused.
+async fn names_taken() -> Result<(), Failed> {
+    for name in ["__timestamp", "__fragment"] {
+        let mut files = Files::golden("sparse_value_gone");
+        edit_schema(&mut files, |bytes| {
+            let mut schema = ArraySchema::decode(bytes).expect("a schema of libtiledb");
+            schema.attributes[0].name = name.to_owned();
+            *bytes = schema.encode().expect("a schema");
+        });
+        let open = |options: Options| {
+            let files = files.clone();
+            async move {
+                let mut builder = TileDbTable::builder("memory:///array");
+                builder = builder.location(files.in_memory().await);
+                for (key, value) in options {
+                    builder = builder.option(&key, &value)?;
+                }
+                builder.open().await
+            }
+        };
+        let rows = read(&Arc::new(open(Vec::new()).await?), None).await?;
+        if rows.num_rows() != 100 || rows.column_by_name(name).is_none() {
+            return Err(format!("{:?}", rows.schema()).into());
+        }
+        let refused = open(and(&Vec::new(), &[("system_columns", "true")])).await;
+        match refused {
+            Err(e)
+                if e.to_string()
+                    .contains("but the array has a field of this name") => {}
+            other => return Err(format!("{name}: {other:?}").into()),
+        }
+    }
+    Ok(())
+}
+
+/// A fragment of a time that no timestamp can be has no `__timestamp`, and everything else.
+async fn times_beyond() -> Result<(), Failed> {
+    let mut files = Files::golden("sparse_value_gone");
+    let late = u64::MAX - 1;
+    files.rename(|path| path.replace("__2000_2000_", &format!("__{late}_{late}_")));
+    let builder = TileDbTable::builder("memory:///array").location(files.in_memory().await);
+    let builder = builder
+        .option("system_columns", "true")?
+        .timestamp_end(late);
+    let ctx = SessionContext::new();
+    ctx.register_table("t", Arc::new(builder.open().await?))?;
+    let counted = ctx
+        .sql("SELECT count(*), count(DISTINCT __fragment) FROM t")
+        .await?;
+    let counted = neutral::rows(&counted.collect().await?);
+    if counted != ["[100,2]"] {
+        return Err(format!("{counted:?}").into());
+    }
+    match ctx
+        .sql("SELECT max(__timestamp) FROM t")
+        .await?
+        .collect()
+        .await
+    {
+        Err(e)
+            if e.to_string()
+                .contains("is later than 9223372036854775807 ms") =>
+        {
+            Ok(())
+        }
+        other => Err(format!("{other:?}").into()),
     }
 }

@@ -90,7 +90,7 @@ impl Shelf {
 
     /// An array and options.
     pub fn choose(&self, rng: &mut Rng) -> Source {
-        let (path, mut options, dense) = if rng.chance(60) {
+        let (path, mut options, dense, sparse) = if rng.chance(60) {
             let path = rng.weighted(&OWN).to_owned();
             let mut options = Vec::new();
             if rng.chance(15) {
@@ -98,7 +98,7 @@ impl Shelf {
                 options.push(("timestamp".to_owned(), end.to_string()));
             }
             let dense = path.ends_with("grid") || path.ends_with("small");
-            (path, options, dense)
+            (path, options, dense, false)
         } else {
             let golden = rng.pick(&self.golden);
             let mut options = golden.options.clone();
@@ -108,7 +108,8 @@ impl Shelf {
                 options.push(("timestamp_start".to_owned(), start.to_string()));
                 options.push(("timestamp_end".to_owned(), end.to_string()));
             }
-            (golden.path.clone(), options, golden.dense)
+            let path = golden.path.clone();
+            (path, options, golden.dense, !golden.dense)
         };
         if dense && rng.chance(30) {
             let cells = *rng.pick(&["null", "skip"]);
@@ -117,6 +118,12 @@ impl Shelf {
         if rng.chance(20) {
             let from = *rng.pick(&["exact_metadata", "cells"]);
             options.push(("aggregate_from".to_owned(), from.to_owned()));
+        }
+        if rng.chance(15) {
+            options.push(("system_columns".to_owned(), "true".to_owned()));
+        }
+        if sparse && rng.chance(10) {
+            options.push(("all_versions".to_owned(), "true".to_owned()));
         }
         Source { path, options }
     }

@@ -36,8 +36,8 @@ const NEW: &str = "new";
 /// The array at two times.
 pub(super) struct Sides<'a> {
     columns: &'a DiffColumns,
-    old: Arc<TileDbTable>,
-    new: Arc<TileDbTable>,
+    old: TileDbTable,
+    new: TileDbTable,
     /// The array at the later time.
     table: Arc<ArrayTable>,
     /// A condition on dimensions, outside which no cell differs.
@@ -55,10 +55,9 @@ impl<'a> Sides<'a> {
     ) -> crate::Result<Self> {
         let (earlier, table) = (old.table().await?, new.table().await?);
         // What is committed from here on is seen by neither side.
-        let fixed = |table: &TileDbTable, snapshot| -> crate::Result<_> {
+        let fixed = |table: &TileDbTable, snapshot| -> crate::Result<TileDbTable> {
             let (storage, options) = (table.storage().clone(), table.options().clone());
-            let fixed = TileDbTable::of_snapshot(storage, options, snapshot)?;
-            Ok(Arc::new(fixed))
+            TileDbTable::of_snapshot(storage, options, snapshot)
         };
         let mut sides = Self {
             columns,
