@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{GetExt, Result, Statistics, not_impl_err};
@@ -93,7 +93,7 @@ impl ArrayFormat {
             ));
         }
         let columns = input.schema();
-        let mut builder = ArrayBuilder::new(&without_metadata(&columns), dimensions)?;
+        let mut builder = ArrayBuilder::new(&plain(&columns), dimensions)?;
         for (key, value) in &creation {
             builder = builder.option_in_lower_case(key, value)?;
         }
@@ -107,10 +107,16 @@ impl ArrayFormat {
     }
 }
 
-/// The columns as if no array had shown them: what an array says of its columns does not bind another one.
-fn without_metadata(columns: &SchemaRef) -> Schema {
-    let fields = columns.fields().iter();
-    let fields = fields.map(|field| field.as_ref().clone().with_metadata(HashMap::new()));
+/// The columns as if no array had shown them: what an array says of its columns does not bind another one. A dictionary shows
+/// the values of an enumeration, and the new array has them as they are.
+fn plain(columns: &SchemaRef) -> Schema {
+    let fields = columns.fields().iter().map(|field| {
+        let data_type = match field.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref().clone(),
+            other => other.clone(),
+        };
+        Field::new(field.name(), data_type, field.is_nullable())
+    });
     Schema::new(fields.collect::<Vec<_>>())
 }
 
