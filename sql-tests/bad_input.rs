@@ -130,10 +130,7 @@ async fn options() -> Result<(), Failed> {
             vec![("empty_cells", "maybe")],
             vec!["tiledb.empty_cells", "maybe", "fill or null or skip"],
         ),
-        (
-            vec![("capacity", "100")],
-            vec!["tiledb.capacity", "'100'", "10000"],
-        ),
+        (vec![("capacity", "100")], vec!["tiledb.capacity", "array"]),
         (
             vec![("encryption_key", "hunter2")],
             vec!["tiledb.encryption_key", "32 bytes", "64 hexadecimal digits"],

@@ -352,11 +352,14 @@ integers!(i64: i8, i16, i32, i64);
 integers!(u64: u8, u16, u32, u64);
 
 impl Total for f64 {
+    /// As libtiledb adds: a sum stops where a number of its own sign would lead beyond the limits, and not where one of the
+    /// other sign is infinite.
     fn add(self, other: Self) -> (Self, bool) {
-        let sum = self + other;
-        match sum.is_infinite() {
-            true => (f64::MAX.copysign(sum), true),
-            false => (sum, false),
+        let same_sign = (self < 0.0) == (other < 0.0);
+        match same_sign && self.abs() > f64::MAX - other.abs() {
+            true if self < 0.0 => (f64::MIN, true),
+            true => (f64::MAX, true),
+            false => (self + other, false),
         }
     }
     fn bytes(self) -> [u8; 8] {

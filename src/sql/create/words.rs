@@ -32,7 +32,7 @@ fn try_statement_of(
     table: Option<&str>,
 ) -> Result<String> {
     let (definition, mut missing) = ArrayDefinition::of(schema, enumerations)?;
-    if storage.encryption_key().is_some() && !storage.has_key_on_demand() {
+    if storage.encryption_key().is_some() {
         missing.push("the key of the encrypted array".to_owned());
     }
     let wording = Wording::of(&definition, missing)?;

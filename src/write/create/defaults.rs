@@ -121,10 +121,13 @@ pub(super) fn whole_domain(datatype: Datatype, low: &[u8], high: &[u8]) -> Resul
 
 /// The extents of a dense array, of which some are given: as near to a cube as the domain allows.
 pub(super) fn dense_extents(domains: &[(Span, Option<u64>)]) -> Result<Vec<u64>> {
+    // libtiledb counts the cells of a tile in the type of the dimensions, and crashes if it writes more than that can count.
+    let countable = domains.iter().map(|(span, _)| span.type_max()).min();
+    let countable = countable.and_then(|most| u64::try_from(most).ok());
+    let most = countable.map_or(DENSE_TILE_CELLS, |most| most.min(DENSE_TILE_CELLS));
     let given = domains.iter().filter_map(|(_, extent)| *extent);
-    let mut budget = given
-        .fold(DENSE_TILE_CELLS, |budget, extent| budget / extent.max(1))
-        .max(1);
+    let budget = given.fold(most, |budget, extent| budget / extent.max(1));
+    let mut budget = budget.max(1);
     let mut open: Vec<_> = (0..domains.len())
         .filter(|index| {
             domains
@@ -303,6 +306,13 @@ mod tests {
         assert_eq!(
             extents(&[(10_000, Some(1_000_000)), (10, None)]),
             [1_000_000, 1]
+        );
+        // Cells of a tile are counted in the type of the dimensions.
+        let narrow = Span::new(Datatype::UInt8, &[63], &[116]).unwrap();
+        let other = Span::new(Datatype::UInt8, &[0], &[4]).unwrap();
+        assert_eq!(
+            dense_extents(&[(narrow, None), (other, None)]).unwrap(),
+            [51, 5]
         );
         // The last tile must end before the largest value.
         let (low, high) = (0_i32.to_le_bytes(), (i32::MAX - 1).to_le_bytes());

@@ -46,6 +46,11 @@ impl Span {
         self.low + tiles * extent - 1
     }
 
+    /// The largest value of the type.
+    pub fn type_max(self) -> i128 {
+        max(self.datatype)
+    }
+
     /// Whether the last tile ends within the type.
     pub fn has_room(self, extent: u64) -> bool {
         self.end_of_tiles(extent) <= max(self.datatype)

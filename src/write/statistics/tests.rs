@@ -34,8 +34,12 @@ fn nan_is_told_by_the_sum_alone() {
     assert!(min.is_nan() && max.is_nan() && sum.is_nan());
     let (min, max, sum) = of_doubles(&[f64::INFINITY, 1.0]);
     assert!(min == 1.0 && max == f64::INFINITY && sum == f64::MAX);
-    let (_, _, sum) = of_doubles(&[f64::NEG_INFINITY, 1.0, f64::INFINITY]);
+    let (_, _, sum) = of_doubles(&[f64::MIN, f64::MIN, f64::NAN]);
     assert!(sum == f64::MIN, "a sum that has stopped stays");
+    let (_, _, sum) = of_doubles(&[f64::NEG_INFINITY, 1.0]);
+    assert!(sum == f64::NEG_INFINITY, "the sign differs from that of 0");
+    let (_, _, sum) = of_doubles(&[f64::NEG_INFINITY, 1.0, f64::NAN]);
+    assert!(sum.is_nan());
 }
 
 #[test]
