@@ -26,7 +26,10 @@ pub fn check_tracked() -> Result<(), String> {
 
 fn problems(paths: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let others = paths.iter().filter(|path| !path.starts_with(SOURCE)).count();
+    let others = paths
+        .iter()
+        .filter(|path| !path.starts_with(SOURCE))
+        .count();
     if others > MOST_FILES {
         wrong.push(format!(
             "{others} files are tracked besides {SOURCE}, more than {MOST_FILES}: put what tests read into the archives of sql-tests/fixtures"
