@@ -218,7 +218,7 @@ impl TileDbTable {
 
     fn read_only<T>(&self, statement: &str) -> Result<T> {
         let error = crate::Error::unsupported(format!(
-            "{statement} on a TileDB array: this release only reads arrays"
+            "{statement} on a TileDB array: this release reads arrays and inserts rows, and changes no others"
         ));
         Err(DataFusionError::from(
             error.with("array", self.storage.uri()),
