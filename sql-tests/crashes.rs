@@ -99,7 +99,7 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
     let (mut kept, mut changed) = (0, 0);
     for n in 0..requests {
         let faulty = Faulty::new(copy_of(&base).await?, n, fault);
-        let ended = tokio::time::timeout(Duration::from_secs(2), run(&faulty, case)).await;
+        let ended = tokio::time::timeout(Duration::from_millis(500), run(&faulty, case)).await;
         let found = state(&faulty.inner).await?;
         let expected = match (&ended, found == after) {
             // Success is only reported for what is there.
