@@ -1,4 +1,4 @@
-//! Defects of DataFusion that this crate guards against (`src/sql/optimizer/guards/`, reported in `docs/upstream/`).
+//! Defects of DataFusion that this crate guards against (`src/sql/optimizer/guards/`, reported in `docs/upstream/README.md`).
 //!
 //! Each test shows a defect without an array and without this crate's rules. It fails as soon as DataFusion gives the
 //! right answer: then the guard that it names, and the report, can go.
@@ -121,7 +121,7 @@ async fn parquet(rows: &str) -> Result<(SessionContext, tempfile::TempDir)> {
     Ok((ctx, folder))
 }
 
-/// `docs/upstream/projected-constraints.md`
+/// `docs/upstream/README.md#projected-constraints`
 async fn moved_key() -> Result<bool> {
     let hours = TimestampSecondArray::from_iter_values((0..48).map(|h| h * 3600));
     let columns: [(&str, ArrayRef); 2] = [
@@ -150,7 +150,7 @@ async fn ten_files(ctx: &SessionContext, folder: &tempfile::TempDir) -> Result<(
         .await
 }
 
-/// `docs/upstream/aggregate-dynamic-filter.md`
+/// `docs/upstream/README.md#aggregate-dynamic-filter`
 async fn bounds_of_some_aggregates() -> Result<bool> {
     let (ctx, folder) = (session(2), tempfile::tempdir()?);
     ten_files(&ctx, &folder).await?;
@@ -158,7 +158,7 @@ async fn bounds_of_some_aggregates() -> Result<bool> {
     Ok(found.contains(" 9 "))
 }
 
-/// `docs/upstream/aggregate-dynamic-filter.md`
+/// `docs/upstream/README.md#aggregate-dynamic-filter`
 async fn bounds_of_an_earlier_iteration() -> Result<bool> {
     let (ctx, folder) = (session(2), tempfile::tempdir()?);
     ten_files(&ctx, &folder).await?;
@@ -168,7 +168,7 @@ async fn bounds_of_an_earlier_iteration() -> Result<bool> {
     Ok(answer(&ctx, iterations).await?.contains(" 3 "))
 }
 
-/// `docs/upstream/filters-of-earlier-runs.md`
+/// `docs/upstream/README.md#filters-of-earlier-runs`
 async fn filters_of_an_earlier_run() -> Result<bool> {
     let ctx = session(1);
     ctx.sql("CREATE TABLE t(k BIGINT, x BIGINT) AS VALUES (1, 5), (2, 6), (3, 7)")
@@ -182,7 +182,7 @@ async fn filters_of_an_earlier_run() -> Result<bool> {
     Ok(again == 2)
 }
 
-/// `docs/upstream/filters-below-a-fetch.md`
+/// `docs/upstream/README.md#filters-below-a-fetch`
 fn filters_below_a_fetch() -> Result<bool> {
     let schema = RecordBatch::try_from_iter([("a", integers([1]))])?.schema();
     let rows: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(schema).with_partitions(2));
@@ -209,7 +209,7 @@ fn filters_below_a_fetch() -> Result<bool> {
     Ok(true)
 }
 
-/// `docs/upstream/mark-join-nulls.md`
+/// `docs/upstream/README.md#mark-join-nulls`
 async fn null_in_a_mark() -> Result<bool> {
     let ctx = session(1);
     ctx.sql("CREATE TABLE n AS SELECT * FROM (VALUES (1), (NULL)) v(y)")
@@ -220,7 +220,7 @@ async fn null_in_a_mark() -> Result<bool> {
     Ok(answer(&ctx, found).await?.contains(" 0 "))
 }
 
-/// `docs/upstream/table-version.md`
+/// `docs/upstream/README.md#table-version`
 async fn time_in_from() -> Result<bool> {
     let config = SessionConfig::new().set_str("datafusion.sql_parser.dialect", "BigQuery");
     let ctx = SessionContext::new_with_config(config);
@@ -234,7 +234,7 @@ async fn time_in_from() -> Result<bool> {
     Ok(planned.is_err())
 }
 
-/// `docs/upstream/filters-by-name.md`
+/// `docs/upstream/README.md#filters-by-name`
 async fn filters_by_name() -> Result<bool> {
     let rows = "SELECT * FROM (VALUES (1, NULL, 2), (2, 5, 1)) v(a, f, r)";
     let (ctx, _folder) = parquet(rows).await?;
@@ -242,7 +242,7 @@ async fn filters_by_name() -> Result<bool> {
     Ok(answer(&ctx, sum).await?.contains(" 2 "))
 }
 
-/// `docs/upstream/zeros-in-joins.md`
+/// `docs/upstream/README.md#zeros-in-joins`
 async fn zeros_in_joins() -> Result<bool> {
     let rows = "SELECT * FROM (VALUES (-0.0, 1), (2.0, 2)) v(x, n)";
     let (ctx, _folder) = parquet(rows).await?;
@@ -250,7 +250,7 @@ async fn zeros_in_joins() -> Result<bool> {
     Ok(answer(&ctx, join).await?.contains(" 1 "))
 }
 
-/// `docs/upstream/limited-distinct.md`
+/// `docs/upstream/README.md#limited-distinct`
 async fn limited_distinct() -> Result<bool> {
     let ctx = session(1);
     let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (1, 2), (1, 3), (2, 4), (3, 5)) v(k, v)";
@@ -259,7 +259,7 @@ async fn limited_distinct() -> Result<bool> {
     Ok(answer(&ctx, one).await.is_ok())
 }
 
-/// `docs/upstream/grouping-sets.md`
+/// `docs/upstream/README.md#grouping-sets`
 async fn grouping_sets() -> Result<bool> {
     let ctx = session(1);
     let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (1), (1)) v(k)";
@@ -269,14 +269,14 @@ async fn grouping_sets() -> Result<bool> {
     Ok(found.find("| 1 ") < found.find("|   |"))
 }
 
-/// `docs/upstream/statistics-of-casts.md`
+/// `docs/upstream/README.md#statistics-of-casts`
 async fn casts() -> Result<bool> {
     let (ctx, _folder) = parquet("SELECT * FROM (VALUES (2), (11)) v(x)").await?;
     let least = "SELECT min(s) AS least FROM (SELECT CAST(x AS VARCHAR) AS s FROM t)";
     Ok(answer(&ctx, least).await?.contains(" 11 "))
 }
 
-/// `docs/upstream/sort-below-offset.md`
+/// `docs/upstream/README.md#sort-below-offset`
 async fn sort_below_offset() -> Result<bool> {
     let ctx = session(1);
     let rows = "CREATE TABLE m AS SELECT * FROM (VALUES (1, 7), (2, 5), (3, 5)) t(k, v)";
@@ -285,7 +285,7 @@ async fn sort_below_offset() -> Result<bool> {
     Ok(answer(&ctx, one).await?.contains(" 1 "))
 }
 
-/// `docs/upstream/union-fields.md`
+/// `docs/upstream/README.md#union-fields`
 async fn union_fields() -> Result<bool> {
     let ctx = session(1);
     for (table, nullable, kind) in [("a", false, "one"), ("b", true, "another")] {
@@ -299,7 +299,7 @@ async fn union_fields() -> Result<bool> {
     Ok(answer(&ctx, union).await.is_ok())
 }
 
-/// `docs/upstream/coded-lengths.md`
+/// `docs/upstream/README.md#coded-lengths`
 async fn coded_lengths() -> Result<bool> {
     let ctx = session(1);
     for rows in [
@@ -314,7 +314,7 @@ async fn coded_lengths() -> Result<bool> {
         .is_ok_and(|found| found.contains(" 2 ")))
 }
 
-/// `docs/upstream/filters-by-name.md`
+/// `docs/upstream/README.md#filters-by-name`
 async fn filters_of_semi_joins() -> Result<bool> {
     let rows = "SELECT value AS a, value + 1 AS k, value % 2 AS c FROM generate_series(1, 200)";
     let (ctx, _folder) = parquet(rows).await?;
@@ -323,7 +323,7 @@ async fn filters_of_semi_joins() -> Result<bool> {
     Ok(answer(&ctx, join).await?.contains(" 3 "))
 }
 
-/// `docs/upstream/lost-orders.md`
+/// `docs/upstream/README.md#lost-orders`
 async fn lost_order() -> Result<bool> {
     let columns = [("x", integers(0..100)), ("v", integers(0..100))];
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, c)| (n, c, false)))?;
@@ -337,7 +337,7 @@ async fn lost_order() -> Result<bool> {
     Ok(answer(&ctx, numbers).await.is_ok())
 }
 
-/// `docs/upstream/unlike-join-keys.md`
+/// `docs/upstream/README.md#unlike-join-keys`
 async fn unlike_join_keys() -> Result<bool> {
     let rows = "SELECT arrow_cast(column1, 'Int32') AS d, arrow_cast(column1, 'Int16') AS n FROM (VALUES (1), (2)) v";
     let (ctx, _folder) = parquet(rows).await?;
