@@ -1,0 +1,145 @@
+//! The plans of statements that change rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::change::Change;
+use super::condition::survivors;
+use super::expand_exec::{Expand, TileDbChangesExec};
+use super::insert::{Destination, write_plan};
+use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
+use crate::arrow::InvalidUtf8;
+use crate::error::Error;
+use crate::format::delete_condition::Condition;
+use crate::write::delete::no_cell;
+
+/// Why rows of an array with duplicates cannot be changed one by one.
+const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be told from others at its coordinates, and only rows \
+     that a stored condition describes can be removed or changed: comparisons of dimensions and of attributes without NULL with \
+     constants; leave out the rest of WHERE, or rewrite the array";
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Rows that were read take new values at the coordinates they have: the columns of `input` are those of the array.
+pub(in crate::sql) fn write_rows_again(
+    to: &Destination,
+    input: Plan,
+    statement: &str,
+) -> Result<Plan> {
+    check_lossless(to, statement)?;
+    let mut change = Change::of(&input, &to.table.snapshot);
+    if to.array_schema().allows_duplicates {
+        let Some(survivors) = stored_condition(to, &input)? else {
+            return refused(to, statement, NO_SINGLE_ROWS);
+        };
+        change.replaced = Some(survivors);
+    }
+    write_plan(&stored_only(to), input, Some(change))
+}
+
+/// Rows are written, moved and removed. The columns of `input` are the old coordinates, the new row, whether it stays, and
+/// whether its coordinates were taken.
+pub(in crate::sql) fn write_changes(
+    to: &Destination,
+    input: Plan,
+    statement: &str,
+) -> Result<Plan> {
+    changes(to, input, true, statement)
+}
+
+fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Result<Plan> {
+    check_lossless(to, statement)?;
+    let to = stored_only(to);
+    if to.array_schema().is_dense() {
+        return refused(
+            &to,
+            statement,
+            "a dense array has a cell at every coordinate, so rows can neither be removed nor moved; UPDATE the cells to NULL \
+             or to other values, or TRUNCATE the array",
+        );
+    }
+    if to.array_schema().allows_duplicates {
+        return refused(&to, statement, NO_SINGLE_ROWS);
+    }
+    let change = Change::of(&input, &to.table.snapshot);
+    let change = Change {
+        removes: true,
+        ..change
+    };
+    let dimensions = to.array_schema().dimensions.len();
+    let expand = Expand::new(&to.columns, dimensions, writes, &change.changed);
+    let cells = Arc::new(TileDbChangesExec::new(input, expand));
+    write_plan(&to, cells, Some(change))
+}
+
+/// The rows of `input` are removed by their coordinates, which are its columns.
+pub(in crate::sql) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
+    let sparse = !to.array_schema().is_dense();
+    if sparse && let Some(survivors) = stored_condition(to, &input)? {
+        return Ok(remove(to, input, Removed::AllBut(survivors)));
+    }
+    changes(to, input, false, "DELETE")
+}
+
+/// All fragments are removed; the rows of `input` are counted.
+pub(in crate::sql) fn truncate_plan(to: &Destination, input: Plan) -> Plan {
+    remove(to, input, Removed::Fragments)
+}
+
+fn remove(to: &Destination, input: Plan, removed: Removed) -> Plan {
+    let change = Arc::new(Change::of(&input, &to.table.snapshot));
+    let remove = Remove {
+        target: to.target(),
+        removed,
+        change,
+    };
+    Arc::new(TileDbRemoveExec::new(input, remove))
+}
+
+/// What survives if all rows of `input` go, if that can be stored.
+fn stored_condition(to: &Destination, input: &Plan) -> Result<Option<Condition>> {
+    survivors(input, &to.table.options).map_err(DataFusionError::from)
+}
+
+/// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
+fn check_lossless(to: &Destination, statement: &str) -> Result<()> {
+    match to.table.options.invalid_utf8 {
+        InvalidUtf8::Lossy => refused(
+            to,
+            statement,
+            "the option tiledb.invalid_utf8 replaces bytes of texts, and what is shown would be stored; create the table with \
+             'error' or 'binary'",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn refused<T>(to: &Destination, statement: &str, why: &str) -> Result<T> {
+    let error = Error::unsupported(format!("{statement}: {why}"));
+    Err(DataFusionError::from(error.with("array", to.storage.uri())))
+}
+
+/// The rows of `input` take the place of all that is there. Those of a dense array must be all cells of a box that holds
+/// what is there, because no cell of it can be removed.
+pub(in crate::sql) fn overwrite_plan(to: &Destination, input: Plan) -> Result<Plan> {
+    let nothing_survives = no_cell(to.array_schema()).map_err(DataFusionError::from)?;
+    let change = Change {
+        replaced: Some(nothing_survives),
+        ..Change::of(&input, &to.table.snapshot)
+    };
+    write_plan(to, input, Some(change))
+}
+
+/// The destination without dimension labels, which statements that change rows leave alone.
+fn stored_only(to: &Destination) -> Destination {
+    let fields = to.columns.fields().iter().take(to.stored_columns());
+    let columns = Schema::new(fields.cloned().collect::<Vec<_>>());
+    Destination {
+        columns: Arc::new(columns),
+        ..to.clone()
+    }
+}
