@@ -1,0 +1,213 @@
+//! Whether what is already on storage can be read with an evolved schema, by libtiledb too.
+
+use std::cmp::Ordering;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::base::Base;
+use super::step::{Step, is_extension};
+use crate::array::fragment::Fragment;
+use crate::array::inspect::read_schema;
+use crate::arrow::Enumerations;
+use crate::error::{Error, Result};
+use crate::format::domain_range::compare_values;
+use crate::format::enumeration::Enumeration;
+use crate::format::filter_list::{Filter, FilterList};
+use crate::format::fragment::footer::OLD_SCHEMA_NAME;
+use crate::format::schema::current_domain::CurrentDomain;
+use crate::format::schema::{ArraySchema, Attribute};
+use crate::write::create::ArrayDefinition;
+
+/// Fragments of these versions name no schema, and libtiledb does not find one once there are several.
+const WITHOUT_SCHEMA_NAME: RangeInclusive<u32> = 3..=9;
+/// Since this version, libtiledb reads run lengths of text alike.
+const STRINGS_IN_RUNS: u32 = 17;
+
+/// Fails if fragments would be misread.
+pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition) -> Result<()> {
+    check_versions(base).await?;
+    let mut fragments = Fragments { base, loaded: None };
+    for step in steps {
+        match step {
+            Step::AddAttribute(attribute) => {
+                check_again(&mut fragments, attribute, evolved).await?;
+            }
+            Step::CurrentDomain(grown) if base.array.schema.current_domain.is_none() => {
+                check_inside(fragments.load().await?, grown, evolved)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The fragments of the array, which are opened only if that is needed.
+struct Fragments<'a> {
+    base: &'a Base,
+    loaded: Option<Vec<Arc<Fragment>>>,
+}
+
+impl Fragments<'_> {
+    async fn load(&mut self) -> Result<&[Arc<Fragment>]> {
+        if self.loaded.is_none() {
+            let found = self.base.inspection.fragments().await?;
+            self.loaded = Some(found.into_iter().map(|f| f.fragment).collect());
+        }
+        Ok(self.loaded.as_deref().unwrap_or_default())
+    }
+}
+
+/// Fails if libtiledb could not read the fragments any more: it reads those of old releases with the filters and by the version
+/// of the newest schema, which an evolution makes today's.
+async fn check_versions(base: &Base) -> Result<()> {
+    let schema = &base.inspection.schema;
+    for fragment in base.inspection.committed().await? {
+        let versions = fragment.name.fragment_versions();
+        let version = *versions.end();
+        let problem = if WITHOUT_SCHEMA_NAME.contains(&version) {
+            Some("it names no schema".to_owned())
+        } else if WITHOUT_SCHEMA_NAME.contains(&schema.version.get()) {
+            Some(format!("its schema is of version {}", schema.version))
+        } else if !schema.version.since(5) {
+            shared_filters(schema, version)
+        } else if version < STRINGS_IN_RUNS {
+            strings_in_runs(schema)
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(Error::unsupported(format!(
+                "the fragment {} is of format version {version}, and {problem}: libtiledb cannot read such fragments once the schema of their array has evolved; copy the array to a new one, and evolve that",
+                fragment.name.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with the filters that all dimensions share in schemas before version 5.
+fn shared_filters(schema: &ArraySchema, fragment: u32) -> Option<String> {
+    let filters = &schema.coords_filters.filters;
+    if !schema.is_dense() && fragment >= *WITHOUT_SCHEMA_NAME.start() && !filters.is_empty() {
+        return Some(
+            "its schema, which is older, has filters for all coordinates at once".to_owned(),
+        );
+    }
+    // Compressors alone take coordinates for bytes, however many dimensions they have.
+    let compressor = |f: &Filter| {
+        matches!(
+            f,
+            Filter::None | Filter::Gzip | Filter::Zstd | Filter::Lz4 | Filter::Bzip2
+        )
+    };
+    match filters.iter().find(|filter| !compressor(filter)) {
+        Some(other) => Some(format!("its coordinates have the filter {}", other.name())),
+        None => strings_in_runs(schema),
+    }
+}
+
+/// What is wrong with text under run lengths, which are those of bytes in old fragments and those of strings in new ones.
+fn strings_in_runs(schema: &ArraySchema) -> Option<String> {
+    let dimensions = schema.dimensions.iter();
+    let dimensions = dimensions.map(|d| (&d.name, d.datatype, &d.filters));
+    let attributes = schema.attributes.iter();
+    let attributes = attributes.map(|a| (&a.name, a.datatype, &a.filters));
+    let in_runs = |filters: &FilterList| filters.filters.iter().any(|f| matches!(f, Filter::Rle));
+    let mut fields = dimensions.chain(attributes);
+    let (name, ..) =
+        fields.find(|(_, datatype, filters)| datatype.is_string() && in_runs(filters))?;
+    Some(format!("it has text of \"{name}\" under run lengths"))
+}
+
+/// Fails if cells of an attribute that was dropped would come back as something else: libtiledb reads what is stored with the
+/// type that the new attribute has.
+async fn check_again(
+    fragments: &mut Fragments<'_>,
+    added: &Attribute,
+    evolved: &ArrayDefinition,
+) -> Result<()> {
+    let base = fragments.base;
+    let storage = base.inspection.storage();
+    let mut other = None;
+    for name in base.inspection.schema_names() {
+        if name == OLD_SCHEMA_NAME {
+            continue;
+        }
+        let (schema, enumerations) = read_schema(storage, name).await?;
+        let reads = reads_alike(&schema, &enumerations, added, evolved);
+        if !reads {
+            other = Some(name.to_owned());
+        }
+    }
+    let Some(schema) = other else {
+        return Ok(());
+    };
+    let has_it = |fragment: &&Arc<Fragment>| {
+        let attributes = &fragment.schema.attributes;
+        attributes.iter().any(|a| a.name == added.name)
+    };
+    match fragments.load().await?.iter().find(has_it) {
+        None => Ok(()),
+        Some(fragment) => Err(Error::unsupported(format!(
+            "the array had a column \"{0}\" of another type, filters or enumeration (schema {schema}), and the fragment {1} still holds its cells, which libtiledb would read as cells of the new one: choose another name",
+            added.name, fragment.name.name
+        ))
+        .with("column", &added.name)),
+    }
+}
+
+/// Whether cells that were written by a schema mean the same to an attribute of the same name.
+fn reads_alike(
+    schema: &ArraySchema,
+    enumerations: &Enumerations,
+    added: &Attribute,
+    evolved: &ArrayDefinition,
+) -> bool {
+    let Some(index) = schema.attribute_index(&added.name) else {
+        return true;
+    };
+    let Some(known) = schema.attributes.get(index) else {
+        return true;
+    };
+    let alike = (known.datatype, known.cell_val_num, known.nullable)
+        == (added.datatype, added.cell_val_num, added.nullable)
+        && known.filters == added.filters;
+    let values = |name: &Option<String>| -> Option<&Enumeration> {
+        let name = name.as_ref()?;
+        enumerations.get(name)?.as_ref().ok().map(Arc::as_ref)
+    };
+    let new = added.enumeration.as_ref();
+    let new = new.and_then(|name| evolved.enumerations.iter().find(|e| e.name == *name));
+    let same_values = match (values(&known.enumeration), new) {
+        (Some(old), Some(new)) => is_extension(old, new),
+        (old, new) => old.is_none() && new.is_none() && known.enumeration.is_none(),
+    };
+    alike && same_values
+}
+
+/// Fails if a first current domain leaves out cells that are there.
+fn check_inside(
+    fragments: &[Arc<Fragment>],
+    grown: &CurrentDomain,
+    evolved: &ArrayDefinition,
+) -> Result<()> {
+    let dimensions = &evolved.schema.dimensions;
+    for fragment in fragments {
+        let Some(domain) = &fragment.footer.non_empty_domain else {
+            continue;
+        };
+        for ((range, written), dimension) in grown.ranges.iter().zip(domain).zip(dimensions) {
+            let at_most = |a: &[u8], b: &[u8]| {
+                compare_values(dimension.datatype, a, b).is_some_and(Ordering::is_le)
+            };
+            if !at_most(&range.lo, &written.lo) || !at_most(&written.hi, &range.hi) {
+                return Err(Error::invalid(format!(
+                    "the current domain leaves out cells of the fragment {}: expected one around all cells that are there",
+                    fragment.name.name
+                ))
+                .with("column", &dimension.name));
+            }
+        }
+    }
+    Ok(())
+}

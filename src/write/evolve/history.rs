@@ -1,0 +1,124 @@
+//! The schemas that were put at about the same time, and what each of them was made from.
+//!
+//! A schema does not say from which one it was made. Whoever evolved it made few changes, so it was made from one of those before
+//! it from which the fewest changes lead to it; dropping what was just added counts as many. The subtle thing: an evolution that knew an older schema alone lacks what others
+//! have added since, and has not dropped it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::base::{Base, definition};
+use super::step::{Step, between};
+use crate::array::inspect::read_schema;
+use crate::error::Result;
+use crate::storage::Storage;
+use crate::write::create::ArrayDefinition;
+
+/// How many of the schemas before an evolution others may have started from.
+const RECENT: usize = 6;
+
+/// So many other steps are likelier than dropping what was added during the evolution.
+const DROP_OF_NEW: usize = 8;
+
+/// The schemas around an evolution.
+pub(super) struct History<'a> {
+    base: &'a Base,
+    read: BTreeMap<String, ArrayDefinition>,
+    /// The names of the schemas that the evolution itself has put.
+    pub written: BTreeSet<String>,
+}
+
+/// What a schema was made from.
+pub(super) struct Origin {
+    /// What its writer changed.
+    pub steps: Vec<Step>,
+    /// Whether its writer must have known a schema that the evolution has put.
+    pub knows_mine: bool,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn new(base: &'a Base) -> Self {
+        Self {
+            base,
+            read: BTreeMap::new(),
+            written: BTreeSet::new(),
+        }
+    }
+
+    /// Whether a schema was put by somebody else, and not known to the evolution.
+    pub(super) fn is_new(&self, name: &str) -> bool {
+        !self.base.names.contains(name) && !self.written.contains(name)
+    }
+
+    /// The array of a schema.
+    pub(super) async fn read(&mut self, storage: &Storage, name: &str) -> Result<ArrayDefinition> {
+        if let Some(known) = self.read.get(name) {
+            return Ok(known.clone());
+        }
+        let array = match name == self.base.inspection.schema_name {
+            true => self.base.array.clone(),
+            false => {
+                let (schema, enumerations) = read_schema(storage, name).await?;
+                definition(&schema, &enumerations)?
+            }
+        };
+        self.read.insert(name.to_owned(), array.clone());
+        Ok(array)
+    }
+
+    /// How far a step leads. Nobody drops what others have just added, so a schema that lacks that was made from another one.
+    fn cost(&self, step: &Step) -> usize {
+        let schema = &self.base.array.schema;
+        let was_there = match step {
+            Step::DropAttribute(name) => schema.attributes.iter().any(|old| old.name == *name),
+            Step::DropEnumeration(name) => schema.enumerations.iter().any(|old| old.name == *name),
+            _ => true,
+        };
+        if was_there { 1 } else { DROP_OF_NEW }
+    }
+
+    /// What a schema was made from.
+    pub(super) async fn origin(
+        &mut self,
+        storage: &Storage,
+        name: &str,
+        names: &BTreeSet<String>,
+    ) -> Result<Origin> {
+        let array = self.read(storage, name).await?;
+        let newest = &self.base.inspection.schema_name;
+        let known = self
+            .base
+            .names
+            .iter()
+            .rev()
+            .filter(|known| *known != newest);
+        let known = known.take(RECENT).chain([newest]);
+        let later = names
+            .iter()
+            .filter(|other| !self.base.names.contains(*other));
+        let candidates = known.chain(later.filter(|other| other.as_str() < name));
+        let mut nearest: Vec<(bool, Vec<Step>)> = Vec::new();
+        let mut best = usize::MAX;
+        for candidate in candidates.cloned().collect::<Vec<_>>() {
+            // One that cannot be read, such as that of an old release, is not what others start from.
+            let Ok(from) = self.read(storage, &candidate).await else {
+                continue;
+            };
+            let steps = between(&from, &array)?;
+            let distance = steps.iter().map(|step| self.cost(step)).sum::<usize>();
+            if steps.is_empty() || distance > best {
+                continue;
+            }
+            if distance < best {
+                nearest.clear();
+                best = distance;
+            }
+            nearest.push((self.written.contains(&candidate), steps));
+        }
+        let knows_mine = nearest.iter().all(|(mine, _)| *mine);
+        let steps = nearest.into_iter().filter(|(mine, _)| *mine == knows_mine);
+        Ok(Origin {
+            steps: steps.flat_map(|(_, steps)| steps).collect(),
+            knows_mine,
+        })
+    }
+}

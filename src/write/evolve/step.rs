@@ -1,0 +1,343 @@
+//! Changes of a schema, one subject each: applied, found between two schemas, and put together.
+//!
+//! The subtle thing: the order in which a schema lists enumerations means nothing, and neither do the names of their files, so
+//! two schemas that say the same are told apart only by the attributes' order.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::error::{Error, Result};
+use crate::format::domain_range::compare_values;
+use crate::format::enumeration::Enumeration;
+use crate::format::schema::current_domain::CurrentDomain;
+use crate::format::schema::{ArraySchema, Attribute, Dimension, EnumerationRef};
+use crate::write::create::{ArrayDefinition, show_element};
+
+/// A change of a schema.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    DropAttribute(String),
+    DropEnumeration(String),
+    AddEnumeration(Enumeration),
+    /// The enumeration with its old values and the new ones behind them.
+    ExtendEnumeration(Enumeration),
+    AddAttribute(Attribute),
+    CurrentDomain(CurrentDomain),
+}
+
+/// Changes, and the array after them.
+pub(super) type Change = (Vec<Step>, ArrayDefinition);
+
+/// What a change is about; two changes of different subjects can both be made.
+#[derive(Debug, PartialEq, Eq)]
+enum Subject<'a> {
+    Attribute(&'a str),
+    Enumeration(&'a str),
+    CurrentDomain,
+}
+
+impl Step {
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::DropAttribute(name) => Subject::Attribute(name),
+            Self::AddAttribute(attribute) => Subject::Attribute(&attribute.name),
+            Self::DropEnumeration(name) => Subject::Enumeration(name),
+            Self::AddEnumeration(added) | Self::ExtendEnumeration(added) => {
+                Subject::Enumeration(&added.name)
+            }
+            Self::CurrentDomain(_) => Subject::CurrentDomain,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DropAttribute(name) => write!(f, "drop column {name:?}"),
+            Self::DropEnumeration(name) => write!(f, "drop enumeration {name:?}"),
+            Self::AddEnumeration(added) => {
+                let (name, values) = (&added.name, added.len());
+                write!(f, "add enumeration {name:?} of {values} values")
+            }
+            Self::ExtendEnumeration(extended) => {
+                let (name, values) = (&extended.name, extended.len());
+                write!(f, "extend enumeration {name:?} to {values} values")
+            }
+            Self::AddAttribute(attribute) => write!(f, "add column {:?}", attribute.name),
+            Self::CurrentDomain(_) => f.write_str("set current domain"),
+        }
+    }
+}
+
+/// The array after these changes.
+///
+/// # Errors
+/// A change does not fit the array; the error says which and why.
+pub(super) fn apply(array: &ArrayDefinition, steps: &[Step]) -> Result<ArrayDefinition> {
+    let mut evolved = array.clone();
+    // Attributes go before their enumerations, and come after them.
+    for wanted in 0..6 {
+        for step in steps.iter().filter(|step| rank(step) == wanted) {
+            apply_one(&mut evolved, step)?;
+        }
+    }
+    for attribute in &evolved.schema.attributes {
+        if let Some(name) = &attribute.enumeration
+            && evolved.schema.enumeration(name).is_none()
+        {
+            return Err(Error::invalid(format!(
+                "the column \"{}\" shows values of enumeration \"{name}\", which is dropped",
+                attribute.name
+            )));
+        }
+    }
+    Ok(evolved)
+}
+
+fn rank(step: &Step) -> u8 {
+    match step {
+        Step::DropAttribute(_) => 0,
+        Step::DropEnumeration(_) => 1,
+        Step::AddEnumeration(_) => 2,
+        Step::ExtendEnumeration(_) => 3,
+        Step::AddAttribute(_) => 4,
+        Step::CurrentDomain(_) => 5,
+    }
+}
+
+fn apply_one(array: &mut ArrayDefinition, step: &Step) -> Result<()> {
+    let ArrayDefinition {
+        schema,
+        enumerations,
+    } = array;
+    match step {
+        Step::DropAttribute(name) => {
+            let index = schema.attribute_index(name);
+            let index = index.ok_or_else(|| missing("column", name))?;
+            schema.attributes.remove(index);
+        }
+        Step::DropEnumeration(name) => {
+            let before = enumerations.len();
+            enumerations.retain(|known| known.name != *name);
+            schema.enumerations.retain(|known| known.name != *name);
+            if enumerations.len() == before {
+                return Err(missing("enumeration", name));
+            }
+        }
+        Step::AddEnumeration(added) => {
+            if schema.enumeration(&added.name).is_some() {
+                return Err(there_is("enumeration", &added.name));
+            }
+            enumerations.push(added.clone());
+            schema.enumerations.push(EnumerationRef {
+                name: added.name.clone(),
+                file: added.file.clone(),
+            });
+        }
+        Step::ExtendEnumeration(extended) => extend(schema, enumerations, extended)?,
+        Step::AddAttribute(attribute) => {
+            if schema.attribute_index(&attribute.name).is_some() {
+                return Err(there_is("column", &attribute.name));
+            }
+            schema.attributes.push(attribute.clone());
+        }
+        Step::CurrentDomain(grown) => {
+            check_grows(&schema.dimensions, schema.current_domain.as_ref(), grown)?;
+            schema.current_domain = Some(grown.clone());
+        }
+    }
+    Ok(())
+}
+
+fn extend(
+    schema: &mut ArraySchema,
+    enumerations: &mut [Enumeration],
+    extended: &Enumeration,
+) -> Result<()> {
+    let name = &extended.name;
+    let known = enumerations.iter_mut().find(|known| known.name == *name);
+    let reference = schema.enumerations.iter_mut().find(|r| r.name == *name);
+    let (Some(known), Some(reference)) = (known, reference) else {
+        return Err(missing("enumeration", name));
+    };
+    if !is_extension(known, extended) {
+        return Err(Error::conflict(format!(
+            "the values of enumeration \"{name}\" are no longer the first of those that it is to have"
+        )));
+    }
+    reference.file.clone_from(&extended.file);
+    known.clone_from(extended);
+    Ok(())
+}
+
+/// Whether the values of one enumeration are the first of another.
+pub(super) fn is_extension(known: &Enumeration, extended: &Enumeration) -> bool {
+    let same_type = known.datatype == extended.datatype
+        && known.cell_val_num == extended.cell_val_num
+        && known.ordered == extended.ordered;
+    same_type
+        && known.len() <= extended.len()
+        && (0..known.len()).all(|index| known.member(index) == extended.member(index))
+}
+
+/// Fails unless a current domain has all that the one before it had.
+fn check_grows(
+    dimensions: &[Dimension],
+    known: Option<&CurrentDomain>,
+    grown: &CurrentDomain,
+) -> Result<()> {
+    let Some(known) = known else {
+        return Ok(());
+    };
+    let ranges = known.ranges.iter().zip(&grown.ranges);
+    for (dimension, (old, new)) in dimensions.iter().zip(ranges) {
+        let datatype = dimension.datatype;
+        let at_most =
+            |a: &[u8], b: &[u8]| compare_values(datatype, a, b).is_some_and(Ordering::is_le);
+        if at_most(&new.lo, &old.lo) && at_most(&old.hi, &new.hi) {
+            continue;
+        }
+        let show = |low: &[u8], high: &[u8]| match dimension.is_var() {
+            true => format!(
+                "[{:?}, {:?}]",
+                String::from_utf8_lossy(low),
+                String::from_utf8_lossy(high)
+            ),
+            false => format!(
+                "[{}, {}]",
+                show_element(datatype, low),
+                show_element(datatype, high)
+            ),
+        };
+        return Err(Error::invalid(format!(
+            "the current domain is {} and would be {}: expected all that it has, because it only grows",
+            show(&old.lo, &old.hi),
+            show(&new.lo, &new.hi)
+        ))
+        .with("column", &dimension.name));
+    }
+    Ok(())
+}
+
+/// The changes that make one array of the other.
+///
+/// # Errors
+/// They differ in something that no evolution changes.
+pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Vec<Step>> {
+    if fixed(&old.schema) != fixed(&new.schema) {
+        return Err(Error::conflict(
+            "the schemas differ in something that no evolution changes",
+        ));
+    }
+    let mut steps = Vec::new();
+    for attribute in &old.schema.attributes {
+        if !new.schema.attributes.contains(attribute) {
+            steps.push(Step::DropAttribute(attribute.name.clone()));
+        }
+    }
+    for attribute in &new.schema.attributes {
+        if !old.schema.attributes.contains(attribute) {
+            steps.push(Step::AddAttribute(attribute.clone()));
+        }
+    }
+    for known in &old.enumerations {
+        if !new.enumerations.iter().any(|e| e.name == known.name) {
+            steps.push(Step::DropEnumeration(known.name.clone()));
+        }
+    }
+    for enumeration in &new.enumerations {
+        let nowhere = Enumeration {
+            file: String::new(),
+            ..enumeration.clone()
+        };
+        let known = old
+            .enumerations
+            .iter()
+            .find(|known| known.name == enumeration.name);
+        match known {
+            None => steps.push(Step::AddEnumeration(nowhere)),
+            Some(known) if known.says_the_same(enumeration) => {}
+            Some(known) if is_extension(known, enumeration) => {
+                steps.push(Step::ExtendEnumeration(nowhere));
+            }
+            Some(known) => steps.extend([
+                Step::DropEnumeration(known.name.clone()),
+                Step::AddEnumeration(nowhere),
+            ]),
+        }
+    }
+    if let Some(grown) = &new.schema.current_domain
+        && new.schema.current_domain != old.schema.current_domain
+    {
+        steps.push(Step::CurrentDomain(grown.clone()));
+    }
+    Ok(steps)
+}
+
+/// What of a schema no evolution changes.
+fn fixed(schema: &ArraySchema) -> ArraySchema {
+    ArraySchema {
+        attributes: Vec::new(),
+        enumerations: Vec::new(),
+        current_domain: None,
+        ..schema.clone()
+    }
+}
+
+/// Whether two arrays are the same but for the files of enumerations and the order of what was added.
+pub(super) fn same(a: &ArrayDefinition, b: &ArrayDefinition) -> bool {
+    between(a, b).is_ok_and(|steps| steps.is_empty())
+        && a.schema.current_domain == b.schema.current_domain
+}
+
+/// Two changes that have one subject, one of each list, where the first is not in effect in the array that the others made.
+pub(super) fn meet<'a>(
+    mine: &'a [Step],
+    theirs: &'a [Step],
+    array: &ArrayDefinition,
+) -> Option<(&'a Step, &'a Step)> {
+    let lost = mine.iter().filter(|step| !in_effect(array, step));
+    lost.into_iter().find_map(|step| {
+        let met = theirs
+            .iter()
+            .find(|their| their.subject() == step.subject());
+        met.map(|met| (step, met))
+    })
+}
+
+/// The array after changes that others have made, as far as they are not in effect already.
+pub(super) fn follow(mut array: ArrayDefinition, mut steps: Vec<Step>) -> Result<ArrayDefinition> {
+    steps.sort_by_key(rank);
+    for step in steps {
+        if !in_effect(&array, &step) {
+            array = apply(&array, &[step])?;
+        }
+    }
+    Ok(array)
+}
+
+fn in_effect(array: &ArrayDefinition, step: &Step) -> bool {
+    let enumeration = |name: &str| array.enumerations.iter().find(|known| known.name == *name);
+    match step {
+        Step::DropAttribute(name) => array.schema.attribute_index(name).is_none(),
+        Step::AddAttribute(attribute) => array.schema.attributes.contains(attribute),
+        Step::DropEnumeration(name) => enumeration(name).is_none(),
+        Step::AddEnumeration(added) | Step::ExtendEnumeration(added) => {
+            enumeration(&added.name).is_some_and(|known| is_extension(added, known))
+        }
+        Step::CurrentDomain(grown) => {
+            let known = array.schema.current_domain.as_ref();
+            known.is_some_and(|known| {
+                check_grows(&array.schema.dimensions, Some(grown), known).is_ok()
+            })
+        }
+    }
+}
+
+fn missing(what: &str, name: &str) -> Error {
+    Error::invalid(format!("there is no {what} \"{name}\""))
+}
+
+fn there_is(what: &str, name: &str) -> Error {
+    Error::invalid(format!("there is a {what} \"{name}\" already"))
+}
