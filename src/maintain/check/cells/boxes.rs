@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::column::Column;
 use super::context::Audited;
 use super::{Problem, of_field};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::compare_values;
 use crate::maintain::check::fragment::{Ends, compared_oddly};
 use crate::maintain::check::rule::Rule;
+use crate::maintain::column::Column;
 
 /// Compares the coordinates of a dimension with the tile's rectangle.
 pub fn check(

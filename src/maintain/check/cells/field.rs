@@ -1,6 +1,5 @@
 //! The checks of one field of a tile, which are the same in sparse and in dense fragments.
 
-use super::column::Column;
 use super::context::Source;
 use super::{Problem, TileFindings, of_field, values};
 use crate::error::Result;
@@ -8,6 +7,7 @@ use crate::geometry::box_runs::Run;
 use crate::maintain::check::directory::tile::stored;
 use crate::maintain::check::rule::Rule;
 use crate::maintain::check::statistics::{self, Seen, Values};
+use crate::maintain::column::Column;
 use crate::tile::decode::CellOrder;
 use crate::tile::scratch::Scratch;
 

@@ -4,7 +4,6 @@
 //! before (the order from tile to tile, the statistics of the fragment) is put together afterwards, in the order of tiles.
 
 mod boxes;
-mod column;
 mod context;
 mod dense;
 mod field;

@@ -39,9 +39,9 @@ enum Verdict {
     /// In order if strings are compared by signed bytes.
     Signed,
     Wrong,
-    /// The same cell twice.
+    /// Two cells that follow each other have the same coordinates.
     Twice,
-    /// The same cell twice, the older first.
+    /// Two cells have the same coordinates, and the older one comes first.
     OlderFirst,
 }
 

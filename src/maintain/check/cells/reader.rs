@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::column::Column;
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
 use crate::arrow::{CellData, Cells, ColumnType, InvalidUtf8, TileBuffer, TypeOptions};
 use crate::error::Result;
@@ -12,6 +11,7 @@ use crate::filter::{EncryptionKey, Pipeline, TileContext};
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::maintain::check::fragment::{Field, FieldStatistics};
+use crate::maintain::column::Column;
 use crate::tile::decode::{
     Bitsort, CellOrder, ColumnDecoder, Duplicates, Needed, TileBytes, cell_numbers_pipeline,
     decode_u64,

@@ -1,6 +1,5 @@
 //! A tile of a sparse fragment: coordinates and times together, then each attribute.
 
-use super::column::Column;
 use super::context::{Audited, Source};
 use super::order::{Cell, Chain, OrderRule, OwnedCell};
 use super::{Problem, TileFindings, boxes, field, reader, times};
@@ -12,6 +11,7 @@ use crate::geometry::key;
 use crate::maintain::check::directory::tile::stored;
 use crate::maintain::check::fragment::Kind;
 use crate::maintain::check::rule::Rule;
+use crate::maintain::column::Column;
 use crate::tile::decode::{CellOrder, Duplicates};
 use crate::tile::scratch::Scratch;
 

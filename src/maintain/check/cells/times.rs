@@ -1,12 +1,12 @@
 //! The times of cells in consolidated fragments: when each was written, and when and by which condition it was deleted.
 
-use super::column::Column;
 use super::context::Audited;
 use super::{Problem, of_field};
 use crate::array::fragment::FragmentField;
 use crate::format::commit::path_name;
 use crate::format::names::TimestampedName;
 use crate::maintain::check::rule::Rule;
+use crate::maintain::column::Column;
 
 /// The number of a cell.
 pub fn number(column: &Column, cell: usize) -> u64 {

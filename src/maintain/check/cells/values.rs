@@ -1,6 +1,5 @@
 //! The values of a field: validity bytes, text, and codes of an enumeration.
 
-use super::column::Column;
 use super::context::Audited;
 use super::reader::FieldReader;
 use super::{Problem, of_field};
@@ -8,6 +7,7 @@ use crate::array::fragment::FragmentField;
 use crate::format::datatype::Datatype;
 use crate::geometry::box_runs::Run;
 use crate::maintain::check::rule::Rule;
+use crate::maintain::column::Column;
 
 /// The cells of a tile that count: all, or those of a dense tile that were written.
 pub fn cells(runs: &[Run]) -> impl Iterator<Item = usize> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::lists::{Commit, Lists};
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
+use crate::maintain::truncation::truncates;
 
 /// Checks the files about other commits. `is_there` says whether the folder of a fragment exists.
 pub fn check(lists: &Lists, is_there: impl Fn(&str) -> bool, report: &Reporter) {
@@ -74,7 +75,10 @@ fn replaced(
             let found = format!("{} names, none of which exists", vacuum.replaced.len());
             let expected = "names of fragments that still exist";
             report.tell(Rule::VacuumOfNothing, &vacuum.path, found, expected);
-        } else if !committed.contains_key(replacement) && !is_there(replacement) {
+        } else if !committed.contains_key(replacement)
+            && !is_there(replacement)
+            && !truncates(&vacuum.replacement, &vacuum.replaced)
+        {
             let found = format!("it hides {} fragments", kept.len());
             let expected = format!("the fragment {replacement}, which replaces them");
             report.tell(

@@ -11,16 +11,16 @@ use crate::format::commit::CommitKind;
 use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
-use crate::storage::{FileInfo, Listing};
+use crate::storage::{FileInfo, Listing, STAGED_SUFFIX};
 
 const TIMESTAMPED: &str = "a name as __<time>_<time>_<uuid>_<version>";
 
-/// Whether a file is one that a writer had begun: libtiledb's `.tmp`, or the staged file of a local object store.
+/// Whether a file is one that a writer had begun: libtiledb's `.tmp`, a staged file of ours, or one of a local object store.
 pub fn is_staging(name: &str) -> bool {
     let staged = name.rsplit_once('#').map(|(_, number)| number);
     let numbered =
         staged.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()));
-    numbered || name.ends_with(".tmp")
+    numbered || name.ends_with(".tmp") || name.ends_with(STAGED_SUFFIX)
 }
 
 /// Looks at the names in all folders except those of schemas and fragments.
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn unfinished_files_are_known_by_their_ends() {
-        for name in ["__1_1_x.tmp", "a0.tdb#1", "x#17"] {
+        for name in ["__1_1_x.tmp", "a0.tdb#1", "x#17", "__1_1_x_22.vac.staged"] {
             assert!(is_staging(name), "{name}");
         }
         for name in ["__1_1_x_22.wrt", "a#b", "a#", "tmp", "#x1"] {

@@ -25,7 +25,7 @@ pub struct FragmentTotals {
 /// Of one field.
 #[derive(Debug)]
 struct Total {
-    /// Of the cells that count, and of all that are stored; `None` if a tile could not be read.
+    /// The values are of the cells that count, and of all that are stored; `None` if a tile could not be read.
     of_cells: Option<(Computed, Computed)>,
 }
 

@@ -1,0 +1,314 @@
+//! Every golden array of several fragments is consolidated, and reads as before, at all times; then vacuumed, and reads as
+//! before; and the auditor finds no error. Lists of what was or would be done agree. One array of four is tried;
+//! `CONSOLIDATING=each` tries each.
+
+use std::path::Path;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::UInt64Type;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::register;
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use crate::shell::{Place, Ran, shell_trial};
+use crate::workshop::Files;
+use crate::{block_on, golden, neutral, trial};
+
+/// Why fragments may stay as they are: parts of messages.
+const REFUSED: [&str; 4] = [
+    "has NaN as its coordinate",
+    "filter bitsort is read, but not written",
+    "cannot be written by this release",
+    // The attribute of a delete was dropped; libtiledb cannot read the array either.
+    "which the array's schema no longer has",
+];
+
+/// Arrays whose windows of time show something else afterwards, and why.
+const HISTORY_LOST: [(&str, &str); 5] = [
+    ("_consolidated_sparse", BY_CELL),
+    ("_kept_dups", BY_CELL),
+    ("evolved", DROPPED),
+    ("upgraded", DROPPED),
+    ("dropped", DROPPED),
+];
+const BY_CELL: &str = "windows that begin in the middle of a merged fragment of old formats show nothing of it, and its cells now";
+const DROPPED: &str = "attributes that were dropped later are not in the merged fragment";
+
+pub fn trials() -> Vec<Trial> {
+    let whole = golden::on_each_read("consolidating::golden", |array, entry| async move {
+        refused_or(whole(&array, &entry).await)
+    });
+    let newest = golden::on_each_read("consolidating::newest", |array, entry| async move {
+        refused_or(newest(&array, &entry).await)
+    });
+    let beside = [
+        trial("consolidating::beside_a_query", || {
+            block_on(beside_a_query())
+        }),
+        trial("consolidating::two_at_once", || block_on(two_at_once())),
+    ];
+    let shell = [shell_trial("tends_arrays", in_the_shell)];
+    let few = std::env::var_os("CONSOLIDATING").is_none();
+    let step = if few { 4 } else { 1 };
+    let whole = whole.into_iter().skip(step / 4).step_by(step);
+    // Others than those that are consolidated with all times.
+    let golden = whole.chain(newest.into_iter().skip(step / 2).step_by(step));
+    golden.chain(beside).chain(shell).collect()
+}
+
+/// The subcommands print what the functions give; `check --repair` removes what is old enough, and nothing else.
+fn in_the_shell(place: &Place) -> Result<(), Failed> {
+    place.array(SEVERAL, "a")?;
+    let contains = |ran: &Ran, words: &[&str]| match ran.status {
+        Some(0) if words.iter().all(|word| ran.out.contains(word)) => Ok(()),
+        _ => Err(Failed::from(format!("{words:?}: {}", ran.text()))),
+    };
+    let planned = ["-q", "--format", "csv", "consolidate", "a", "--dry-run"];
+    contains(
+        &place.run(&planned)?,
+        &["5 fragments become 1", ",planned\n"],
+    )?;
+    let done = ["-q", "--format", "csv", "consolidate", "a", "--verify"];
+    contains(&place.run(&done)?, &["5 fragments become 1", ",done\n"])?;
+    let removed = [
+        "-q",
+        "--format",
+        "csv",
+        "vacuum",
+        "a",
+        "--min-age",
+        "1 hour",
+    ];
+    place.run(&removed)?.gave("")?;
+    let removed = ["-q", "--format", "csv", "vacuum", "a"];
+    contains(
+        &place.run(&removed)?,
+        &["fragments,remove,__fragments/__1000_1000_"],
+    )?;
+    place
+        .run(&["consolidate", "a", "--mode", "cells"])?
+        .failed("", &["the mode 'cells' is unknown"])?;
+    // Leftovers of writers, one of which may still be at work.
+    let orphan = place
+        .0
+        .join("a/__fragments/__7_7_0123456789abcdef0123456789abcdef_22");
+    std::fs::create_dir_all(&orphan)?;
+    std::fs::write(orphan.join("a0.tdb"), "half")?;
+    std::fs::write(place.0.join("a/__commits.__7_7_x.wrt.staged"), "")?;
+    let young = place.run(&["check", "a", "--repair"])?;
+    contains(&young, &["0 errors, 0 warnings, 2 leftovers."])?;
+    if !orphan.exists() {
+        return Err("what may belong to a running write was removed".into());
+    }
+    let repaired = place.run(&[
+        "--format",
+        "csv",
+        "check",
+        "a",
+        "--repair",
+        "--min-age",
+        "0",
+    ])?;
+    contains(
+        &repaired,
+        &["leftovers,remove,__fragments/__7_7_0123", ".staged,"],
+    )?;
+    contains(
+        &place.run(&["check", "a"])?,
+        &["0 errors, 0 warnings, 0 leftovers."],
+    )
+}
+
+/// An array of several fragments.
+const SEVERAL: &str = "commits_vacuumed";
+
+/// A query that was planned before sees what it saw, while fragments are merged and commits are listed.
+async fn beside_a_query() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("array");
+    Files::golden(SEVERAL).write(&copy);
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    register(&ctx)?;
+    let sql = format!("SELECT * FROM '{}'", copy.display());
+    let planned = ctx.sql(&sql).await?.create_physical_plan().await?;
+    let before = neutral::rows(&ctx.sql(&sql).await?.collect().await?);
+    let nothing = Value::Null;
+    let done = care("tiledb_consolidate", &copy, &nothing, "").await?;
+    care("tiledb_consolidate", &copy, &nothing, ", mode => 'commits'").await?;
+    care("tiledb_vacuum", &copy, &nothing, ", min_age => '1 hour'").await?;
+    let late = neutral::rows(&collect(planned, ctx.task_ctx()).await?);
+    let after = neutral::rows(&ctx.sql(&sql).await?.collect().await?);
+    match done.len() == 1 && late == before && after == before && !before.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{done:?}: {before:?} became {late:?} and {after:?}").into()),
+    }
+}
+
+/// Of two consolidations of the same fragments one remains, and no row is there twice.
+async fn two_at_once() -> Result<(), Failed> {
+    let files = Files::golden(SEVERAL);
+    for delay in 0..12 {
+        let folder = tempfile::tempdir()?;
+        let copy = folder.path().join("array");
+        files.write(&copy);
+        let nothing = Value::Null;
+        let before = rows(&copy).await?;
+        let first = care("tiledb_consolidate", &copy, &nothing, "");
+        let second = async {
+            tokio::time::sleep(std::time::Duration::from_millis(delay)).await;
+            care("tiledb_consolidate", &copy, &nothing, "").await
+        };
+        let (first, second) = futures::join!(first, second);
+        let after = rows(&copy).await?;
+        let errors = errors(&copy, &nothing).await?;
+        if before != after || !errors.is_empty() || (first.is_err() && second.is_err()) {
+            return Err(
+                format!("{first:?} {second:?}: {before:?} became {after:?}, {errors:?}").into(),
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn rows(array: &Path) -> Result<Vec<String>, Failed> {
+    let ctx = SessionContext::new();
+    register(&ctx)?;
+    let sql = format!("SELECT * FROM '{}'", array.display());
+    Ok(neutral::rows(&ctx.sql(&sql).await?.collect().await?))
+}
+
+fn refused_or(result: Result<(), Failed>) -> Result<(), Failed> {
+    match result {
+        Err(error)
+            if REFUSED
+                .iter()
+                .any(|reason| format!("{error:?}").contains(reason)) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// A row of a report: action, object, inputs, outcome.
+type Row = (String, String, u64, String);
+
+/// Runs one of the functions that care for arrays.
+async fn care(call: &str, array: &Path, entry: &Value, options: &str) -> Result<Vec<Row>, Failed> {
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    register(&ctx)?;
+    let key = golden::options(entry);
+    let key = key
+        .iter()
+        .filter(|(name, _)| name.contains("encryption_key"));
+    let key = key.map(|(name, value)| format!(", '{name}', '{value}'"));
+    let key = key.collect::<String>();
+    let sql = format!(
+        "SELECT action, object, inputs, outcome FROM {call}('{}'{options}{key})",
+        array.display()
+    );
+    let mut rows = Vec::new();
+    for batch in ctx.sql(&sql).await?.collect().await? {
+        let text = |column: usize, row: usize| {
+            let column = batch.column(column).as_string_view();
+            column.value(row).to_owned()
+        };
+        for row in 0..batch.num_rows() {
+            let inputs = batch.column(2).as_primitive::<UInt64Type>().value(row);
+            rows.push((text(0, row), text(1, row), inputs, text(3, row)));
+        }
+    }
+    Ok(rows)
+}
+
+/// The auditor's errors.
+async fn errors(array: &Path, entry: &Value) -> Result<Vec<String>, Failed> {
+    let ctx = SessionContext::new();
+    register(&ctx)?;
+    let key = golden::options(entry);
+    let key = key
+        .iter()
+        .filter(|(name, _)| name.contains("encryption_key"));
+    let key = key
+        .map(|(name, value)| format!(", '{name}', '{value}'"))
+        .collect::<String>();
+    let sql = format!(
+        "SELECT rule || ' ' || object FROM tiledb_check('{}'{key}) \
+         WHERE severity = 'error' OR rule = 'staging-file' OR rule = 'fragment-without-commit'",
+        array.display()
+    );
+    let mut found = Vec::new();
+    for batch in ctx.sql(&sql).await?.collect().await? {
+        let column = batch.column(0).as_string_view();
+        found.extend(column.iter().flatten().map(str::to_owned));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn parent(array: &Path) -> &Path {
+    array.parent().unwrap_or(array)
+}
+
+async fn whole(array: &Path, entry: &Value) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("array");
+    Files::of(array).write(&copy);
+    let before = errors(&copy, entry).await?;
+    let planned = care("tiledb_consolidate", &copy, entry, ", dry_run => true").await?;
+    let options = ", verify => true";
+    let done = care("tiledb_consolidate", &copy, entry, options).await?;
+    let inputs = |rows: &[Row]| rows.iter().map(|row| row.2).collect::<Vec<_>>();
+    if inputs(&planned) != inputs(&done) {
+        return Err(format!("planned {planned:?}, done {done:?}").into());
+    }
+    if done.is_empty() {
+        return Ok(());
+    }
+    golden::reads_now(&copy, parent(array), entry).await?;
+    let name = entry["name"].as_str().unwrap_or_default();
+    let keeps_history = !HISTORY_LOST.iter().any(|(part, _)| name.contains(part));
+    if keeps_history {
+        golden::reads_then(&copy, parent(array), entry).await?;
+    }
+    let after = errors(&copy, entry).await?;
+    if after != before {
+        return Err(format!("{before:?} became {after:?}").into());
+    }
+    let planned = care("tiledb_vacuum", &copy, entry, ", dry_run => true").await?;
+    let removed = care("tiledb_vacuum", &copy, entry, "").await?;
+    // New lists have new names.
+    let objects = |rows: &[Row]| {
+        let rows = rows.iter().filter(|row| row.0 == "remove");
+        rows.map(|row| row.1.clone()).collect::<Vec<_>>()
+    };
+    if objects(&planned) != objects(&removed) || objects(&removed).is_empty() {
+        return Err(format!("planned {planned:?}, removed {removed:?}").into());
+    }
+    golden::reads_now(&copy, parent(array), entry).await?;
+    let after = errors(&copy, entry).await?;
+    match after.iter().all(|error| before.contains(error)) {
+        true => Ok(()),
+        false => Err(format!("{before:?} became {after:?} after vacuum").into()),
+    }
+}
+
+async fn newest(array: &Path, entry: &Value) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("array");
+    Files::of(array).write(&copy);
+    let before = errors(&copy, entry).await?;
+    let options = ", timestamps => false, verify => true";
+    let done = care("tiledb_consolidate", &copy, entry, options).await?;
+    if done.is_empty() {
+        return Ok(());
+    }
+    golden::reads_now(&copy, parent(array), entry).await?;
+    let after = errors(&copy, entry).await?;
+    match after == before {
+        true => Ok(()),
+        false => Err(format!("{before:?} became {after:?}").into()),
+    }
+}

@@ -1,0 +1,253 @@
+//! The tiles of inputs, fetched and decoded before the merge asks for them.
+//!
+//! Each input is at most one chunk of tiles ahead; of the inputs that the merge has not reached yet, the next few are. What
+//! is ahead is given up first where memory is short.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+
+use super::deleted::InputDeletes;
+use super::source::{Output, Source};
+use super::tile::InputTile;
+use crate::array::fragment::Fragment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::maintain::consolidate::task::Task;
+use crate::memory::budget::MemoryBudget;
+use crate::scan::threads;
+use crate::storage::Storage;
+use crate::tile::fetch::FetchList;
+use crate::tile::scratch::Scratch;
+
+/// Filtered bytes that all inputs together fetch at a time.
+const FETCHED_BYTES: u64 = 16 << 20;
+/// Filtered bytes that one input fetches at a time, or one tile.
+const CHUNK_BYTES: Range<u64> = (32 << 10)..(1 << 20);
+/// Tiles that one input fetches at a time.
+const CHUNK_TILES: u64 = 256;
+/// Inputs that the merge has not reached, and that are fetched.
+const AHEAD: usize = 8;
+
+/// An input before it is opened. Its deletes are prepared by then.
+#[derive(Debug)]
+pub(in crate::maintain::consolidate) struct Unopened {
+    /// The fragment.
+    pub fragment: Arc<Fragment>,
+    /// Its place among the inputs, oldest first.
+    pub age: u32,
+    /// The time of its cells, if it has none for each.
+    pub time: u64,
+    /// The output.
+    pub output: Arc<Output>,
+    /// The deletes, until it is opened.
+    pub deletes: Mutex<Option<InputDeletes>>,
+    /// The opened input.
+    pub source: OnceCell<Source>,
+}
+
+impl Unopened {
+    /// Opens the input, once.
+    pub(in crate::maintain::consolidate) async fn open(
+        &self,
+        storage: &Storage,
+    ) -> Result<&Source> {
+        let open = || async {
+            let deletes = self
+                .deletes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            let (fragment, output) = (Arc::clone(&self.fragment), Arc::clone(&self.output));
+            let deletes = deletes.ok_or_else(|| Error::internal("an input was opened before"))?;
+            Source::open(storage, fragment, self.time, output, deletes).await
+        };
+        self.source.get_or_try_init(open).await
+    }
+}
+
+/// The tiles of all inputs.
+#[derive(Debug)]
+pub(super) struct Feed {
+    shared: Shared,
+    inputs: Vec<FedInput>,
+    /// Inputs that nobody has asked for, in the order in which they will be.
+    unreached: VecDeque<usize>,
+    chunk_bytes: u64,
+}
+
+/// What loading needs besides its input.
+#[derive(Debug, Clone)]
+struct Shared {
+    storage: Storage,
+    budget: Arc<dyn MemoryBudget>,
+    scratches: Arc<Mutex<Vec<Scratch>>>,
+}
+
+#[derive(Debug)]
+struct FedInput {
+    source: Arc<Unopened>,
+    /// Tiles that are not loaded.
+    tiles: Range<u64>,
+    /// What the numbers of its tiles begin at, so that no two tiles have one number.
+    serial: u64,
+    ready: VecDeque<InputTile>,
+    loading: Option<Task<Chunk>>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    tiles: Vec<InputTile>,
+    next: u64,
+}
+
+impl Feed {
+    pub(super) fn new(storage: &Storage, budget: &Arc<dyn MemoryBudget>) -> Self {
+        Self {
+            shared: Shared {
+                storage: storage.clone(),
+                budget: Arc::clone(budget),
+                scratches: Arc::default(),
+            },
+            inputs: Vec::new(),
+            unreached: VecDeque::new(),
+            chunk_bytes: CHUNK_BYTES.end,
+        }
+    }
+
+    /// Adds an input: tiles of a fragment.
+    pub(super) fn add(&mut self, source: Arc<Unopened>, tiles: Range<u64>) {
+        // More tiles than fit into 40 bits do not fit into a file.
+        let serial = (self.inputs.len() as u64) << 40;
+        self.inputs.push(FedInput {
+            source,
+            tiles,
+            serial,
+            ready: VecDeque::new(),
+            loading: None,
+        });
+    }
+
+    /// Begins, given the order in which inputs will be asked for.
+    pub(super) fn begin(&mut self, order: Vec<usize>) {
+        let inputs = u64::try_from(self.inputs.len()).unwrap_or(u64::MAX).max(1);
+        self.chunk_bytes = (FETCHED_BYTES / inputs).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
+        self.unreached = order.into();
+        self.load_ahead();
+    }
+
+    /// The next tile of an input; `None` if memory is short.
+    pub(super) async fn next(&mut self, input: usize) -> Result<Option<InputTile>> {
+        if let Some(place) = self
+            .unreached
+            .iter()
+            .take(AHEAD * 2)
+            .position(|i| *i == input)
+        {
+            self.unreached.remove(place);
+            self.load_ahead();
+        }
+        let shared = self.shared.clone();
+        let chunk_bytes = self.chunk_bytes;
+        let Some(fed) = self.inputs.get_mut(input) else {
+            return Err(Error::internal("there is no such input"));
+        };
+        if fed.ready.is_empty() {
+            let loading = match fed.loading.take() {
+                Some(loading) => loading,
+                None => fed.load(&shared, chunk_bytes),
+            };
+            match loading.join().await {
+                Ok(chunk) => {
+                    fed.tiles.start = chunk.next;
+                    fed.ready.extend(chunk.tiles);
+                }
+                Err(e) if e.kind() == ErrorKind::OutOfMemory => return Ok(None),
+                Err(e) => return Err(e),
+            }
+        }
+        let tile = fed.ready.pop_front();
+        if fed.loading.is_none() && fed.ready.is_empty() && !fed.tiles.is_empty() {
+            fed.loading = Some(fed.load(&shared, chunk_bytes));
+        }
+        tile.map(Some)
+            .ok_or_else(|| Error::internal("an input has no more tiles"))
+    }
+
+    /// Gives up what is ahead, other than for this input; `false` if nothing is. From now on, little is fetched at a time.
+    pub(super) fn give_up(&mut self, needed: usize) -> bool {
+        self.chunk_bytes = 1;
+        self.unreached.clear();
+        let mut given_up = false;
+        for (index, input) in self.inputs.iter_mut().enumerate() {
+            given_up |= index != needed && input.loading.take().is_some();
+        }
+        given_up
+    }
+
+    fn load_ahead(&mut self) {
+        for index in self.unreached.iter().take(AHEAD) {
+            if let Some(input) = self.inputs.get_mut(*index)
+                && input.loading.is_none()
+                && input.ready.is_empty()
+            {
+                input.loading = Some(input.load(&self.shared, self.chunk_bytes));
+            }
+        }
+    }
+}
+
+impl FedInput {
+    fn load(&self, shared: &Shared, chunk_bytes: u64) -> Task<Chunk> {
+        let (source, shared) = (Arc::clone(&self.source), shared.clone());
+        let (tiles, serial) = (self.tiles.clone(), self.serial);
+        let load = async move { shared.load(source, tiles, serial, chunk_bytes).await };
+        Task::new(load)
+    }
+}
+
+impl Shared {
+    async fn load(
+        self,
+        unopened: Arc<Unopened>,
+        tiles: Range<u64>,
+        serial: u64,
+        chunk_bytes: u64,
+    ) -> Result<Chunk> {
+        let source = unopened.open(&self.storage).await?;
+        let (mut end, mut bytes) = (tiles.start, 0_u64);
+        while end < tiles.end && end - tiles.start < CHUNK_TILES {
+            bytes = bytes.saturating_add(source.filtered_bytes(end));
+            if end > tiles.start && bytes > chunk_bytes {
+                break;
+            }
+            end += 1;
+        }
+        let mut list = FetchList::default();
+        let asked = source.ask(tiles.start..end, &mut list)?;
+        let fetched_bytes = usize::try_from(list.bytes())?;
+        let decoded = asked.decoded_bytes;
+        let mut grant = self.budget.reserve(decoded.saturating_add(fetched_bytes))?;
+        let fetched = list.fetch(&self.storage).await?;
+        let scratches = Arc::clone(&self.scratches);
+        let opened = Arc::clone(&unopened);
+        let work = move || {
+            let idle = || scratches.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = idle().pop();
+            let mut scratch = taken.unwrap_or_default();
+            let source = opened.source.get();
+            let source = source.ok_or_else(|| Error::internal("an input is not open"))?;
+            let tiles = source.decode(&asked, &fetched, serial + asked.first, &mut scratch);
+            idle().push(scratch);
+            tiles
+        };
+        let mut tiles = threads::decode(work).await??;
+        grant.shrink_to(decoded);
+        let grant = Arc::new(grant);
+        for tile in &mut tiles {
+            tile.memory = Some(Arc::clone(&grant));
+        }
+        Ok(Chunk { tiles, next: end })
+    }
+}

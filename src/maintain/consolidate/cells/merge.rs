@@ -1,0 +1,485 @@
+//! Which cell comes next: a merge of sorted inputs, which copies nothing.
+//!
+//! The inputs lie in a heap by their next cell. As long as the first input's cells come before those of the second, they are
+//! taken together, and the run is found by doubling steps: inputs that do not overlap cost nothing by the cell. An input
+//! whose cells are not there yet lies in the heap by a bound that none of its cells precedes, and is asked for when it is
+//! first. The subtle thing: an input may turn out not to be sorted, as its writer compared strings in another way; then
+//! [`Merger::give`] says so, and the caller begins again with inputs of single tiles.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::order::{Bound, Cell};
+use super::source::Output;
+use super::tile::{InputTile, Recipe, Segment};
+use crate::error::{Error, Result};
+
+/// Which versions of a cell remain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::maintain::consolidate) enum Versions {
+    /// All of them.
+    All,
+    /// Those that are not deleted, and those that hide an older one that is not.
+    Alive,
+    /// The newest, unless it is deleted.
+    Newest,
+}
+
+/// What the merge is to do.
+#[derive(Debug)]
+pub(super) struct Rules {
+    /// The inputs' columns and order.
+    pub output: Arc<Output>,
+    /// Cells in a tile of the output.
+    pub capacity: usize,
+    /// Whether cells of the same coordinates are different cells.
+    pub allows_duplicates: bool,
+    /// Which versions remain.
+    pub versions: Versions,
+}
+
+/// What the merge has come to.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The input with this index has to give its next tile.
+    Needs(usize),
+    /// A tile of the output is complete.
+    Tile(Recipe),
+    /// There are no cells left.
+    Done,
+}
+
+/// Numbers of cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::maintain::consolidate) struct MergedCells {
+    /// Cells of the inputs.
+    pub read: u64,
+    /// Cells of the output.
+    pub written: u64,
+}
+
+/// Merges inputs.
+#[derive(Debug)]
+pub(super) struct Merger {
+    rules: Rules,
+    inputs: Vec<Input>,
+    /// The first number of the next cell of each input.
+    heads: Vec<u64>,
+    heap: Vec<usize>,
+    current: Recipe,
+    /// The index of each tile in the current recipe.
+    known: HashMap<u64, u32>,
+    complete: VecDeque<Recipe>,
+    /// The last cell that was taken.
+    last: Option<(Arc<InputTile>, usize, u32)>,
+    /// The versions of the cell at hand, newest first.
+    group: Vec<(Arc<InputTile>, usize, u32)>,
+    counts: MergedCells,
+}
+
+#[derive(Debug)]
+struct Input {
+    /// The age of the fragment.
+    age: u32,
+    /// The place among the inputs of one fragment.
+    part: u64,
+    /// Tiles that are not given yet.
+    left: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Ahead(Bound),
+    At(Arc<InputTile>, usize),
+}
+
+impl Merger {
+    /// A merge without inputs.
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            inputs: Vec::new(),
+            heads: Vec::new(),
+            heap: Vec::new(),
+            current: Recipe::default(),
+            known: HashMap::new(),
+            complete: VecDeque::new(),
+            last: None,
+            group: Vec::new(),
+            counts: MergedCells::default(),
+        }
+    }
+
+    /// Adds an input of `tiles` tiles, none of whose cells comes before `bound`.
+    pub(super) fn add(&mut self, age: u32, part: u64, tiles: u64, bound: Bound) {
+        if tiles == 0 {
+            return;
+        }
+        self.heads.push(bound.head());
+        self.inputs.push(Input {
+            age,
+            part,
+            left: tiles,
+            state: State::Ahead(bound),
+        });
+        self.heap.push(self.inputs.len() - 1);
+        let mut child = self.heap.len() - 1;
+        while child > 0 {
+            let parent = (child - 1) / 2;
+            if self.is_before(child, parent) {
+                self.heap.swap(child, parent);
+            }
+            child = parent;
+        }
+    }
+
+    /// Gives the next tile of an input that was asked for; `false` if its cells are not in the order of the merge.
+    pub(super) fn give(&mut self, input: usize, tile: InputTile) -> Result<bool> {
+        let tile = Arc::new(tile);
+        let output = Arc::clone(&self.rules.output);
+        let asked = self.heap.first() == Some(&input);
+        let Some(slot) = self.inputs.get_mut(input).filter(|_| asked) else {
+            return Err(Error::internal("an input was given that was not asked for"));
+        };
+        slot.left = slot.left.saturating_sub(1);
+        let empty = tile.cells == 0;
+        if !empty {
+            let first = Cell {
+                tile: &tile,
+                place: 0,
+            };
+            if let Some((last, place, _)) = &self.last {
+                let last = Cell {
+                    tile: last,
+                    place: *place,
+                };
+                if output.order.compare_versions(first, last).is_lt() {
+                    return Ok(false);
+                }
+            }
+            if let Some(head) = self.heads.get_mut(input) {
+                *head = output.order.head(first);
+            }
+        }
+        slot.state = State::At(tile, 0);
+        if !empty {
+            self.settle();
+        }
+        Ok(true)
+    }
+
+    /// What was read and written so far.
+    pub(super) fn counts(&self) -> MergedCells {
+        self.counts
+    }
+
+    /// Goes on until a tile of the output is complete, or one of an input is needed.
+    pub(super) fn advance(&mut self) -> Result<Step> {
+        loop {
+            if let Some(tile) = self.complete.pop_front() {
+                return Ok(Step::Tile(tile));
+            }
+            let Some(first) = self.heap.first().copied() else {
+                break;
+            };
+            let input = self.input(first)?;
+            let (tile, place) = match &input.state {
+                State::Ahead(_) => return Ok(Step::Needs(first)),
+                State::At(tile, place) if *place < tile.cells => (Arc::clone(tile), *place),
+                State::At(..) if input.left > 0 => return Ok(Step::Needs(first)),
+                State::At(..) => {
+                    self.heap.swap_remove(0);
+                    self.settle();
+                    continue;
+                }
+            };
+            let age = input.age;
+            let end = self.run_end(first, &tile, place);
+            self.take(&tile, place, end, age)?;
+            self.move_to(first, &tile, end);
+        }
+        self.flush()?;
+        if self.current.cells > 0 {
+            self.finish_tile();
+        }
+        Ok(self.complete.pop_front().map_or(Step::Done, Step::Tile))
+    }
+
+    fn input(&self, input: usize) -> Result<&Input> {
+        let input = self.inputs.get(input);
+        input.ok_or_else(|| Error::internal("the merge has no such input"))
+    }
+
+    fn move_to(&mut self, input: usize, tile: &Arc<InputTile>, place: usize) {
+        if let (true, Some(head)) = (place < tile.cells, self.heads.get_mut(input)) {
+            *head = self.rules.output.order.head(Cell { tile, place });
+        }
+        let mut exhausted = false;
+        if let Some(input) = self.inputs.get_mut(input) {
+            exhausted = place >= tile.cells && input.left > 0;
+            input.state = State::At(Arc::clone(tile), place);
+        }
+        // One that has no cells stays first, so that it is asked for its next tile at once.
+        if !exhausted && place < tile.cells {
+            self.settle();
+        }
+    }
+
+    /// Moves the first of the heap to its place.
+    fn settle(&mut self) {
+        let mut parent = 0;
+        loop {
+            let left = parent * 2 + 1;
+            let right = left + 1;
+            let mut first = left;
+            if right < self.heap.len() && self.is_before(right, left) {
+                first = right;
+            }
+            if first >= self.heap.len() || !self.is_before(first, parent) {
+                return;
+            }
+            self.heap.swap(first, parent);
+            parent = first;
+        }
+    }
+
+    /// Whether the input at a place of the heap comes before that at another.
+    #[inline]
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        let at = |place: usize| self.heap.get(place).copied().unwrap_or(usize::MAX);
+        self.compare_inputs(at(a), at(b)).is_lt()
+    }
+
+    #[inline]
+    fn compare_inputs(&self, a: usize, b: usize) -> Ordering {
+        let head = |input: usize| self.heads.get(input).copied().unwrap_or(u64::MAX);
+        head(a)
+            .cmp(&head(b))
+            .then_with(|| self.compare_states(a, b))
+    }
+
+    fn compare_states(&self, a: usize, b: usize) -> Ordering {
+        let (Some(x), Some(y)) = (self.inputs.get(a), self.inputs.get(b)) else {
+            return a.cmp(&b);
+        };
+        let order = &self.rules.output.order;
+        match (&x.state, &y.state) {
+            // One without cells is asked for the next ones first.
+            (State::At(tile, place), _) if *place >= tile.cells => Ordering::Less,
+            (_, State::At(tile, place)) if *place >= tile.cells => Ordering::Greater,
+            (State::Ahead(x), State::Ahead(y)) => x.compare(y).then(a.cmp(&b)),
+            (State::Ahead(bound), State::At(tile, place)) => {
+                let cell = Cell {
+                    tile,
+                    place: *place,
+                };
+                order.compare_bound(bound, cell).then(Ordering::Less)
+            }
+            (State::At(tile, place), State::Ahead(bound)) => {
+                let cell = Cell {
+                    tile,
+                    place: *place,
+                };
+                let bound = order.compare_bound(bound, cell).then(Ordering::Less);
+                bound.reverse()
+            }
+            (State::At(tile, place), State::At(other, other_place)) => {
+                let cell = Cell {
+                    tile,
+                    place: *place,
+                };
+                let other = Cell {
+                    tile: other,
+                    place: *other_place,
+                };
+                order
+                    .compare_versions(cell, other)
+                    .then_with(|| (y.age, x.part).cmp(&(x.age, y.part)))
+            }
+        }
+    }
+
+    /// Whether a cell of the first input comes before all cells of another.
+    fn precedes(&self, first: usize, cell: Cell<'_>, other: usize) -> bool {
+        let head = self.rules.output.order.head(cell);
+        let other_head = self.heads.get(other).copied().unwrap_or(u64::MAX);
+        if head != other_head {
+            return head < other_head;
+        }
+        let (Some(x), Some(y)) = (self.inputs.get(first), self.inputs.get(other)) else {
+            return true;
+        };
+        let order = &self.rules.output.order;
+        match &y.state {
+            State::Ahead(bound) => order.compare_bound(bound, cell).is_gt(),
+            State::At(tile, place) => {
+                let other = Cell {
+                    tile,
+                    place: *place,
+                };
+                order
+                    .compare_versions(cell, other)
+                    .then_with(|| (y.age, x.part).cmp(&(x.age, y.part)))
+                    .is_lt()
+            }
+        }
+    }
+
+    /// The end of the cells of the first input that come before all others; the first one does.
+    fn run_end(&self, first: usize, tile: &InputTile, place: usize) -> usize {
+        let second = match (self.heap.get(1), self.heap.get(2)) {
+            (Some(left), Some(right)) => match self.is_before(2, 1) {
+                true => *right,
+                false => *left,
+            },
+            (Some(left), None) => *left,
+            (None, _) => return tile.cells,
+        };
+        let precedes = |place: usize| self.precedes(first, Cell { tile, place }, second);
+        let (mut inside, mut step) = (place, 1);
+        while inside + step < tile.cells && precedes(inside + step) {
+            inside += step;
+            step *= 2;
+        }
+        let mut outside = (inside + step).min(tile.cells);
+        while outside - inside > 1 {
+            let middle = inside + (outside - inside) / 2;
+            match precedes(middle) {
+                true => inside = middle,
+                false => outside = middle,
+            }
+        }
+        outside
+    }
+
+    /// Takes cells of a tile.
+    fn take(&mut self, tile: &Arc<InputTile>, start: usize, end: usize, age: u32) -> Result<()> {
+        self.counts.read += (end - start) as u64;
+        if self.rules.versions == Versions::All {
+            let start = match self.is_hidden(tile, start, age) {
+                true => start + 1,
+                false => start,
+            };
+            self.push(tile, start, end)?;
+        } else {
+            for place in start..end {
+                self.group_cell(tile, place, age)?;
+            }
+        }
+        match &mut self.last {
+            Some((last, place, of)) if Arc::ptr_eq(last, tile) => {
+                (*place, *of) = (end - 1, age);
+            }
+            last => *last = Some((Arc::clone(tile), end - 1, age)),
+        }
+        Ok(())
+    }
+
+    /// Whether a newer fragment has a version of this cell of the same time: no reader ever sees this one.
+    fn is_hidden(&self, tile: &Arc<InputTile>, place: usize, age: u32) -> bool {
+        let Some((last, last_place, last_age)) = &self.last else {
+            return false;
+        };
+        let (cell, other) = (
+            Cell { tile, place },
+            Cell {
+                tile: last,
+                place: *last_place,
+            },
+        );
+        let order = &self.rules.output.order;
+        !self.rules.allows_duplicates
+            && *last_age != age
+            && order.head(cell) == order.head(other)
+            && order.compare_versions(cell, other).is_eq()
+            && order.same_cell(cell, other)
+    }
+
+    /// Adds a cell to the versions at hand, or begins with those of another cell.
+    fn group_cell(&mut self, tile: &Arc<InputTile>, place: usize, age: u32) -> Result<()> {
+        let cell = Cell { tile, place };
+        if let Some((last, last_place, last_age)) = self.group.last() {
+            let order = &self.rules.output.order;
+            let last = Cell {
+                tile: last,
+                place: *last_place,
+            };
+            let same = !self.rules.allows_duplicates
+                && order.head(cell) == order.head(last)
+                && order.compare(cell, last).is_eq()
+                && order.same_cell(cell, last);
+            if !same {
+                self.flush()?;
+            } else if order.compare_versions(cell, last).is_eq() && *last_age != age {
+                // A newer fragment has a version of the same time: no reader ever sees this one.
+                return Ok(());
+            }
+        }
+        self.group.push((Arc::clone(tile), place, age));
+        Ok(())
+    }
+
+    /// Keeps what remains of the versions at hand.
+    fn flush(&mut self) -> Result<()> {
+        let mut group = std::mem::take(&mut self.group);
+        if self.rules.versions == Versions::Newest {
+            group.truncate(1);
+        }
+        while group
+            .last()
+            .is_some_and(|(tile, place, _)| tile.is_dead(*place))
+        {
+            group.pop();
+        }
+        for (tile, place, _) in &group {
+            self.push(tile, *place, place + 1)?;
+        }
+        group.clear();
+        self.group = group;
+        Ok(())
+    }
+
+    /// Copies cells to the output.
+    fn push(&mut self, tile: &Arc<InputTile>, mut start: usize, end: usize) -> Result<()> {
+        while start < end {
+            let room = self.rules.capacity - self.current.cells;
+            let count = room.min(end - start);
+            let number = match self.known.get(&tile.serial) {
+                Some(number) => *number,
+                None => {
+                    let number = u32::try_from(self.current.tiles.len())?;
+                    self.current.tiles.push(Arc::clone(tile));
+                    self.known.insert(tile.serial, number);
+                    number
+                }
+            };
+            let (from, len) = (u32::try_from(start)?, u32::try_from(count)?);
+            match self.current.segments.last_mut() {
+                Some(last) if last.tile == number && last.start + last.len == from => {
+                    last.len += len;
+                }
+                _ => self.current.segments.push(Segment {
+                    tile: number,
+                    start: from,
+                    len,
+                }),
+            }
+            self.current.cells += count;
+            self.counts.written += count as u64;
+            start += count;
+            if self.current.cells >= self.rules.capacity {
+                self.finish_tile();
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_tile(&mut self) {
+        self.known.clear();
+        self.complete.push_back(std::mem::take(&mut self.current));
+    }
+}

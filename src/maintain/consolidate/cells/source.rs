@@ -1,0 +1,487 @@
+//! One input: where its tiles are, and how they are decoded into columns of the output.
+//!
+//! Each input is read by the schema it was written with. A field that it lacks, or has with another type, becomes the fill
+//! value of the output's schema, as readers show it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::deleted::{Deleted, InputDeletes, NEVER};
+use super::order::Order;
+use super::tile::{InputTile, TileColumn};
+use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
+use crate::arrow::{ColumnType, InvalidUtf8, TypeOptions};
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::{EncryptionKey, Pipeline};
+use crate::format::schema::ArraySchema;
+use crate::maintain::column::Column;
+use crate::storage::Storage;
+use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
+use crate::tile::fetch::{FetchList, Fetched, TileTicket};
+use crate::tile::scratch::Scratch;
+use crate::write::fields::WrittenFields;
+
+/// What all inputs of a consolidation share.
+#[derive(Debug)]
+pub(in crate::maintain::consolidate) struct Output {
+    /// The fields of the output.
+    pub fields: Arc<WrittenFields>,
+    /// The order of its cells.
+    pub order: Order,
+    /// Which deleted cells are dropped, if any are.
+    pub drops_deleted: Option<DropsDeleted>,
+}
+
+/// Deleted cells are dropped.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::maintain::consolidate) struct DropsDeleted {
+    /// Only those that were deleted until this time.
+    pub until: u64,
+}
+
+/// One input.
+#[derive(Debug)]
+pub(in crate::maintain::consolidate) struct Source {
+    /// The fragment.
+    pub fragment: Arc<Fragment>,
+    /// The time of its cells, if it has none for each.
+    time: u64,
+    output: Arc<Output>,
+    readers: Vec<FieldReader>,
+    columns: Vec<Supply>,
+    deletes: InputDeletes,
+}
+
+/// A field that is decoded.
+#[derive(Debug)]
+struct FieldReader {
+    field: FragmentField,
+    decoder: Decoder,
+    /// Size of a cell; `None` if cells differ in size.
+    size: Option<usize>,
+    tiles: FieldTiles,
+}
+
+#[derive(Debug)]
+enum Decoder {
+    Column(Box<ColumnDecoder>),
+    /// Times of cells, and indices of deletes.
+    Numbers(Pipeline),
+}
+
+/// What supplies a column of the output.
+#[derive(Debug)]
+enum Supply {
+    /// The reader with this index; whether the column has NULLs.
+    Reader(usize, bool),
+    Fill {
+        value: Arc<[u8]>,
+        valid: bool,
+    },
+    Written,
+    DeleteTimes,
+    DeleteIndices,
+}
+
+/// Tiles that are fetched together.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The first of them.
+    pub first: u64,
+    /// The requested fields of each tile, one for each reader.
+    tiles: Vec<Vec<(TileTicket, usize)>>,
+    /// Bytes that the decoded tiles will take.
+    pub decoded_bytes: usize,
+}
+
+/// What a decoded field is.
+#[derive(Debug, Clone)]
+enum Read {
+    Column(Arc<Column>),
+    Numbers(Arc<Vec<u64>>),
+}
+
+impl Source {
+    /// Opens an input.
+    pub(in crate::maintain::consolidate) async fn open(
+        storage: &Storage,
+        fragment: Arc<Fragment>,
+        time: u64,
+        output: Arc<Output>,
+        deletes: InputDeletes,
+    ) -> Result<Self> {
+        let name = fragment.name.name.clone();
+        Self::load(storage, fragment, time, output, deletes)
+            .await
+            .context("fragment", || name)
+    }
+
+    async fn load(
+        storage: &Storage,
+        fragment: Arc<Fragment>,
+        time: u64,
+        output: Arc<Output>,
+        deletes: InputDeletes,
+    ) -> Result<Self> {
+        let mut wanted: Vec<FragmentField> = Vec::new();
+        let mut reader_of = |field: FragmentField| {
+            let known = wanted.iter().position(|f| *f == field);
+            known.unwrap_or_else(|| {
+                wanted.push(field);
+                wanted.len() - 1
+            })
+        };
+        let mut columns = Vec::with_capacity(output.fields.fields.len());
+        for field in &output.fields.fields {
+            columns.push(match field.field {
+                FragmentField::Dimension(_) => Supply::Reader(reader_of(field.field), false),
+                FragmentField::Attribute(a) => {
+                    match own_attribute(&output.fields.schema, a, &fragment.schema) {
+                        Some(own) => {
+                            Supply::Reader(reader_of(FragmentField::Attribute(own)), field.nullable)
+                        }
+                        None => fill(&output.fields.schema, a)?,
+                    }
+                }
+                FragmentField::Timestamps => Supply::Written,
+                FragmentField::DeleteTimestamps => Supply::DeleteTimes,
+                FragmentField::DeleteConditionIndex => Supply::DeleteIndices,
+            });
+        }
+        if fragment.footer.has_timestamps {
+            reader_of(FragmentField::Timestamps);
+        }
+        if fragment.footer.has_delete_metadata {
+            reader_of(FragmentField::DeleteTimestamps);
+            reader_of(FragmentField::DeleteConditionIndex);
+        }
+        for field in deletes.fields() {
+            reader_of(field);
+        }
+        let tiles = fragment.field_tiles(storage, &wanted).await?;
+        let readers = wanted.into_iter().zip(tiles);
+        let key = storage.encryption_key();
+        let readers = readers.map(|(field, tiles)| FieldReader::new(&fragment, field, tiles, key));
+        let readers = readers.collect::<Result<_>>()?;
+        Ok(Self {
+            fragment,
+            time,
+            output,
+            readers,
+            columns,
+            deletes,
+        })
+    }
+
+    /// Filtered bytes of a tile.
+    pub(super) fn filtered_bytes(&self, tile: u64) -> u64 {
+        let files = self.readers.iter().flat_map(|reader| {
+            let tiles = &reader.tiles;
+            let var = tiles.var.as_ref().map(|(file, _)| file);
+            [Some(&tiles.values), var, tiles.validity.as_ref()]
+        });
+        let ranges = files
+            .flatten()
+            .filter_map(|file| file.tile(TileIdx(tile)).ok());
+        ranges.fold(0, |sum, r| {
+            sum.saturating_add(r.end.saturating_sub(r.start))
+        })
+    }
+
+    /// Requests tiles.
+    pub(super) fn ask(&self, tiles: Range<u64>, list: &mut FetchList) -> Result<Asked> {
+        let mut asked = Vec::new();
+        let mut bytes = 0_usize;
+        for tile in tiles.clone() {
+            let cells = self.cells_in(tile)?;
+            let mut of_tile = Vec::with_capacity(self.readers.len());
+            for reader in &self.readers {
+                let ticket = list.tile(&reader.tiles, TileIdx(tile))?;
+                let var = reader.tiles.var_bytes(TileIdx(tile))?;
+                bytes = bytes.saturating_add(reader.decoded_bytes(cells, var));
+                of_tile.push((ticket, var));
+            }
+            // The keys and the times of cells, and where strings start.
+            bytes = bytes.saturating_add(cells.saturating_mul(32));
+            asked.push(of_tile);
+        }
+        Ok(Asked {
+            first: tiles.start,
+            tiles: asked,
+            decoded_bytes: bytes,
+        })
+    }
+
+    /// The number of cells in a tile on storage.
+    fn cells_in(&self, tile: u64) -> Result<usize> {
+        match self.fragment.footer.dense {
+            true => Ok(usize::try_from(self.fragment.cells_per_tile())?),
+            false => self.fragment.sparse_tile_cells(TileIdx(tile)),
+        }
+    }
+
+    /// Decodes sparse tiles; `serial` is the number of the first.
+    pub(super) fn decode(
+        &self,
+        asked: &Asked,
+        fetched: &Fetched,
+        serial: u64,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<InputTile>> {
+        let numbered = asked.tiles.iter().zip(asked.first..).zip(serial..);
+        let tiles = numbered.map(|((tickets, tile), serial)| {
+            self.decode_tile(tile, tickets, fetched, serial, scratch)
+                .context("tile", || tile.to_string())
+                .context("fragment", || &self.fragment.name.name)
+        });
+        tiles.collect()
+    }
+
+    /// The columns of a dense tile.
+    pub(super) fn decode_dense(
+        &self,
+        asked: &Asked,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<TileColumn>> {
+        let decode = |scratch: &mut Scratch| {
+            let tickets = asked.tiles.first();
+            let tickets = tickets.ok_or_else(|| Error::internal("no tile was asked for"))?;
+            let cells = self.cells_in(asked.first)?;
+            let read = self.read(tickets, cells, fetched, scratch)?;
+            let columns = self.columns.iter();
+            let columns = columns.map(|supply| self.column(supply, &read, None));
+            columns.collect::<Result<Vec<_>>>()
+        };
+        decode(scratch)
+            .context("tile", || asked.first.to_string())
+            .context("fragment", || &self.fragment.name.name)
+    }
+
+    fn read(
+        &self,
+        tickets: &[(TileTicket, usize)],
+        cells: usize,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Read>> {
+        let mut read = Vec::with_capacity(self.readers.len());
+        for (reader, (ticket, var)) in self.readers.iter().zip(tickets) {
+            read.push(reader.decode(*ticket, *var, cells, fetched, scratch)?);
+        }
+        Ok(read)
+    }
+
+    fn decode_tile(
+        &self,
+        tile: u64,
+        tickets: &[(TileTicket, usize)],
+        fetched: &Fetched,
+        serial: u64,
+        scratch: &mut Scratch,
+    ) -> Result<InputTile> {
+        let cells = self.cells_in(tile)?;
+        let read = self.read(tickets, cells, fetched, scratch)?;
+        let numbers = |field: FragmentField| -> Option<Arc<Vec<u64>>> {
+            let reader = self.readers.iter().position(|r| r.field == field)?;
+            match read.get(reader)? {
+                Read::Numbers(numbers) => Some(Arc::clone(numbers)),
+                Read::Column(_) => None,
+            }
+        };
+        let written = numbers(FragmentField::Timestamps);
+        let deleted = match self.deletes.is_none() {
+            true => None,
+            false => {
+                let times = match &written {
+                    Some(times) => Arc::clone(times),
+                    None => Arc::new(vec![self.time; cells]),
+                };
+                let recorded = numbers(FragmentField::DeleteTimestamps)
+                    .zip(numbers(FragmentField::DeleteConditionIndex));
+                let recorded = recorded.as_ref().map(|(t, i)| (t.as_slice(), i.as_slice()));
+                let column = |field: FragmentField| {
+                    let reader = self.readers.iter().position(|r| r.field == field)?;
+                    match read.get(reader)? {
+                        Read::Column(column) => Some(Arc::clone(column)),
+                        Read::Numbers(_) => None,
+                    }
+                };
+                Some(self.deletes.find(cells, column, &times, recorded)?)
+            }
+        };
+        let columns = self.columns.iter();
+        let columns = columns.map(|supply| self.column(supply, &read, deleted.as_ref()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let drops = deleted.zip(self.output.drops_deleted);
+        let dead = drops.and_then(|(deleted, DropsDeleted { until })| {
+            let is_dead = |time: &u64| *time != NEVER && *time <= until;
+            let dead = deleted.times.iter().map(is_dead).collect::<Vec<_>>();
+            dead.contains(&true).then_some(dead)
+        });
+        let keys = self.output.order.keys(&columns, cells)?;
+        let written = match written {
+            Some(times) => TileColumn::Numbers(times.to_vec()),
+            None => TileColumn::Number(self.time),
+        };
+        let bytes = columns
+            .iter()
+            .map(|column| column.bytes(cells))
+            .sum::<usize>();
+        let mut tile = InputTile {
+            serial,
+            cells,
+            columns,
+            keys,
+            written,
+            dead,
+            sorted: None,
+            bytes_per_cell: bytes / cells.max(1) + 1,
+            memory: None,
+        };
+        tile.sorted = self.output.order.sort(&tile);
+        Ok(tile)
+    }
+
+    fn column(
+        &self,
+        supply: &Supply,
+        read: &[Read],
+        deleted: Option<&Deleted>,
+    ) -> Result<TileColumn> {
+        Ok(match supply {
+            Supply::Reader(reader, nullable) => match read.get(*reader) {
+                Some(Read::Column(column)) => {
+                    if column.has_nulls() && !nullable {
+                        let name = self.readers.get(*reader).map(|r| format!("{:?}", r.field));
+                        return Err(Error::unsupported(
+                            "the fragment holds NULLs but the array's schema no longer allows them",
+                        )
+                        .with("field", name.unwrap_or_default()));
+                    }
+                    TileColumn::Stored(Arc::clone(column))
+                }
+                _ => return Err(Error::internal("a field was not decoded")),
+            },
+            Supply::Fill { value, valid } => TileColumn::Fill {
+                value: Arc::clone(value),
+                valid: *valid,
+            },
+            Supply::Written => {
+                let mut readers = self.readers.iter().zip(read);
+                let times = readers.find(|(r, _)| r.field == FragmentField::Timestamps);
+                match times {
+                    Some((_, Read::Numbers(times))) => TileColumn::Numbers(times.to_vec()),
+                    _ => TileColumn::Number(self.time),
+                }
+            }
+            Supply::DeleteTimes => numbers_or_never(deleted.map(|d| &d.times)),
+            Supply::DeleteIndices => numbers_or_never(deleted.map(|d| &d.indices)),
+        })
+    }
+}
+
+impl FieldReader {
+    fn new(
+        fragment: &Fragment,
+        field: FragmentField,
+        tiles: FieldTiles,
+        key: Option<&Arc<EncryptionKey>>,
+    ) -> Result<Self> {
+        let (schema, version) = (&fragment.schema, fragment.footer.version);
+        let raw = TypeOptions {
+            invalid_utf8: InvalidUtf8::Binary,
+            ..TypeOptions::default()
+        };
+        let missing = || Error::internal("a fragment has no such field");
+        let (decoder, size) = match field {
+            FragmentField::Dimension(d) => {
+                let dimension = schema.dimensions.get(d).ok_or_else(missing)?;
+                let (datatype, cells) = (dimension.datatype, dimension.cell_val_num);
+                let ty = ColumnType::plain(datatype, cells, false, &raw)?;
+                let decoder = ColumnDecoder::for_dimension(schema, d, version, &ty, key)?;
+                (decoder, cells.cell_size(datatype)?)
+            }
+            FragmentField::Attribute(a) => {
+                let attribute = schema.attributes.get(a).ok_or_else(missing)?;
+                let (datatype, cells) = (attribute.datatype, attribute.cell_val_num);
+                let ty = ColumnType::plain(datatype, cells, attribute.nullable, &raw)?;
+                let decoder = ColumnDecoder::for_attribute(schema, a, version, &ty, key)?;
+                (decoder, cells.cell_size(datatype)?)
+            }
+            _ => {
+                let pipeline = cell_numbers_pipeline(schema, version, key)?;
+                return Ok(Self {
+                    field,
+                    decoder: Decoder::Numbers(pipeline),
+                    size: Some(size_of::<u64>()),
+                    tiles,
+                });
+            }
+        };
+        if decoder.bitsort().is_some() {
+            return Err(Error::unsupported(
+                "filter bitsort is read, but not written: the fragment stays as it is",
+            ));
+        }
+        Ok(Self {
+            field,
+            decoder: Decoder::Column(Box::new(decoder)),
+            size,
+            tiles,
+        })
+    }
+
+    fn decoded_bytes(&self, cells: usize, var: usize) -> usize {
+        match &self.decoder {
+            Decoder::Column(decoder) => decoder.decoded_bytes(cells, var),
+            Decoder::Numbers(_) => cells.saturating_mul(16),
+        }
+    }
+
+    fn decode(
+        &self,
+        ticket: TileTicket,
+        var: usize,
+        cells: usize,
+        fetched: &Fetched,
+        scratch: &mut Scratch,
+    ) -> Result<Read> {
+        let tile = fetched.tile(ticket)?;
+        match &self.decoder {
+            Decoder::Column(decoder) => {
+                let decoded = decoder.decode_cells(&tile, cells, var, Needed::All, scratch)?;
+                Ok(Read::Column(Arc::new(Column::new(decoded, self.size)?)))
+            }
+            Decoder::Numbers(pipeline) => {
+                let numbers = decode_u64(pipeline, &tile.values, cells, scratch)?;
+                Ok(Read::Numbers(Arc::new(numbers)))
+            }
+        }
+    }
+}
+
+/// The attribute of an input that supplies one of the output.
+fn own_attribute(output: &ArraySchema, attribute: usize, own: &ArraySchema) -> Option<usize> {
+    let wanted = output.attributes.get(attribute)?;
+    let found = own.attribute_index(&wanted.name)?;
+    let has = own.attributes.get(found)?;
+    let same = has.datatype == wanted.datatype && has.cell_val_num == wanted.cell_val_num;
+    same.then_some(found)
+}
+
+fn fill(schema: &ArraySchema, attribute: usize) -> Result<Supply> {
+    let attribute = schema.attributes.get(attribute);
+    let attribute = attribute.ok_or_else(|| Error::internal("an attribute is not there"))?;
+    Ok(Supply::Fill {
+        value: attribute.fill_value.as_slice().into(),
+        valid: attribute.fill_valid,
+    })
+}
+
+fn numbers_or_never(numbers: Option<&Vec<u64>>) -> TileColumn {
+    match numbers {
+        Some(numbers) => TileColumn::Numbers(numbers.clone()),
+        None => TileColumn::Number(NEVER),
+    }
+}

@@ -1,0 +1,306 @@
+//! A merge of sparse fragments into one, or its comparison with the one that was written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::feed::{Feed, Unopened};
+use super::merge::{MergedCells, Merger, Rules, Step, Versions};
+use super::order::Bound;
+use super::source::Output;
+use super::tile::{InputTile, Recipe, Segment};
+use crate::array::fragment::boxes::TileRange;
+use crate::error::{Error, Result, ResultExt};
+use crate::maintain::consolidate::progress::Progress;
+use crate::memory::budget::MemoryBudget;
+use crate::scan::threads;
+use crate::storage::Storage;
+use crate::write::encode::RawTile;
+use crate::write::fragment::{FragmentWriter, StagedFragment};
+use crate::write::pipeline::TilePipeline;
+
+/// Memory is reserved for so many times the bytes of a tile of the output: for it, and for what its filters make of it.
+const COPIES: usize = 2;
+
+/// A merge that can be done several times.
+#[derive(Debug)]
+pub(in crate::maintain::consolidate) struct SparseMerge {
+    /// Where the array is.
+    pub storage: Storage,
+    /// The inputs, oldest first.
+    pub inputs: Vec<Arc<Unopened>>,
+    /// What they become.
+    pub output: Arc<Output>,
+    /// Which versions of a cell remain.
+    pub versions: Versions,
+    /// The memory that may be used.
+    pub budget: Arc<dyn MemoryBudget>,
+    /// Tiles that are filtered at the same time.
+    pub width: usize,
+    /// What was done so far.
+    pub progress: Arc<Progress>,
+    /// How far the inputs could be trusted in writing, as an index.
+    pub trust: AtomicUsize,
+}
+
+/// What is known of the order of inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// The cells of a fragment are sorted.
+    Fragments,
+    /// The cells of each tile lie in its rectangle.
+    Boxes,
+    /// Nothing.
+    Nothing,
+}
+
+/// From the most trust to the least.
+const TRUST: [Trust; 3] = [Trust::Fragments, Trust::Boxes, Trust::Nothing];
+
+/// Where the cells go.
+enum Sink {
+    Fragment(Box<TilePipeline>),
+    Comparison(Box<Comparison>),
+}
+
+/// The fragment that was written, and the next of its tiles.
+struct Comparison {
+    feed: Feed,
+    left: u64,
+    budget: Arc<dyn MemoryBudget>,
+}
+
+impl SparseMerge {
+    /// Writes the fragment called `name`; `None` if no cells are left.
+    pub(in crate::maintain::consolidate) async fn write(
+        &self,
+        name: &str,
+    ) -> Result<(Option<StagedFragment>, MergedCells)> {
+        for (index, trust) in TRUST.into_iter().enumerate() {
+            self.trust.store(index, Ordering::Relaxed);
+            let fields = &self.output.fields;
+            let fragment = FragmentWriter::new(&self.storage, fields, name.to_owned());
+            let key = self.storage.encryption_key().cloned();
+            let budget = Arc::clone(&self.budget);
+            let pipeline =
+                TilePipeline::new(Arc::clone(fields), fragment, key, self.width, budget)?;
+            let mut sink = Sink::Fragment(Box::new(pipeline));
+            let merged = self.merge(trust, &mut sink).await;
+            let Sink::Fragment(pipeline) = sink else {
+                return Err(Error::internal("a fragment became a comparison"));
+            };
+            match merged {
+                Ok(Some(counts)) if counts.written == 0 => return Ok((None, counts)),
+                Ok(Some(counts)) => return Ok((Some(pipeline.finish(None).await?), counts)),
+                Ok(None) => {
+                    log::debug!(
+                        "{}: the cells are not sorted as {trust:?} promise",
+                        self.storage.uri()
+                    );
+                    pipeline.withdraw().await;
+                }
+                Err(e) => {
+                    pipeline.withdraw().await;
+                    return Err(e);
+                }
+            }
+        }
+        Err(Error::internal("the cells of a tile cannot be sorted"))
+    }
+
+    /// Merges again, and compares every cell with those of `written`.
+    pub(in crate::maintain::consolidate) async fn compare(
+        &self,
+        written: Arc<Unopened>,
+    ) -> Result<()> {
+        let tiles = written.fragment.tile_count()?;
+        let trust = TRUST.get(self.trust.load(Ordering::Relaxed));
+        let trust = trust.copied().unwrap_or(Trust::Nothing);
+        let mut feed = Feed::new(&self.storage, &self.budget);
+        feed.add(Arc::clone(&written), 0..tiles);
+        feed.begin(vec![0]);
+        let mut sink = Sink::Comparison(Box::new(Comparison {
+            feed,
+            left: tiles,
+            budget: Arc::clone(&self.budget),
+        }));
+        let merged = self.merge(trust, &mut sink).await?;
+        match sink {
+            Sink::Comparison(comparison) if comparison.left == 0 && merged.is_some() => Ok(()),
+            _ => Err(differs(
+                "the written fragment has more tiles than the inputs fill",
+            )),
+        }
+    }
+
+    /// The number of cells; `None` if the inputs are not sorted as they were trusted to be.
+    async fn merge(&self, trust: Trust, sink: &mut Sink) -> Result<Option<MergedCells>> {
+        let (mut merger, mut feed) = self.begin(trust).await?;
+        loop {
+            let (advanced, step) = threads::decode(move || {
+                let step = merger.advance();
+                (merger, step)
+            })
+            .await?;
+            merger = advanced;
+            match step? {
+                Step::Done => return Ok(Some(merger.counts())),
+                Step::Tile(recipe) => {
+                    self.progress.set(merger.counts().read);
+                    sink.take(recipe, &self.output).await?;
+                }
+                Step::Needs(input) => {
+                    let tile = loop {
+                        if let Some(tile) = feed.next(input).await? {
+                            break tile;
+                        }
+                        if !feed.give_up(input) && !sink.wait_for_one().await? {
+                            return Err(Error::out_of_memory(format!(
+                                "{} fragments whose cells lie among each other need more memory to be merged: \
+                                 allow more, or consolidate fewer at a time",
+                                self.inputs.len()
+                            )));
+                        }
+                    };
+                    if !merger.give(input, tile)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn begin(&self, trust: Trust) -> Result<(Box<Merger>, Feed)> {
+        let schema = &self.output.fields.schema;
+        let mut merger = Box::new(Merger::new(Rules {
+            output: Arc::clone(&self.output),
+            capacity: usize::try_from(schema.capacity)?.max(1),
+            allows_duplicates: schema.allows_duplicates,
+            versions: self.versions,
+        }));
+        let mut feed = Feed::new(&self.storage, &self.budget);
+        let mut bounds: Vec<Bound> = Vec::new();
+        for input in &self.inputs {
+            let fragment = &input.fragment;
+            let tiles = fragment.tile_count()?;
+            if trust == Trust::Fragments {
+                let bound = self.output.order.bound(|d| fragment.non_empty_range(d));
+                merger.add(input.age, 0, tiles, bound.clone());
+                if tiles > 0 {
+                    feed.add(Arc::clone(input), 0..tiles);
+                    bounds.push(bound);
+                }
+                continue;
+            }
+            let boxes = match trust {
+                Trust::Boxes => Some(fragment.boxes(&self.storage).await?),
+                _ => None,
+            };
+            for tile in 0..tiles {
+                let number = usize::try_from(tile)?;
+                let range = |d: usize| {
+                    let boxes = boxes.as_ref().filter(|boxes| number < boxes.len());
+                    boxes.map_or(TileRange::Unknown, |boxes| boxes.range(number, d))
+                };
+                let bound = self.output.order.bound(range);
+                merger.add(input.age, tile, 1, bound.clone());
+                feed.add(Arc::clone(input), tile..tile + 1);
+                bounds.push(bound);
+            }
+        }
+        let mut order = (0..bounds.len()).collect::<Vec<_>>();
+        order.sort_by(|a, b| match (bounds.get(*a), bounds.get(*b)) {
+            (Some(x), Some(y)) => x.compare(y).then(a.cmp(b)),
+            _ => a.cmp(b),
+        });
+        feed.begin(order);
+        Ok((merger, feed))
+    }
+}
+
+impl Sink {
+    async fn take(&mut self, recipe: Recipe, output: &Arc<Output>) -> Result<()> {
+        let bytes = recipe.bytes().saturating_mul(COPIES);
+        match self {
+            Self::Fragment(pipeline) => {
+                let grant = pipeline.reserve(bytes).await?;
+                let output = Arc::clone(output);
+                let make = move || recipe.make(&output.fields);
+                pipeline.push_made(make, vec![grant]).await
+            }
+            Self::Comparison(comparison) => comparison.take(recipe, output).await,
+        }
+    }
+
+    /// Waits until a tile has been written, so that its memory is free; `false` if none is on its way.
+    async fn wait_for_one(&mut self) -> Result<bool> {
+        match self {
+            Self::Fragment(pipeline) => pipeline.wait_for_one().await,
+            Self::Comparison(_) => Ok(false),
+        }
+    }
+}
+
+impl Comparison {
+    async fn take(&mut self, recipe: Recipe, output: &Arc<Output>) -> Result<()> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Err(differs(
+                "the written fragment has fewer tiles than the inputs fill",
+            ));
+        };
+        self.left = left;
+        let _grant = self.budget.reserve(recipe.bytes().saturating_mul(COPIES))?;
+        let tile = match self.feed.next(0).await? {
+            Some(tile) => tile,
+            None => {
+                return Err(Error::out_of_memory(
+                    "there is no memory to compare the written fragment",
+                ));
+            }
+        };
+        let output = Arc::clone(output);
+        threads::decode(move || compare(&recipe, tile, &output)).await?
+    }
+}
+
+/// Compares a tile as it was to be written with the one that was.
+fn compare(recipe: &Recipe, tile: InputTile, output: &Output) -> Result<()> {
+    let serial = tile.serial;
+    let cells = tile.cells;
+    let written = Recipe {
+        segments: vec![Segment {
+            tile: 0,
+            start: 0,
+            len: u32::try_from(cells)?,
+        }],
+        tiles: vec![Arc::new(tile)],
+        cells,
+    };
+    let (expected, found) = (recipe.make(&output.fields)?, written.make(&output.fields)?);
+    compare_tiles(&expected, &found, serial & ((1 << 40) - 1), output)
+}
+
+/// Compares the cells of two tiles of the output. Lossy filters change cells; those fields are not compared.
+pub(super) fn compare_tiles(
+    expected: &RawTile,
+    found: &RawTile,
+    tile: u64,
+    output: &Output,
+) -> Result<()> {
+    let columns = expected.fields.iter().zip(&found.fields);
+    for ((expected, found), field) in columns.zip(&output.fields.fields) {
+        if expected != found && !field.filters.is_lossy() {
+            return Err(differs(
+                "the cells that were written are not those of the inputs",
+            ))
+            .context("field", || field.name.clone())
+            .context("tile", || tile.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn differs(what: &str) -> Error {
+    Error::internal(format!(
+        "{what}: nothing was committed, and the inputs are untouched; please report this with the array's schema"
+    ))
+}

@@ -1,0 +1,203 @@
+//! The commit of a new fragment in place of others, and what others did meanwhile.
+//!
+//! The array is listed before the commit: its inputs must still be there, and nothing may have come between them. It is
+//! listed again after the commit: two consolidations of one fragment do not see each other before, and then the one with
+//! the greater name withdraws.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use super::choice;
+use super::options::ConsolidateOptions;
+use crate::array::snapshot::Snapshot;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::commit::{STAGED_VACUUM, parse_vacuum, path_name, staged_vacuum};
+use crate::maintain::plan;
+use crate::maintain::report::{Outcome, ReportRow};
+use crate::storage::Storage;
+use crate::write::commit::{
+    announce_replacement, commit_replacement, complete_replacement, give_up_announcement,
+    withdraw_replacement,
+};
+use crate::write::fragment::StagedFragment;
+
+const COMMITS_FOLDER: &str = "__commits";
+
+/// Commits a fragment in place of the fragments `inputs` of a snapshot. If it fails before the commit, the fragment is
+/// removed.
+pub(super) async fn replace(
+    snapshot: &Snapshot,
+    inputs: &[usize],
+    mut staged: StagedFragment,
+    options: &ConsolidateOptions,
+) -> Result<()> {
+    let storage = &snapshot.storage;
+    let fragments = inputs
+        .iter()
+        .filter_map(|index| snapshot.fragments.get(*index));
+    let folders = fragments.map(|fragment| fragment.folder.clone());
+    let folders = folders.collect::<Vec<_>>();
+    let ready = async {
+        announce_replacement(storage, &staged, &folders).await?;
+        check_before(snapshot, inputs, &staged, options).await
+    };
+    if let Err(e) = ready.await {
+        // What cannot be removed is left to vacuum.
+        drop(withdraw_replacement(storage, staged).await);
+        return Err(e);
+    }
+    if !commit_replacement(storage, &mut staged, &folders).await? {
+        withdraw_replacement(storage, staged).await?;
+        return Err(Error::conflict(
+            "somebody else consolidated some of the same fragments at the same time, and this consolidation was taken back: \
+             run it again for the rest",
+        ));
+    }
+    check_after(storage, &folders, staged).await
+}
+
+/// Fails if the inputs are no longer there, or something has come between them.
+async fn check_before(
+    snapshot: &Snapshot,
+    inputs: &[usize],
+    staged: &StagedFragment,
+    options: &ConsolidateOptions,
+) -> Result<()> {
+    let storage = &snapshot.storage;
+    let window = OpenWindow::new(TimestampMs(0), None)?;
+    let now = snapshot.reopen(storage, window).await?;
+    let wanted = inputs
+        .iter()
+        .filter_map(|index| snapshot.fragments.get(*index));
+    let wanted = wanted.map(|f| f.name.name.as_str()).collect::<HashSet<_>>();
+    let all = choice::candidates(&now)?;
+    let found = all
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| wanted.contains(c.name.as_str()));
+    let group = found.map(|(index, _)| index).collect::<Vec<_>>();
+    if group.len() != wanted.len() {
+        return Err(Error::conflict(
+            "some of the fragments were consolidated or removed by somebody else meanwhile: run it again",
+        ));
+    }
+    let terms = choice::terms(&snapshot.schema, options);
+    if let Some(obstacle) = plan::obstacle(&all, &group, terms) {
+        return Err(Error::conflict(format!(
+            "the array was changed meanwhile: {obstacle}; run it again"
+        )));
+    }
+    let known = snapshot.deletes.names().collect::<HashSet<_>>();
+    let mut late = now.deletes.names().filter(|name| !known.contains(name));
+    // Where cells have no times, or are gone, a delete that was not evaluated would find them no longer as they were.
+    if (!options.timestamps || options.purge_deleted)
+        && let Some(delete) = late.find(|name| delete_time(name) <= staged.name.t2)
+    {
+        return Err(Error::conflict(format!(
+            "the delete {delete} was committed meanwhile, for times of these fragments: run it again"
+        )));
+    }
+    Ok(())
+}
+
+fn delete_time(name: &str) -> u64 {
+    let parsed = crate::format::names::TimestampedName::parse(name);
+    parsed.map_or(0, |name| name.t1)
+}
+
+/// Withdraws the fragment if another one replaces one of its inputs, too, and has the smaller name. One that is only
+/// announced is given up: it may be what a crash left, and otherwise finds out when it is committed.
+async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragment) -> Result<()> {
+    let name = staged.name.name.as_str();
+    for rival in rivals(storage, folders, name).await? {
+        let commit = format!("{COMMITS_FOLDER}/{rival}.wrt");
+        let mut committed = storage.head(&commit).await?.is_some();
+        if !committed {
+            give_up_announcement(storage, &rival).await?;
+            // It may have been committed in the meantime.
+            committed = storage.head(&commit).await?.is_some();
+        }
+        if committed && rival.as_str() < name {
+            withdraw_replacement(storage, staged).await?;
+            return Err(Error::conflict(format!(
+                "{rival} is made of some of the same fragments at the same time: this consolidation was taken back; run it \
+                 again for the rest"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The fragments that replace one of these folders, or are about to.
+async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec<String>> {
+    let inputs = folders.iter().map(|f| path_name(f)).collect::<HashSet<_>>();
+    let listing = storage.list(COMMITS_FOLDER).await?;
+    let mut rivals = Vec::new();
+    for file in &listing.files {
+        let announced = staged_vacuum(&file.name);
+        let Some(rival) = announced.or_else(|| file.name.strip_suffix(".vac")) else {
+            continue;
+        };
+        if rival == name {
+            continue;
+        }
+        // A list that is gone was completed under its other name, or withdrawn.
+        let names = [file.name.clone(), format!("{rival}.vac")];
+        let mut replaced = Vec::new();
+        for list in names {
+            match storage.read(&format!("{COMMITS_FOLDER}/{list}")).await {
+                Ok(bytes) => replaced = parse_vacuum(&bytes)?,
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            }
+            break;
+        }
+        if replaced.iter().any(|path| inputs.contains(path_name(path))) {
+            rivals.push(rival.to_owned());
+        }
+    }
+    Ok(rivals)
+}
+
+/// Completes replacements that were committed, and then interrupted.
+pub(super) async fn complete(storage: &Storage, dry_run: bool) -> Result<Vec<ReportRow>> {
+    let listing = storage.list(COMMITS_FOLDER).await?;
+    let mut rows = Vec::new();
+    for file in &listing.files {
+        let Some(name) = staged_vacuum(&file.name) else {
+            continue;
+        };
+        let committed = listing
+            .files
+            .iter()
+            .any(|f| f.name == format!("{name}.wrt"));
+        if !committed {
+            continue;
+        }
+        let bytes: Bytes = storage
+            .read(&format!("{COMMITS_FOLDER}/{name}{STAGED_VACUUM}"))
+            .await?;
+        let inputs = parse_vacuum(&bytes)?.len() as u64;
+        if !dry_run {
+            complete_replacement(storage, name, bytes).await?;
+        }
+        rows.push(ReportRow {
+            mode: super::Mode::Fragments.name(),
+            action: "complete",
+            object: format!("{COMMITS_FOLDER}/{name}.vac"),
+            inputs,
+            bytes_read: file.bytes,
+            bytes_written: (!dry_run).then_some(file.bytes),
+            bytes_freed: 0,
+            gain: "an interrupted consolidation is complete, for all readers".to_owned(),
+            outcome: if dry_run {
+                Outcome::Planned
+            } else {
+                Outcome::Done
+            },
+        });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,178 @@
+//! Fragments that others replace, or that TRUNCATE hides: of each one the commit, then the folder; last the list that says so.
+//!
+//! A replacing fragment may have been replaced itself. Then the list of what it replaced comes first, so that at no moment
+//! the list outlives the fragment that it belongs to.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+
+use super::VacuumOptions;
+use super::actions::{Action, Plan, What, folder_bytes};
+use crate::array::commits::Commit;
+use crate::array::inspect::Inspection;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::error::Result;
+use crate::format::commit::{CommitKind, encode_ignore, path_name};
+use crate::format::names::TimestampedName;
+use crate::maintain::truncation::truncates;
+use crate::storage::Storage;
+
+const REPLACED: &str = "another fragment replaces it";
+const TRUNCATED: &str = "a TRUNCATE hides it";
+const FOLDER_SINCE: u32 = 12;
+
+pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+    let window = OpenWindow::new(TimestampMs(0), None)?;
+    let inspection = Inspection::open(storage, window).await?;
+    let storage = inspection.storage();
+    let commits = inspection.commits().await?;
+    let committed = committed(&commits);
+    let lists = commits.iter().filter(|c| c.kind == CommitKind::Vacuum);
+    let believed = lists.filter(|c| is_replaced_for_good(&committed, &c.name) || is_truncation(c));
+    let mut believed = believed.collect::<Vec<_>>();
+    let mut old = Vec::with_capacity(believed.len());
+    for list in &believed {
+        let file = match &list.file {
+            Some(path) => storage.head(path).await?,
+            None => None,
+        };
+        old.push(file.is_some_and(|file| options.is_old(&file)));
+    }
+    let mut old = old.into_iter();
+    believed.retain(|_| old.next().unwrap_or(false));
+    let mut plan = Plan::default();
+    for list in in_order(believed) {
+        add(storage, options, list, &commits, &mut plan).await?;
+    }
+    Ok(plan)
+}
+
+/// The names of committed fragments.
+fn committed(commits: &[Commit]) -> HashSet<&str> {
+    let writes = commits.iter().filter(|c| is_write(c) && c.is_committed());
+    writes.map(|c| c.name.name.as_str()).collect()
+}
+
+fn is_write(commit: &Commit) -> bool {
+    matches!(commit.kind, CommitKind::Write | CommitKind::Ok)
+}
+
+/// Whether the fragment that replaces others is committed. Fragments before version 5 have no commit files, and were only
+/// written by releases that removed what they replaced.
+fn is_replaced_for_good(committed: &HashSet<&str>, replacement: &TimestampedName) -> bool {
+    committed.contains(replacement.name.as_str())
+}
+
+fn is_truncation(list: &Commit) -> bool {
+    let names = list.lists.iter().map(|path| path_name(path));
+    truncates(&list.name, &names.collect::<Vec<_>>())
+}
+
+/// Lists of fragments that are replaced themselves come before those that name these.
+fn in_order(mut lists: Vec<&Commit>) -> Vec<&Commit> {
+    let mut ordered: Vec<&Commit> = Vec::with_capacity(lists.len());
+    while !lists.is_empty() {
+        let waiting = lists
+            .iter()
+            .map(|c| c.name.name.as_str())
+            .collect::<HashSet<_>>();
+        let names_waiting = |list: &&Commit| {
+            let mut names = list.lists.iter().map(|path| path_name(path));
+            names.any(|name| waiting.contains(name) && name != list.name.name)
+        };
+        let ready = lists.iter().copied().filter(|list| !names_waiting(list));
+        let ready = ready.collect::<Vec<_>>();
+        if ready.is_empty() {
+            // Lists that name each other's fragments in a circle are nobody's work; they stay.
+            break;
+        }
+        lists.retain(|list| names_waiting(list));
+        ordered.extend(ready);
+    }
+    ordered
+}
+
+async fn add(
+    storage: &Storage,
+    options: &VacuumOptions,
+    list: &Commit,
+    commits: &[Commit],
+    plan: &mut Plan,
+) -> Result<()> {
+    let mut writes: BTreeMap<&str, &Commit> = BTreeMap::new();
+    for commit in commits.iter().filter(|c| is_write(c)) {
+        writes.insert(commit.name.name.as_str(), commit);
+    }
+    let why = match is_truncation(list) {
+        true => TRUNCATED,
+        false => REPLACED,
+    };
+    let (mut ignored, mut chains) = (Vec::new(), Vec::new());
+    for path in &list.lists {
+        let Ok(name) = TimestampedName::parse(path) else {
+            continue;
+        };
+        if name.name == list.name.name {
+            continue;
+        }
+        let in_root = name.version.is_none_or(|version| version < FOLDER_SINCE);
+        let (folder, extension) = match in_root {
+            true => (name.name.clone(), "ok"),
+            false => (format!("__fragments/{}", name.name), "wrt"),
+        };
+        let commit = writes.get(name.name.as_str());
+        let mut chain = Vec::new();
+        if let Some(commit) = commit {
+            if !commit.consolidated_in.is_empty() && commit.ignored_by.is_none() {
+                let line = match in_root {
+                    true => format!("{}.{extension}", name.name),
+                    false => format!("__commits/{}.{extension}", name.name),
+                };
+                ignored.push((name.clone(), line));
+            }
+            chain.extend(commit.file.clone().map(|file| Action::file(file, 0, why)));
+        }
+        let bytes = folder_bytes(storage, &folder).await?;
+        if bytes > 0 {
+            chain.push(Action {
+                what: What::Folder,
+                path: folder,
+                bytes,
+                why,
+            });
+        }
+        chains.push(chain);
+    }
+    if let Some(ignore) = ignore(options, &ignored)? {
+        plan.then(vec![vec![ignore]]);
+    }
+    plan.then(chains);
+    if let Some(file) = &list.file {
+        let bytes = storage.head(file).await?.map_or(0, |file| file.bytes);
+        let why = "what it names is gone";
+        plan.then(vec![vec![Action::file(file, bytes, why)]]);
+    }
+    Ok(())
+}
+
+/// The file that hides fragments from the lists of commits that name them.
+fn ignore(
+    options: &VacuumOptions,
+    ignored: &[(TimestampedName, String)],
+) -> Result<Option<Action>> {
+    let times = || ignored.iter().map(|(name, _)| name);
+    let (Some(t1), Some(t2)) = (times().map(|n| n.t1).min(), times().map(|n| n.t2).max()) else {
+        return Ok(None);
+    };
+    let name = options
+        .clock
+        .fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
+    let lines = ignored.iter().map(|(_, line)| line.as_str());
+    Ok(Some(Action {
+        what: What::Create(Bytes::from(encode_ignore(lines))),
+        path: format!("__commits/{name}.ign"),
+        bytes: 0,
+        why: "lists of commits no longer count for the fragments it names",
+    }))
+}

@@ -1,0 +1,177 @@
+//! What interrupted writes have left, if it is so old that no running write owns it: files under the names of unfinished
+//! ones, folders of fragments that nothing commits, and lists that name nothing.
+//!
+//! A folder of a running write looks like one of a dead write. It is as old as the newest of its files; a folder without
+//! files is as old as the time in its name, but one of a consolidation has an old name from the beginning, and stays.
+
+use std::collections::HashSet;
+
+use super::VacuumOptions;
+use super::actions::{Action, Plan, What};
+use crate::array::commits::Commit;
+use crate::array::inspect::Inspection;
+use crate::array::metadata::METADATA_FOLDER;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::error::{ErrorKind, Result};
+use crate::format::commit::{CommitKind, path_name, staged_vacuum};
+use crate::format::names::TimestampedName;
+use crate::storage::{Listing, Storage};
+
+const COMMITS_FOLDER: &str = "__commits";
+const FRAGMENTS_FOLDER: &str = "__fragments";
+/// The folders in which files are begun under other names.
+const STAGING_FOLDERS: [&str; 4] = ["", COMMITS_FOLDER, METADATA_FOLDER, "__fragment_meta"];
+
+pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
+    let window = OpenWindow::new(TimestampMs(0), None)?;
+    let inspection = match Inspection::open(storage, window).await {
+        Ok(inspection) => Some(inspection),
+        // Of a group only its metadata can be interrupted.
+        Err(e) if e.kind() == ErrorKind::IsAGroup => None,
+        Err(e) => return Err(e),
+    };
+    let commits = match &inspection {
+        Some(inspection) => inspection.commits().await?,
+        None => Vec::new(),
+    };
+    let mut plan = Plan::default();
+    unfinished(storage, options, &commits, &mut plan).await?;
+    orphans(storage, options, &commits, &mut plan).await?;
+    idle_lists(storage, options, &commits, &mut plan).await?;
+    Ok(plan)
+}
+
+/// Files that a writer had begun: ours, libtiledb's, and those of local object stores.
+fn is_unfinished(name: &str) -> bool {
+    let number = name.rsplit_once('#').map(|(_, number)| number);
+    let numbered = number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    numbered || name.ends_with(".tmp") || name.ends_with(".staged")
+}
+
+async fn unfinished(
+    storage: &Storage,
+    options: &VacuumOptions,
+    commits: &[Commit],
+    plan: &mut Plan,
+) -> Result<()> {
+    let (mut completed, mut removed) = (Vec::new(), Vec::new());
+    for folder in STAGING_FOLDERS {
+        let listing = storage.list(folder).await?;
+        for file in listing.files.iter().filter(|f| is_unfinished(&f.name)) {
+            let path = match folder {
+                "" => file.name.clone(),
+                _ => format!("{folder}/{}", file.name),
+            };
+            let removal = Action::file(&path, file.bytes, "it was never finished");
+            match staged_vacuum(&file.name) {
+                // The fragment is committed, so what it replaces is hidden for all readers at last.
+                Some(name) if folder == COMMITS_FOLDER && is_committed(commits, name) => {
+                    let list = storage.read(&path).await?;
+                    let create = Action {
+                        what: What::Create(list),
+                        path: format!("{COMMITS_FOLDER}/{name}.vac"),
+                        bytes: 0,
+                        why: "an interrupted consolidation is complete",
+                    };
+                    completed.push(vec![create, removal]);
+                }
+                _ if options.is_old(file) => removed.push(vec![removal]),
+                _ => {}
+            }
+        }
+    }
+    plan.then(completed);
+    plan.then(removed);
+    Ok(())
+}
+
+fn is_committed(commits: &[Commit], name: &str) -> bool {
+    let mut writes = commits
+        .iter()
+        .filter(|c| matches!(c.kind, CommitKind::Write | CommitKind::Ok) && c.name.name == name);
+    writes.any(Commit::is_committed)
+}
+
+/// Folders of fragments that nothing commits.
+async fn orphans(
+    storage: &Storage,
+    options: &VacuumOptions,
+    commits: &[Commit],
+    plan: &mut Plan,
+) -> Result<()> {
+    let mut removed = Vec::new();
+    for parent in ["", FRAGMENTS_FOLDER] {
+        let listing = storage.list(parent).await?;
+        for folder in &listing.folders {
+            let Ok(name) = TimestampedName::parse(folder) else {
+                continue;
+            };
+            let of_parent = match parent {
+                // Before version 5, a fragment is committed by its metadata.
+                "" => name.version.is_some_and(|v| (5..12).contains(&v)),
+                _ => name.version.is_some_and(|v| v >= 12),
+            };
+            if name.name != *folder || !of_parent || is_committed(commits, folder) {
+                continue;
+            }
+            let path = match parent {
+                "" => folder.clone(),
+                _ => format!("{parent}/{folder}"),
+            };
+            let files = storage.list(&path).await?;
+            if is_abandoned(options, &name, &files) {
+                let bytes = files
+                    .files
+                    .iter()
+                    .fold(0_u64, |sum, f| sum.saturating_add(f.bytes));
+                removed.push(vec![Action {
+                    what: What::Folder,
+                    path,
+                    bytes,
+                    why: "its write was interrupted before the commit",
+                }]);
+            }
+        }
+    }
+    plan.then(removed);
+    Ok(())
+}
+
+fn is_abandoned(options: &VacuumOptions, name: &TimestampedName, files: &Listing) -> bool {
+    match files.files.iter().max_by_key(|file| file.modified_us) {
+        Some(newest) => options.is_old(newest),
+        None => name.t1 == name.t2 && options.is_old_time(name.t2),
+    }
+}
+
+/// Lists of replaced fragments that are all gone.
+async fn idle_lists(
+    storage: &Storage,
+    options: &VacuumOptions,
+    commits: &[Commit],
+    plan: &mut Plan,
+) -> Result<()> {
+    let mut there = HashSet::new();
+    for parent in ["", FRAGMENTS_FOLDER] {
+        there.extend(storage.list(parent).await?.folders.iter().cloned());
+    }
+    let listing = storage.list(COMMITS_FOLDER).await?;
+    let old = |path: &str| {
+        let mut files = listing.files.iter();
+        let file = files.find(|f| path == format!("{COMMITS_FOLDER}/{}", f.name));
+        file.filter(|file| options.is_old(file))
+            .map(|file| file.bytes)
+    };
+    let mut removed = Vec::new();
+    for list in commits.iter().filter(|c| c.kind == CommitKind::Vacuum) {
+        let named = || list.lists.iter().map(|path| path_name(path));
+        let gone = named().all(|name| !there.contains(name) && !is_committed(commits, name));
+        if let (true, Some(file)) = (gone, &list.file)
+            && let Some(bytes) = old(file)
+        {
+            removed.push(vec![Action::file(file, bytes, "what it names is gone")]);
+        }
+    }
+    plan.then(removed);
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Vacuum: what nobody needs any longer is removed.
+//!
+//! | Mode | Removes |
+//! |---|---|
+//! | [`VacuumMode::Fragments`] | fragments that a consolidated one replaces, and with them the times in between |
+//! | [`VacuumMode::Commits`] | commit files that a list holds, and lists that another one holds |
+//! | [`VacuumMode::FragmentMetadata`] | copies of footers, except the latest |
+//! | [`VacuumMode::ArrayMetadata`] | files of key-value metadata that a consolidated one replaces |
+//! | [`VacuumMode::Leftovers`] | what interrupted writes have left, if it is old enough to belong to no running one |
+//!
+//! The files and folders to remove are listed first; a dry run ends there. They go in an order that leaves every reader right
+//! wherever a run is interrupted: first what hides a fragment from lists of commits, then its commit, then its folder, and
+//! last the list that says it is replaced. A list is only believed if the fragment that replaces the others is committed.
+
+mod actions;
+mod commits;
+mod copies;
+mod fragments;
+mod leftovers;
+mod metadata;
+
+use std::time::Duration;
+
+use self::actions::Plan;
+use super::report::ReportRow;
+use crate::array::window::TimestampMs;
+use crate::error::{Error, Result};
+use crate::storage::{FileInfo, Storage};
+use crate::write::clock::Clock;
+
+/// What an interrupted write has left is this old before it is removed, unless another age is given.
+pub const LEFTOVER_AGE: Duration = Duration::from_hours(7 * 24);
+
+/// What is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VacuumMode {
+    /// Fragments that others replace.
+    Fragments,
+    /// Commit files that lists hold.
+    Commits,
+    /// Copies of footers, except the latest.
+    FragmentMetadata,
+    /// Files of key-value metadata that others replace.
+    ArrayMetadata,
+    /// What interrupted writes have left.
+    Leftovers,
+}
+
+impl VacuumMode {
+    /// Every mode.
+    pub const ALL: [Self; 5] = [
+        Self::Fragments,
+        Self::Commits,
+        Self::FragmentMetadata,
+        Self::ArrayMetadata,
+        Self::Leftovers,
+    ];
+
+    /// The name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fragments => "fragments",
+            Self::Commits => "commits",
+            Self::FragmentMetadata => "fragment_metadata",
+            Self::ArrayMetadata => "array_metadata",
+            Self::Leftovers => "leftovers",
+        }
+    }
+
+    /// The mode with a name; that of a group's metadata is another name of the array's.
+    ///
+    /// # Errors
+    /// There is no such mode.
+    pub fn of_name(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|mode| mode.name() == name);
+        match (found, name) {
+            (Some(mode), _) => Ok(mode),
+            (None, "group_metadata") => Ok(Self::ArrayMetadata),
+            (None, _) => {
+                let names = Self::ALL.map(Self::name).join("', '");
+                Err(Error::invalid(format!(
+                    "the mode '{name}' is unknown: expected one of '{names}'"
+                )))
+            }
+        }
+    }
+}
+
+/// How an array is vacuumed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct VacuumOptions {
+    /// What is removed.
+    pub mode: VacuumMode,
+    /// Whether it is only told what would be removed.
+    pub dry_run: bool,
+    /// Only what has been of no use for so long; queries that began before are not disturbed.
+    pub min_age: Duration,
+    /// The source of times and names.
+    #[doc(hidden)]
+    pub clock: Clock,
+}
+
+impl VacuumOptions {
+    /// All there is of a kind; of leftovers those older than [`LEFTOVER_AGE`].
+    pub fn new(mode: VacuumMode) -> Self {
+        Self {
+            mode,
+            dry_run: false,
+            min_age: match mode {
+                VacuumMode::Leftovers => LEFTOVER_AGE,
+                _ => Duration::ZERO,
+            },
+            clock: Clock::system(),
+        }
+    }
+
+    /// Whether a file was last modified long enough ago.
+    fn is_old(&self, file: &FileInfo) -> bool {
+        self.is_old_time(u64::try_from(file.modified_us / 1000).unwrap_or(0))
+    }
+
+    /// Whether a time, in ms, is long enough ago.
+    fn is_old_time(&self, time: u64) -> bool {
+        let age = TimestampMs::now().0.saturating_sub(time);
+        self.min_age.is_zero() || u128::from(age) > self.min_age.as_millis()
+    }
+}
+
+/// Vacuums the array or the group at `storage`, or tells what that would remove.
+///
+/// # Errors
+/// There is no array, it is damaged, or the store fails. What was removed before stays removed.
+pub async fn vacuum(storage: Storage, options: VacuumOptions) -> Result<Vec<ReportRow>> {
+    let uri = storage.uri().to_owned();
+    let done = async {
+        let plan: Plan = match options.mode {
+            VacuumMode::Fragments => fragments::plan(&storage, &options).await?,
+            VacuumMode::Commits => commits::plan(&storage, &options).await?,
+            VacuumMode::FragmentMetadata => copies::plan(&storage, &options).await?,
+            VacuumMode::ArrayMetadata => metadata::plan(&storage, &options).await?,
+            VacuumMode::Leftovers => leftovers::plan(&storage, &options).await?,
+        };
+        if !options.dry_run {
+            plan.run(&storage).await?;
+        }
+        Ok(plan.rows(options.mode, options.dry_run))
+    };
+    done.await.map_err(|e: Error| e.with("array", uri))
+}

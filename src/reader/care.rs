@@ -1,0 +1,92 @@
+//! Consolidation and vacuum without SQL.
+
+use std::sync::Arc;
+
+use super::Array;
+use crate::error::Result;
+use crate::maintain::consolidate::{ConsolidateOptions, consolidate};
+use crate::maintain::report::ReportRow;
+use crate::maintain::vacuum::{VacuumOptions, vacuum};
+use crate::sql::TileDbTableBuilder;
+use crate::sql::budget::PoolBudget;
+
+impl Array {
+    /// Makes several fragments, commits, footers or metadata files of the array or the group at a local path or `file://`
+    /// URL one; every reader sees what it saw before. What is replaced stays until it is [vacuumed](Self::vacuum).
+    ///
+    /// ```
+    /// use datafusion_tiledb::{Array, ConsolidateOptions};
+    /// use datafusion_tiledb::maintain::consolidate::Mode;
+    ///
+    /// # async fn example() -> datafusion_tiledb::Result<()> {
+    /// let mut options = ConsolidateOptions::new(Mode::Fragments);
+    /// options.dry_run = true;
+    /// options.grouping.max_bytes = 64 << 20;
+    /// for row in Array::consolidate("./examples/data/weather_stations", options).await? {
+    ///     println!("{} {}", row.gain, row.outcome);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// There is no array, it is damaged, somebody else changed it meanwhile, or the disk fails.
+    pub async fn consolidate(
+        uri: impl Into<String>,
+        options: ConsolidateOptions,
+    ) -> Result<Vec<ReportRow>> {
+        Self::builder(uri).consolidate(options).await
+    }
+
+    /// Removes what nobody needs any longer from the array or the group at a local path or `file://` URL.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use datafusion_tiledb::{Array, VacuumOptions};
+    /// use datafusion_tiledb::maintain::vacuum::VacuumMode;
+    ///
+    /// # async fn example() -> datafusion_tiledb::Result<()> {
+    /// let mut options = VacuumOptions::new(VacuumMode::Leftovers);
+    /// options.dry_run = true;
+    /// options.min_age = Duration::from_secs(3600);
+    /// assert!(Array::vacuum("./examples/data/weather_stations", options).await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// There is no array, it is damaged, or the disk fails.
+    pub async fn vacuum(uri: impl Into<String>, options: VacuumOptions) -> Result<Vec<ReportRow>> {
+        Self::builder(uri).vacuum(options).await
+    }
+}
+
+impl TileDbTableBuilder {
+    /// Consolidates the array or the group instead of opening it; see [`Array::consolidate`].
+    ///
+    /// Of the options of a table only the key counts. Of a [given](Self::session) session it uses the object stores and
+    /// the memory pool.
+    ///
+    /// # Errors
+    /// There is no object store for the URL, or the consolidation fails.
+    pub async fn consolidate(self, options: ConsolidateOptions) -> Result<Vec<ReportRow>> {
+        let (storage, _, runtime) = self.into_parts()?;
+        let mut options = options;
+        if let Some(runtime) = runtime {
+            let budget = PoolBudget::named("TileDbConsolidate", &runtime.memory_pool);
+            options.budget = Arc::new(budget);
+        }
+        consolidate(storage, options).await
+    }
+
+    /// Vacuums the array or the group instead of opening it; see [`Array::vacuum`].
+    ///
+    /// # Errors
+    /// There is no object store for the URL, or the vacuum fails.
+    pub async fn vacuum(self, options: VacuumOptions) -> Result<Vec<ReportRow>> {
+        let (storage, ..) = self.into_parts()?;
+        vacuum(storage, options).await
+    }
+}
