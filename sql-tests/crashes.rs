@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::{Location, TileDbTable, register};
+use datafusion_tiledb::{CheckOptions, ErrorKind, Location, Severity, TileDbTable, register};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use libtest_mimic::{Failed, Trial};
 use object_store::memory::InMemory;
@@ -21,14 +22,21 @@ use crate::{block_on, neutral, trial};
 
 /// What happens at the n-th request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub enum Fault {
     /// This request and all later ones fail.
     Dies,
     /// This request never ends; the statement is cancelled.
     Hangs,
     /// A write is done, but its answer is an error; later requests work.
     LosesTheAnswer,
+    /// Something else happens before this request.
+    Meets,
 }
+
+/// An array with the rows (1, 'a') to (9, 'i').
+const LETTERS: &str = "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
+                       LOCATION 'crash://store/array' OPTIONS ('tiledb.capacity' '4')";
+const ROWS: &[&str] = &["INSERT INTO t SELECT i, chr(96 + i) FROM unnest(range(1, 10)) AS u(i)"];
 
 /// A statement, and the array it starts from.
 struct Case {
@@ -38,7 +46,13 @@ struct Case {
     statement: &'static str,
 }
 
-const CASES: [Case; 3] = [
+/// Opens the table of a case.
+const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://store/array'";
+
+const EVOLVED: &str = "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, c VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB LOCATION \
+     'crash://store/array' OPTIONS ('tiledb.attr.c.enumeration' '[\"a\", \"b\"]')";
+
+const CASES: [Case; 17] = [
     Case {
         name: "insert_sparse",
         create: "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
@@ -56,11 +70,114 @@ const CASES: [Case; 3] = [
         statement: "INSERT INTO t VALUES (3, -3), (7, -7), (55, -55), (91, -91)",
     },
     Case {
+        name: "delete_by_condition",
+        create: LETTERS,
+        before: ROWS,
+        statement: "DELETE FROM t WHERE x > 4",
+    },
+    Case {
+        name: "delete_by_coordinates",
+        create: LETTERS,
+        before: ROWS,
+        statement: "DELETE FROM t WHERE s IN ('b', 'd')",
+    },
+    Case {
+        name: "update_that_moves",
+        create: LETTERS,
+        before: ROWS,
+        statement: "UPDATE t SET x = x + 1, s = 'new' WHERE s >= 'd'",
+    },
+    Case {
+        name: "merge",
+        create: LETTERS,
+        before: ROWS,
+        statement: "MERGE INTO t USING (VALUES (1, 'one'), (2, 'two'), (20, 'new')) AS n(x, s) ON t.x = n.x \
+                    WHEN MATCHED AND n.x = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET s = n.s \
+                    WHEN NOT MATCHED THEN INSERT (x, s) VALUES (n.x, n.s)",
+    },
+    Case {
+        name: "overwrite",
+        create: LETTERS,
+        before: ROWS,
+        statement: "INSERT OVERWRITE t VALUES (5, 'five'), (50, 'fifty')",
+    },
+    Case {
+        name: "truncate",
+        create: LETTERS,
+        before: ROWS,
+        statement: "TRUNCATE TABLE t",
+    },
+    Case {
+        // Twice the same cell: in between, nobody may see four.
+        name: "consolidate",
+        create: "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
+                 LOCATION 'crash://store/array' OPTIONS ('tiledb.allows_duplicates' 'true')",
+        before: &[
+            "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+            "INSERT INTO t VALUES (1, 'a'), (3, 'c')",
+        ],
+        statement: "SELECT * FROM tiledb_consolidate('crash://store/array', verify => true)",
+    },
+    Case {
+        name: "vacuum",
+        create: "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
+                 LOCATION 'crash://store/array' OPTIONS ('tiledb.allows_duplicates' 'true')",
+        before: &[
+            "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+            "INSERT INTO t VALUES (1, 'a'), (3, 'c')",
+            "SELECT * FROM tiledb_consolidate('crash://store/array')",
+            "INSERT INTO t VALUES (4, 'd')",
+            "SELECT * FROM tiledb_consolidate('crash://store/array')",
+            "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'commits')",
+        ],
+        statement: "SELECT * FROM tiledb_vacuum('crash://store/array')",
+    },
+    Case {
         name: "create",
         create: "",
         before: &[],
         statement: "CREATE EXTERNAL TABLE t (x INT NOT NULL, c VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
                     LOCATION 'crash://store/array' OPTIONS ('tiledb.attr.c.enumeration' '[\"a\", \"b\"]')",
+    },
+    Case {
+        name: "alter_table",
+        create: EVOLVED,
+        before: &["INSERT INTO t VALUES (1, 'a', 'b')"],
+        statement: "ALTER TABLE t DROP COLUMN s, ADD COLUMN d INT DEFAULT 5, \
+                    ADD COLUMN e VARCHAR DEFAULT 'q' OPTIONS (enumeration = '[\"p\", \"q\"]')",
+    },
+    Case {
+        name: "extend_enumeration",
+        create: EVOLVED,
+        before: &["INSERT INTO t VALUES (1, 'a', 'b')"],
+        statement: "SELECT * FROM tiledb_extend_enumeration('t', 'c', ['c', 'd'])",
+    },
+    Case {
+        name: "set_metadata",
+        create: EVOLVED,
+        before: &["SELECT * FROM tiledb_set_metadata('t', {'a': 1, 'b': 2})"],
+        statement: "SELECT * FROM tiledb_set_metadata('t', {'a': 'one', 'c': [1, 2]})",
+    },
+    Case {
+        name: "create_group",
+        create: "",
+        before: &[],
+        statement: "SELECT * FROM tiledb_create_group('crash://store/group')",
+    },
+    Case {
+        name: "add_member",
+        create: EVOLVED,
+        before: &["SELECT * FROM tiledb_create_group('crash://store/group')"],
+        statement: "SELECT * FROM tiledb_add_member('crash://store/group', 'crash://store/array', name => 'a')",
+    },
+    Case {
+        name: "remove_member",
+        create: EVOLVED,
+        before: &[
+            "SELECT * FROM tiledb_create_group('crash://store/group')",
+            "SELECT * FROM tiledb_add_member('crash://store/group', 'crash://store/array', name => 'a')",
+        ],
+        statement: "SELECT * FROM tiledb_remove_member('crash://store/group', 'a')",
     },
 ];
 
@@ -84,18 +201,20 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         ctx.sql(case.create).await?.collect().await?;
     }
     for statement in case.before {
-        ctx.sql(statement).await?.collect().await?;
+        execute(&ctx, statement).await?;
     }
     let base = copy_of(&quiet.inner).await?;
+    let tends = ["tiledb_consolidate(", "tiledb_vacuum("];
+    let tends = tends.iter().any(|name| case.statement.contains(name));
     let before = state(&base).await?;
     // How many requests the statement takes, and what it leaves.
     let counting = Faulty::new(copy_of(&base).await?, usize::MAX, fault);
     run(&counting, case).await?;
     let after = state(&counting.inner).await?;
-    if before == after {
-        return Err(format!("{} changes nothing", case.name).into());
+    if (before == after) != tends {
+        return Err(format!("{} changes rows: {}", case.name, before != after).into());
     }
-    let requests = counting.requests.load(Ordering::SeqCst);
+    let requests = counting.requests.count.load(Ordering::SeqCst);
     let (mut kept, mut changed) = (0, 0);
     for n in 0..requests {
         let faulty = Faulty::new(copy_of(&base).await?, n, fault);
@@ -110,10 +229,17 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         if !expected {
             return Err(format!("{fault:?} at {n} of {requests}: {ended:?} left {found:?}").into());
         }
+        check(&faulty.inner).await?;
         match found == after {
             true => changed += 1,
             false => kept += 1,
         }
+        if tends {
+            goes_on(&faulty.inner, case, &after).await?;
+        }
+    }
+    if tends {
+        return Ok(());
     }
     let some_kept = kept > 0 || fault == Fault::LosesTheAnswer;
     match some_kept && requests > 3 {
@@ -122,8 +248,37 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
     }
 }
 
+/// What was interrupted is completed by doing it again, and leaves nothing behind.
+async fn goes_on(left: &InMemory, case: &Case, rows: &Option<Vec<String>>) -> Result<(), Failed> {
+    let again = Faulty::new(copy_of(left).await?, usize::MAX, Fault::Dies);
+    run(&again, case).await?;
+    let ctx = session(&again)?;
+    for function in [
+        "tiledb_vacuum('crash://store/array')",
+        "tiledb_vacuum('crash://store/array', mode => 'commits')",
+        "tiledb_vacuum('crash://store/array', mode => 'leftovers', min_age => '0')",
+    ] {
+        let statement = format!("SELECT * FROM {function}");
+        ctx.sql(&statement).await?.collect().await?;
+    }
+    let found = state(&again.inner).await?;
+    let findings = "SELECT rule, object, found FROM tiledb_check('crash://store/array')";
+    let findings = ctx.sql(findings).await?.collect().await?;
+    let findings = neutral::rows(&findings);
+    let fragments = "SELECT fragment FROM tiledb_fragments('crash://store/array')";
+    let fragments = ctx.sql(fragments).await?.collect().await?;
+    let fragments = fragments
+        .iter()
+        .map(|batch| batch.num_rows())
+        .sum::<usize>();
+    match found == *rows && findings.is_empty() && fragments == 1 {
+        true => Ok(()),
+        false => Err(format!("{fragments} fragments, {found:?}, {findings:?}").into()),
+    }
+}
+
 /// A session whose tables lie in the store.
-fn session(store: &Arc<Faulty>) -> Result<SessionContext, Failed> {
+pub fn session(store: &Arc<Faulty>) -> Result<SessionContext, Failed> {
     let config = SessionConfig::new().with_target_partitions(2);
     let ctx = SessionContext::new_with_config(config);
     register(&ctx)?;
@@ -135,17 +290,70 @@ fn session(store: &Arc<Faulty>) -> Result<SessionContext, Failed> {
 async fn run(store: &Arc<Faulty>, case: &Case) -> Result<(), String> {
     let ctx = session(store).map_err(|e| format!("{e:?}"))?;
     if !case.create.is_empty() {
-        let open = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://store/array'";
-        let opened = ctx.sql(open).await.map_err(|e| e.to_string())?;
-        opened.collect().await.map_err(|e| e.to_string())?;
+        execute(&ctx, OPEN).await.map_err(|e| format!("{e:?}"))?;
     }
-    let statement = ctx.sql(case.statement).await.map_err(|e| e.to_string())?;
-    statement.collect().await.map_err(|e| e.to_string())?;
+    let executed = execute(&ctx, case.statement).await;
+    executed.map_err(|e| format!("{e:?}"))
+}
+
+/// Runs a statement, whoever understands it.
+pub async fn execute(ctx: &SessionContext, sql: &str) -> Result<(), Failed> {
+    if !datafusion_tiledb::run_statement(ctx, sql).await? {
+        ctx.sql(sql).await?.collect().await?;
+    }
     Ok(())
 }
 
-/// What a reader finds: columns and rows, or that there is no array.
-async fn state(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
+/// Nothing is damaged; what a crash left over is no error.
+async fn check(store: &InMemory) -> Result<(), Failed> {
+    for place in ["array", "group"] {
+        let store: Arc<dyn ObjectStore> = Arc::new(copy_of(store).await?);
+        let uri = format!("crash://store/{place}");
+        let location = Location::new(store, Path::from(place), uri.as_str());
+        let check = TileDbTable::builder(uri).location(location);
+        let findings: Vec<_> = check.check(CheckOptions::default())?.collect().await;
+        for finding in findings {
+            match finding {
+                Ok(finding) if finding.severity() == Severity::Error => {
+                    return Err(format!("{finding:?}").into());
+                }
+                Ok(_) => {}
+                // There may be nothing in this place.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotAnArray) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a reader finds: columns, rows, values of enumerations and metadata of the array, members of the group; or that there is
+/// neither.
+pub async fn state(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
+    let mut found = cells(store).await?;
+    let quiet = Faulty::new(copy_of(store).await?, usize::MAX, Fault::Dies);
+    let ctx = session(&quiet)?;
+    for described in [
+        "SELECT enumeration, index, value FROM tiledb_enumerations('crash://store/array')",
+        "SELECT key, type, value FROM tiledb_metadata('crash://store/array')",
+        "SELECT path, type, uri FROM tiledb_members('crash://store/group')",
+    ] {
+        let Ok(rows) = ctx.sql(described).await?.collect().await else {
+            continue;
+        };
+        let rows = neutral::rows(&rows);
+        // A group without members is a group; an array that is not there has no metadata.
+        if described.contains("/group") || !rows.is_empty() {
+            let found = found.get_or_insert_default();
+            found.push("described".to_owned());
+            found.extend(rows);
+        }
+    }
+    Ok(found)
+}
+
+async fn cells(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
     let store: Arc<dyn ObjectStore> = Arc::new(copy_of(store).await?);
     let location = Location::new(store, Path::from("array"), "crash://store/array");
     let opened = TileDbTable::builder("crash://store/array")
@@ -154,9 +362,9 @@ async fn state(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
         .await;
     let table = match opened {
         Ok(table) => table,
-        Err(error) if error.kind() == datafusion_tiledb::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         // Files of an enumeration without a schema are no array.
-        Err(error) if error.kind() == datafusion_tiledb::ErrorKind::NotAnArray => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotAnArray => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let ctx = SessionContext::new();
@@ -166,7 +374,7 @@ async fn state(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
     Ok(Some(found))
 }
 
-async fn copy_of(store: &InMemory) -> Result<InMemory, Failed> {
+pub async fn copy_of(store: &InMemory) -> Result<InMemory, Failed> {
     let copy = InMemory::new();
     let mut objects = store.list(None);
     while let Some(object) = objects.next().await {
@@ -177,13 +385,28 @@ async fn copy_of(store: &InMemory) -> Result<InMemory, Failed> {
     Ok(copy)
 }
 
-/// A store in memory with a fault at its n-th request.
-#[derive(Debug)]
-struct Faulty {
-    inner: InMemory,
-    requests: Arc<AtomicUsize>,
+/// What happens before a request.
+pub type Meeting = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// The requests to a store, and what happens at one of them.
+pub struct Requests {
+    pub count: AtomicUsize,
     at: usize,
     fault: Fault,
+    meeting: Option<Meeting>,
+}
+
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} at {}", self.fault, self.at)
+    }
+}
+
+/// A store in memory with a fault at its n-th request.
+#[derive(Debug)]
+pub struct Faulty {
+    pub inner: Arc<InMemory>,
+    pub requests: Arc<Requests>,
 }
 
 /// What to do about one request.
@@ -195,26 +418,44 @@ enum Verdict {
 
 impl Faulty {
     fn new(inner: InMemory, at: usize, fault: Fault) -> Arc<Self> {
-        let requests = Arc::default();
+        Self::with(Arc::new(inner), at, fault, None)
+    }
+
+    /// A store before whose n-th request something else happens.
+    pub fn meeting(inner: Arc<InMemory>, at: usize, meeting: Meeting) -> Arc<Self> {
+        Self::with(inner, at, Fault::Meets, Some(meeting))
+    }
+
+    fn with(inner: Arc<InMemory>, at: usize, fault: Fault, meeting: Option<Meeting>) -> Arc<Self> {
+        let count = AtomicUsize::new(0);
         Arc::new(Self {
             inner,
-            requests,
-            at,
-            fault,
+            requests: Arc::new(Requests {
+                count,
+                at,
+                fault,
+                meeting,
+            }),
         })
     }
 
     async fn request(&self) -> object_store::Result<Verdict> {
-        request(&self.requests, self.at, self.fault).await
+        request(&self.requests).await
     }
 }
 
-async fn request(requests: &AtomicUsize, at: usize, fault: Fault) -> object_store::Result<Verdict> {
-    let number = requests.fetch_add(1, Ordering::SeqCst);
-    match fault {
-        Fault::Dies if number >= at => Err(broken()),
-        Fault::Hangs if number >= at => futures::future::pending().await,
-        Fault::LosesTheAnswer if number == at => Ok(Verdict::LoseTheAnswer),
+async fn request(requests: &Requests) -> object_store::Result<Verdict> {
+    let number = requests.count.fetch_add(1, Ordering::SeqCst);
+    match requests.fault {
+        Fault::Dies if number >= requests.at => Err(broken()),
+        Fault::Hangs if number >= requests.at => futures::future::pending().await,
+        Fault::LosesTheAnswer if number == requests.at => Ok(Verdict::LoseTheAnswer),
+        Fault::Meets if number == requests.at => {
+            if let Some(meeting) = &requests.meeting {
+                meeting().await;
+            }
+            Ok(Verdict::Answer)
+        }
         _ => Ok(Verdict::Answer),
     }
 }
@@ -235,7 +476,7 @@ fn answered<T>(verdict: Verdict, result: object_store::Result<T>) -> object_stor
 
 impl std::fmt::Display for Faulty {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Faulty({:?} at {})", self.fault, self.at)
+        write!(f, "Faulty({:?})", self.requests)
     }
 }
 
@@ -243,29 +484,27 @@ impl std::fmt::Display for Faulty {
 #[derive(Debug)]
 struct FaultyUpload {
     inner: Box<dyn MultipartUpload>,
-    requests: Arc<AtomicUsize>,
-    at: usize,
-    fault: Fault,
+    requests: Arc<Requests>,
 }
 
 #[async_trait::async_trait]
 impl MultipartUpload for FaultyUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let put = self.inner.put_part(data);
-        let (requests, at, fault) = (Arc::clone(&self.requests), self.at, self.fault);
+        let requests = Arc::clone(&self.requests);
         Box::pin(async move {
-            let verdict = request(&requests, at, fault).await?;
+            let verdict = request(&requests).await?;
             answered(verdict, put.await)
         })
     }
 
     async fn complete(&mut self) -> object_store::Result<PutResult> {
-        let verdict = request(&self.requests, self.at, self.fault).await?;
+        let verdict = request(&self.requests).await?;
         answered(verdict, self.inner.complete().await)
     }
 
     async fn abort(&mut self) -> object_store::Result<()> {
-        request(&self.requests, self.at, self.fault).await?;
+        request(&self.requests).await?;
         self.inner.abort().await
     }
 }
@@ -291,8 +530,6 @@ impl ObjectStore for Faulty {
         Ok(Box::new(FaultyUpload {
             inner: self.inner.put_multipart_opts(location, opts).await?,
             requests: Arc::clone(&self.requests),
-            at: self.at,
-            fault: self.fault,
         }))
     }
 
@@ -309,11 +546,11 @@ impl ObjectStore for Faulty {
         &self,
         locations: BoxStream<'static, object_store::Result<Path>>,
     ) -> BoxStream<'static, object_store::Result<Path>> {
-        let (requests, at, fault) = (Arc::clone(&self.requests), self.at, self.fault);
+        let requests = Arc::clone(&self.requests);
         let checked = locations.then(move |location| {
             let requests = Arc::clone(&requests);
             async move {
-                request(&requests, at, fault).await?;
+                request(&requests).await?;
                 location
             }
         });
@@ -321,10 +558,10 @@ impl ObjectStore for Faulty {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        let (requests, at, fault) = (Arc::clone(&self.requests), self.at, self.fault);
+        let requests = Arc::clone(&self.requests);
         let listed = self.inner.list(prefix);
         let first = futures::stream::once(async move {
-            request(&requests, at, fault).await?;
+            request(&requests).await?;
             Ok(())
         });
         first

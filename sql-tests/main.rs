@@ -3,7 +3,8 @@
 //! `golden::<array>`: every array under `arrays/` reads as libtiledb reads it. `slt::<topic>`: the SQL of every
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
-//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `differences::<array>`: two times differ in what `tiledb_diff` says. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `differences::<array>`: two times differ in what `tiledb_diff` says. `changed::<kind>_<seed>`: random statements change arrays as they
+//! change rows in memory. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -25,7 +26,9 @@ mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod broken_columns;
+mod changed;
 mod check;
+mod consolidating;
 mod copied;
 mod crashes;
 mod created;
@@ -33,6 +36,7 @@ mod differences;
 mod encryption;
 mod enumerated;
 mod equipped;
+mod evolving;
 mod facts;
 mod fixtures;
 mod forged;
@@ -70,6 +74,7 @@ mod texts;
 mod time_in_from;
 mod upstream;
 mod workshop;
+mod writers;
 mod written;
 
 use std::path::PathBuf;
@@ -122,9 +127,12 @@ fn main() {
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
+    trials.extend(changed::trials());
     trials.extend(check::trials());
+    trials.extend(consolidating::trials());
     trials.extend(copied::trials());
     trials.extend(crashes::trials());
+    trials.extend(evolving::trials());
     trials.extend(differences::trials());
     trials.extend(encryption::trials());
     trials.extend(enumerated::trials());
@@ -159,6 +167,7 @@ fn main() {
     trials.extend(texts::trials());
     trials.extend(time_in_from::trials());
     trials.extend(upstream::trials());
+    trials.extend(writers::trials());
     trials.extend(written::trials());
     trials.push(trial("layers::depend_downward_only", || {
         layers::check().map_err(Failed::from)

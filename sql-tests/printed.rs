@@ -47,6 +47,8 @@ fn blocks(page: &str) -> Vec<Block> {
         match (line.strip_prefix("```"), &mut open) {
             (Some(_), Some(_)) => blocks.extend(open.take()),
             (Some(language), None) => {
+                // rustdoc takes a block of no language for a program.
+                assert!(!language.is_empty(), "a block without a language:\n{page}");
                 open = Some(Block {
                     language: language.to_owned(),
                     text: String::new(),
@@ -112,7 +114,8 @@ fn command(block: &str, place: &Place) -> Result<bool, Failed> {
     Ok(true)
 }
 
-fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies a folder and all that is in it.
+pub fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

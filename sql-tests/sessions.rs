@@ -87,6 +87,11 @@ pub const SHAPES: [Shape; 5] = [
 ];
 
 impl Shape {
+    /// Whether its tables are other than those of the library.
+    pub fn wraps_tables(&self) -> bool {
+        !self.pushdown
+    }
+
     /// A session of this shape, with arrays in it.
     pub fn context(&self) -> Result<SessionContext> {
         let mut config = SessionConfig::new()

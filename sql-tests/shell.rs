@@ -347,8 +347,8 @@ fn failures(place: &Place) -> Result<(), Failed> {
             vec!["delete"],
         ),
         (
-            format!("DELETE FROM '{array}' WHERE wind > 3"),
-            vec!["DELETE"],
+            format!("DELETE FROM '{}' WHERE a > 3", path("quickstart_dense")),
+            vec!["DELETE", "dense"],
         ),
     ] {
         let ran = place.run(&[

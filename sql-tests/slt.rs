@@ -48,13 +48,21 @@ pub fn trials() -> Vec<Trial> {
 /// Topics whose files expect rows in the order in which one partition gives them.
 const IN_ORDER: [&str; 1] = ["table_functions"];
 
+/// Topics whose statements need tables that are arrays themselves, and not wrapped.
+const OF_ARRAYS: [&str; 3] = ["changing", "evolution", "metadata_and_groups"];
+
 /// The same answers in sessions of other shapes. Plans and settings differ there, and are left out.
 async fn run_otherwise(file: &Path) -> Result<(), Failed> {
     let left_out = |sql: &str| {
         let first = sql.split_whitespace().next().unwrap_or_default();
         ["EXPLAIN", "SHOW", "SET", "RESET"].contains(&first.to_ascii_uppercase().as_str())
     };
+    let topic = file.file_stem().unwrap_or_default().to_string_lossy();
+    let needs_arrays = OF_ARRAYS.contains(&&*topic);
     for shape in sessions::SHAPES {
+        if needs_arrays && shape.wraps_tables() {
+            continue;
+        }
         let scratch = tempfile::tempdir()?;
         let mut runner = Runner::new(|| {
             let scratch = scratch.path().to_owned();
@@ -149,7 +157,7 @@ impl Session {
     }
 
     async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), DataFusionError> {
-        let attached = datafusion_tiledb::sql::catalog::run_statement(&self.ctx, sql).await;
+        let attached = datafusion_tiledb::run_statement(&self.ctx, sql).await;
         if attached.map_err(|e| DataFusionError::External(Box::new(e)))? {
             return Ok((Arc::new(Schema::empty()), Vec::new()));
         }

@@ -37,6 +37,9 @@
 //! - [`register_group`] makes a group, for example a SOMA experiment, a catalog of the session; see [`sql::catalog`].
 //! - [`Array::check`] reads everything of an array and tells what is wrong with it and what is left over.
 //! - [`ArrayBuilder`] creates arrays, as `CREATE EXTERNAL TABLE` with columns does.
+//! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
+//! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
+//! - [`run_statement`] runs what DataFusion's planner refuses: `ALTER TABLE`, `ATTACH` and `DETACH`.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
 //! A table as of a time, by method calls on a session:
@@ -124,7 +127,7 @@
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
 //! | `write` | changes of arrays, and the commits that make them visible |
-//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one |
+//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one, [consolidation](maintain::consolidate), [vacuum](maintain::vacuum) |
 //! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
 //! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
 //! | `stats` | statistics of tiles and fragments, and when they can be trusted |
@@ -181,13 +184,22 @@ struct Readme;
 pub use arrow::{InvalidUtf8, TimeAs};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
+pub use format::metadata::MetadataValue;
 pub use maintain::check::{Check, CheckOptions, Finding, Severity};
+pub use maintain::consolidate::ConsolidateOptions;
+pub use maintain::report::ReportRow;
+pub use maintain::vacuum::VacuumOptions;
 pub use reader::{Array, ArrayScan, DimensionRange, FragmentInfo};
 pub use scan::EmptyCells;
+pub use sql::evolve::alter::AlterTable;
+pub use sql::evolve::statement::run_statement;
 pub use sql::options::{AggregateFrom, TableOptions};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
     TileDbTableFactory, detach_group, equip, register, register_group,
 };
 pub use storage::{Location, MetadataCache, RequestLog};
+pub use write::array_metadata::MetadataEdit;
 pub use write::create::{ArrayBuilder, ArrayDefinition, Value};
+pub use write::evolve::{Evolved, SchemaEvolution};
+pub use write::group::{GroupEdit, create_group};

@@ -733,7 +733,7 @@ const DAMAGES: &[Damage] = &[
             Rule::DeleteTimes,
         ],
         damage: |files| {
-            // The same cell twice, and the older version first.
+            // The cell is there twice, and its older version comes first.
             edit_tiles(files, "", Of::Dimension(0), |tile, bytes| {
                 if tile == 0 {
                     bytes.copy_within(4..8, 0);

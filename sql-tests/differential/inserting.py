@@ -82,7 +82,33 @@ def differing(found, expected):
     return f"{len(found)} rows, expected {len(expected)}: {pairs}"
 
 
-def main():
+def judged(binary, array, crashed, answer):
+    """(what libtiledb or the auditor says against an array, whether libtiledb could not read at all)"""
+    told = open(answer).read() if os.path.exists(answer) else f"libtiledb ended in {crashed}"
+    if told.startswith("unread"):
+        return None, True
+    checked = subprocess.run([binary, "check", array], capture_output=True, text=True).stdout
+    errors = re.findall(r"^error .*\n.*\n.*$", checked, re.MULTILINE)
+    return told or "\n".join(errors[:3]) or None, False
+
+
+def one_case(options, seed, folder, array, counts):
+    """Returns what is wrong, if anything."""
+    target = os.path.join(folder, "copied_array")
+    error = copy(options.binary, array, target)
+    if error:
+        reason = next((reason for reason, part in REFUSED.items() if part in error), None)
+        counts[f"refused: {reason}"] += 1
+        return None if reason else error
+    answer = os.path.join(folder, "answer.txt")
+    crashed = oracle.in_child(compare, (seed, array, target, answer))
+    wrong, unread = judged(options.binary, target, crashed, answer)
+    counts["not read by libtiledb" if unread else "copied"] += 1
+    return wrong
+
+
+def run(one_case):
+    """Tries every case that the command line asks for, and exits."""
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
     parser.add_argument("--seed", default="1")
@@ -99,23 +125,7 @@ def main():
             if trouble or not arrays:
                 counts["not made by libtiledb"] += 1
                 continue
-            array, target = arrays[0], os.path.join(folder, "copied_array")
-            error = copy(options.binary, array, target)
-            if error:
-                reason = next((reason for reason, part in REFUSED.items() if part in error), None)
-                counts[f"refused: {reason}"] += 1
-                wrong = None if reason else error
-            else:
-                answer = os.path.join(folder, "answer.txt")
-                crashed = oracle.in_child(compare, (seed, array, target, answer))
-                told = open(answer).read() if os.path.exists(answer) else f"libtiledb ended in {crashed}"
-                if told.startswith("unread"):
-                    counts["not read by libtiledb"] += 1
-                    continue
-                checked = subprocess.run([options.binary, "check", target], capture_output=True, text=True).stdout
-                errors = re.findall(r"^error .*\n.*\n.*$", checked, re.MULTILINE)
-                wrong = told or "\n".join(errors[:3]) or None
-                counts["copied"] += 1
+            wrong = one_case(options, seed, folder, arrays[0], counts)
             if wrong:
                 failed += 1
                 print(f"{seed}: {wrong[:1500]}", flush=True)
@@ -128,4 +138,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(one_case)

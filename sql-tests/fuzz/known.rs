@@ -1,4 +1,4 @@
-//! What plain DataFusion is known to get wrong in ways that have nothing to do with arrays (`docs/upstream/`).
+//! What plain DataFusion is known to get wrong in ways that have nothing to do with arrays (`docs/upstream/README.md`).
 //!
 //! The session that tells what is expected would be wrong as well, or right by chance. Where a statement need not be made,
 //! it is not; where it must be, a difference that looks like the defect is not told.

@@ -23,7 +23,7 @@ mod known;
 mod parquet;
 mod print;
 mod report;
-mod rng;
+pub mod rng;
 mod run;
 mod session;
 mod shrink;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// So many files may be tracked besides the source, whose files are small on purpose.
-const MOST_FILES: usize = 449;
+const MOST_FILES: usize = 412;
 /// The source.
 const SOURCE: &str = "src/";
 /// Windows allows 260 characters, of which the folder of the clone needs some.

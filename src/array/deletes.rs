@@ -27,6 +27,8 @@ const LOAD_CONCURRENCY: usize = 16;
 pub struct Delete {
     /// The name of its commit.
     pub name: String,
+    /// Its file, relative to the array, as consolidated fragments name the deletes they have processed.
+    pub marker: String,
     /// The time of the delete, in ms.
     pub time: u64,
     /// The condition that a cell must satisfy to survive.
@@ -85,6 +87,11 @@ impl Deletes {
         self.deletes.iter().map(|delete| delete.name.as_str())
     }
 
+    /// The times of all deletes, oldest first.
+    pub fn times(&self) -> impl Iterator<Item = u64> {
+        self.deletes.iter().map(|delete| delete.time)
+    }
+
     /// Only the deletes with these names.
     pub(super) fn only(&self, names: &[String]) -> Self {
         let names: HashSet<&str> = names.iter().map(String::as_str).collect();
@@ -138,6 +145,8 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>>
         file,
         inline,
     } = delete;
+    let extension = if update { "upd" } else { "del" };
+    let marker = format!("__commits/{}.{extension}", name.name);
     let path = file.path();
     let start = inline.as_ref().map_or(0, |(start, _)| *start);
     let key = storage.cache_key(&path, start, &file.info);
@@ -164,6 +173,7 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>>
     Ok(Arc::new(Delete {
         time: name.t1,
         name: name.name,
+        marker,
         condition,
     }))
 }

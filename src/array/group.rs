@@ -77,6 +77,32 @@ impl Group {
     }
 }
 
+/// The members that a group lists, as they are stored.
+#[derive(Debug)]
+pub struct Listed {
+    /// The records of the members, by key.
+    pub members: Vec<MemberEntry>,
+    /// Whether the newest file is a complete list, of version 1.
+    pub complete: bool,
+    /// The names of all files that list members.
+    pub files: Vec<String>,
+}
+
+/// The members of the group at `storage` as seen through `window`, as they are stored.
+///
+/// # Errors
+/// There is no group, or a file cannot be read.
+pub async fn list_members(storage: &Storage, window: &OpenWindow) -> Result<Listed> {
+    let files = storage.list(GROUP_FOLDER).await?;
+    let details = load_details(storage, window).await?;
+    let members = replay(&details).into_values().cloned().collect();
+    Ok(Listed {
+        members,
+        complete: details.last().is_some_and(|newest| newest.complete),
+        files: files.files.iter().map(|file| file.name.clone()).collect(),
+    })
+}
+
 async fn load_details(storage: &Storage, window: &OpenWindow) -> Result<Vec<Arc<GroupDetails>>> {
     let listing = storage.list(GROUP_FOLDER).await?;
     if listing.files.is_empty() {

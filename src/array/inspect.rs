@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::commits::{self, Commit};
-use super::directory::{ArrayDirectory, CommittedFragment};
+use super::directory::{ArrayDirectory, CommittedFragment, SCHEMA_FOLDER};
 use super::fragment::Fragment;
 use super::snapshot::{load_enumerations, open_fragments, open_schema};
 use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::arrow::Enumerations;
-use crate::error::Result;
+use crate::error::{Error, Result, ResultExt};
+use crate::filter::generic_tile;
 use crate::format::commit::CommitKind;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
@@ -41,6 +42,22 @@ pub struct InspectedFragment {
     pub vacuumed_by: Option<String>,
 }
 
+/// Reads the schema of a file in the folder of schemas, and its enumerations.
+pub async fn read_schema(storage: &Storage, name: &str) -> Result<(ArraySchema, Enumerations)> {
+    let path = format!("{SCHEMA_FOLDER}/{name}");
+    let read = async {
+        let bytes = storage.read(&path).await?;
+        let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
+        let mut schema = ArraySchema::decode(&tile.data)?;
+        schema.locate_problems(&path);
+        let enumerations = load_enumerations(storage, &schema).await?;
+        Ok((schema, enumerations))
+    };
+    read.await
+        .context("file", || &path)
+        .map_err(|e: Error| e.with("array", storage.uri()))
+}
+
 impl Inspection {
     /// Lists the array at `storage` and reads the schema that `window` shows.
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
@@ -62,6 +79,22 @@ impl Inspection {
     /// The storage, with the key only if the array is encrypted.
     pub fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The names of the files of all schemas, in the order in which readers look at them: the last one inside a window counts.
+    pub fn schema_names(&self) -> impl Iterator<Item = &str> {
+        let files = self.directory.schemas().iter();
+        files.map(|file| file.info.name.as_str())
+    }
+
+    /// The committed fragments that the window shows, oldest first, before anything of them is read.
+    pub async fn committed(&self) -> Result<Vec<CommittedFragment>> {
+        let sparse = !self.schema.is_dense();
+        let committed = self.directory.commits(&self.storage, &self.window, sparse);
+        let committed = committed
+            .await
+            .map_err(|e| e.with("array", self.storage.uri()))?;
+        Ok(committed.fragments)
     }
 
     /// The number of schemas.

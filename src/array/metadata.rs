@@ -14,6 +14,7 @@ use super::window::OpenWindow;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::commit;
+use crate::format::group::ObjectKind;
 use crate::format::metadata::{MetadataEntry, MetadataValue, decode_metadata};
 use crate::format::names::TimestampedName;
 use crate::storage::{FileInfo, Storage};
@@ -41,7 +42,7 @@ pub struct MetadataItem {
 pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<MetadataItem>> {
     let listing = storage.list(METADATA_FOLDER).await?;
     if listing.files.is_empty() {
-        check_there(storage).await?;
+        kind_at(storage).await?;
     }
     let visible = visible_files(storage, &listing.files, window).await?;
     let loaded: Vec<(TimestampedName, Arc<Vec<MetadataEntry>>)> = stream::iter(visible)
@@ -67,17 +68,19 @@ pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<Metadata
     Ok(items.into_iter().map(item).collect())
 }
 
-/// Fails unless there is an array or a group.
-async fn check_there(storage: &Storage) -> Result<()> {
+/// Whether there is an array or a group.
+///
+/// # Errors
+/// There is neither.
+pub async fn kind_at(storage: &Storage) -> Result<ObjectKind> {
     let root = storage.list("").await?;
     let folder = |name: &str| root.folders.iter().any(|f| f == name);
     let file = |name: &str| root.files.iter().any(|f| f.name == name);
-    if folder("__schema")
-        || folder("__group")
-        || file("__array_schema.tdb")
-        || file("__tiledb_group.tdb")
-    {
-        return Ok(());
+    if folder("__schema") || file("__array_schema.tdb") {
+        return Ok(ObjectKind::Array);
+    }
+    if folder("__group") || file("__tiledb_group.tdb") {
+        return Ok(ObjectKind::Group);
     }
     let error = if root.files.is_empty() && root.folders.is_empty() {
         Error::not_found("neither an array nor a group is here: check the path")
@@ -85,6 +88,18 @@ async fn check_there(storage: &Storage) -> Result<()> {
         Error::not_an_array("the folder is neither a TileDB array nor a TileDB group")
     };
     Err(error.with("array", storage.uri()))
+}
+
+/// The files that [`load`] replays, in order.
+///
+/// # Errors
+/// The store fails, or a list of replaced files is damaged.
+pub async fn replayed_files(
+    storage: &Storage,
+    window: &OpenWindow,
+) -> Result<Vec<(TimestampedName, FileInfo)>> {
+    let listing = storage.list(METADATA_FOLDER).await?;
+    visible_files(storage, &listing.files, window).await
 }
 
 /// The files that are replayed, in order.

@@ -66,6 +66,12 @@ impl Snapshot {
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
     }
 
+    /// The same array at another storage, to which its files are written yet.
+    #[must_use]
+    pub(crate) fn at_storage(self, storage: Storage) -> Self {
+        Self { storage, ..self }
+    }
+
     /// The name of the file of [`Self::schema`].
     pub fn schema_name(&self) -> Result<&str> {
         let file = self.directory.schema_at(&self.window)?;

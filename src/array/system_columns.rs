@@ -28,7 +28,7 @@ pub enum SystemColumn {
 pub enum SystemValues {
     /// The cells of a field.
     Stored(FragmentField),
-    /// The same value for all of its cells.
+    /// All of its cells have this value.
     Constant(ArrayRef),
 }
 

@@ -24,7 +24,7 @@ pub(super) enum TimeConversion {
     AsIs,
     /// Multiplies by the number of Arrow's units in a stored unit.
     Scale(i64),
-    /// The same unit, stored as `u64`.
+    /// The unit is that of the type, stored as `u64`.
     Unsigned,
     /// Multiplies by the nanoseconds in a stored unit, and checks the time of day.
     TimeOfDay { nanoseconds: i64 },

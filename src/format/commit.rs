@@ -59,6 +59,18 @@ impl CommitKind {
     }
 }
 
+/// What the name of a `.vac` file ends in until the fragment that it belongs to is committed, and all is done.
+pub const STAGED_VACUUM: &str = ".vac.staged";
+
+/// The name of the fragment to which a staged `.vac` file belongs.
+///
+/// A consolidation commits its fragment, and then hides its inputs: two steps, between which cells would be there twice in
+/// an array with duplicates. So the list of inputs is put beside the commits first. From the moment of the commit on,
+/// readers that know this name take it for the `.vac` file; others see the inputs until that is there.
+pub fn staged_vacuum(file: &str) -> Option<&str> {
+    last_component(file).strip_suffix(STAGED_VACUUM)
+}
+
 /// One commit of a `.con` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitEntry {

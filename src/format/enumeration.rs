@@ -91,6 +91,15 @@ impl Enumeration {
         Ok(to.finish())
     }
 
+    /// Whether another enumeration has the same name, type and members, in whatever file.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let nowhere = |enumeration: &Self| Self {
+            file: String::new(),
+            ..enumeration.clone()
+        };
+        nowhere(self) == nowhere(other)
+    }
+
     /// The number of members.
     pub fn len(&self) -> usize {
         match (&self.offsets, self.member_size()) {

@@ -1,6 +1,7 @@
 //! The memory a scan may use, granted by whoever runs it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::Result;
 
@@ -18,7 +19,7 @@ pub trait MemoryBudget: fmt::Debug + Send + Sync {
 /// Reserved memory; dropping it gives the memory back.
 pub struct Grant {
     bytes: usize,
-    release: Option<Box<dyn Fn(usize) + Send + Sync>>,
+    release: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
 impl Grant {
@@ -26,7 +27,18 @@ impl Grant {
     pub fn new(bytes: usize, release: impl Fn(usize) + Send + Sync + 'static) -> Self {
         Self {
             bytes,
-            release: Some(Box::new(release)),
+            release: Some(Arc::new(release)),
+        }
+    }
+
+    /// Takes at most `bytes` of it into a grant of their own.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self {
+            bytes,
+            release: self.release.clone(),
         }
     }
 
@@ -66,7 +78,6 @@ impl MemoryBudget for Unlimited {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -83,6 +94,24 @@ mod tests {
             assert_eq!(back.load(Ordering::Relaxed), given, "to {to}");
         }
         drop(grant);
+        assert_eq!(back.load(Ordering::Relaxed), 100);
+    }
+
+    #[test]
+    fn a_part_of_a_grant_is_given_back_on_its_own() {
+        let back = Arc::new(AtomicUsize::new(0));
+        let sum = Arc::clone(&back);
+        let mut grant = Grant::new(100, move |bytes| {
+            sum.fetch_add(bytes, Ordering::Relaxed);
+        });
+        let part = grant.split(30);
+        drop(grant);
+        assert_eq!(back.load(Ordering::Relaxed), 70);
+        let mut all = part;
+        let more_than_all = all.split(40);
+        drop(all);
+        assert_eq!(back.load(Ordering::Relaxed), 70);
+        drop(more_than_all);
         assert_eq!(back.load(Ordering::Relaxed), 100);
     }
 }

@@ -34,7 +34,7 @@ impl Array {
 impl TileDbTableBuilder {
     /// Checks the array or the group instead of opening it; see [`Array::check`].
     ///
-    /// Of the options of a table only the key counts: a check looks at all times. Of a [given](Self::session) session it
+    /// The key is the only option of a table that counts: a check looks at all times. Of a [given](Self::session) session it
     /// uses the object stores and the memory pool.
     ///
     /// # Errors

@@ -30,6 +30,7 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
 
+mod care;
 mod check;
 mod facts;
 mod range;

@@ -7,6 +7,7 @@
 
 pub(crate) mod budget;
 pub mod catalog;
+mod changes;
 #[doc(hidden)]
 pub mod claims;
 mod create;
@@ -15,6 +16,7 @@ mod diff;
 pub mod dml;
 mod encryption;
 mod error;
+pub mod evolve;
 #[doc(hidden)]
 pub mod expressions;
 mod factory;

@@ -17,11 +17,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 pub use extension::TileDbTableOptions;
-pub(super) use keys::{has_prefix, is_known, is_secret, is_store_option};
+pub(super) use keys::{has_prefix, is_creation, is_known, is_secret, is_store_option};
 
 use serde::{Deserialize, Serialize};
 
-use self::keys::{is_creation, unknown, without_prefix};
+use self::keys::{unknown, without_prefix};
 use self::times::{parse_end, parse_start};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};

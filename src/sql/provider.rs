@@ -2,22 +2,23 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::create::statement_of;
-use super::dml::insert_plan;
+use super::dml::{Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::planning::shown;
@@ -41,6 +42,8 @@ pub struct TileDbTable {
     options: TableOptions,
     labels: Labels,
     last: Mutex<Last>,
+    /// Whether the columns are known to be others by now.
+    outdated: AtomicBool,
     /// The name that a statement gave it.
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
@@ -127,6 +130,7 @@ impl TileDbTable {
         Self {
             labels: shown.labels.clone(),
             last: Mutex::new(last),
+            outdated: AtomicBool::new(false),
             storage,
             options,
             name: None,
@@ -153,6 +157,27 @@ impl TileDbTable {
         let array = self.last_seen();
         let name = self.name.as_deref();
         statement_of(&array.schema, &array.enumerations, &array.storage, name)
+    }
+
+    /// Whether it shows the array as it is, and not as it was.
+    pub(super) fn shows_present(&self) -> bool {
+        !matches!(*self.last(), Last::Fixed(_)) && self.options.timestamp_end.is_none()
+    }
+
+    /// Makes the next statement that names the table open it again, because the columns are others by now. Plans that hold this
+    /// one count its columns as they were, so it keeps them.
+    pub(super) fn set_outdated(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+    }
+
+    /// The same table with the columns that the array has by now, if they are known to be others.
+    pub(super) async fn renewed(&self) -> Option<crate::error::Result<Self>> {
+        if !self.outdated.load(Ordering::Relaxed) {
+            return None;
+        }
+        let opened = Self::open_storage(self.storage.clone(), self.options.clone()).await;
+        let name = self.name.clone();
+        Some(opened.map(|table| Self { name, ..table }))
     }
 
     /// The storage of the array.
@@ -204,8 +229,10 @@ impl TileDbTable {
         }
         drop(last);
         if shown.labels.schema() != self.labels.schema() {
+            self.set_outdated();
             return Err(crate::Error::conflict(
-                "the columns of the array changed since the table was created: create the table again",
+                "the columns of the array changed since the table was opened: run the statement again; a view, a prepared \
+                 statement or a table that was opened by other means must be made again",
             )
             .with("array", self.storage.uri()));
         }
@@ -216,36 +243,45 @@ impl TileDbTable {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_only<T>(&self, statement: &str) -> Result<T> {
+    /// The array as a statement that changes it finds it.
+    ///
+    /// # Errors
+    /// The table shows something that no statement can change.
+    pub(super) async fn destination(&self, statement: &str) -> crate::error::Result<Destination> {
+        let refused = |why: String| {
+            let error = crate::Error::unsupported(why);
+            Err(error.with("array", self.storage.uri()))
+        };
+        if !self.shows_present() {
+            return refused(format!(
+                "{statement} on a table that shows the past: create a table without a timestamp, and set \
+                 tiledb.write_timestamp to write at another time than the present"
+            ));
+        }
+        if self.options.all_versions {
+            return refused(format!(
+                "{statement} on a table that shows all versions of its cells: create a table without tiledb.all_versions"
+            ));
+        }
+        let shown = self.shown().await?;
+        let columns = shown.labels.schema();
+        Ok(Destination::new(
+            &self.storage,
+            &self.options,
+            &shown.table,
+            columns,
+        ))
+    }
+
+    /// The error for a statement that only the session's own rules can plan.
+    fn unplanned<T>(&self, statement: &str) -> Result<T> {
         let error = crate::Error::unsupported(format!(
-            "{statement} on a TileDB array: this release reads arrays and inserts rows, and changes no others"
+            "{statement} of an array needs the rules that register(&ctx) adds to a session: DataFusion's own plan loses parts \
+             of the WHERE clause"
         ));
         Err(DataFusionError::from(
             error.with("array", self.storage.uri()),
         ))
-    }
-
-    /// Fails if an INSERT cannot mean what it says.
-    fn check_writable(&self, table: &ArrayTable, insert_op: InsertOp) -> crate::error::Result<()> {
-        let refused =
-            |why: &str| Err(crate::Error::unsupported(why).with("array", self.storage.uri()));
-        if matches!(*self.last(), Last::Fixed(_)) || self.options.timestamp_end.is_some() {
-            return refused(
-                "INSERT into a table that shows the past: create a table without a timestamp, and set \
-                 tiledb.write_timestamp to write at another time than the present",
-            );
-        }
-        match insert_op {
-            InsertOp::Append => {}
-            InsertOp::Replace if !table.snapshot.schema.allows_duplicates => {}
-            InsertOp::Replace => {
-                return refused(
-                    "REPLACE INTO an array that allows duplicates: no row replaces another",
-                );
-            }
-            InsertOp::Overwrite => return refused("INSERT OVERWRITE of an array"),
-        }
-        Ok(())
     }
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
@@ -375,7 +411,7 @@ impl TableProvider for TileDbTable {
         _state: &dyn Session,
         _filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.read_only("DELETE")
+        self.unplanned("DELETE")
     }
 
     async fn insert_into(
@@ -384,11 +420,25 @@ impl TableProvider for TileDbTable {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let shown = self.shown().await.map_err(DataFusionError::from)?;
-        self.check_writable(&shown.table, insert_op)
-            .map_err(DataFusionError::from)?;
-        let columns = Arc::clone(shown.labels.schema());
-        insert_plan(&self.storage, &self.options, &shown.table, columns, input)
+        let statement = match insert_op {
+            InsertOp::Append => "INSERT",
+            InsertOp::Replace => "REPLACE",
+            InsertOp::Overwrite => "INSERT OVERWRITE",
+        };
+        let to = self.destination(statement).await;
+        let to = to.map_err(DataFusionError::from)?;
+        if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
+            let error = crate::Error::unsupported(
+                "REPLACE INTO an array that allows duplicates: no row replaces another",
+            );
+            return Err(DataFusionError::from(
+                error.with("array", self.storage.uri()),
+            ));
+        }
+        match insert_op {
+            InsertOp::Overwrite => overwrite_plan(&to, input),
+            _ => insert_plan(&to, input),
+        }
     }
 
     async fn update(
@@ -397,11 +447,27 @@ impl TableProvider for TileDbTable {
         _assignments: Vec<(String, Expr)>,
         _filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.read_only("UPDATE")
+        self.unplanned("UPDATE")
     }
 
-    async fn truncate(&self, _state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        self.read_only("TRUNCATE")
+    async fn merge_into(
+        &self,
+        _state: &dyn Session,
+        _source: Arc<dyn ExecutionPlan>,
+        _merge_schema: DFSchemaRef,
+        _on: Expr,
+        _clauses: Vec<MergeIntoClause>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.unplanned("MERGE INTO")
+    }
+
+    /// Hides all fragments; the rows that are there are counted.
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let to = self.destination("TRUNCATE").await;
+        let to = to.map_err(DataFusionError::from)?;
+        let args = ScanArgs::default().with_projection(Some(&[]));
+        let rows = DataSourceExec::from_data_source(self.plan(state, &args).await?);
+        Ok(truncate_plan(&to, rows))
     }
 }
 

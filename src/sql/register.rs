@@ -21,7 +21,7 @@ use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::rebuild::rebuild;
-use super::{functions, optimizer, time_travel, url_table};
+use super::{changes, evolve, functions, optimizer, time_travel, url_table};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -79,6 +79,8 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     optimizer::equip(builder)
         .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
 
+    changes::install(builder);
+
     let options = Arc::clone(builder.config().get_or_insert_default().options());
     let from_session = || TableOptions::default_from_session_config(&options);
     let table_options = builder.table_options().get_or_insert_with(from_session);
@@ -96,7 +98,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
     {
         formats.push(Arc::new(ArrayFormatFactory));
     }
-    let functions = functions::all().into_iter();
+    let functions = functions::all().into_iter().chain(evolve::all());
     let functions = functions.map(|function| (function.name().to_owned(), Arc::new(function)));
     let known = builder.table_functions().get_or_insert_default();
     let is_new = !known.keys().any(|name| functions::is_name(name));
@@ -117,7 +119,9 @@ fn is_equipped(state: &SessionState) -> bool {
     let knows = |name: &str| state.table_functions().contains_key(name);
     state.table_factories().contains_key(STORED_AS)
         && functions::all().iter().all(|f| knows(f.name()))
+        && evolve::all().iter().all(|f| knows(f.name()))
         && optimizer::is_equipped(state)
+        && changes::is_installed(state)
 }
 
 /// Wraps catalogs, so that paths and URLs of arrays are table names, too.

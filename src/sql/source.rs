@@ -50,6 +50,7 @@ use super::labels::LabelProjection;
 use super::options::AggregateFrom;
 use super::query::{ScanQuery, ScanRequest};
 use super::statistics::{limited, statistics, without_bounds};
+use crate::geometry::subarray::Subarray;
 use crate::scan::ScanPlan;
 use crate::scan::metrics::Count;
 use crate::scan::plan::first_cells::DimensionOrder;
@@ -143,6 +144,15 @@ impl TileDbSource {
     /// The plan of the scan.
     pub fn plan(&self) -> &Arc<ScanPlan> {
         &self.arrangement.plan
+    }
+
+    /// The region and the condition whose cells are the rows, if there is nothing else that they depend on.
+    pub(super) fn selection(&self) -> Option<(&Subarray, Option<&Arc<dyn PhysicalExpr>>)> {
+        let plain = matches!(self.mode(), ScanMode::Plain) && self.query.first_cells.is_none();
+        let by_labels = !self.query.filters.of_labels.is_empty();
+        let alone = plain && !by_labels && self.rows_are_cells();
+        let region = &self.plan().spec.subarray;
+        alone.then(|| (region.as_ref(), self.planned.predicate.as_ref()))
     }
 
     /// Whether the rows are exactly the cells of the plan, and have no other columns.

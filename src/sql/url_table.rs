@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use url::{Url, form_urlencoded};
 
 use super::options::{TableOptions, has_prefix, is_known, is_secret};
+use super::provider::TileDbTable;
 use crate::error::Error;
 
 /// Opens the array at a location, or returns `None` if there is none.
@@ -238,6 +239,36 @@ struct ArraySchema {
     opener: Opener,
 }
 
+impl ArraySchema {
+    /// The table, opened again in its place if its columns are others by now.
+    async fn renewed(
+        &self,
+        name: &str,
+        table: Option<Arc<dyn TableProvider>>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        let array = table.as_ref().and_then(|t| t.downcast_ref::<TileDbTable>());
+        let renewed = match array {
+            Some(array) => array.renewed().await,
+            None => None,
+        };
+        let Some(renewed) = renewed else {
+            return Ok(table);
+        };
+        let renewed = renewed.map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let renewed: Arc<dyn TableProvider> = Arc::new(renewed);
+        // Schemas that do not change make their tables anew each time.
+        if self
+            .inner
+            .deregister_table(name)
+            .is_ok_and(|old| old.is_some())
+        {
+            let renewed = Arc::clone(&renewed);
+            self.inner.register_table(name.to_owned(), renewed)?;
+        }
+        Ok(Some(renewed))
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for ArraySchema {
     fn owner_name(&self) -> Option<&str> {
@@ -250,7 +281,8 @@ impl SchemaProvider for ArraySchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if self.inner.table_exist(name) {
-            return self.inner.table(name).await;
+            let table = self.inner.table(name).await?;
+            return self.renewed(name, table).await;
         }
         let location = Location::parse(name).map_err(|e| DataFusionError::External(Box::new(e)))?;
         let Some(location) = location else {

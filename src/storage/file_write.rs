@@ -25,10 +25,9 @@ pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io:
     blocking(move || {
         let parent = parent_of(&path)?;
         create_folder(parent)?;
-        write_new(&staging, &bytes)?;
-        let linked = link(&staging, &path, &bytes);
-        let removed = fs::remove_file(&staging);
-        let created = linked?;
+        let named = write_new(&staging, &bytes).and_then(|()| give_name(&staging, &path));
+        let removed = remove_if_there(&staging);
+        let created = named?;
         sync_folder(parent)?;
         removed.map(|()| created)
     })
@@ -88,23 +87,33 @@ pub(super) async fn remove_file(path: PathBuf) -> io::Result<()> {
     .await
 }
 
-/// Gives the staged file its name. Where the file system has no hard links, the file is written under its name.
-fn link(staging: &Path, path: &Path, bytes: &Bytes) -> io::Result<Created> {
+/// Gives the staged file its name, unless another file has it.
+fn give_name(staging: &Path, path: &Path) -> io::Result<Created> {
     match fs::hard_link(staging, path) {
         Ok(()) => Ok(Created::New),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
-        Err(_) => match write_new(path, bytes) {
-            Ok(()) => Ok(Created::New),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
-            Err(error) => Err(error),
-        },
+        // The file system may have no hard links. Nobody else has chosen this name, so looking first is enough.
+        Err(_) if path.try_exists()? => Ok(Created::Exists),
+        Err(_) => fs::rename(staging, path).map(|()| Created::New),
     }
 }
 
+/// Writes a file that does not exist yet; if that fails, there is none.
 fn write_new(path: &Path, bytes: &Bytes) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if written.is_err() {
+        drop(file);
+        remove_if_there(path)?;
+    }
+    written
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Creates a folder and those above it that are missing, and waits until their names are on disk.

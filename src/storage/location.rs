@@ -147,6 +147,24 @@ impl Location {
         self.with_root(root, self.uri_of(relative))
     }
 
+    /// The path from this folder to one below it; `None` if the other one lies elsewhere.
+    pub(crate) fn path_to(&self, other: &Self) -> Option<String> {
+        if self.store_id != other.store_id || self.root == other.root {
+            return None;
+        }
+        let parts = other.root.prefix_match(&self.root)?;
+        let parts: Vec<_> = parts.map(|part| part.as_ref().to_owned()).collect();
+        Some(parts.join("/"))
+    }
+
+    /// A URI that means the folder from anywhere on this machine.
+    pub(crate) fn absolute_uri(&self) -> String {
+        match self.uri.contains("://") {
+            true => self.uri.trim_end_matches('/').to_owned(),
+            false => format!("file:///{}", self.root),
+        }
+    }
+
     /// Whether both are the same folder of the same store.
     pub fn same_location(&self, other: &Self) -> bool {
         self.store_id == other.store_id && self.root == other.root

@@ -26,4 +26,4 @@ pub use cache::{CacheKey, CacheStats, MetadataCache};
 pub use listing::{FileInfo, Keep, Listing};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};
-pub use store::{IoOptions, Storage, Suffix, Upload, Uploaded};
+pub use store::{IoOptions, STAGED_SUFFIX, Storage, Suffix, Upload, Uploaded};

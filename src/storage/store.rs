@@ -16,6 +16,7 @@ use object_store::ObjectStore;
 pub use options::IoOptions;
 pub use read::Suffix;
 pub use upload::{Upload, Uploaded};
+pub use write::STAGED_SUFFIX;
 
 use super::cache::{CacheKey, MetadataCache};
 use super::listing::FileInfo;

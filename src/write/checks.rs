@@ -3,10 +3,12 @@
 
 use std::cmp::Ordering;
 
-use crate::arrow::StoredCells;
+use arrow::array::ArrayRef;
+
+use crate::arrow::{CellWriter, StoredCells};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
-use crate::format::schema::ArraySchema;
+use crate::format::schema::{ArraySchema, Dimension};
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::coordinate::Coordinate;
 use crate::geometry::domain::Bounds;
@@ -73,6 +75,28 @@ impl Coordinates<'_> {
             Self::Strings(cells) => Coordinate::Bytes(cells.cell(cell, 0)),
         }
     }
+}
+
+/// The stored coordinates of rows whose first columns are the dimensions.
+///
+/// # Errors
+/// A coordinate cannot be stored; its row in the batch and its dimension are named.
+pub fn coordinate_cells(
+    dimensions: &[Dimension],
+    writers: &[CellWriter],
+    columns: &[ArrayRef],
+) -> Result<Vec<StoredCells>> {
+    let sources = writers.iter().zip(columns).zip(dimensions);
+    let cells = sources.map(|((writer, column), dimension)| {
+        let mut cells = writer.no_cells();
+        let appended = writer.append(column, &mut cells);
+        appended.map_err(|refused| {
+            let error = refused.why.with("row", refused.row);
+            error.with("dimension", &dimension.name)
+        })?;
+        Ok(cells)
+    });
+    cells.collect()
 }
 
 impl OwnedCoordinate {

@@ -21,6 +21,13 @@ pub struct RawTile {
     pub real: Vec<Range<usize>>,
 }
 
+impl RawTile {
+    /// The bytes of its cells.
+    pub fn bytes(&self) -> usize {
+        self.fields.iter().map(StoredCells::bytes).sum()
+    }
+}
+
 /// One tile of every field, filtered.
 #[derive(Debug)]
 pub struct EncodedTile {

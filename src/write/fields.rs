@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::filter::TileContext;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
-use crate::format::fragment::data_files::FileStem;
+use crate::format::fragment::data_files::{FilePart, FileStem};
 use crate::format::fragment::slots::Slots;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
+use crate::tile::decode::cell_numbers_context;
 
 /// A field of a fragment that is written.
 #[derive(Debug)]
@@ -51,8 +52,19 @@ pub struct WrittenFields {
     pub dense: bool,
     /// The places of fields in the metadata.
     pub slots: Slots,
-    /// Dimensions first, then attributes, each in the order of the schema.
+    /// Dimensions first, then attributes, each in the order of the schema, then the times of cells.
     pub fields: Vec<WrittenField>,
+    /// What the fragment records of each cell besides its fields.
+    pub recorded: Recorded,
+}
+
+/// What a consolidated fragment records of its cells (specification: "Fragment Metadata File", Processed Conditions).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Whether each cell has the time at which it was written.
+    pub times: bool,
+    /// The deletes that were applied, as paths relative to the array, if each cell has the time at which it was deleted.
+    pub deletes: Option<Vec<String>>,
 }
 
 impl WrittenFields {
@@ -101,6 +113,57 @@ impl WrittenFields {
             dense,
             slots,
             fields,
+            recorded: Recorded::default(),
+        }
+    }
+
+    /// The same fields, and times of each cell behind them.
+    #[must_use]
+    pub fn with_times(self, recorded: Recorded) -> Self {
+        let deletes = recorded.deletes.is_some();
+        let slots = Slots::new(
+            &self.schema,
+            FormatVersion::WRITTEN,
+            recorded.times,
+            deletes,
+        );
+        let times = [
+            (
+                FragmentField::Timestamps,
+                slots.timestamps(),
+                FileStem::timestamps(),
+            ),
+            (
+                FragmentField::DeleteTimestamps,
+                slots.delete_timestamps(),
+                FileStem::delete_timestamps(),
+            ),
+            (
+                FragmentField::DeleteConditionIndex,
+                slots.delete_condition_index(),
+                FileStem::delete_condition_index(),
+            ),
+        ];
+        let times = times.into_iter().filter_map(|(field, slot, stem)| {
+            Some(WrittenField {
+                field,
+                name: stem.file(FilePart::Fixed),
+                slot: slot?,
+                stem,
+                datatype: Datatype::UInt64,
+                cell_val_num: CellValNum::Fixed(1),
+                nullable: false,
+                filters: self.schema.coords_filters.clone(),
+                statistics: StatisticsKind::of_times(),
+            })
+        });
+        let mut fields = self.fields;
+        fields.extend(times);
+        Self {
+            slots,
+            fields,
+            recorded,
+            ..self
         }
     }
 }
@@ -108,6 +171,9 @@ impl WrittenFields {
 impl WrittenField {
     /// What the filters of the values depend on.
     pub(super) fn values_context(&self, schema: &ArraySchema) -> Result<TileContext> {
+        if self.is_time() {
+            return Ok(cell_numbers_context(schema, FormatVersion::WRITTEN));
+        }
         let size = self.cell_val_num.cell_size(self.datatype)?;
         Ok(TileContext {
             datatype: self.datatype,
@@ -117,11 +183,20 @@ impl WrittenField {
         })
     }
 
+    /// Whether it holds times of cells, or indices of deletes.
+    fn is_time(&self) -> bool {
+        !matches!(
+            self.field,
+            FragmentField::Dimension(_) | FragmentField::Attribute(_)
+        )
+    }
+
     /// The name for messages.
     pub(super) fn described(&self) -> String {
         let kind = match self.field {
             FragmentField::Dimension(_) => "dimension",
-            _ => "attribute",
+            FragmentField::Attribute(_) => "attribute",
+            _ => "file",
         };
         format!("{kind} \"{}\"", self.name)
     }

@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use futures::future::try_join_all;
 
+use super::delete::DeleteFile;
 use super::encode::{EncodedField, EncodedTile};
 use super::fields::WrittenFields;
 use super::metadata::{self, FieldSections};
+use super::staging::StagingFolder;
 use crate::array::fragment::METADATA_FILE;
 use crate::error::{Error, Result};
 use crate::format::domain_range::DomainRange;
@@ -22,7 +24,7 @@ const FRAGMENTS_FOLDER: &str = "__fragments";
 #[derive(Debug)]
 pub struct FragmentWriter {
     storage: Storage,
-    folder: String,
+    folder: StagingFolder,
     name: String,
     columns: Vec<ColumnFiles>,
     mbrs: Mbrs,
@@ -45,8 +47,7 @@ struct ColumnFiles {
 pub struct StagedFragment {
     /// The name.
     pub name: TimestampedName,
-    /// The folder of its files, relative to the array.
-    pub folder: String,
+    folder: StagingFolder,
     /// The footer.
     pub footer: Footer,
     /// The number of cells; padding of a dense fragment is included.
@@ -54,6 +55,8 @@ pub struct StagedFragment {
     tiles: u64,
     /// Bytes of all its files.
     pub bytes: u64,
+    /// The delete that its deleted cells name; it must be there before the fragment is.
+    pub(super) delete: Option<DeleteFile>,
 }
 
 impl FragmentWriter {
@@ -72,7 +75,7 @@ impl FragmentWriter {
         Self {
             storage: storage.clone(),
             columns: columns.collect(),
-            folder,
+            folder: StagingFolder::new(storage, folder),
             name,
             mbrs: Mbrs::none(&fields.schema),
             tiles: 0,
@@ -96,6 +99,7 @@ impl FragmentWriter {
     /// # Errors
     /// The store fails.
     pub async fn append(&mut self, tile: EncodedTile) -> Result<()> {
+        self.folder.begin();
         self.tiles += 1;
         self.cells += tile.cells;
         self.last_tile_cells = tile.cells;
@@ -111,14 +115,40 @@ impl FragmentWriter {
     /// of a sparse one follows from its tiles.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store fails; what has been written is removed then.
     pub async fn finish(
-        self,
+        mut self,
         fields: &WrittenFields,
         written: Option<Vec<DomainRange>>,
     ) -> Result<StagedFragment> {
+        self.folder.begin();
+        let columns = std::mem::take(&mut self.columns);
+        match self.complete(columns, fields, written).await {
+            Ok((footer, bytes)) => Ok(StagedFragment {
+                name: TimestampedName::parse(&self.name)?,
+                folder: self.folder,
+                footer,
+                cells: self.cells,
+                tiles: self.tiles,
+                bytes,
+                delete: None,
+            }),
+            Err(error) => {
+                self.folder.remove().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes what is left; returns the footer and the bytes of all files.
+    async fn complete(
+        &mut self,
+        columns: Vec<ColumnFiles>,
+        fields: &WrittenFields,
+        written: Option<Vec<DomainRange>>,
+    ) -> Result<(Footer, u64)> {
         let (mut finished, mut sections) = (Vec::new(), Vec::new());
-        let closing = self.columns.into_iter().map(ColumnFiles::finish);
+        let closing = columns.into_iter().map(ColumnFiles::finish);
         for (files, of_field) in try_join_all(closing).await? {
             finished.extend(files);
             sections.push(of_field);
@@ -133,26 +163,22 @@ impl FragmentWriter {
         let key = self.storage.encryption_key().cloned();
         let (bytes, footer) = metadata::encode(fields, &sections, &self.mbrs, summary, key)?;
         let data_bytes = finished.iter().map(|file| file.bytes).sum::<u64>();
-        self.storage.sync(finished, &self.folder).await?;
+        let folder = self.folder.path();
+        self.storage.sync(finished, folder).await?;
         let metadata_bytes = bytes.len() as u64;
-        let path = format!("{}/{METADATA_FILE}", self.folder);
+        let path = format!("{folder}/{METADATA_FILE}");
         self.storage.create_file(&path, Bytes::from(bytes)).await?;
-        Ok(StagedFragment {
-            name: TimestampedName::parse(&self.name)?,
-            folder: self.folder,
-            footer,
-            cells: self.cells,
-            tiles: self.tiles,
-            bytes: data_bytes.saturating_add(metadata_bytes),
-        })
+        Ok((footer, data_bytes.saturating_add(metadata_bytes)))
     }
 
     /// Removes what has been written; nobody has seen it.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn withdraw(self) -> Result<()> {
-        withdraw(&self.storage, &self.folder).await
+    pub async fn withdraw(self) {
+        for upload in self.columns.into_iter().flat_map(ColumnFiles::into_files) {
+            if let Err(error) = upload.abort().await {
+                log::warn!("an upload of a failed statement stays: {error}");
+            }
+        }
+        self.folder.remove().await;
     }
 }
 
@@ -162,17 +188,20 @@ impl StagedFragment {
         self.tiles
     }
 
-    /// Removes the fragment, which nobody has seen.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn withdraw(self, storage: &Storage) -> Result<()> {
-        withdraw(storage, &self.folder).await
+    /// The folder of its files, relative to the array.
+    pub fn folder(&self) -> &str {
+        self.folder.path()
     }
-}
 
-async fn withdraw(storage: &Storage, folder: &str) -> Result<()> {
-    storage.remove_folder(folder).await
+    /// Says that the fragment may become visible from now on, so that dropping it leaves its files.
+    pub(super) fn keep(&mut self) {
+        self.folder.keep();
+    }
+
+    /// Removes the fragment, which nobody has seen.
+    pub async fn withdraw(self) {
+        self.folder.remove().await;
+    }
 }
 
 impl ColumnFiles {
@@ -205,6 +234,11 @@ impl ColumnFiles {
                 "the validity of a tile does not fit its field",
             )),
         }
+    }
+
+    fn into_files(self) -> impl Iterator<Item = Upload> {
+        let files = [Some(self.values), self.var, self.validity];
+        files.into_iter().flatten()
     }
 
     async fn finish(mut self) -> Result<(Vec<Uploaded>, FieldSections)> {

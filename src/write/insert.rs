@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, BooleanArray};
 
 use super::clock::Clock;
-use super::fields::{WrittenFields, cell_writers};
+use super::delete::DeleteFile;
+use super::fields::{Recorded, WrittenFields, cell_writers};
 use super::fragment::{FragmentWriter, StagedFragment};
 use super::pipeline::TilePipeline;
 use super::sparse::SparseTiler;
@@ -25,7 +26,7 @@ pub struct WriteTarget {
     pub snapshot: Snapshot,
     /// The options that the types of columns depend on.
     pub types: TypeOptions,
-    /// The time of the write; `None` is the present at the commit.
+    /// The time of the write; `None` is the present when the first fragment is begun.
     pub time: Option<TimestampMs>,
     /// The source of times and names.
     pub clock: Clock,
@@ -43,14 +44,16 @@ pub struct SparseInsert {
     pipeline: TilePipeline,
     memory: Vec<Grant>,
     rows: u64,
+    /// The delete that removed cells name.
+    delete: Option<DeleteFile>,
 }
 
 impl SparseInsert {
-    /// Begins a fragment of the array's schema.
+    /// Begins a fragment of the array's schema. If it `removes` cells, it records when each of its cells was deleted.
     ///
     /// # Errors
     /// The array is dense, or has fields that cannot be written.
-    pub async fn begin(target: WriteTarget) -> Result<Self> {
+    pub async fn begin(target: WriteTarget, removes: bool) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
             return Err(Error::internal("a sparse fragment for a dense array"));
@@ -60,17 +63,27 @@ impl SparseInsert {
             None => target.clock.fresh_time().await,
         };
         let name = target.clock.fresh_fragment_name(time, time)?;
-        let fields = Arc::new(WrittenFields::new(
-            &snapshot.schema,
-            snapshot.schema_name()?,
-        ));
+        let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
+        let (fields, delete) = match removes {
+            false => (fields, None),
+            true => {
+                let delete = DeleteFile::of_nothing(&snapshot.schema, &target.clock, time)?;
+                let recorded = Recorded {
+                    times: true,
+                    deletes: Some(vec![delete.path.clone()]),
+                };
+                (fields.with_times(recorded), Some(delete))
+            }
+        };
+        let fields = Arc::new(fields);
         let writers = cell_writers(snapshot, &target.types)?;
         let fragment = FragmentWriter::new(&snapshot.storage, &fields, name);
         let key = snapshot.storage.encryption_key().cloned();
         let budget = Arc::clone(&target.budget);
         let pipeline = TilePipeline::new(Arc::clone(&fields), fragment, key, target.width, budget)?;
         Ok(Self {
-            tiler: SparseTiler::new(fields, writers)?,
+            tiler: SparseTiler::new(fields, writers, time)?,
+            delete,
             pipeline,
             memory: Vec::new(),
             rows: 0,
@@ -83,22 +96,29 @@ impl SparseInsert {
         self.time
     }
 
-    /// Adds rows, one column for each dimension and attribute, which follow in global order those before them.
+    /// Adds rows, one column for each dimension and attribute, which follow in global order those before them. The rows that
+    /// are `removed` become deleted cells, which hide what is there.
     ///
     /// # Errors
     /// A row cannot be stored, the memory is not enough, or the store fails.
-    pub async fn push(&mut self, columns: &[ArrayRef]) -> Result<()> {
+    pub async fn push(
+        &mut self,
+        columns: &[ArrayRef],
+        removed: Option<&BooleanArray>,
+    ) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         let bytes = columns.iter().map(sliced_bytes).sum::<usize>();
-        let grant = self.pipeline.reserve(bytes.saturating_mul(COPIES)).await?;
-        self.memory.push(grant);
+        let mut grant = self.pipeline.reserve(bytes.saturating_mul(COPIES)).await?;
         let mut full = Vec::new();
-        self.tiler.push(columns, &mut full)?;
+        self.tiler.push(columns, removed, &mut full)?;
         self.rows = self.rows.saturating_add(rows as u64);
         for tile in full {
-            let memory = std::mem::take(&mut self.memory);
+            // The tile takes the memory of the rows of earlier batches, and of its own part of this one.
+            let mut memory = std::mem::take(&mut self.memory);
+            memory.push(grant.split(tile.bytes().saturating_mul(COPIES)));
             self.pipeline.push(tile, memory).await?;
         }
+        self.memory.push(grant);
         Ok(())
     }
 
@@ -115,24 +135,28 @@ impl SparseInsert {
     /// Finishes the fragment; `None` without rows, which leave nothing on storage.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store fails; what has been written is removed then.
     pub async fn finish(mut self) -> Result<Option<StagedFragment>> {
         if let Some(last) = self.tiler.take() {
             let memory = std::mem::take(&mut self.memory);
-            self.pipeline.push(last, memory).await?;
+            if let Err(error) = self.pipeline.push(last, memory).await {
+                self.withdraw().await;
+                return Err(error);
+            }
         }
         match self.rows {
             0 => Ok(None),
-            _ => self.pipeline.finish(None).await.map(Some),
+            _ => {
+                let mut staged = self.pipeline.finish(None).await?;
+                staged.delete = self.delete;
+                Ok(Some(staged))
+            }
         }
     }
 
     /// Removes what has been written.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn withdraw(self) -> Result<()> {
-        self.pipeline.withdraw().await
+    pub async fn withdraw(self) {
+        self.pipeline.withdraw().await;
     }
 }
 

@@ -96,6 +96,8 @@ pub(super) fn encode(
         true => Mbrs::default().encode(&fields.schema)?,
         false => mbrs.encode(&fields.schema)?,
     };
+    let recorded = &fields.recorded;
+    let processed = encode_processed_conditions(recorded.deletes.as_deref().unwrap_or_default());
     let offsets = SectionOffsets {
         rtree: file.append(&rtree)?,
         tile_offsets: file.append_each(of_slots, list(|field| &field.offsets))?,
@@ -107,7 +109,7 @@ pub(super) fn encode(
         sums: file.append_each(of_slots, sums)?,
         null_counts: file.append_each(of_slots, null_counts)?,
         fragment_statistics: Some(file.append(&fragment_statistics(of_slots).encode())?),
-        processed_conditions: Some(file.append(&encode_processed_conditions(&[]))?),
+        processed_conditions: Some(file.append(&processed)?),
         global_order_bounds: None,
     };
     let file_sizes = |part: usize| {
@@ -126,8 +128,8 @@ pub(super) fn encode(
         non_empty_domain: Some(summary.domain),
         sparse_tile_count: summary.sparse_tiles,
         last_tile_cell_count: summary.last_tile_cells,
-        has_timestamps: false,
-        has_delete_metadata: false,
+        has_timestamps: recorded.times,
+        has_delete_metadata: recorded.deletes.is_some(),
         file_sizes: file_sizes(0),
         var_file_sizes: file_sizes(1),
         validity_file_sizes: file_sizes(2),

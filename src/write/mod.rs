@@ -6,22 +6,37 @@
 //! | Change | Puts, in order | Visible with |
 //! |---|---|---|
 //! | create | files of enumerations, the schema | `__schema/<name>`; of two at once, the first name stays |
+//! | evolve | files of enumerations, the schema | `__schema/<name>`; evolutions that met are merged |
+//! | metadata of arrays and groups | | `__meta/<name>` |
+//! | create a group | | `__tiledb_group.tdb` |
+//! | members of a group | | `__group/<name>` |
 //! | insert | data files, fragment metadata | `__commits/<name>.wrt` |
+//! | delete by a condition | – | `__commits/<name>.del` |
+//! | delete or move cells | data files, fragment metadata, a `.del` that deletes nothing | `__commits/<name>.wrt` |
+//! | replace all cells | data files, fragment metadata | `__commits/<name>.con`, which holds the delete and names the fragment |
+//! | remove all fragments | – | `__commits/<name>.vac`, which names them |
+//! | replace fragments by one | its files, `__commits/<name>.vac.staged` | `__commits/<name>.wrt`; then `<name>.vac`, and the staged file goes |
 //!
 //! On a local disk every step has survived a power cut before the next begins: files are synced, then their folder, then the
 //! commit is put, whole, and its folder is synced before success is reported. Stores behind a network are taken to be
 //! durable when they answer. Names hold the time and a UUID that nobody else can have chosen, so writers need no locks.
 
+pub mod array_metadata;
 pub mod checks;
 pub mod clock;
 pub mod commit;
 pub mod create;
+pub mod delete;
 pub mod dense;
 pub mod encode;
+pub mod evolve;
 pub mod fields;
 pub mod fragment;
+pub mod group;
 pub mod insert;
 mod metadata;
 pub mod pipeline;
+pub mod requirement;
 pub mod sparse;
+mod staging;
 pub mod statistics;

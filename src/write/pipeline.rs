@@ -93,12 +93,20 @@ impl TilePipeline {
     pub async fn reserve(&mut self, bytes: usize) -> Result<Grant> {
         loop {
             match self.budget.reserve(bytes) {
-                Err(e) if e.kind() == ErrorKind::OutOfMemory && !self.running.is_empty() => {
-                    self.append_first().await?;
-                }
+                Err(e) if e.kind() == ErrorKind::OutOfMemory && self.free_some().await? => {}
                 reserved => return reserved,
             }
         }
+    }
+
+    /// Waits for the tile that has been running longest, which gives its memory back; `false` if none is running.
+    ///
+    /// # Errors
+    /// The tile fails.
+    pub async fn free_some(&mut self) -> Result<bool> {
+        let running = !self.running.is_empty();
+        self.append_first().await?;
+        Ok(running)
     }
 
     /// Sends a tile on its way, with the memory reserved for it.
@@ -106,11 +114,23 @@ impl TilePipeline {
     /// # Errors
     /// An earlier tile fails.
     pub async fn push(&mut self, tile: RawTile, memory: Vec<Grant>) -> Result<()> {
+        self.push_made(move || Ok(tile), memory).await
+    }
+
+    /// As [`Self::push`], for a tile that is put together on the thread that filters it.
+    ///
+    /// # Errors
+    /// An earlier tile fails.
+    pub async fn push_made(
+        &mut self,
+        make: impl FnOnce() -> Result<RawTile> + Send + 'static,
+        memory: Vec<Grant>,
+    ) -> Result<()> {
         while self.running.len() >= self.width {
             self.append_first().await?;
         }
         let (fields, encoders) = (Arc::clone(&self.fields), Arc::clone(&self.encoders));
-        let encode = move || encoders.encode(&fields, &tile);
+        let encode = move || encoders.encode(&fields, &make()?);
         self.running.push_back(Running {
             encoded: tokio::task::spawn_blocking(encode),
             memory,
@@ -121,25 +141,35 @@ impl TilePipeline {
     /// Waits for all tiles and finishes the fragment; `written` is the box of a dense one.
     ///
     /// # Errors
-    /// A tile fails, or the store does. What has been written is removed, as far as the store allows.
+    /// A tile fails, or the store does; what has been written is removed then.
     pub async fn finish(mut self, written: Option<Vec<DomainRange>>) -> Result<StagedFragment> {
         while !self.running.is_empty() {
-            self.append_first().await?;
+            if let Err(error) = self.append_first().await {
+                self.withdraw().await;
+                return Err(error);
+            }
         }
         self.fragment.finish(&self.fields, written).await
     }
 
     /// Removes what has been written.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn withdraw(self) -> Result<()> {
-        self.fragment.withdraw().await
+    pub async fn withdraw(self) {
+        self.fragment.withdraw().await;
     }
 
     /// The number of tiles, and bytes of data files, so far.
     pub fn progress(&self) -> (u64, u64) {
         (self.fragment.tiles(), self.fragment.bytes())
+    }
+
+    /// Waits until the first of the running tiles has been appended, so that its memory is free; `false` if none is running.
+    ///
+    /// # Errors
+    /// The tile fails, or the store does.
+    pub async fn wait_for_one(&mut self) -> Result<bool> {
+        let running = !self.running.is_empty();
+        self.append_first().await?;
+        Ok(running)
     }
 
     async fn append_first(&mut self) -> Result<()> {

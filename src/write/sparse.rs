@@ -4,13 +4,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, BooleanArray};
 
-use super::checks::{CellChecker, Coordinates};
+use super::checks::{CellChecker, Coordinates, coordinate_cells};
 use super::encode::RawTile;
 use super::fields::WrittenFields;
+use crate::array::window::TimestampMs;
 use crate::arrow::{CellWriter, StoredCells};
 use crate::error::{Error, Result};
+use crate::format::schema::Attribute;
+
+/// What a cell that was not deleted has instead of the time and the number of a delete.
+const NOT_DELETED: u64 = u64::MAX;
 
 /// Collects cells in global order until they fill a tile.
 #[derive(Debug)]
@@ -19,40 +24,65 @@ pub struct SparseTiler {
     writers: Vec<CellWriter>,
     checker: CellChecker,
     capacity: usize,
+    /// The time of the cells, if the fragment records times.
+    time: TimestampMs,
     tile: Vec<StoredCells>,
     cells: usize,
 }
 
 impl SparseTiler {
-    /// A tiler for columns that `writers` convert, one for each field.
+    /// A tiler for columns that `writers` convert, one for each dimension and attribute. If the fragment records when its
+    /// cells were written and deleted, both is at `time`.
     ///
     /// # Errors
     /// The schema is damaged, or its capacity exceeds this machine's memory.
-    pub fn new(fields: Arc<WrittenFields>, writers: Vec<CellWriter>) -> Result<Self> {
+    pub fn new(
+        fields: Arc<WrittenFields>,
+        writers: Vec<CellWriter>,
+        time: TimestampMs,
+    ) -> Result<Self> {
         let schema = &fields.schema;
         Ok(Self {
             checker: CellChecker::new(schema)?,
             capacity: usize::try_from(schema.capacity)?,
-            tile: no_cells(&writers),
+            time,
+            tile: no_cells(&fields, &writers),
             cells: 0,
             writers,
             fields,
         })
     }
 
-    /// Adds rows, one column for each field, which follow in global order those before them; returns the tiles that they
-    /// fill.
+    /// Adds rows, one column for each dimension and attribute, which follow in global order those before them; returns the
+    /// tiles that they fill. Of the rows that are `removed`, only the coordinates matter: they become deleted cells, which
+    /// hide what was there.
     ///
     /// # Errors
     /// A row cannot be stored; it is named by its coordinates.
-    pub fn push(&mut self, columns: &[ArrayRef], full: &mut Vec<RawTile>) -> Result<()> {
+    pub fn push(
+        &mut self,
+        columns: &[ArrayRef],
+        removed: Option<&BooleanArray>,
+        full: &mut Vec<RawTile>,
+    ) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
+        if removed.is_some() && self.fields.recorded.deletes.is_none() {
+            return Err(Error::internal("the fragment records no deletes"));
+        }
         let dimensions = self.check(columns)?;
         let mut start = 0;
         while start < rows {
-            let count = (rows - start).min(self.capacity - self.cells);
-            self.append(columns, start..start + count, &dimensions)?;
-            start += count;
+            let room = (rows - start).min(self.capacity - self.cells);
+            let is_removed = |row: usize| removed.is_some_and(|removed| removed.value(row));
+            let dead = is_removed(start);
+            let alike = (start..start + room).take_while(|row| is_removed(*row) == dead);
+            let alike = start..start + alike.count();
+            match dead {
+                true => self.append_removed(columns, alike.clone())?,
+                false => self.append(columns, alike.clone(), &dimensions)?,
+            }
+            self.append_times(alike.len(), dead);
+            start = alike.end;
             if self.cells == self.capacity {
                 full.extend(self.take());
             }
@@ -66,27 +96,14 @@ impl SparseTiler {
         if cells == 0 {
             return None;
         }
-        let fields = std::mem::replace(&mut self.tile, no_cells(&self.writers));
+        let fields = std::mem::replace(&mut self.tile, no_cells(&self.fields, &self.writers));
         let real = std::iter::once(0..cells).collect();
         Some(RawTile { fields, real })
     }
 
     fn check(&mut self, columns: &[ArrayRef]) -> Result<Vec<StoredCells>> {
         let dimensions = &self.fields.schema.dimensions;
-        let mut stored = Vec::with_capacity(dimensions.len());
-        let sources = self.writers.iter().zip(columns).zip(dimensions);
-        for ((writer, column), dimension) in sources {
-            let mut cells = writer.no_cells();
-            let appended = writer.append(column, &mut cells);
-            appended.map_err(|refused| {
-                let row = refused.row;
-                refused
-                    .why
-                    .with("row", row)
-                    .with("dimension", &dimension.name)
-            })?;
-            stored.push(cells);
-        }
+        let stored = coordinate_cells(dimensions, &self.writers, columns)?;
         let coordinates = dimensions.iter().zip(&stored);
         let coordinates = coordinates.map(|(d, cells)| Coordinates::new(d.datatype, cells));
         let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
@@ -115,7 +132,44 @@ impl SparseTiler {
                 return Err(refused.why.with("attribute", field).with("cell", cell));
             }
         }
-        self.cells = self.cells.saturating_add(rows.len());
+        self.count(rows.len())
+    }
+
+    /// Appends the coordinates of deleted cells; their attributes are never read.
+    fn append_removed(&mut self, columns: &[ArrayRef], rows: Range<usize>) -> Result<()> {
+        let schema = Arc::clone(&self.fields.schema);
+        let dimensions = schema.dimensions.len();
+        let sources = self.writers.iter().zip(columns).zip(&mut self.tile);
+        for ((writer, column), cells) in sources.take(dimensions) {
+            let part = column.slice(rows.start, rows.len());
+            writer.append(&part, cells).map_err(|refused| refused.why)?;
+        }
+        let attributes = schema.attributes.iter();
+        for (attribute, cells) in attributes.zip(self.tile.iter_mut().skip(dimensions)) {
+            append_fill(attribute, rows.len(), cells);
+        }
+        self.count(rows.len())
+    }
+
+    /// Appends when cells were written, and when and by which delete they were deleted, if the fragment records that.
+    fn append_times(&mut self, cells: usize, removed: bool) {
+        let deleted = match removed {
+            true => [self.time.0, 0],
+            false => [NOT_DELETED; 2],
+        };
+        let numbers = std::iter::once(self.time.0).chain(deleted);
+        let times = self.tile.iter_mut().skip(self.writers.len());
+        for (field, number) in times.zip(numbers) {
+            let bytes = number.to_le_bytes();
+            field
+                .values
+                .extend(std::iter::repeat_n(bytes, cells).flatten());
+            field.len = field.len.saturating_add(cells);
+        }
+    }
+
+    fn count(&mut self, cells: usize) -> Result<()> {
+        self.cells = self.cells.saturating_add(cells);
         if self.cells > self.capacity {
             return Err(Error::internal("a tile has more cells than its capacity"));
         }
@@ -123,6 +177,23 @@ impl SparseTiler {
     }
 }
 
-fn no_cells(writers: &[CellWriter]) -> Vec<StoredCells> {
-    writers.iter().map(CellWriter::no_cells).collect()
+fn no_cells(fields: &WrittenFields, writers: &[CellWriter]) -> Vec<StoredCells> {
+    let of_writers = writers.iter().map(CellWriter::no_cells);
+    let others = fields.fields.len().saturating_sub(writers.len());
+    let times = std::iter::repeat_with(|| StoredCells::none(false, false)).take(others);
+    of_writers.chain(times).collect()
+}
+
+/// Appends the fill value of an attribute, so many times, and says that there is no value if that can be said.
+fn append_fill(attribute: &Attribute, count: usize, cells: &mut StoredCells) {
+    for _ in 0..count {
+        if let Some(starts) = &mut cells.starts {
+            starts.push(cells.values.len() as u64);
+        }
+        cells.values.extend_from_slice(&attribute.fill_value);
+    }
+    if let Some(validity) = &mut cells.validity {
+        validity.resize(validity.len().saturating_add(count), 0);
+    }
+    cells.len = cells.len.saturating_add(count);
 }

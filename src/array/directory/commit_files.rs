@@ -36,8 +36,10 @@ impl Commits {
         let mut commits = Self::default();
         let mut ignored = HashSet::new();
         let mut listed: BTreeMap<String, ArrayFile> = BTreeMap::new();
+        let mut staged = Vec::new();
         for file in files {
             let Some(kind) = CommitKind::of(&file.info.name) else {
+                staged.extend(commit::staged_vacuum(&file.info.name).map(|name| (name, file)));
                 continue;
             };
             let stem = commit::path_name(&file.info.name);
@@ -72,12 +74,9 @@ impl Commits {
                 }
                 CommitKind::Vacuum => {
                     let name = TimestampedName::parse(stem).context("file", || &path)?;
-                    if window.sees_fragment(&name, sparse_array) != Visibility::Hidden {
-                        let bytes = storage.read(&path).await?;
-                        let paths = commit::parse_vacuum(&bytes).context("file", || &path)?;
-                        let names = paths.iter().map(|p| commit::path_name(p).to_owned());
-                        commits.vacuumed.extend(names);
-                    }
+                    commits
+                        .hide_replaced(storage, &name, &path, window, sparse_array)
+                        .await?;
                 }
                 CommitKind::Delete | CommitKind::Update if sparse_array => {
                     let name = TimestampedName::parse(stem).context("file", || &path)?;
@@ -92,7 +91,34 @@ impl Commits {
             commits.listed.insert(name.clone());
             commits.committed.entry(name).or_insert(file);
         }
+        // What a fragment replaces is hidden from the moment of its commit on.
+        staged.retain(|(name, _)| commits.committed.contains_key(*name));
+        for (name, file) in staged {
+            let path = file.path();
+            let name = TimestampedName::parse(name).context("file", || &path)?;
+            commits
+                .hide_replaced(storage, &name, &path, window, sparse_array)
+                .await?;
+        }
         Ok(commits)
+    }
+
+    /// Hides what a `.vac` file lists, if the window shows the fragment it belongs to.
+    async fn hide_replaced(
+        &mut self,
+        storage: &Storage,
+        name: &TimestampedName,
+        path: &str,
+        window: &OpenWindow,
+        sparse_array: bool,
+    ) -> Result<()> {
+        if window.sees_fragment(name, sparse_array) != Visibility::Hidden {
+            let bytes = storage.read(path).await?;
+            let paths = commit::parse_vacuum(&bytes).context("file", || path)?;
+            let names = paths.iter().map(|p| commit::path_name(p).to_owned());
+            self.vacuumed.extend(names);
+        }
+        Ok(())
     }
 
     /// Adds a delete or update once: one in a `.con` file often has a file of its own, too.

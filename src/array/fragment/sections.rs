@@ -99,25 +99,34 @@ impl Fragment {
 
     /// The names of the deletes that the fragment has processed, without folder and extension.
     pub async fn processed_conditions(&self, storage: &Storage) -> Result<Arc<HashSet<String>>> {
-        const WHAT: &str = "processed conditions";
         let Some(start) = self.footer.sections.processed_conditions else {
             return Ok(Arc::default());
         };
-        let path = self.metadata_path();
         let load = async {
-            let range = self.section_range(storage, start, WHAT).await?;
-            let bytes = storage.read_range(&path, range).await?;
-            let tile = generic_tile::decode(&bytes, WHAT, storage.encryption_key())
-                .context("file", || &path)?;
-            let paths = decode_processed_conditions(&tile.data).context("file", || &path)?;
+            let paths = self.processed_paths(storage).await?;
+            let bytes = paths.iter().map(|path| path.len().saturating_mul(2)).sum();
             let names = paths.iter().map(|p| commit::path_name(p).to_owned());
-            Ok((names.collect(), tile.data.len().saturating_mul(2)))
+            Ok((names.collect(), bytes))
         };
         storage
             .cache()
             .get_or_load(self.cache_key(storage, start), load)
             .await
             .context("fragment", || &self.name.name)
+    }
+
+    /// The files of the deletes that the fragment has processed, in the order that the indices of cells refer to.
+    pub async fn processed_paths(&self, storage: &Storage) -> Result<Vec<String>> {
+        const WHAT: &str = "processed conditions";
+        let Some(start) = self.footer.sections.processed_conditions else {
+            return Ok(Vec::new());
+        };
+        let path = self.metadata_path();
+        let range = self.section_range(storage, start, WHAT).await?;
+        let bytes = storage.read_range(&path, range).await?;
+        let tile = generic_tile::decode(&bytes, WHAT, storage.encryption_key())
+            .context("file", || &path)?;
+        decode_processed_conditions(&tile.data).context("file", || &path)
     }
 
     /// The byte ranges of the tiles of each of `fields`. Lists that are not cached are read together.

@@ -113,7 +113,7 @@ impl CellWriter {
         Ok(writer)
     }
 
-    /// The same writer for columns that may have NULLs, whatever the schema says of the field.
+    /// Makes a writer for columns that may have NULLs, whatever the schema says of the field.
     #[must_use]
     pub fn with_nulls(self) -> Self {
         Self {

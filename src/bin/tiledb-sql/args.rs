@@ -11,6 +11,7 @@ use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_options::MaxRows;
 
+use crate::care::{ConsolidateArgs, VacuumArgs};
 use crate::check::CheckArgs;
 use crate::printing::Format;
 
@@ -63,6 +64,11 @@ Examples:
 
   Read everything of an array, and tell what is wrong with it and what is left over:
     tiledb-sql check /data/weather
+
+  Make many fragments one, and remove those that were replaced a day ago:
+    tiledb-sql consolidate /data/weather --dry-run
+    tiledb-sql consolidate /data/weather --verify
+    tiledb-sql vacuum /data/weather --min-age '1 day'
 
 Exit status: 0 when every statement succeeded, 1 when one failed (-c and -f stop there; statements
 piped into stdin go on, as in a session) or check found errors, 2 when the command line is wrong, 130 when Ctrl-C ended it.";
@@ -145,6 +151,12 @@ pub struct Args {
 pub enum Task {
     /// Read everything of an array or a group, and tell what is wrong with it and what is left over
     Check(CheckArgs),
+
+    /// Make several fragments, commits, footers or metadata files one; every reader sees what it saw before
+    Consolidate(ConsolidateArgs),
+
+    /// Remove what nobody needs any longer
+    Vacuum(VacuumArgs),
 }
 
 impl Args {

@@ -28,18 +28,32 @@ pub struct CheckArgs {
     /// Take statistics only if they are exact, also where some version of libtiledb stores others
     #[arg(long)]
     pub exact_statistics: bool,
+
+    /// Remove leftovers afterwards that belong to no running write, and print what was removed
+    #[arg(long)]
+    pub repair: bool,
+
+    /// How old leftovers are that are removed, e.g. '2 hours' [default: 7 days]
+    #[arg(long, value_name = "AGE", requires = "repair")]
+    pub min_age: Option<String>,
 }
 
 impl Shell {
     /// Checks a place. The exit code is 1 if there are errors.
-    pub async fn check(&self, args: &CheckArgs, quiet: bool) -> ExitCode {
+    pub async fn check(&mut self, args: &CheckArgs, quiet: bool) -> ExitCode {
         let running = Interruptible::begin();
         let checked = running.run(report::catch_panic(self.print_findings(args, quiet)));
         match checked.await {
-            Some(Ok(errors)) => match errors {
-                0 => ExitCode::SUCCESS,
-                _ => ExitCode::FAILURE,
-            },
+            Some(Ok(errors)) => {
+                let repaired = match args.repair {
+                    true => self.repair(&args.place, args.min_age.clone()).await,
+                    false => ExitCode::SUCCESS,
+                };
+                match errors {
+                    0 => repaired,
+                    _ => ExitCode::FAILURE,
+                }
+            }
             Some(Err(error)) => report::failure(&error, None),
             None => {
                 report::print_interrupt();

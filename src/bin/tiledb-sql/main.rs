@@ -7,7 +7,7 @@
 //! `args` is the command line, `session` composes DataFusion and the library, `at_hand` names what the command line gives.
 //! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `printing` prints its
 //! rows, `progress` and `interrupt` are there while it runs; `commands`, `describe` and `help` are what the shell does itself.
-//! `check` is the one task that is no SQL. `repl` is the interactive loop, `editing` and `completion` what its editor asks, and `report` turns errors into sentences.
+//! `check` and `care` are the tasks that are given instead of SQL. `repl` is the interactive loop, `editing` and `completion` what its editor asks, and `report` turns errors into sentences.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,6 +16,7 @@
 
 mod args;
 mod at_hand;
+mod care;
 mod check;
 mod commands;
 mod completion;

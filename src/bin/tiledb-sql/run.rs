@@ -15,6 +15,7 @@ use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::print_options::MaxRows;
+use datafusion_tiledb::AlterTable;
 use datafusion_tiledb::sql::catalog::GroupStatement;
 use datafusion_tiledb::sql::catalog::first_word;
 
@@ -76,8 +77,11 @@ impl Shell {
 
     /// Puts the places at hand, then runs files, then commands; or a session, when neither was given.
     pub async fn run(&mut self, args: Args) -> ExitCode {
-        if let Some(Task::Check(check)) = &args.task {
-            return self.check(check, args.quiet).await;
+        match &args.task {
+            Some(Task::Check(check)) => return self.check(check, args.quiet).await,
+            Some(Task::Consolidate(consolidate)) => return self.consolidate(consolidate).await,
+            Some(Task::Vacuum(vacuum)) => return self.vacuum(vacuum).await,
+            None => {}
         }
         self.is_interactive = args.is_session() && io::stdin().is_terminal();
         self.printing.pager.is_attended = self.is_interactive;
@@ -165,7 +169,7 @@ impl Shell {
     }
 
     /// Runs the statements and commands of `reader`; `source` names it in messages.
-    async fn lines(
+    pub async fn lines(
         &mut self,
         mut reader: impl BufRead,
         source: Option<&str>,
@@ -250,6 +254,14 @@ impl Shell {
         if let Some(statement) = GroupStatement::parse(&sql).map_err(external)? {
             return report::catch_panic(self.group_statement(statement, running)).await;
         }
+        if let Some(statement) = AlterTable::parse(&self.ctx, &sql).map_err(external)? {
+            let began = Instant::now();
+            let altered =
+                report::catch_panic(async { statement.run(&self.ctx).await.map_err(external) });
+            if altered.await? {
+                return self.print_nothing(began, running);
+            }
+        }
         let explains = first_word(&sql).eq_ignore_ascii_case("explain");
         let again = explains.then(|| sql.clone());
         let run = |sql| {
@@ -276,6 +288,11 @@ impl Shell {
     ) -> Result<()> {
         let began = Instant::now();
         self.run_group_statement(statement).await?;
+        self.print_nothing(began, running)
+    }
+
+    /// Prints that a statement without rows is done.
+    fn print_nothing(&self, began: Instant, running: &Interruptible) -> Result<()> {
         let rows = Rows {
             schema: Arc::new(Schema::empty()),
             batches: &[],

@@ -74,7 +74,9 @@ fn schema_name(path: &str) -> String {
 
 impl Shared {
     fn read_only<T>(&self, what: &str) -> Result<T> {
-        let error = Error::unsupported(format!("{what}: this release only reads groups"));
+        let error = Error::unsupported(format!(
+            "{what}: members of a group are edited by tiledb_add_member and tiledb_remove_member"
+        ));
         Err(DataFusionError::from(error.with("group", self.root.uri())))
     }
 

@@ -260,7 +260,7 @@ impl Tokens {
                 Ok(None)
             }
             ("read_only", _) => Err(Error::unsupported(
-                "READ_ONLY false: this release only reads groups",
+                "READ_ONLY false: an attached group is edited by tiledb_add_member and tiledb_remove_member",
             )),
             ("type", Some(value)) if value.eq_ignore_ascii_case("tiledb") => Ok(None),
             ("type", value) => Err(Error::unsupported(format!(

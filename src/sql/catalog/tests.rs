@@ -137,7 +137,7 @@ fn mistakes_say_what_is_expected() {
             "ATTACH 'x' AS y (TYPE sqlite)",
             "TYPE sqlite: only groups of TileDB",
         ),
-        ("ATTACH 'x' AS y (READ_ONLY false)", "only reads groups"),
+        ("ATTACH 'x' AS y (READ_ONLY false)", "tiledb_add_member"),
         ("ATTACH 'x", "Unterminated"),
         ("DETACH", "found the end, expected a name"),
         ("DETACH IF NOT EXISTS x", "expected EXISTS"),

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::write::create::{Value, sql_name};
 
 /// The value of a default, as a column of this type shows it; `None` for NULL.
-pub(super) fn value(
+pub(in crate::sql) fn value(
     session: &dyn Session,
     expr: &Expr,
     data_type: &DataType,

@@ -5,5 +5,6 @@ mod default;
 mod request;
 mod words;
 
+pub(super) use self::default::value as default_value;
 pub(super) use self::request::Request;
 pub(super) use self::words::statement_of;

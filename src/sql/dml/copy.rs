@@ -25,7 +25,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::{ObjectMeta, ObjectStore};
 
-use super::copy_exec::TileDbCopyExec;
+use super::copy_exec::{Copy, TileDbCopyExec};
 use crate::error::Error;
 use crate::sql::location::storage;
 use crate::sql::options::TableOptions;
@@ -101,9 +101,12 @@ impl ArrayFormat {
         builder.definition()?;
         let uri = target.original_url.trim_end_matches('/');
         let storage = storage(uri, &options, state.runtime_env())?;
-        Ok(Arc::new(TileDbCopyExec::new(
-            input, builder, storage, options,
-        )))
+        let copy = Copy {
+            builder,
+            storage,
+            options,
+        };
+        Ok(Arc::new(TileDbCopyExec::new(input, copy)))
     }
 }
 

@@ -1,126 +1,87 @@
-//! The plan node that creates an array and writes the rows of a query to it.
+//! The step that creates an array and writes the rows of a query to it.
 //!
-//! The plan of the writing is made when the array is there, because it depends on what the array has become.
+//! The schema is put last, so the array appears with all its rows; before, there is no array for anybody.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{TryStreamExt, stream};
 
-use super::insert::insert_plan;
-use super::write_exec::count_schema;
+use super::insert::{Destination, insert_plan};
+use super::node::{Step, StepExec, count_schema, puts_out_count};
+use super::target::Unpublished;
 use crate::array::snapshot::Snapshot;
-use crate::array::window::OpenWindow;
-use crate::error::Error;
-use crate::sql::labels::Labels;
 use crate::sql::options::TableOptions;
 use crate::sql::planning::shown;
 use crate::storage::Storage;
-use crate::write::create::{ArrayBuilder, withdraw_array};
+use crate::write::create::ArrayBuilder;
 
 /// Creates an array and writes the rows of its input.
-#[derive(Debug)]
-pub struct TileDbCopyExec {
-    input: Arc<dyn ExecutionPlan>,
-    array: NewArray,
-    properties: Arc<PlanProperties>,
-}
-
-/// The array that a statement creates.
 #[derive(Debug, Clone)]
-struct NewArray {
-    builder: ArrayBuilder,
-    storage: Storage,
-    options: TableOptions,
+pub struct Copy {
+    pub(super) builder: ArrayBuilder,
+    pub(super) storage: Storage,
+    pub(super) options: TableOptions,
 }
 
-impl TileDbCopyExec {
-    pub(super) fn new(
-        input: Arc<dyn ExecutionPlan>,
-        builder: ArrayBuilder,
-        storage: Storage,
-        options: TableOptions,
-    ) -> Self {
-        let array = NewArray {
-            builder,
-            storage,
-            options,
-        };
-        Self::of(input, array)
-    }
+/// The plan node.
+pub type TileDbCopyExec = StepExec<Copy>;
 
-    fn of(input: Arc<dyn ExecutionPlan>, array: NewArray) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(count_schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self {
-            input,
-            array,
-            properties: Arc::new(properties),
-        }
-    }
-}
-
-impl NewArray {
-    /// Creates the array and writes the rows; the stream puts out their number.
+impl Copy {
+    /// Writes the rows to a new array and makes both visible at once; the stream puts out the number of rows.
     async fn fill(
-        self,
+        self: Arc<Self>,
         input: Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let created = self.builder.create_in(&self.storage).await;
-        created.map_err(DataFusionError::from)?;
-        let written = async {
-            let plan = self.plan(input).await?;
-            let counts = plan.execute(0, context)?.try_collect::<Vec<_>>().await?;
-            let counts = RecordBatchStreamAdapter::new(
-                count_schema(),
-                stream::iter(counts.into_iter().map(Ok)),
-            );
-            Ok(Box::pin(counts) as SendableRecordBatchStream)
-        };
-        let written: Result<SendableRecordBatchStream> = written.await;
-        if written.is_err()
-            && let Err(left) = withdraw_array(&self.storage).await
-        {
+        let staged = self.builder.stage_in(&self.storage).await;
+        let staged = staged.map_err(DataFusionError::from)?;
+        let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
+        let array = Arc::new(Unpublished::new(snapshot.clone()));
+        let plan = self.plan(snapshot, &array, input)?;
+        let counts = plan.execute(0, context)?.try_collect::<Vec<_>>().await?;
+        if let Err(error) = staged.publish().await {
             let uri = self.storage.uri();
-            log::warn!("{uri}: the array of a failed COPY stays: {left}");
+            if let Err(left) = array.committed().withdraw(&self.storage).await {
+                log::warn!("{uri}: files of a failed COPY stay: {left}");
+            }
+            return Err(DataFusionError::from(error));
         }
-        written
+        let counts = stream::iter(counts.into_iter().map(Ok));
+        let counts = RecordBatchStreamAdapter::new(count_schema(), counts);
+        Ok(Box::pin(counts))
     }
 
-    async fn plan(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let opened = async {
-            let snapshot = Snapshot::open(&self.storage, OpenWindow::default()).await?;
-            let table = shown(snapshot, &self.options)?;
-            let labels = Labels::of_table(&table, self.options.empty_cells)?;
-            Ok::<_, Error>((table, Arc::clone(labels.schema())))
-        };
-        let (table, columns) = opened.await.map_err(DataFusionError::from)?;
+    fn plan(
+        &self,
+        snapshot: Snapshot,
+        array: &Arc<Unpublished>,
+        input: Arc<dyn ExecutionPlan>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let table = shown(snapshot, &self.options).map_err(DataFusionError::from)?;
+        let columns = Arc::clone(&table.schema);
         let rows = with_columns(input, &columns)?;
-        let write = insert_plan(&self.storage, &self.options, &table, columns, rows)?;
-        sorted(write)
+        let destination = Destination {
+            storage: self.storage.clone(),
+            options: self.options.clone(),
+            table: Arc::new(table),
+            columns,
+            unpublished: Some(Arc::clone(array)),
+        };
+        sorted(insert_plan(&destination, rows)?)
     }
 }
 
@@ -169,72 +130,32 @@ fn sorted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.replace_children(vec![input], options)
 }
 
-impl DisplayAs for TileDbCopyExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let uri = self.array.storage.uri();
-        match format {
-            DisplayFormatType::TreeRender => writeln!(f, "array={uri}"),
-            _ => write!(f, "TileDbCopyExec: array={uri}"),
-        }
-    }
-}
+impl Step for Copy {
+    const NAME: &'static str = "TileDbCopyExec";
 
-impl ExecutionPlan for TileDbCopyExec {
-    fn name(&self) -> &'static str {
-        "TileDbCopyExec"
+    fn properties(&self, _input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
+        puts_out_count()
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn describe(&self) -> String {
+        format!("array={}", self.storage.uri())
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn required_input_distribution(&self) -> Vec<Distribution> {
-        vec![Distribution::UnspecifiedDistribution]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = children.as_slice() else {
-            return internal_err!("TileDbCopyExec has one child, not {}", children.len());
-        };
-        Ok(Arc::new(Self::of(Arc::clone(input), self.array.clone())))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
+    fn wants_one_partition(&self) -> bool {
+        false
     }
 
     fn execute(
-        &self,
+        self: &Arc<Self>,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
+        _metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
         if partition != 0 {
-            return internal_err!("TileDbCopyExec has one partition, not {partition}");
+            return internal_err!("{} has one partition, not {partition}", Self::NAME);
         }
-        let filled = self.array.clone().fill(Arc::clone(&self.input), context);
+        let filled = Arc::clone(self).fill(Arc::clone(input), context);
         let counts = stream::once(filled).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             count_schema(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::expressions::Column;
@@ -9,11 +10,13 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
+use super::change::Change;
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
-use super::target::Target;
-use super::touched_exec::{SharedTouched, TileDbTouchedExec};
-use super::write_exec::TileDbWriteExec;
+use super::target::{Target, Unpublished};
+use super::touched_exec::{SharedTouched, TileDbTouchedExec, Touch};
+use super::write_exec::{TileDbWriteExec, Write};
 use crate::array::table::ArrayTable;
+use crate::format::schema::ArraySchema;
 use crate::geometry::order_key::KeyColumn;
 use crate::geometry::tile_grid::TileGrid;
 use crate::sql::options::TableOptions;
@@ -23,15 +26,72 @@ use crate::write::clock::Clock;
 /// The name of a column that rows are sorted by.
 const ORDER_COLUMN: &str = "__global_order";
 
+/// The array that a statement writes to, as it was planned for.
+#[derive(Debug, Clone)]
+pub(in crate::sql) struct Destination {
+    pub(super) storage: Storage,
+    pub(super) options: TableOptions,
+    pub(super) table: Arc<ArrayTable>,
+    /// The columns of the table, which may be more than the array stores.
+    pub(super) columns: SchemaRef,
+    /// The array, if nobody sees it yet.
+    pub(super) unpublished: Option<Arc<Unpublished>>,
+}
+
+impl Destination {
+    pub(in crate::sql) fn new(
+        storage: &Storage,
+        options: &TableOptions,
+        table: &Arc<ArrayTable>,
+        columns: &SchemaRef,
+    ) -> Self {
+        Self {
+            storage: storage.clone(),
+            options: options.clone(),
+            table: Arc::clone(table),
+            columns: Arc::clone(columns),
+            unpublished: None,
+        }
+    }
+
+    pub(super) fn array_schema(&self) -> &Arc<ArraySchema> {
+        &self.table.snapshot.schema
+    }
+
+    /// The number of dimensions and attributes.
+    pub(super) fn stored_columns(&self) -> usize {
+        self.array_schema().dimensions.len() + self.array_schema().attributes.len()
+    }
+
+    pub(super) fn target(&self) -> Target {
+        Target {
+            storage: self.storage.clone(),
+            options: self.options.clone(),
+            schema: Arc::clone(self.array_schema()),
+            columns: Arc::clone(&self.columns),
+            stored_columns: self.stored_columns(),
+            clock: Clock::system(),
+            unpublished: self.unpublished.clone(),
+        }
+    }
+}
+
 /// A plan that writes the rows of `input`, which has the columns of the table, and puts out their number.
 pub(in crate::sql) fn insert_plan(
-    storage: &Storage,
-    options: &TableOptions,
-    table: &ArrayTable,
-    columns: datafusion::arrow::datatypes::SchemaRef,
+    destination: &Destination,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let schema = &table.snapshot.schema;
+    write_plan(destination, input, None)
+}
+
+/// A plan that writes the rows of `input`; if they belong to a `change` that removes cells, the column after those of the
+/// array says what each row is.
+pub(super) fn write_plan(
+    destination: &Destination,
+    input: Arc<dyn ExecutionPlan>,
+    change: Option<Change>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let (schema, table) = (destination.array_schema(), &destination.table);
     let numbers = OrderNumbers::new(schema, &table.options).map_err(DataFusionError::from)?;
     let numbers = Arc::new(numbers);
     let fields = input.schema();
@@ -63,24 +123,25 @@ pub(in crate::sql) fn insert_plan(
         };
         order.push(PhysicalSortExpr::new_default(sorted_by));
     }
-    let target = Target {
-        storage: storage.clone(),
-        options: options.clone(),
-        schema: Arc::clone(schema),
-        columns,
-        stored_columns: schema.dimensions.len() + schema.attributes.len(),
-        clock: Clock::system(),
-    };
+    if change.as_ref().is_some_and(|change| change.removes) {
+        let (kind, _) = column(destination.stored_columns())?;
+        order.push(PhysicalSortExpr::new_default(kind));
+    }
     let mut rows: Arc<dyn ExecutionPlan> = Arc::new(ProjectionExec::try_new(projected, input)?);
     let touched = match schema.is_dense() {
         false => None,
         true => {
             let grid = TileGrid::new(schema).map_err(DataFusionError::from)?;
             let shared = Arc::new(SharedTouched::new(&numbers, grid));
-            rows = Arc::new(TileDbTouchedExec::new(rows, &shared));
+            rows = Arc::new(TileDbTouchedExec::new(rows, Touch(Arc::clone(&shared))));
             Some(shared)
         }
     };
-    let write = TileDbWriteExec::new(rows, target, LexOrdering::new(order), touched);
-    Ok(Arc::new(write))
+    let write = Write {
+        target: destination.target(),
+        order: LexOrdering::new(order),
+        touched,
+        change: change.map(Arc::new),
+    };
+    Ok(Arc::new(TileDbWriteExec::new(rows, write)))
 }

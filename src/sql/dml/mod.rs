@@ -1,17 +1,24 @@
 //! Statements that change arrays.
 
+mod change;
+mod changed_rows;
+mod condition;
 mod copy;
 mod copy_exec;
 mod existing;
+mod expand_exec;
 mod insert;
+mod node;
 mod order_columns;
+mod plan;
+mod remove_exec;
 mod target;
 mod touched_exec;
 mod write;
 mod write_exec;
 
 pub(super) use copy::ArrayFormatFactory;
-pub use copy_exec::TileDbCopyExec;
-pub(super) use insert::insert_plan;
-pub use touched_exec::TileDbTouchedExec;
-pub use write_exec::TileDbWriteExec;
+pub(super) use insert::{Destination, insert_plan};
+pub(super) use plan::{
+    delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
+};

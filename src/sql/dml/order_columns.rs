@@ -17,6 +17,7 @@ use crate::format::schema::ArraySchema;
 use crate::geometry::coordinate::Coordinate;
 use crate::geometry::key;
 use crate::geometry::order_key::{OrderKeys, Part};
+use crate::write::checks::coordinate_cells;
 
 /// What the numbers of all rows of an array are computed with.
 #[derive(Debug)]
@@ -50,18 +51,9 @@ impl OrderNumbers {
 
     /// The keys of each fixed-size dimension, and the cells of each.
     fn coordinates(&self, columns: &[ArrayRef]) -> OwnResult<Vec<(Vec<u64>, StoredCells)>> {
-        let sources = self
-            .writers
-            .iter()
-            .zip(columns)
-            .zip(&self.schema.dimensions);
-        let coordinates = sources.map(|((writer, column), dimension)| {
-            let mut cells = writer.no_cells();
-            let appended = writer.append(column, &mut cells);
-            appended.map_err(|refused| {
-                let error = refused.why.with("row", refused.row);
-                error.with("dimension", &dimension.name)
-            })?;
+        let dimensions = &self.schema.dimensions;
+        let cells = coordinate_cells(dimensions, &self.writers, columns)?;
+        let coordinates = cells.into_iter().zip(dimensions).map(|(cells, dimension)| {
             let mut keys = Vec::new();
             if key::has_key(dimension.datatype) {
                 key::keys(dimension.datatype, &cells.values, &mut keys)?;

@@ -1,6 +1,7 @@
 //! What a statement writes to: the array, and how its cells are made.
 
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
@@ -13,6 +14,7 @@ use crate::sql::budget::PoolBudget;
 use crate::sql::options::TableOptions;
 use crate::storage::Storage;
 use crate::write::clock::Clock;
+use crate::write::commit::Committed;
 use crate::write::insert::WriteTarget;
 
 /// An array to write to.
@@ -27,13 +29,43 @@ pub(super) struct Target {
     /// The number of columns that are dimensions and attributes; dimension labels follow them.
     pub(super) stored_columns: usize,
     pub(super) clock: Clock,
+    /// The array, if nobody sees it yet.
+    pub(super) unpublished: Option<Arc<Unpublished>>,
+}
+
+/// An array that becomes visible with what is written to it.
+#[derive(Debug)]
+pub(super) struct Unpublished {
+    snapshot: Snapshot,
+    committed: Mutex<Committed>,
+}
+
+impl Unpublished {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            committed: Mutex::default(),
+        }
+    }
+
+    /// What has been committed to it.
+    pub(super) fn committed(&self) -> Committed {
+        let mut committed = self
+            .committed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        mem::take(&mut *committed)
+    }
 }
 
 impl Target {
     /// The array as it is now, ready to be written to.
     pub(super) async fn open(&self, context: &TaskContext) -> Result<WriteTarget> {
         let window = OpenWindow::new(TimestampMs(0), None)?;
-        let snapshot = Snapshot::open(&self.storage, window).await?;
+        let snapshot = match &self.unpublished {
+            Some(array) => array.snapshot.clone(),
+            None => Snapshot::open(&self.storage, window).await?,
+        };
         if *snapshot.schema != *self.schema {
             return Err(Error::conflict(
                 "the schema of the array changed since the statement was planned: run it again",
@@ -49,5 +81,15 @@ impl Target {
             budget: Arc::new(budget),
             width: context.session_config().target_partitions(),
         })
+    }
+
+    /// Remembers what a commit made visible, for an array that may still be taken back.
+    pub(super) fn remember(&self, committed: Committed) {
+        if let Some(array) = &self.unpublished {
+            *array
+                .committed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = committed;
+        }
     }
 }

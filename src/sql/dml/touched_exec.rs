@@ -1,23 +1,19 @@
-//! The plan node that passes rows on and remembers which space tiles of a dense array they touch.
+//! The step that passes rows on and remembers which space tiles of a dense array they touch.
 //!
 //! It lies below the sort: when the sort puts out its first row, it has seen them all, and the boxes to write are known.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, stream};
 
+use super::node::{Step, StepExec};
 use super::order_columns::OrderNumbers;
 use crate::geometry::tile_grid::TileGrid;
 use crate::write::dense::boxes::TouchedTiles;
@@ -70,27 +66,10 @@ impl SharedTouched {
 
 /// Passes rows on and remembers the tiles they touch.
 #[derive(Debug)]
-pub struct TileDbTouchedExec {
-    input: Arc<dyn ExecutionPlan>,
-    shared: Arc<SharedTouched>,
-    properties: Arc<PlanProperties>,
-}
+pub struct Touch(pub(super) Arc<SharedTouched>);
 
-impl TileDbTouchedExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, shared: &Arc<SharedTouched>) -> Self {
-        let properties = PlanProperties::new(
-            input.equivalence_properties().clone(),
-            input.output_partitioning().clone(),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        Self {
-            input,
-            shared: Arc::clone(shared),
-            properties: Arc::new(properties),
-        }
-    }
-}
+/// The plan node.
+pub type TileDbTouchedExec = StepExec<Touch>;
 
 /// Tells the shared state when a partition has ended, however it ends.
 struct Running {
@@ -116,72 +95,42 @@ impl Drop for Running {
     }
 }
 
-impl DisplayAs for TileDbTouchedExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        match format {
-            DisplayFormatType::TreeRender => Ok(()),
-            _ => write!(f, "TileDbTouchedExec"),
-        }
-    }
-}
+impl Step for Touch {
+    const NAME: &'static str = "TileDbTouchedExec";
 
-impl ExecutionPlan for TileDbTouchedExec {
-    fn name(&self) -> &'static str {
-        "TileDbTouchedExec"
+    fn properties(&self, input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
+        PlanProperties::new(
+            input.equivalence_properties().clone(),
+            input.output_partitioning().clone(),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        )
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn describe(&self) -> String {
+        String::new()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+    fn wants_one_partition(&self) -> bool {
+        false
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = children.as_slice() else {
-            return internal_err!("TileDbTouchedExec has one child, not {}", children.len());
-        };
-        Ok(Arc::new(Self::new(Arc::clone(input), &self.shared)))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
+    fn keeps_order(&self) -> bool {
+        true
     }
 
     fn execute(
-        &self,
+        self: &Arc<Self>,
+        input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
+        _metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.input.execute(partition, context)?;
-        self.shared.state().running += 1;
+        let rows = input.execute(partition, context)?;
+        self.0.state().running += 1;
         let running = Running {
-            touched: TouchedTiles::new(self.shared.grid.clone()),
-            shared: Arc::clone(&self.shared),
+            touched: TouchedTiles::new(self.0.grid.clone()),
+            shared: Arc::clone(&self.0),
         };
         let seen = stream::unfold(Some((rows, running)), |state| async move {
             let (mut rows, mut running) = state?;
@@ -195,7 +144,7 @@ impl ExecutionPlan for TileDbTouchedExec {
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(
-            self.input.schema(),
+            input.schema(),
             seen,
         )))
     }

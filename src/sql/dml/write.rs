@@ -2,23 +2,35 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::filter;
+use datafusion::arrow::datatypes::UInt8Type;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::Count;
 use futures::StreamExt;
 
+use super::change::Change;
+use super::changed_rows::ChangedRows;
 use super::existing::SnapshotCells;
 use super::target::Target;
 use super::touched_exec::SharedTouched;
+use crate::array::snapshot::Snapshot;
+use crate::array::window::TimestampMs;
 use crate::error::{Error, Result as OwnResult};
 use crate::geometry::domain::KeyBox;
-use crate::write::commit::{check_unchanged, commit};
+use crate::write::clock::Clock;
+use crate::write::commit::{commit, commit_delete, commit_with_delete};
+use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
 use crate::write::insert::{SparseInsert, WriteTarget};
+use crate::write::requirement::{
+    check_covered, check_not_overtaken, check_not_overtaken_anywhere, check_unchanged,
+};
 
 /// What a statement counts.
 pub(super) struct Counters {
@@ -32,6 +44,8 @@ pub(super) struct Statement {
     pub(super) target: Target,
     /// The tiles that rows of a dense array touch.
     pub(super) touched: Option<Arc<SharedTouched>>,
+    /// What the statement changes besides adding rows.
+    pub(super) change: Option<Arc<Change>>,
     pub(super) counters: Counters,
     pub(super) context: Arc<TaskContext>,
 }
@@ -47,30 +61,28 @@ struct Staged {
 
 /// A fragment, or several, that rows are added to.
 enum Insert {
-    Sparse(Box<SparseInsert>),
+    Sparse(Box<SparseInsert>, ChangedRows),
     Dense(Box<DenseInsert>),
 }
 
 impl Statement {
     /// Writes all rows, which are in global order, and makes them visible; returns their number.
     pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
-        let opened = self
+        let mut opened = self
             .target
             .open(&self.context)
             .await
             .map_err(DataFusionError::from)?;
+        if let Some(change) = &self.change {
+            let time = change.time(&opened).await;
+            opened.time = Some(time.map_err(DataFusionError::from)?);
+        }
         let (snapshot, clock) = (opened.snapshot.clone(), opened.clock.clone());
+        let time = opened.time;
         let staged = self.stage(opened, rows).await?;
-        let visible = async {
-            check_unchanged(&snapshot, &staged.filled).await?;
-            commit(&snapshot.storage, &clock, &staged.fragments).await
-        };
-        if let Err(error) = visible.await {
+        if let Err(error) = self.check(&snapshot, &staged).await {
             for fragment in staged.fragments {
-                // The answer of the store may be lost, and the fragment visible.
-                if error.kind() == crate::ErrorKind::Conflict {
-                    told(&self.target, fragment.withdraw(&snapshot.storage).await);
-                }
+                fragment.withdraw().await;
             }
             return Err(DataFusionError::from(error));
         }
@@ -79,17 +91,67 @@ impl Statement {
             .iter()
             .map(|fragment| fragment.bytes)
             .sum::<u64>();
+        let fragments = staged.fragments.len();
+        let committed = self.commit(&snapshot, &clock, time, staged.fragments).await;
+        committed.map_err(DataFusionError::from)?;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        self.counters.fragments.add(staged.fragments.len());
+        self.counters.fragments.add(fragments);
         self.counters.tiles.add(count(staged.tiles));
         self.counters.bytes.add(count(bytes));
         log::debug!(
-            "{}: committed {} rows in {} fragments",
+            "{}: committed {} rows in {fragments} fragments",
             snapshot.storage.uri(),
-            staged.rows,
-            staged.fragments.len()
+            staged.rows
         );
-        Ok(staged.rows)
+        Ok(match &self.change {
+            Some(change) if change.removes => change.changed.load(Ordering::Relaxed),
+            _ => staged.rows,
+        })
+    }
+
+    /// Fails if somebody has written meanwhile to what the statement depends on.
+    async fn check(&self, snapshot: &Snapshot, staged: &Staged) -> OwnResult<()> {
+        check_unchanged(snapshot, &staged.filled).await?;
+        match &self.change {
+            Some(change) if change.replaced.is_some() && snapshot.schema.is_dense() => {
+                check_covered(snapshot, &staged.fragments, &staged.filled)
+            }
+            // The rows of a replaced cell that was committed meanwhile would be lost.
+            Some(change) if change.replaced.is_some() => {
+                check_not_overtaken_anywhere(snapshot, &change.read).await
+            }
+            Some(change) if !change.read.is_empty() => {
+                check_not_overtaken(snapshot, &change.read, &staged.fragments).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn commit(
+        &self,
+        snapshot: &Snapshot,
+        clock: &Clock,
+        time: Option<TimestampMs>,
+        fragments: Vec<StagedFragment>,
+    ) -> OwnResult<()> {
+        let storage = &snapshot.storage;
+        let replaced = self
+            .change
+            .as_ref()
+            .and_then(|change| change.replaced.as_ref());
+        let nothing_there = snapshot.fragments.is_empty() || snapshot.schema.is_dense();
+        let (Some(survivors), Some(time), false) = (replaced, time, nothing_there) else {
+            let committed = commit(storage, clock, fragments).await?;
+            self.target.remember(committed);
+            return Ok(());
+        };
+        // The delete hits what is not newer than it, so it comes just before the rows.
+        let before = TimestampMs(time.0.saturating_sub(1));
+        let delete = DeleteFile::new(survivors.clone(), clock, before)?;
+        match fragments.is_empty() {
+            true => commit_delete(storage, &delete).await,
+            false => commit_with_delete(storage, clock, &delete, fragments).await,
+        }
     }
 
     async fn stage(
@@ -100,9 +162,7 @@ impl Statement {
         // A sort puts out its first rows when it has seen them all.
         let mut waiting = VecDeque::new();
         let insert = match &self.touched {
-            None => Insert::sparse(opened)
-                .await
-                .map_err(DataFusionError::from)?,
+            None => self.sparse(opened).await.map_err(DataFusionError::from)?,
             Some(touched) => {
                 waiting.extend(rows.next().await.transpose()?);
                 while touched.complete().is_none()
@@ -121,19 +181,55 @@ impl Statement {
                     Some(batch) => batch,
                     None => match rows.next().await {
                         Some(batch) => batch?,
-                        None => return Ok(()),
+                        None => return insert.complete().map_err(DataFusionError::from),
                     },
                 };
-                let columns = self.target.stored(&batch).map_err(DataFusionError::from)?;
-                insert.push(&columns).await.map_err(DataFusionError::from)?;
+                let pushed = self.push(&mut insert, &batch).await;
+                pushed.map_err(DataFusionError::from)?;
             }
         };
         let written: Result<()> = written.await;
         if let Err(error) = written {
-            told(&self.target, insert.withdraw().await);
+            insert.withdraw().await;
             return Err(error);
         }
         insert.finish().await.map_err(DataFusionError::from)
+    }
+
+    async fn push(&self, insert: &mut Insert, batch: &RecordBatch) -> OwnResult<()> {
+        let stored = self.target.stored_columns;
+        let removes = self.change.as_ref().is_some_and(|change| change.removes);
+        let Insert::Sparse(insert, changed) = insert else {
+            let Insert::Dense(insert) = insert else {
+                return Ok(());
+            };
+            return insert.push(&self.target.stored(batch)?).await;
+        };
+        if !removes {
+            return insert.push(&self.target.stored(batch)?, None).await;
+        }
+        let columns = batch.columns().get(..stored).unwrap_or_default();
+        let coordinates = columns.get(..self.target.schema.dimensions.len());
+        let kinds = batch.columns().get(stored);
+        let kinds = kinds.and_then(|kinds| kinds.as_primitive_opt::<UInt8Type>());
+        let (Some(coordinates), Some(kinds)) = (coordinates, kinds) else {
+            return Err(Error::internal("a changed row says what it is"));
+        };
+        let (kept, removed) = changed.settle(coordinates, kinds)?;
+        let kept_only = |column: &dyn Array| {
+            filter(column, &kept)
+                .map_err(|e| Error::internal("rows cannot be left out").with_source(e))
+        };
+        let columns = columns.iter().map(|column| kept_only(column));
+        let columns = columns.collect::<OwnResult<Vec<_>>>()?;
+        let removed = kept_only(&removed)?;
+        insert.push(&columns, Some(removed.as_boolean())).await
+    }
+
+    async fn sparse(&self, opened: WriteTarget) -> OwnResult<Insert> {
+        let removes = self.change.as_ref().is_some_and(|change| change.removes);
+        let insert = SparseInsert::begin(opened, removes).await?;
+        Ok(Insert::Sparse(Box::new(insert), ChangedRows::default()))
     }
 
     async fn dense(&self, opened: WriteTarget, touched: &SharedTouched) -> OwnResult<Insert> {
@@ -149,24 +245,17 @@ impl Statement {
 }
 
 impl Insert {
-    async fn sparse(opened: WriteTarget) -> OwnResult<Self> {
-        let insert = SparseInsert::begin(opened).await?;
-        Ok(Self::Sparse(Box::new(insert)))
-    }
-
-    async fn push(&mut self, columns: &[ArrayRef]) -> OwnResult<()> {
+    /// Checks that no row waits for another one.
+    fn complete(&self) -> OwnResult<()> {
         match self {
-            Self::Sparse(insert) => insert.push(columns).await,
-            Self::Dense(insert) => {
-                insert.reserve(columns)?;
-                insert.push(columns).await
-            }
+            Self::Sparse(_, changed) => changed.finish(),
+            Self::Dense(_) => Ok(()),
         }
     }
 
     async fn finish(self) -> OwnResult<Staged> {
         match self {
-            Self::Sparse(insert) => {
+            Self::Sparse(insert, _) => {
                 let rows = insert.rows();
                 let staged = insert.finish().await?;
                 Ok(Staged {
@@ -189,19 +278,11 @@ impl Insert {
         }
     }
 
-    async fn withdraw(self) -> OwnResult<()> {
+    async fn withdraw(self) {
         match self {
-            Self::Sparse(insert) => insert.withdraw().await,
+            Self::Sparse(insert, _) => insert.withdraw().await,
             Self::Dense(insert) => insert.withdraw().await,
         }
-    }
-}
-
-/// Tells of files of a failed statement that could not be removed.
-fn told(target: &Target, removed: OwnResult<()>) {
-    if let Err(left) = removed {
-        let uri = target.storage.uri();
-        log::warn!("{uri}: files of a failed statement stay: {left}");
     }
 }
 

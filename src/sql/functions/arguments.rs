@@ -14,7 +14,7 @@ const PREFIX: &str = "tiledb.";
 
 /// A call as written.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(in crate::sql) struct Call {
     /// The function.
     pub function: &'static str,
     /// A location, or the name of a table.
@@ -35,12 +35,12 @@ impl fmt::Debug for Call {
 
 impl Call {
     /// Parses the arguments, which must be constants.
-    pub(super) fn parse(function: &'static str, arguments: &[Expr]) -> Result<Self> {
+    pub(in crate::sql) fn parse(function: &'static str, arguments: &[Expr]) -> Result<Self> {
         Self::parse_with(function, &[], arguments)
     }
 
     /// As [`Self::parse`], for a function with options of its own.
-    pub(super) fn parse_with(
+    pub(in crate::sql) fn parse_with(
         function: &'static str,
         own: &[&str],
         arguments: &[Expr],
@@ -73,14 +73,20 @@ impl Call {
     }
 
     /// The options in the call.
-    pub(super) fn table_options(&self) -> Result<TableOptions> {
+    pub(in crate::sql) fn table_options(&self) -> Result<TableOptions> {
         TableOptions::from_pairs(self.pairs())
     }
 
-    /// Whether one of the function's own options is switched on; off if it is not given.
-    pub(super) fn is_on(&self, option: &str) -> Result<bool> {
+    /// The value of one of the function's own options, if it is given.
+    pub(super) fn value(&self, option: &str) -> Option<&str> {
         let is_it = |key: &str| key.strip_prefix(PREFIX).unwrap_or(key) == option;
-        let Some((key, value)) = self.own.iter().rfind(|(key, _)| is_it(key)) else {
+        let found = self.own.iter().rfind(|(key, _)| is_it(key));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether one of the function's own options is switched on; off if it is not given.
+    pub(in crate::sql) fn is_on(&self, option: &str) -> Result<bool> {
+        let (key, Some(value)) = (option, self.value(option)) else {
             return Ok(false);
         };
         match value.to_ascii_lowercase().as_str() {
@@ -94,13 +100,17 @@ impl Call {
     }
 
     /// The options as written.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(in crate::sql) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.options.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
 }
 
 /// An argument as text; it may be a literal number or time.
-pub(super) fn text(function: &'static str, position: usize, argument: &Expr) -> Result<String> {
+pub(in crate::sql) fn text(
+    function: &'static str,
+    position: usize,
+    argument: &Expr,
+) -> Result<String> {
     let found = match argument {
         Expr::Literal(value, _) if value.is_null() => "NULL".to_owned(),
         Expr::Literal(value, _) if value.data_type().is_binary() => "binary".to_owned(),

@@ -16,32 +16,32 @@ use crate::format::domain_range::DomainRange;
 use crate::format::schema::ArraySchema;
 
 /// A column that is never NULL.
-pub(super) fn required(name: &str, data_type: DataType) -> Field {
+pub(in crate::sql) fn required(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, false)
 }
 
 /// A column that may be NULL.
-pub(super) fn optional(name: &str, data_type: DataType) -> Field {
+pub(in crate::sql) fn optional(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
 
 /// A schema with these fields.
-pub(super) fn schema(fields: Vec<Field>) -> SchemaRef {
+pub(in crate::sql) fn schema(fields: Vec<Field>) -> SchemaRef {
     Arc::new(datafusion::arrow::datatypes::Schema::new(fields))
 }
 
 /// The type of text.
-pub(super) const TEXT: DataType = DataType::Utf8View;
+pub(in crate::sql) const TEXT: DataType = DataType::Utf8View;
 /// The type of a write's time.
-pub(super) const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+pub(in crate::sql) const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 
 /// The type of a list of texts.
-pub(super) fn text_list() -> DataType {
+pub(in crate::sql) fn text_list() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(TEXT, false)))
 }
 
 /// The type of a box: for each dimension its name and both ends as text.
-pub(super) fn box_type() -> DataType {
+pub(in crate::sql) fn box_type() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(
         DataType::Struct(box_fields()),
         false,
@@ -57,60 +57,62 @@ fn box_fields() -> Fields {
 }
 
 /// Text.
-pub(super) fn text<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
+pub(in crate::sql) fn text<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values(values))
 }
 
 /// Text or NULL.
-pub(super) fn opt_text<T: AsRef<str>>(values: impl IntoIterator<Item = Option<T>>) -> ArrayRef {
+pub(in crate::sql) fn opt_text<T: AsRef<str>>(
+    values: impl IntoIterator<Item = Option<T>>,
+) -> ArrayRef {
     Arc::new(values.into_iter().collect::<StringViewArray>())
 }
 
 /// Bytes.
-pub(super) fn binary<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
+pub(in crate::sql) fn binary<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
     Arc::new(BinaryViewArray::from_iter_values(values))
 }
 
 /// Truth values.
-pub(super) fn bools(values: impl IntoIterator<Item = bool>) -> ArrayRef {
+pub(in crate::sql) fn bools(values: impl IntoIterator<Item = bool>) -> ArrayRef {
     let values: Vec<bool> = values.into_iter().collect();
     Arc::new(BooleanArray::from(values))
 }
 
 /// Truth values or NULL.
-pub(super) fn opt_bools(values: impl IntoIterator<Item = Option<bool>>) -> ArrayRef {
+pub(in crate::sql) fn opt_bools(values: impl IntoIterator<Item = Option<bool>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<BooleanArray>())
 }
 
 /// Numbers or NULL.
-pub(super) fn u64s(values: impl IntoIterator<Item = Option<u64>>) -> ArrayRef {
+pub(in crate::sql) fn u64s(values: impl IntoIterator<Item = Option<u64>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<UInt64Array>())
 }
 
 /// Numbers or NULL.
-pub(super) fn u32s(values: impl IntoIterator<Item = Option<u32>>) -> ArrayRef {
+pub(in crate::sql) fn u32s(values: impl IntoIterator<Item = Option<u32>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<UInt32Array>())
 }
 
 /// Times in milliseconds since 1970; NULL beyond what the type holds.
-pub(super) fn times(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+pub(in crate::sql) fn times(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     let values = values.into_iter().map(|ms| i64::try_from(ms).ok());
     Arc::new(values.collect::<TimestampMillisecondArray>())
 }
 
 /// A replacement for a column that is not selected.
-pub(super) fn unwanted(rows: usize) -> ArrayRef {
+pub(in crate::sql) fn unwanted(rows: usize) -> ArrayRef {
     Arc::new(NullArray::new(rows))
 }
 
 /// Lists of text.
-pub(super) fn text_lists<T: AsRef<str>>(lists: &[Vec<T>]) -> Result<ArrayRef> {
+pub(in crate::sql) fn text_lists<T: AsRef<str>>(lists: &[Vec<T>]) -> Result<ArrayRef> {
     let texts = text(lists.iter().flatten());
     list(Field::new_list_field(TEXT, false), lists, texts, None)
 }
 
 /// Lists of text or NULL.
-pub(super) fn opt_text_lists<T: AsRef<str>>(lists: &[Option<Vec<T>>]) -> Result<ArrayRef> {
+pub(in crate::sql) fn opt_text_lists<T: AsRef<str>>(lists: &[Option<Vec<T>>]) -> Result<ArrayRef> {
     let texts = text(lists.iter().flatten().flatten());
     let lengths: Vec<&[T]> = lists
         .iter()
@@ -126,10 +128,10 @@ pub(super) fn opt_text_lists<T: AsRef<str>>(lists: &[Option<Vec<T>>]) -> Result<
 }
 
 /// One range of a box: the dimension, and both ends as text.
-pub(super) type Side = (String, String, String);
+pub(in crate::sql) type Side = (String, String, String);
 
 /// Boxes, or NULL.
-pub(super) fn boxes(boxes: &[Option<Vec<Side>>]) -> Result<ArrayRef> {
+pub(in crate::sql) fn boxes(boxes: &[Option<Vec<Side>>]) -> Result<ArrayRef> {
     let sides = || boxes.iter().flatten().flatten();
     let columns = vec![
         text(sides().map(|s| &s.0)),
@@ -165,7 +167,7 @@ fn arrow_error(error: datafusion::arrow::error::ArrowError) -> Error {
 }
 
 /// The sides of stored ranges.
-pub(super) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<Side> {
+pub(in crate::sql) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<Side> {
     let dimensions = schema.dimensions.iter().zip(ranges);
     dimensions
         .map(|(dimension, range)| side(&dimension.name, dimension.datatype, &range.lo, &range.hi))
@@ -173,7 +175,7 @@ pub(super) fn sides(schema: &ArraySchema, ranges: &[DomainRange]) -> Vec<Side> {
 }
 
 /// The side of a stored range.
-pub(super) fn side(name: &str, datatype: Datatype, low: &[u8], high: &[u8]) -> Side {
+pub(in crate::sql) fn side(name: &str, datatype: Datatype, low: &[u8], high: &[u8]) -> Side {
     (
         name.to_owned(),
         value::cell(datatype, low),

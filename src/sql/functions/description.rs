@@ -45,6 +45,20 @@ pub(super) struct Request {
     pub batch_size: usize,
     /// The function's own options that are switched on.
     pub options: Vec<&'static str>,
+    /// The function's own options that have a value.
+    pub values: Values,
+}
+
+/// Options of a function with their values.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Values(pub(super) Vec<(&'static str, String)>);
+
+impl Values {
+    /// The value of an option, if it is given.
+    pub(super) fn get(&self, option: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(name, _)| *name == option);
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 impl Request {
@@ -62,6 +76,14 @@ pub(super) trait Describe: Send + Sync + 'static {
     const FILTERED: &'static [usize] = &[];
     /// The options that only this function has, each on or off.
     const OPTIONS: &'static [&'static str] = &[];
+
+    /// The options that only this function has, each with a value.
+    const VALUES: &'static [&'static str] = &[];
+
+    /// Fails if the values of its options are none.
+    fn check(_values: &Values) -> crate::error::Result<()> {
+        Ok(())
+    }
 
     /// The columns.
     fn schema() -> SchemaRef;
@@ -97,17 +119,27 @@ impl<D> fmt::Debug for DescriptionFunction<D> {
 
 impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let call = Call::parse_with(D::NAME, D::OPTIONS, args.exprs());
+        let own = [D::OPTIONS, D::VALUES].concat();
+        let call = Call::parse_with(D::NAME, &own, args.exprs());
         let call = call.map_err(DataFusionError::from)?;
         for option in D::OPTIONS {
             call.is_on(option).map_err(DataFusionError::from)?;
         }
+        D::check(&values::<D>(&call)).map_err(DataFusionError::from)?;
         Ok(Arc::new(DescriptionTable::<D> {
             call,
             schema: D::schema(),
             describe: PhantomData,
         }))
     }
+}
+
+fn values<D: Describe>(call: &Call) -> Values {
+    let given = D::VALUES.iter().filter_map(|option| {
+        let value = call.value(option)?;
+        Some((*option, value.to_owned()))
+    });
+    Values(given.collect())
 }
 
 /// A call of a describing function, as a table.
@@ -186,6 +218,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
                     .copied()
                     .filter(|option| self.call.is_on(option).unwrap_or(false))
                     .collect(),
+                values: values::<D>(&self.call),
             }),
             schema: Arc::clone(&schema),
             describe: PhantomData,

@@ -13,16 +13,20 @@
 //! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
 //! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
 //! | [`tiledb_check`](check) | one per finding of the [auditor](crate::maintain::check) |
+//! | [`tiledb_consolidate`](consolidate) | one per file or folder that several others have become |
+//! | [`tiledb_vacuum`](vacuum) | one per file or folder that is removed |
 //!
 //! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
 //! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
-//! runs, and only as far as the selected columns need it.
+//! runs, and only as far as the selected columns need it. The last two change it, each time the query runs.
 
-mod arguments;
+pub(in crate::sql) mod arguments;
 pub mod array;
+mod care;
 pub mod check;
-mod columns;
+pub(in crate::sql) mod columns;
 pub mod commits;
+pub mod consolidate;
 mod description;
 pub mod diff;
 pub mod enumerations;
@@ -31,8 +35,9 @@ pub mod members;
 pub mod metadata;
 pub mod scan;
 pub mod schema;
-mod target;
+pub(in crate::sql) mod target;
 pub mod tiles;
+pub mod vacuum;
 pub(crate) mod value;
 
 use std::sync::Arc;
@@ -42,17 +47,19 @@ use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use self::description::{Describe, DescriptionFunction};
 
 /// All functions with their names.
-pub(super) fn all() -> [TableFunction; 11] {
+pub(super) fn all() -> [TableFunction; 13] {
     [
         describing::<array::ArrayFacts>(),
         describing::<schema::Fields>(),
         describing::<enumerations::EnumerationValues>(),
         describing::<check::Findings>(),
         describing::<commits::Commits>(),
+        describing::<consolidate::Consolidation>(),
         describing::<fragments::Fragments>(),
         describing::<members::Members>(),
         describing::<metadata::Metadata>(),
         describing::<tiles::Tiles>(),
+        describing::<vacuum::Vacuum>(),
         TableFunction::new(diff::NAME.to_owned(), Arc::new(diff::DiffFunction)),
         TableFunction::new(scan::NAME.to_owned(), Arc::new(scan::ScanFunction)),
     ]

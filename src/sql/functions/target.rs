@@ -23,7 +23,7 @@ use crate::storage::Storage;
 
 /// The parts of a session that resolve names; owned, so that they can be used on another thread.
 #[derive(Clone)]
-pub(super) struct Surroundings {
+pub(in crate::sql) struct Surroundings {
     runtime: Arc<RuntimeEnv>,
     catalogs: Arc<dyn CatalogProviderList>,
     default_catalog: String,
@@ -38,23 +38,25 @@ impl fmt::Debug for Surroundings {
 
 /// An array or group that may or may not exist, and how to read it.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(in crate::sql) struct Target {
     pub storage: Storage,
     pub options: TableOptions,
+    /// The table of the session, if the call names one.
+    pub table: Option<Arc<dyn TableProvider>>,
     /// The runtime with other object stores, in which members of a group may lie.
     pub runtime: Arc<RuntimeEnv>,
 }
 
 impl Target {
     /// The window of time of the options, with a fixed end.
-    pub(super) fn window(&self) -> Result<OpenWindow> {
+    pub(in crate::sql) fn window(&self) -> Result<OpenWindow> {
         let window = self.options.window()?;
         OpenWindow::new(window.start, Some(window.end_or_now()))
     }
 }
 
 impl Surroundings {
-    pub(super) fn of(session: &dyn Session) -> Self {
+    pub(in crate::sql) fn of(session: &dyn Session) -> Self {
         let catalog = &session.config_options().catalog;
         Self {
             runtime: Arc::clone(session.runtime_env()),
@@ -65,12 +67,12 @@ impl Surroundings {
     }
 
     /// The target of a call.
-    pub(super) async fn resolve(&self, call: &Call) -> Result<Target> {
+    pub(in crate::sql) async fn resolve(&self, call: &Call) -> Result<Target> {
         // A name with quotes may contain a path in a group: exp."ms/RNA".var
         if (!looks_like_location(&call.target) || call.target.contains('"'))
             && let Some(table) = self.table(&call.target).await?
         {
-            return self.of_table(&call.target, table.as_ref(), call);
+            return self.of_table(&call.target, &table, call);
         }
         let named = Named::parse(&call.target)?;
         let query = named.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
@@ -90,6 +92,7 @@ impl Surroundings {
         Ok(Target {
             storage,
             options,
+            table: None,
             runtime,
         })
     }
@@ -115,8 +118,13 @@ impl Surroundings {
     }
 
     /// The target of a table, with the table's options, which the call may override.
-    fn of_table(&self, name: &str, table: &dyn TableProvider, call: &Call) -> Result<Target> {
-        let Some(table) = table.downcast_ref::<TileDbTable>() else {
+    fn of_table(
+        &self,
+        name: &str,
+        provider: &Arc<dyn TableProvider>,
+        call: &Call,
+    ) -> Result<Target> {
+        let Some(table) = provider.downcast_ref::<TileDbTable>() else {
             return Err(Error::invalid(format!(
                 "{}: the table {name} is not a TileDB array",
                 call.function
@@ -129,6 +137,7 @@ impl Surroundings {
         Ok(Target {
             storage: with_key(table.storage().clone(), &options)?,
             options,
+            table: Some(Arc::clone(provider)),
             runtime: Arc::clone(&self.runtime),
         })
     }

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, Value,
 };
 
-use crate::sql::functions;
+use crate::sql::{evolve, functions};
 
 /// Turns named arguments into pairs of a name and a value.
 #[derive(Debug)]
@@ -40,7 +40,8 @@ impl RelationPlanner for NamedArguments {
 
 fn is_ours(name: &ObjectName) -> bool {
     let last = name.0.last().and_then(|part| part.as_ident());
-    last.is_some_and(|ident| functions::is_name(&ident.value))
+    let changes = |name: &str| evolve::all().iter().any(|f| f.name() == name);
+    last.is_some_and(|ident| functions::is_name(&ident.value) || changes(&ident.value))
 }
 
 fn in_pairs(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {

@@ -3,12 +3,14 @@
 //! A local file is appended to; a store behind a network receives parts of one size. An upload belongs to a fragment, which
 //! nobody reads before its commit, so it needs no name of its own while it is unfinished. The subtle thing: a store may lose
 //! the answer to the completion of an upload, and then says that there is no such upload; the size of the object tells.
+//! Parts of an upload that is never completed cost money until it is aborted, so dropping one aborts it.
 
 use std::fs::File;
 use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use tokio::runtime::Handle;
 
 use super::Storage;
 use crate::error::{Error, Result};
@@ -95,32 +97,40 @@ impl Upload {
         let bytes = self.written;
         if self.storage.local_path(&self.file).is_some() {
             self.write_pieces().await?;
-            let Target::File(open) = self.target else {
+            let Target::File(open) = mem::replace(&mut self.target, Target::Unopened) else {
                 return Err(Error::internal("a written file is not open"));
             };
             return Ok(Uploaded { bytes, open });
         }
-        match mem::replace(&mut self.target, Target::Unopened) {
-            Target::Parts(mut parts) => {
-                if self.waiting_bytes > 0 {
-                    let rest = self.take_waiting(self.waiting_bytes);
-                    put_part(&self.storage, &self.file, parts.as_mut(), rest).await?;
-                }
-                complete(&self.storage, &self.file, parts, bytes).await?;
+        if matches!(self.target, Target::Parts(_)) {
+            if self.waiting_bytes > 0 {
+                self.put_part(self.waiting_bytes).await?;
             }
-            _ => {
-                let whole = self.take_waiting(self.waiting_bytes);
-                let ticket = self
-                    .storage
-                    .start(RequestKind::Put, &self.file, None, Some(bytes));
-                let created = self.storage.put(&self.file, whole).await?;
-                ticket.finish(bytes);
-                if created == Created::Exists {
-                    check_size(&self.storage, &self.file, bytes).await?;
-                }
+            self.complete().await?;
+        } else {
+            let whole = self.take_waiting(self.waiting_bytes);
+            let ticket = self
+                .storage
+                .start(RequestKind::Put, &self.file, None, Some(bytes));
+            let created = self.storage.put(&self.file, whole).await?;
+            ticket.finish(bytes);
+            if created == Created::Exists {
+                self.check_size().await?;
             }
         }
         Ok(Uploaded { bytes, open: None })
+    }
+
+    /// Gives up what the store holds of an unfinished object.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn abort(mut self) -> Result<()> {
+        if let Target::Parts(mut parts) = mem::replace(&mut self.target, Target::Unopened) {
+            let aborted = parts.abort().await;
+            aborted.map_err(|error| self.storage.failed("abort", &self.file, error))?;
+        }
+        Ok(())
     }
 
     async fn write_pieces(&mut self) -> Result<()> {
@@ -150,20 +160,55 @@ impl Upload {
 
     /// Sends all whole parts that wait.
     async fn put_parts(&mut self) -> Result<()> {
-        let mut parts = match mem::replace(&mut self.target, Target::Unopened) {
-            Target::Parts(parts) => parts,
-            _ => {
-                let path = self.storage.location.path_of(&self.file);
-                let begun = self.storage.store().put_multipart(&path).await;
-                begun.map_err(|error| self.storage.failed("write", &self.file, error))?
-            }
-        };
-        while self.waiting_bytes >= PART_BYTES {
-            let part = self.take_waiting(PART_BYTES);
-            put_part(&self.storage, &self.file, parts.as_mut(), part).await?;
+        if !matches!(self.target, Target::Parts(_)) {
+            let path = self.storage.location.path_of(&self.file);
+            let begun = self.storage.store().put_multipart(&path).await;
+            let begun = begun.map_err(|error| self.storage.failed("write", &self.file, error))?;
+            self.target = Target::Parts(begun);
         }
-        self.target = Target::Parts(parts);
+        while self.waiting_bytes >= PART_BYTES {
+            self.put_part(PART_BYTES).await?;
+        }
         Ok(())
+    }
+
+    async fn put_part(&mut self, bytes: usize) -> Result<()> {
+        let part = self.take_waiting(bytes);
+        let Target::Parts(parts) = &mut self.target else {
+            return Err(Error::internal("a part belongs to an upload of parts"));
+        };
+        let (storage, bytes) = (&self.storage, Some(bytes as u64));
+        let ticket = storage.start(RequestKind::Put, &self.file, None, bytes);
+        let put = parts.put_part(PutPayload::from_bytes(part)).await;
+        put.map_err(|error| storage.failed("write", &self.file, error))?;
+        ticket.finish(bytes.unwrap_or(0));
+        Ok(())
+    }
+
+    async fn complete(&mut self) -> Result<()> {
+        let Target::Parts(parts) = &mut self.target else {
+            return Err(Error::internal("only an upload of parts is completed"));
+        };
+        let completed = parts.complete().await;
+        if let Err(error) = completed
+            && self.check_size().await.is_err()
+        {
+            return Err(self.storage.failed("write", &self.file, error));
+        }
+        self.target = Target::Unopened;
+        Ok(())
+    }
+
+    /// Fails unless the object has all bytes.
+    async fn check_size(&mut self) -> Result<()> {
+        let (file, bytes) = (&self.file, self.written);
+        let found = self.storage.head(file).await?.map(|info| info.bytes);
+        if found == Some(bytes) {
+            return Ok(());
+        }
+        Err(self.storage.storage_error(format!(
+            "{file} has {found:?} bytes after {bytes} were written"
+        )))
     }
 
     /// The first bytes that wait, in one piece.
@@ -188,44 +233,22 @@ impl Upload {
     }
 }
 
-async fn put_part(
-    storage: &Storage,
-    file: &str,
-    parts: &mut dyn MultipartUpload,
-    part: Bytes,
-) -> Result<()> {
-    let bytes = part.len() as u64;
-    let ticket = storage.start(RequestKind::Put, file, None, Some(bytes));
-    let put = parts.put_part(PutPayload::from_bytes(part)).await;
-    put.map_err(|error| storage.failed("write", file, error))?;
-    ticket.finish(bytes);
-    Ok(())
-}
-
-async fn complete(
-    storage: &Storage,
-    file: &str,
-    mut parts: Box<dyn MultipartUpload>,
-    bytes: u64,
-) -> Result<()> {
-    let Err(error) = parts.complete().await else {
-        return Ok(());
-    };
-    match check_size(storage, file, bytes).await {
-        Ok(()) => Ok(()),
-        Err(_) => Err(storage.failed("write", file, error)),
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let Target::Parts(mut parts) = mem::replace(&mut self.target, Target::Unopened) else {
+            return;
+        };
+        let uri = self.storage.location.uri_of(&self.file);
+        let Ok(runtime) = Handle::try_current() else {
+            log::warn!("{uri}: the parts of an unfinished upload stay in the store");
+            return;
+        };
+        runtime.spawn(async move {
+            if let Err(error) = parts.abort().await {
+                log::warn!("{uri}: the parts of an unfinished upload stay in the store: {error}");
+            }
+        });
     }
-}
-
-/// Fails unless the object has all bytes.
-async fn check_size(storage: &Storage, file: &str, bytes: u64) -> Result<()> {
-    let found = storage.head(file).await?.map(|info| info.bytes);
-    if found == Some(bytes) {
-        return Ok(());
-    }
-    Err(storage.storage_error(format!(
-        "{file} has {found:?} bytes after {bytes} were written"
-    )))
 }
 
 impl Storage {

@@ -13,6 +13,9 @@ use crate::storage::failures;
 use crate::storage::file_write::{self, Created};
 use crate::storage::request_log::RequestKind;
 
+/// The end of the name of a local file that waits for its own, in the folder of the array.
+pub const STAGED_SUFFIX: &str = ".staged";
+
 impl Storage {
     /// Creates a file with all its bytes at once: other readers see the whole file or none. On a local disk the file has
     /// survived a power cut when this returns.
@@ -149,8 +152,8 @@ impl Storage {
     }
 }
 
-/// The name under which a file waits for its own, in the folder of the array, where every reader ignores it.
+/// The name under which a file waits for its own, in the folder of the array, where every reader ignores it. It holds the
+/// whole path of the file, because files of different folders may have the same name.
 fn staging_name(file: &str) -> String {
-    let name = file.rsplit_once('/').map_or(file, |(_, name)| name);
-    format!("{name}.staged")
+    format!("{}{STAGED_SUFFIX}", file.replace('/', "."))
 }

@@ -14,4 +14,4 @@ mod tests;
 
 pub use bitsort::{Bitsort, CellOrder, Duplicates};
 pub use column::{ColumnDecoder, Needed, TileBytes};
-pub use numbers::{cell_numbers_pipeline, decode_u64};
+pub use numbers::{cell_numbers_context, cell_numbers_pipeline, decode_u64};

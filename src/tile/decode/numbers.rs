@@ -13,25 +13,29 @@ use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
 use crate::tile::scratch::Scratch;
 
-/// The pipeline of the files `t`, `dt` and `dci` of a fragment with this schema: the coordinates' filters.
+/// What the filters of the files `t`, `dt` and `dci` of a fragment with this schema depend on.
 ///
 /// With schemas before version 5, in which all dimensions have one type, releases from version 20 on run these filters
 /// as over coordinates, although the numbers are wider.
-/// over coordinates, although the numbers are wider.
-pub fn cell_numbers_pipeline(
-    schema: &ArraySchema,
-    fragment_version: FormatVersion,
-    key: Option<&Arc<EncryptionKey>>,
-) -> Result<Pipeline> {
+pub fn cell_numbers_context(schema: &ArraySchema, fragment_version: FormatVersion) -> TileContext {
     let as_coordinates = !schema.version.since(5) && fragment_version.since(20);
     let dimension = schema.dimensions.first().filter(|_| as_coordinates);
-    let context = TileContext {
+    TileContext {
         datatype: dimension.map_or(Datatype::UInt64, |dimension| dimension.datatype),
         cell_bytes: Datatype::UInt64.size(),
         schema_version: schema.version,
         fragment_version,
         var_data: false,
-    };
+    }
+}
+
+/// The pipeline of these files: the coordinates' filters.
+pub fn cell_numbers_pipeline(
+    schema: &ArraySchema,
+    fragment_version: FormatVersion,
+    key: Option<&Arc<EncryptionKey>>,
+) -> Result<Pipeline> {
+    let context = cell_numbers_context(schema, fragment_version);
     Pipeline::new(&schema.coords_filters, &context, key).context("filters", || "coords")
 }
 

@@ -97,26 +97,8 @@ impl ArrayDefinition {
         }
         let labels = schema.labels.iter();
         missing.extend(labels.map(|label| format!("dimension label \"{}\"", label.name)));
-        let mut schema = schema.clone();
+        let mut schema = upgraded(schema);
         schema.labels.clear();
-        if !schema.version.since(7) {
-            // Nothing is nullable yet, and no filters are stored.
-            schema.validity_filters = FilterList::of([]);
-        }
-        if !schema.version.since(6) {
-            for attribute in &mut schema.attributes {
-                // No fill value is stored, and each element has the type's own.
-                attribute.fill_value = default_fill(attribute.datatype, attribute.cell_val_num);
-            }
-        }
-        for index in 0..schema.dimensions.len() {
-            // Before version 5, all dimensions have the filters of the coordinates.
-            let filters = schema.dimension_filters(index, schema.version).clone();
-            let shared = !schema.version.since(5);
-            if let (true, Some(dimension)) = (shared, schema.dimensions.get_mut(index)) {
-                dimension.filters = filters;
-            }
-        }
         let definition = Self::new(schema, &given)?;
         Ok((definition, missing))
     }
@@ -135,4 +117,29 @@ impl ArrayDefinition {
         }
         Ok((schema, enumerations))
     }
+}
+
+/// A schema as if it had been written in today's version of the format: what its own version implied is said.
+pub(in crate::write) fn upgraded(schema: &ArraySchema) -> ArraySchema {
+    let mut schema = schema.clone();
+    if !schema.version.since(7) {
+        // Nothing is nullable yet, and no filters are stored.
+        schema.validity_filters = FilterList::of([]);
+    }
+    if !schema.version.since(6) {
+        for attribute in &mut schema.attributes {
+            // No fill value is stored, and each element has the type's own.
+            attribute.fill_value = default_fill(attribute.datatype, attribute.cell_val_num);
+        }
+    }
+    for index in 0..schema.dimensions.len() {
+        // Before version 5, all dimensions have the filters of the coordinates.
+        let filters = schema.dimension_filters(index, schema.version).clone();
+        let shared = !schema.version.since(5);
+        if let (true, Some(dimension)) = (shared, schema.dimensions.get_mut(index)) {
+            dimension.filters = filters;
+        }
+    }
+    schema.version = FormatVersion::WRITTEN;
+    schema
 }

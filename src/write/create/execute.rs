@@ -7,14 +7,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use object_store::memory::InMemory;
+use object_store::path::Path;
 
 use super::definition::ArrayDefinition;
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
-use crate::array::window::TimestampMs;
+use crate::array::snapshot::Snapshot;
+use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
-use crate::storage::{Listing, Storage};
+use crate::storage::{Listing, Location, STAGED_SUFFIX, Storage};
 use crate::write::clock::Clock;
 
 /// The folders of an array, as libtiledb creates them on a local disk.
@@ -44,14 +47,24 @@ pub(super) struct Creation<'a> {
     pub time: TimestampMs,
 }
 
+/// An array that is ready to be created: nobody sees it before it is published.
+#[derive(Debug)]
+pub(crate) struct StagedArray {
+    storage: Storage,
+    /// The name of the schema.
+    name: String,
+    /// The files, the schema last.
+    files: Vec<(String, Bytes)>,
+}
+
 impl Creation<'_> {
-    /// Creates the array, encrypted if there is a key.
-    pub(super) async fn run(self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
-        let created = self.create(key).await;
-        created.map_err(|e| e.with("array", self.storage.uri()))
+    /// Makes all files of the array, encrypted if there is a key, and its folders.
+    pub(super) async fn stage(&self, key: Option<&Arc<EncryptionKey>>) -> Result<StagedArray> {
+        let staged = self.files(key).await;
+        staged.map_err(|e| e.with("array", self.storage.uri()))
     }
 
-    async fn create(&self, key: Option<&Arc<EncryptionKey>>) -> Result<()> {
+    async fn files(&self, key: Option<&Arc<EncryptionKey>>) -> Result<StagedArray> {
         let storage = self.storage;
         let name_file = || {
             let uuid = self.clock.fresh_uuid()?;
@@ -68,20 +81,56 @@ impl Creation<'_> {
         storage.create_folders(&FOLDERS).await?;
         let name = self.clock.fresh_name(self.time, self.time)?;
         files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
-        let put = put_all(storage, &files).await;
-        let stays = match put {
-            Ok(()) => is_first(storage, &name).await,
+        Ok(StagedArray {
+            storage: storage.clone().with_encryption_key(key.cloned()),
+            name,
+            files,
+        })
+    }
+}
+
+impl StagedArray {
+    /// The array as it will be, without fragments: what is written to it now becomes visible with it.
+    ///
+    /// # Errors
+    /// The schema cannot be read back.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
+        let location = Location::new(
+            Arc::new(InMemory::new()),
+            Path::default(),
+            self.storage.uri(),
+        );
+        let key = self.storage.encryption_key().cloned();
+        let memory = Storage::new(location).with_encryption_key(key);
+        put_all(&memory, &self.files).await?;
+        let snapshot = Snapshot::open(&memory, OpenWindow::default()).await?;
+        Ok(snapshot.at_storage(self.storage.clone()))
+    }
+
+    /// Makes the array visible, unless somebody else has created one meanwhile.
+    ///
+    /// # Errors
+    /// There is an array by now, or the store fails. The files are taken back then, as far as the store allows.
+    pub(crate) async fn publish(&self) -> Result<()> {
+        let published = self.put().await;
+        published.map_err(|e| e.with("array", self.storage.uri()))
+    }
+
+    async fn put(&self) -> Result<()> {
+        let (storage, files) = (&self.storage, &self.files);
+        let stays = match put_all(storage, files).await {
+            Ok(()) => is_first(storage, &self.name).await,
             Err(error) => Err(error),
         };
         match stays {
             Ok(true) => Ok(()),
             Ok(false) => {
-                withdraw(storage, &files).await?;
+                withdraw(storage, files).await?;
                 Err(exists())
             }
             Err(error) => {
                 // What could not be finished is taken back as far as that is possible; the first error is the one to tell.
-                let _ = withdraw(storage, &files).await;
+                let _ = withdraw(storage, files).await;
                 Err(error)
             }
         }
@@ -105,15 +154,6 @@ async fn put_all(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
 async fn withdraw(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
     for (file, _) in files.iter().rev() {
         storage.remove_file(file).await?;
-    }
-    Ok(())
-}
-
-/// Removes an array that this process has created and nobody else can know yet.
-pub(crate) async fn withdraw_array(storage: &Storage) -> Result<()> {
-    // Without schemas, there is no array for anybody.
-    for folder in FOLDERS.iter().filter(|folder| !folder.is_empty()) {
-        storage.remove_folder(folder).await?;
     }
     Ok(())
 }
@@ -149,7 +189,7 @@ async fn check_vacant(storage: &Storage) -> Result<()> {
     let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');
     let folders = root.folders.iter().filter(|name| !ours(name));
     let files = root.files.iter().map(|file| &file.name);
-    let files = files.filter(|name| !ours(name) && !name.ends_with(STAGED));
+    let files = files.filter(|name| !ours(name) && !name.ends_with(STAGED_SUFFIX));
     let others: Vec<_> = folders.chain(files).take(3).map(String::as_str).collect();
     if others.is_empty() {
         return Ok(());
@@ -159,9 +199,6 @@ async fn check_vacant(storage: &Storage) -> Result<()> {
         others.join(", ")
     )))
 }
-
-/// How the names of files end that a crash left before they had their own.
-const STAGED: &str = ".staged";
 
 async fn has_files(storage: &Storage, root: &Listing, folder: &str) -> Result<bool> {
     if !root.folders.iter().any(|name| name == folder) {
@@ -223,7 +260,7 @@ mod tests {
             clock,
             time: clock.fresh_time().await,
         };
-        creation.run(key).await
+        creation.stage(key).await?.publish().await
     }
 
     async fn open(storage: &Storage) -> Result<ArrayDefinition> {
@@ -309,7 +346,7 @@ mod tests {
                 .await
                 .unwrap();
             storage
-                .create_file("__1_1_0.staged", Bytes::from_static(b"half"))
+                .create_file("__schema.__1_1_0.staged", Bytes::from_static(b"half"))
                 .await
                 .unwrap();
             assert!(open(&storage).await.is_err());

@@ -63,10 +63,26 @@ impl Value {
     }
 
     /// The bytes of a cell.
-    pub(super) fn cell(&self, datatype: Datatype, count: CellValNum) -> Result<Vec<u8>> {
+    pub(in crate::write) fn cell(&self, datatype: Datatype, count: CellValNum) -> Result<Vec<u8>> {
         match self {
             Self::Text(text) => parse_cell(datatype, count, text),
             Self::Bytes(bytes) => sized(datatype, count, bytes.clone()),
+        }
+    }
+}
+
+impl Value {
+    /// The bytes of a cell that shows this value: text stands for itself, whatever it looks like.
+    pub(in crate::write) fn shown_cell(
+        &self,
+        datatype: Datatype,
+        count: CellValNum,
+    ) -> Result<Vec<u8>> {
+        match self {
+            Self::Text(text) if datatype.is_string() => {
+                sized(datatype, count, encode_text(datatype, text))
+            }
+            value => value.cell(datatype, count),
         }
     }
 }

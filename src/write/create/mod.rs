@@ -18,7 +18,10 @@ mod types;
 pub use self::builder::{
     ARRAY_OPTIONS, ATTRIBUTE_OPTIONS, ArrayBuilder, DIMENSION_OPTIONS, Disagreement, Key, Wording,
 };
+pub(super) use self::check::check_evolved;
 pub use self::definition::ArrayDefinition;
-pub(crate) use self::execute::withdraw_array;
+pub(super) use self::definition::upgraded;
 pub use self::literal::Value;
+pub(super) use self::literal::{show_cell, show_element};
+pub(super) use self::types::StorageType;
 pub use self::types::{same_kind, sql_name};

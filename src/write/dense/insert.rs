@@ -9,14 +9,14 @@ use super::boxes::WrittenBox;
 use super::existing::{EXISTING_TYPES, ExistingCells};
 use super::tiler::{DenseTiler, FoundCells, GivenCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::{CellWriter, StoredCells};
-use crate::error::{Error, Result};
+use crate::arrow::CellWriter;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::geometry::tile_grid::TileBox;
 use crate::memory::budget::Grant;
-use crate::write::checks::{CellChecker, Coordinates};
+use crate::write::checks::{CellChecker, Coordinates, coordinate_cells};
 use crate::write::encode::RawTile;
 use crate::write::fields::{WrittenFields, cell_writers};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
@@ -134,27 +134,28 @@ impl DenseInsert {
     /// # Errors
     /// A row cannot be stored, the memory is not enough, or the store fails.
     pub async fn push(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let bytes = columns.iter().map(sliced_bytes).sum::<usize>();
+        let grant = self.reserve(bytes).await?;
+        self.memory.push(grant);
         let rows = columns.first().map_or(0, |column| column.len());
         let keys = self.checked_keys(columns)?;
         self.rows = self.rows.saturating_add(rows as u64);
-        let cell = |row: usize| keys.iter().filter_map(move |keys| keys.get(row).copied());
-        let tile_of = |row: usize| {
-            let cell = cell(row).enumerate();
-            cell.map(|(dim, key)| self.tiler.grid.tile_of(dim, key))
-                .collect::<Vec<_>>()
-        };
-        let tiles = (0..rows).map(tile_of).collect::<Vec<_>>();
         let mut start = 0;
-        for same in tiles.chunk_by(|a, b| a == b) {
-            let Some(tile) = same.first() else { continue };
-            self.enter(tile).await?;
-            let part = columns.iter().map(|column| column.slice(start, same.len()));
+        while start < rows {
+            let of_row = keys.iter().filter_map(|keys| keys.get(start)).enumerate();
+            let tile = of_row.map(|(dim, key)| self.tiler.grid.tile_of(dim, *key));
+            let tile = tile.collect::<Vec<_>>();
+            self.enter(&tile).await?;
+            let mut places = Vec::new();
+            self.tiler.places(&tile, &keys, start, &mut places)?;
+            let count = places.len();
+            if count == 0 {
+                return Err(Error::internal("a cell lies outside its tile"));
+            }
+            let part = columns.iter().map(|column| column.slice(start, count));
             let part = part.collect::<Vec<_>>();
-            let places = (start..start + same.len())
-                .map(|row| self.tiler.place(&cell(row).collect::<Vec<_>>(), tile));
-            let places = places.collect::<Result<Vec<_>>>()?;
             self.add(&part, places, &keys, start)?;
-            start += same.len();
+            start += count;
         }
         Ok(())
     }
@@ -162,43 +163,38 @@ impl DenseInsert {
     /// Finishes all fragments.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store fails; what has been written is removed then.
     pub async fn finish(mut self) -> Result<(Vec<StagedFragment>, Vec<KeyBox>)> {
+        if let Err(error) = self.write_rest().await {
+            self.withdraw().await;
+            return Err(error);
+        }
+        let boxes = self.boxes.into_iter().map(|open| open.written);
+        let filled = boxes.filter(WrittenBox::needs_filling);
+        Ok((self.staged, filled.map(|written| written.cells).collect()))
+    }
+
+    async fn write_rest(&mut self) -> Result<()> {
         self.leave().await?;
         for of_box in 0..self.boxes.len() {
             self.write_until(of_box, None).await?;
         }
-        let filled = self
-            .boxes
-            .iter()
-            .filter(|open| open.written.needs_filling());
-        let filled = filled.map(|open| open.written.cells.clone()).collect();
-        Ok((self.staged, filled))
+        Ok(())
     }
 
     /// Removes what has been written.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn withdraw(self) -> Result<()> {
+    pub async fn withdraw(self) {
         for pipeline in self.boxes.into_iter().filter_map(|open| open.pipeline) {
-            pipeline.withdraw().await?;
+            pipeline.withdraw().await;
         }
         for staged in self.staged {
-            staged.withdraw(&self.target.snapshot.storage).await?;
+            staged.withdraw().await;
         }
-        Ok(())
     }
 
     fn checked_keys(&mut self, columns: &[ArrayRef]) -> Result<Vec<Vec<u64>>> {
         let dimensions = &self.fields.schema.dimensions;
-        let mut stored = Vec::with_capacity(dimensions.len());
-        for ((writer, column), dimension) in self.writers.iter().zip(columns).zip(dimensions) {
-            let mut cells = writer.no_cells();
-            let appended = writer.append(column, &mut cells);
-            appended.map_err(|refused| refused.why.with("dimension", &dimension.name))?;
-            stored.push(cells);
-        }
+        let stored = coordinate_cells(dimensions, &self.writers, columns)?;
         let coordinates = dimensions.iter().zip(&stored);
         let coordinates = coordinates.map(|(d, cells)| Coordinates::new(d.datatype, cells));
         let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
@@ -340,17 +336,24 @@ impl DenseInsert {
             true => Some(self.existing_cells(tile, &clip).await?),
             false => None,
         };
+        let (found, _memory) = found.unzip();
         let raw = self.tiler.tile(real, given, found.as_ref())?;
         self.push_tile(of_box, raw).await
     }
 
-    async fn existing_cells(&mut self, tile: &[u64], clip: &KeyBox) -> Result<FoundCells> {
+    /// The cells of a box that are there, with the memory that they take.
+    async fn existing_cells(&mut self, tile: &[u64], clip: &KeyBox) -> Result<(FoundCells, Grant)> {
         let batches = self.existing.read(clip).await?;
-        self.tiler.found(tile, &batches, &self.existing_writers)
+        let columns = batches.iter().flatten();
+        let bytes = columns.map(sliced_bytes).sum::<usize>();
+        let memory = self.reserve(bytes.saturating_mul(COPIES)).await?;
+        let found = self.tiler.found(tile, &batches, &self.existing_writers)?;
+        Ok((found, memory))
     }
 
     async fn push_tile(&mut self, of_box: usize, raw: RawTile) -> Result<()> {
-        let bytes = raw.fields.iter().map(StoredCells::bytes).sum::<usize>();
+        let bytes = raw.bytes();
+        let memory_of_tile = self.reserve(bytes.saturating_mul(COPIES)).await?;
         let count = self.tiles.saturating_add(1);
         if self
             .boxes
@@ -369,7 +372,7 @@ impl DenseInsert {
             return Err(Error::internal("a box has no fragment"));
         };
         let mut memory = std::mem::take(&mut self.memory);
-        memory.push(pipeline.reserve(bytes.saturating_mul(COPIES)).await?);
+        memory.push(memory_of_tile);
         pipeline.push(raw, memory).await?;
         open.next += 1;
         self.tiles = count;
@@ -407,13 +410,23 @@ impl DenseInsert {
         ranges.collect()
     }
 
-    /// Reserves memory for rows before they are added.
-    ///
-    /// # Errors
-    /// There is too little.
-    pub fn reserve(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        let bytes = columns.iter().map(sliced_bytes).sum::<usize>();
-        self.memory.push(self.target.budget.reserve(bytes)?);
-        Ok(())
+    /// Reserves memory, after waiting for running tiles if there is too little.
+    async fn reserve(&mut self, bytes: usize) -> Result<Grant> {
+        'again: loop {
+            let refused = match self.target.budget.reserve(bytes) {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
+                reserved => return reserved,
+            };
+            for pipeline in self
+                .boxes
+                .iter_mut()
+                .filter_map(|open| open.pipeline.as_mut())
+            {
+                if pipeline.free_some().await? {
+                    continue 'again;
+                }
+            }
+            return Err(refused);
+        }
     }
 }

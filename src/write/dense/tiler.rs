@@ -49,15 +49,36 @@ impl DenseTiler {
         })
     }
 
-    /// Where in its tile a cell is.
-    pub(super) fn place(&self, cell: &[u64], tile: &[u64]) -> Result<usize> {
+    /// Where in `tile` the cells from `first` on lie, up to the first cell of another tile; `keys` holds the keys of all
+    /// cells, one list for each dimension.
+    pub(super) fn places(
+        &self,
+        tile: &[u64],
+        keys: &[Vec<u64>],
+        first: usize,
+        places: &mut Vec<usize>,
+    ) -> Result<()> {
+        let (cells, strides) = (self.grid.tile_box(tile), self.grid.strides());
         let lo = self.grid.tile_lo(tile);
-        let strides = self.grid.strides();
-        let steps = cell.iter().zip(&lo).zip(&strides);
-        let place = steps.fold(0_u64, |place, ((key, lo), stride)| {
-            place.saturating_add(key.saturating_sub(*lo).saturating_mul(*stride))
+        let dimensions = keys.iter().zip(cells.ranges()).zip(lo.iter().zip(&strides));
+        let dimensions = dimensions.map(|((keys, range), (lo, stride))| {
+            let keys = keys.get(first..).unwrap_or_default();
+            (keys, range, *lo, *stride)
         });
-        Ok(usize::try_from(place)?)
+        let dimensions = dimensions.collect::<Vec<_>>();
+        let rows = dimensions.first().map_or(0, |(keys, ..)| keys.len());
+        for row in 0..rows {
+            let mut place = 0_u64;
+            for (keys, (least, most), lo, stride) in &dimensions {
+                let key = keys.get(row).copied().unwrap_or(0);
+                if key < *least || key > *most {
+                    return Ok(());
+                }
+                place = place.saturating_add(key.saturating_sub(*lo).saturating_mul(*stride));
+            }
+            places.push(usize::try_from(place)?);
+        }
+        Ok(())
     }
 
     /// The runs of a box in a tile, in the order of its cells.
@@ -113,10 +134,10 @@ impl DenseTiler {
                     .map_err(|refused| refused.why)?;
             }
             let rows = columns.first().map_or(0, |column| column.len());
-            for row in 0..rows {
-                let cell = keys.iter().filter_map(|keys| keys.get(row).copied());
-                let place = self.place(&cell.collect::<Vec<_>>(), tile)?;
-                if let Some(slot) = by_place.get_mut(place) {
+            let mut places = Vec::with_capacity(rows);
+            self.places(tile, &keys, 0, &mut places)?;
+            for (row, place) in places.iter().enumerate() {
+                if let Some(slot) = by_place.get_mut(*place) {
                     *slot = Some(count + row);
                 }
             }
@@ -229,8 +250,9 @@ impl FieldTile<'_> {
     }
 
     fn fill(&mut self) {
+        let fill = self.fill;
         self.begin(1, self.fill_valid);
-        self.append(self.fill.to_vec().as_slice());
+        self.append(fill);
     }
 
     fn append(&mut self, cell: &[u8]) {
@@ -269,7 +291,6 @@ impl FieldTile<'_> {
         }
         self.begin(1, valid);
         let size = self.cell_bytes;
-        let cell = from.cell(cell, size).to_vec();
-        self.append(&cell);
+        self.append(from.cell(cell, size));
     }
 }

@@ -1,6 +1,6 @@
 //! Guards against rules of DataFusion that give wrong answers over arrays.
 //!
-//! Each guard works around one defect, which `docs/upstream/` reports with the smallest example that needs no array. A
+//! Each guard works around one defect, which `docs/upstream/README.md` reports with the smallest example that needs no array. A
 //! guard changes no plan without an array, and each has a test that fails as soon as DataFusion fixes the defect, so
 //! that the guard can be removed:
 //!

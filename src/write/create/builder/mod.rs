@@ -96,6 +96,18 @@ impl<S: Default> Column<S> {
     }
 }
 
+/// Fails unless a declared type stands for the type that is shown.
+fn check_kind(declared: &DataType, shown: &DataType) -> Result<()> {
+    if same_kind(declared, shown) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the column is declared as {} and would be {}: declare that, or choose other values or another type",
+        sql_name(declared),
+        sql_name(shown)
+    )))
+}
+
 impl ArrayBuilder {
     /// An array with the columns of `schema`, of which those named are dimensions, in the order of the names.
     ///
@@ -292,14 +304,7 @@ impl ArrayBuilder {
                 ))
                 .with("column", name));
             }
-            if !same_kind(declared, shown.data_type()) {
-                return Err(Error::invalid(format!(
-                    "the column is declared as {} and would be {}: declare that, or choose other values or another type",
-                    sql_name(declared),
-                    sql_name(shown.data_type())
-                ))
-                .with("column", name));
-            }
+            check_kind(declared, shown.data_type()).context("column", || name)?;
         }
         Ok(())
     }
@@ -313,6 +318,11 @@ impl ArrayBuilder {
     }
 
     pub(crate) async fn create_in(&self, storage: &Storage) -> Result<()> {
+        self.stage_in(storage).await?.publish().await
+    }
+
+    /// Makes the array ready, so that it can be written to before it is visible.
+    pub(crate) async fn stage_in(&self, storage: &Storage) -> Result<execute::StagedArray> {
         let definition = self.definition()?;
         let time = match self.time {
             Some(time) => time,
@@ -325,7 +335,72 @@ impl ArrayBuilder {
             clock: &self.clock,
             time,
         };
-        creation.run(key).await
+        creation.stage(key).await
+    }
+
+    /// Adds a column that is an attribute.
+    ///
+    /// # Errors
+    /// There is a column of this name.
+    pub(in crate::write) fn add_attribute(
+        &mut self,
+        field: &arrow::datatypes::Field,
+    ) -> Result<()> {
+        let column = Column::of(field);
+        if self
+            .attributes
+            .iter()
+            .any(|known| known.name == column.name)
+        {
+            return Err(Error::invalid(format!(
+                "the column \"{}\" is added twice",
+                column.name
+            )));
+        }
+        self.attributes.push(column);
+        Ok(())
+    }
+
+    /// A builder of nothing, to which attributes can be added.
+    pub(in crate::write) fn without_columns() -> Self {
+        Self {
+            array: ArraySettings::default(),
+            dimensions: Vec::new(),
+            attributes: Vec::new(),
+            encryption_key: None,
+            clock: Clock::system(),
+            time: None,
+        }
+    }
+
+    /// Whether an attribute takes the values of this enumeration from elsewhere.
+    pub(in crate::write) fn borrows(&self, enumeration: &str) -> bool {
+        self.attributes.iter().any(|column| {
+            let chosen = &column.chosen;
+            chosen.enumeration.is_none() && chosen.enumeration_name.as_deref() == Some(enumeration)
+        })
+    }
+
+    /// Leaves attributes out unless their names are wanted.
+    pub(in crate::write) fn retain_attributes(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.attributes.retain(|column| wanted(&column.name));
+    }
+
+    /// The columns that are attributes, and their declared types.
+    pub(in crate::write) fn attributes(&self) -> impl Iterator<Item = (&str, &DataType)> {
+        let columns = self.attributes.iter();
+        columns.map(|column| (column.name.as_str(), &column.declared))
+    }
+
+    /// Fails if a column is not shown as it is declared.
+    pub(in crate::write) fn check_shown(&self, shown: &Schema) -> Result<()> {
+        for (name, declared) in self.attributes() {
+            let found = shown.field_with_name(name).map_err(|_| {
+                Error::internal("a column is missing from the array").with("column", name)
+            })?;
+            check_kind(declared, found.data_type()).context("column", || name)?;
+        }
+        Ok(())
     }
 
     fn set(&mut self, key: &str, value: &str, lower_case: bool) -> Result<()> {

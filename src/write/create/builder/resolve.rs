@@ -15,7 +15,7 @@ use crate::write::create::builder::settings::{AttributeSettings, DimensionSettin
 use crate::write::create::calendar;
 use crate::write::create::definition::{ArrayDefinition, default_fill};
 use crate::write::create::integer::Span;
-use crate::write::create::literal::{Value, encode_text};
+use crate::write::create::literal::Value;
 use crate::write::create::types::{StorageType, is_coordinate, is_integral};
 use crate::write::create::{defaults, integer};
 
@@ -28,7 +28,17 @@ const CODES_AS: &arrow::datatypes::DataType = &arrow::datatypes::DataType::Int32
 impl ArrayBuilder {
     /// The definition, whether or not such an array can be created.
     pub(super) fn resolve(&self) -> Result<ArrayDefinition> {
-        let mut given = Vec::new();
+        let (attributes, given) = self.resolve_attributes(&[])?;
+        let schema = self.resolve_array(attributes)?;
+        ArrayDefinition::new(schema, &given)
+    }
+
+    /// The attributes, and their enumerations behind those that are known already.
+    pub(in crate::write) fn resolve_attributes(
+        &self,
+        known: &[Enumeration],
+    ) -> Result<(Vec<Attribute>, Vec<Enumeration>)> {
+        let mut given = known.to_vec();
         let mut attributes = Vec::new();
         for column in &self.attributes {
             let resolved = resolve_attribute(column).context("column", || &column.name);
@@ -43,8 +53,19 @@ impl ArrayBuilder {
             let filled = resolve_fill(column, attribute, &given);
             filled.context("column", || &column.name)?;
         }
-        let schema = self.resolve_array(attributes)?;
-        ArrayDefinition::new(schema, &given)
+        Ok((attributes, given))
+    }
+
+    /// The current domain that was chosen, one range for each of these dimensions.
+    pub(in crate::write) fn resolve_current_domain(
+        &self,
+        dimensions: &[Dimension],
+    ) -> Result<Option<CurrentDomain>> {
+        let chosen = self.array.current_domain.as_ref();
+        let resolved = chosen.map(|ranges| current_domain(ranges, dimensions));
+        resolved
+            .transpose()
+            .context("option", || "tiledb.current_domain")
     }
 
     /// The schema with these attributes.
@@ -75,10 +96,7 @@ impl ArrayBuilder {
                 .push(resolved.context("column", || &column.name)?);
         }
         self.fill_in_extents(&mut schema)?;
-        if let Some(ranges) = &chosen.current_domain {
-            let resolved = current_domain(ranges, &schema.dimensions);
-            schema.current_domain = Some(resolved.context("option", || "tiledb.current_domain")?);
-        }
+        schema.current_domain = self.resolve_current_domain(&schema.dimensions)?;
         Ok(schema)
     }
 
@@ -365,21 +383,19 @@ fn resolve_members(
 }
 
 fn member_bytes(member: &Member, stored: StorageType) -> Result<Vec<u8>> {
-    let value = match member {
-        Member::Verbatim(text) if stored.datatype.is_string() => {
-            Value::Bytes(encode_text(stored.datatype, text))
+    match member {
+        Member::Verbatim(text) => {
+            Value::from(text.as_str()).shown_cell(stored.datatype, stored.count)
         }
-        Member::Verbatim(text) => Value::Text(text.clone()),
-        Member::Parsed(value) => value.clone(),
-    };
-    value.cell(stored.datatype, stored.count)
+        Member::Parsed(value) => value.cell(stored.datatype, stored.count),
+    }
 }
 
 /// Adds an enumeration; two attributes may share one, and then must not disagree.
 fn add_enumeration(given: &mut Vec<Enumeration>, enumeration: Enumeration) -> Result<()> {
     match given.iter().find(|known| known.name == enumeration.name) {
         None => given.push(enumeration),
-        Some(known) if *known == enumeration => {}
+        Some(known) if known.says_the_same(&enumeration) => {}
         Some(known) => {
             return Err(Error::invalid(format!(
                 "enumeration \"{}\" has other values for another column: give them once, and only its name here",
@@ -406,13 +422,10 @@ pub(super) fn resolve_fill(
                 })?;
                 code_of(value, enumeration, attribute.datatype)?
             }
-            (Fill::Shown(Value::Text(text)), None) if attribute.datatype.is_string() => {
-                let text = Value::Bytes(encode_text(attribute.datatype, text));
-                text.cell(attribute.datatype, attribute.cell_val_num)?
+            (Fill::Shown(value), None) => {
+                value.shown_cell(attribute.datatype, attribute.cell_val_num)?
             }
-            (Fill::Stored(value) | Fill::Shown(value), _) => {
-                value.cell(attribute.datatype, attribute.cell_val_num)?
-            }
+            (Fill::Stored(value), _) => value.cell(attribute.datatype, attribute.cell_val_num)?,
         };
     }
     attribute.fill_valid = match chosen.fill_valid {
@@ -430,13 +443,7 @@ pub(super) fn resolve_fill(
 /// The stored number of a value.
 fn code_of(value: &Value, enumeration: &Enumeration, codes: Datatype) -> Result<Vec<u8>> {
     let wanted = match value {
-        Value::Text(text) => member_bytes(
-            &Member::Verbatim(text.clone()),
-            StorageType {
-                datatype: enumeration.datatype,
-                count: enumeration.cell_val_num,
-            },
-        )?,
+        Value::Text(_) => value.shown_cell(enumeration.datatype, enumeration.cell_val_num)?,
         Value::Bytes(bytes) => bytes.clone(),
     };
     let code = (0..enumeration.len()).find(|code| enumeration.member(*code) == Some(&wanted));

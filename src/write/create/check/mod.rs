@@ -76,6 +76,43 @@ impl ArrayDefinition {
     }
 }
 
+/// Fails unless an array that exists can become this one, which has these attributes besides those that it had.
+///
+/// What it had is not looked at: arrays of other writers, that no creation here makes, evolve too.
+pub(in crate::write) fn check_evolved(
+    definition: &ArrayDefinition,
+    added: &[&Attribute],
+) -> Result<()> {
+    let schema = &definition.schema;
+    if schema.is_dense() && schema.attributes.is_empty() {
+        return Err(Error::invalid(
+            "a dense array has one attribute or more: the last one cannot be dropped",
+        ));
+    }
+    for attribute in added {
+        let checked = check_attribute(attribute, schema);
+        checked.context("column", || &attribute.name)?;
+        check_not_reserved(attribute)?;
+    }
+    check_different(schema)?;
+    enumeration::check(definition)?;
+    check_current_domain(schema)?;
+    if schema.is_dense() && !added.is_empty() {
+        check_tile(schema)?;
+    }
+    let mut named = schema.clone();
+    for reference in &mut named.enumerations {
+        // Any name will do.
+        "__0_0".clone_into(&mut reference.file);
+    }
+    match ArraySchema::decode(&named.encode()?)? == named {
+        true => Ok(()),
+        false => Err(Error::internal(
+            "the schema reads otherwise than it was written",
+        )),
+    }
+}
+
 fn check_array(schema: &ArraySchema) -> Result<()> {
     let dense = schema.is_dense();
     let hilbert = schema.cell_order == Layout::Hilbert;
@@ -106,29 +143,38 @@ fn check_array(schema: &ArraySchema) -> Result<()> {
 }
 
 fn check_names(schema: &ArraySchema) -> Result<()> {
+    check_different(schema)?;
+    for dimension in &schema.dimensions {
+        if dimension.name.is_empty() {
+            return Err(Error::invalid("a dimension has no name"));
+        }
+    }
+    schema.attributes.iter().try_for_each(check_not_reserved)
+}
+
+fn check_different(schema: &ArraySchema) -> Result<()> {
     let dimensions = schema.dimensions.iter().map(|d| &d.name);
+    let attributes = schema.attributes.iter().map(|a| &a.name);
+    let labels = schema.labels.iter().map(|label| &label.name);
     let mut seen = HashSet::new();
-    for name in dimensions.chain(schema.attributes.iter().map(|a| &a.name)) {
+    for name in dimensions.chain(attributes).chain(labels) {
         if !seen.insert(name) {
             return Err(Error::invalid(format!(
                 "two columns are called \"{name}\": expected different names"
             )));
         }
     }
-    for dimension in &schema.dimensions {
-        if dimension.name.is_empty() {
-            return Err(Error::invalid("a dimension has no name"));
-        }
-    }
-    for attribute in &schema.attributes {
-        if attribute.name.starts_with(RESERVED) {
-            return Err(Error::invalid(format!(
-                "the attribute is called \"{}\", and names that begin with two underscores belong to the format",
-                attribute.name
-            )));
-        }
-    }
     Ok(())
+}
+
+fn check_not_reserved(attribute: &Attribute) -> Result<()> {
+    match attribute.name.starts_with(RESERVED) {
+        false => Ok(()),
+        true => Err(Error::invalid(format!(
+            "the attribute is called \"{}\", and names that begin with two underscores belong to the format",
+            attribute.name
+        ))),
+    }
 }
 
 fn check_attribute(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
