@@ -189,7 +189,7 @@ pub use maintain::check::{Check, CheckOptions, Finding, Severity};
 pub use maintain::consolidate::ConsolidateOptions;
 pub use maintain::report::ReportRow;
 pub use maintain::vacuum::VacuumOptions;
-pub use reader::{Array, ArrayScan, DimensionRange, FragmentInfo};
+pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
 pub use scan::EmptyCells;
 pub use sql::evolve::alter::AlterTable;
 pub use sql::evolve::statement::run_statement;

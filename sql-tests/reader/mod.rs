@@ -2,6 +2,7 @@
 //! the statements that ask for the same, and looks at what is refused, what is read, and what is told beforehand.
 
 mod facts;
+mod insert;
 mod like_sql;
 mod refused;
 
@@ -25,6 +26,7 @@ use crate::{block_on, golden, neutral, trial};
 
 pub fn trials() -> Vec<Trial> {
     let mut trials = golden::on_each_read("reader", golden_array);
+    trials.extend(insert::trials());
     trials.extend(like_sql::trials());
     trials.extend([
         trial("reader::refused", || block_on(refused::refused())),

@@ -1,4 +1,4 @@
-//! Reading of arrays without SQL: open one, inspect it, read some of its cells.
+//! Arrays without SQL: open one, inspect it, read some of its cells, write others.
 //!
 //! [`Array::open`] reads the state of the array at that moment: its schema, its fragments, the box around its cells.
 //! Later writes do not change it, so that descriptions and cells agree. [`Array::scan`] selects cells, and
@@ -6,7 +6,7 @@
 //! only a tokio runtime.
 //!
 //! Scans are planned and run like those of queries: the rows are those of `SELECT columns FROM array WHERE filters`,
-//! and the same tiles and columns are skipped.
+//! and the same tiles and columns are skipped. [`Array::insert`] writes rows as INSERT does.
 //!
 //! ```
 //! use datafusion::prelude::{ident, lit};
@@ -33,8 +33,10 @@
 mod care;
 mod check;
 mod facts;
+mod insert;
 mod range;
 mod scan;
+mod session;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,6 +48,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::scalar::ScalarValue;
 
 pub use self::facts::{DimensionRange, FragmentInfo};
+pub use self::insert::ArrayInsert;
 pub use self::scan::ArrayScan;
 use crate::array::metadata;
 use crate::array::snapshot::Snapshot;

@@ -8,17 +8,16 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, ident};
+use datafusion::prelude::{DataFrame, ident};
 use datafusion::scalar::ScalarValue;
 
 use super::Array;
 use super::range::{CoordinateRange, condition};
+use super::session::SessionChoices;
 use crate::error::Error;
-use crate::sql::optimizer;
 use crate::sql::provider::looks_beyond_row;
 
 /// Selects the columns and cells of an [`Array`] to read. Nothing is read or checked before [`stream`](Self::stream),
@@ -35,9 +34,7 @@ pub struct ArrayScan {
     filters: Vec<Expr>,
     at: Option<u64>,
     limit: Option<usize>,
-    batch_size: Option<usize>,
-    partitions: Option<usize>,
-    memory_pool: Option<Arc<dyn MemoryPool>>,
+    session: SessionChoices,
 }
 
 impl ArrayScan {
@@ -49,9 +46,7 @@ impl ArrayScan {
             filters: Vec::new(),
             at: None,
             limit: None,
-            batch_size: None,
-            partitions: None,
-            memory_pool: None,
+            session: SessionChoices::default(),
         }
     }
 
@@ -116,20 +111,20 @@ impl ArrayScan {
 
     /// Sets the number of rows in a batch; the last batches may have fewer. The default is 8192.
     pub fn batch_size(mut self, rows: usize) -> Self {
-        self.batch_size = Some(rows);
+        self.session.batch_size = Some(rows);
         self
     }
 
     /// Sets the most partitions that are read at the same time. The default is the number of processors.
     pub fn partitions(mut self, partitions: usize) -> Self {
-        self.partitions = Some(partitions);
+        self.session.partitions = Some(partitions);
         self
     }
 
     /// Reserves memory from this pool. The default is the pool of the session with which the array was opened; without
     /// a session there is no limit.
     pub fn memory_pool(mut self, pool: Arc<dyn MemoryPool>) -> Self {
-        self.memory_pool = Some(pool);
+        self.session.memory_pool = Some(pool);
         self
     }
 
@@ -170,7 +165,10 @@ impl ArrayScan {
         for filter in &self.filters {
             check_filter(filter, &schema).map_err(located)?;
         }
-        let mut frame = self.context()?.read_table(table)?;
+        let mut frame = self
+            .session
+            .context(&self.array.runtime)?
+            .read_table(table)?;
         for condition in ranges.into_iter().chain(self.filters.iter().cloned()) {
             frame = frame.filter(condition)?;
         }
@@ -178,26 +176,6 @@ impl ArrayScan {
             frame = frame.select(columns)?;
         }
         frame.limit(0, self.limit)
-    }
-
-    fn context(&self) -> Result<SessionContext> {
-        let mut config = SessionConfig::new().with_create_default_catalog_and_schema(false);
-        if let Some(rows) = self.batch_size {
-            config = config.with_batch_size(at_least_one("batch_size", rows)?);
-        }
-        if let Some(partitions) = self.partitions {
-            config = config.with_target_partitions(at_least_one("partitions", partitions)?);
-        }
-        let mut runtime = Arc::clone(&self.array.runtime);
-        if let Some(pool) = &self.memory_pool {
-            let builder = RuntimeEnvBuilder::from_runtime_env(&runtime);
-            runtime = builder.with_memory_pool(Arc::clone(pool)).build_arc()?;
-        }
-        let mut builder = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(runtime);
-        optimizer::equip(&mut builder)?;
-        Ok(SessionContext::new_with_state(builder.build()))
     }
 
     fn projection(&self, schema: &SchemaRef) -> crate::Result<Option<Vec<Expr>>> {
@@ -236,13 +214,6 @@ impl ArrayScan {
             condition(&ident(name), ty, ranges.into_iter())
         });
         conditions.collect()
-    }
-}
-
-fn at_least_one(what: &str, number: usize) -> Result<usize> {
-    match number {
-        0 => Err(Error::invalid(format!("{what} is 0, expected at least 1")).into()),
-        _ => Ok(number),
     }
 }
 

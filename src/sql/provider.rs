@@ -84,7 +84,7 @@ impl Shown {
 }
 
 impl TileDbTable {
-    pub(super) async fn open_storage(
+    pub(crate) async fn open_storage(
         storage: Storage,
         options: TableOptions,
     ) -> crate::error::Result<Self> {
@@ -170,7 +170,7 @@ impl TileDbTable {
         self.outdated.store(true, Ordering::Relaxed);
     }
 
-    /// The same table with the columns that the array has by now, if they are known to be others.
+    /// The array opened again, if its columns are known to have changed since this table was opened.
     pub(super) async fn renewed(&self) -> Option<crate::error::Result<Self>> {
         if !self.outdated.load(Ordering::Relaxed) {
             return None;
