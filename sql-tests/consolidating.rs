@@ -1,6 +1,6 @@
 //! Every golden array of several fragments is consolidated, and reads as before, at all times; then vacuumed, and reads as
 //! before; and the auditor finds no error. Lists of what was or would be done agree. One array of four is tried;
-//! `CONSOLIDATING=each` tries each.
+//! `GOLDEN=each` tries each.
 
 use std::path::Path;
 
@@ -37,10 +37,11 @@ const BY_CELL: &str = "windows that begin in the middle of a merged fragment of 
 const DROPPED: &str = "attributes that were dropped later are not in the merged fragment";
 
 pub fn trials() -> Vec<Trial> {
-    let whole = golden::on_each_read("consolidating::golden", |array, entry| async move {
+    let whole = golden::on_one_of_four("consolidating::golden", 1, |array, entry| async move {
         refused_or(whole(&array, &entry).await)
     });
-    let newest = golden::on_each_read("consolidating::newest", |array, entry| async move {
+    // Others than those that are consolidated with all times.
+    let newest = golden::on_one_of_four("consolidating::newest", 2, |array, entry| async move {
         refused_or(newest(&array, &entry).await)
     });
     let beside = [
@@ -50,11 +51,7 @@ pub fn trials() -> Vec<Trial> {
         trial("consolidating::two_at_once", || block_on(two_at_once())),
     ];
     let shell = [shell_trial("tends_arrays", in_the_shell)];
-    let few = std::env::var_os("CONSOLIDATING").is_none();
-    let step = if few { 4 } else { 1 };
-    let whole = whole.into_iter().skip(step / 4).step_by(step);
-    // Others than those that are consolidated with all times.
-    let golden = whole.chain(newest.into_iter().skip(step / 2).step_by(step));
+    let golden = whole.into_iter().chain(newest);
     golden.chain(beside).chain(shell).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Every golden array, at every window of time, reads as libtiledb reads it.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,59 @@ where
         })
     })
     .collect()
+}
+
+/// The same for one array of four, beginning with that of index `first`; for each one if `GOLDEN=each` is set.
+pub fn on_one_of_four<C, F>(module: &str, first: usize, check: C) -> Vec<Trial>
+where
+    C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
+    F: Future<Output = Result<(), Failed>>,
+{
+    let all = on_each_read(module, check);
+    match wants_each() {
+        true => all,
+        false => all.into_iter().skip(first).step_by(4).collect(),
+    }
+}
+
+/// The same for the oldest and the newest format in which an array of one name was written, for tests that do not ask how bytes
+/// lie; for each one if `GOLDEN=each` is set.
+pub fn on_oldest_and_newest<C, F>(module: &str, check: C) -> Vec<Trial>
+where
+    C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
+    F: Future<Output = Result<(), Failed>>,
+{
+    let all = on_each_read(module, check);
+    if wants_each() {
+        return all;
+    }
+    let mut ends: HashMap<String, (u32, u32)> = HashMap::new();
+    for trial in &all {
+        if let Some((version, case)) = version_and_case(trial.name()) {
+            let (oldest, newest) = ends.entry(case.to_owned()).or_insert((version, version));
+            *oldest = version.min(*oldest);
+            *newest = version.max(*newest);
+        }
+    }
+    let is_end = |trial: &Trial| match version_and_case(trial.name()) {
+        Some((version, case)) => {
+            let (oldest, newest) = ends[case];
+            version == oldest || version == newest
+        }
+        None => true,
+    };
+    all.into_iter().filter(is_end).collect()
+}
+
+fn wants_each() -> bool {
+    std::env::var_os("GOLDEN").is_some_and(|which| which == "each")
+}
+
+/// Of `module::v21_dense_1d` the version 21 and the case `dense_1d`.
+fn version_and_case(name: &str) -> Option<(u32, &str)> {
+    let (_, array) = name.rsplit_once("::")?;
+    let (version, case) = array.strip_prefix('v')?.split_once('_')?;
+    Some((version.parse().ok()?, case))
 }
 
 pub fn trials() -> Vec<Trial> {

@@ -77,7 +77,10 @@ mod workshop;
 mod writers;
 mod written;
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -96,12 +99,22 @@ fn block_on<T>(test: impl Future<Output = T>) -> T {
         .block_on(test)
 }
 
-/// A test by name.
+/// A test by name. `TRIAL_TIMES=<file>` adds a line to the file for each one that ran: the seconds, and its name.
 fn trial(
     name: impl Into<String>,
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
-    Trial::test(name, test)
+    let name = name.into();
+    let Some(times) = std::env::var_os("TRIAL_TIMES") else {
+        return Trial::test(name, test);
+    };
+    Trial::test(name.clone(), move || {
+        let begin = Instant::now();
+        let outcome = test();
+        let mut times = OpenOptions::new().create(true).append(true).open(times)?;
+        writeln!(times, "{:.3} {name}", begin.elapsed().as_secs_f64())?;
+        outcome
+    })
 }
 
 fn main() {
