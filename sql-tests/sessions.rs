@@ -21,7 +21,7 @@ pub struct Shape {
     /// What it is called in messages.
     pub name: &'static str,
     partitions: usize,
-    batch_size: usize,
+    pub batch_size: usize,
     pool_bytes: usize,
     work_stealing: bool,
     dynamic_filters: bool,

@@ -66,7 +66,7 @@ impl Snapshot {
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
     }
 
-    /// The same array at another storage, to which its files are written yet.
+    /// The array as if it lay in another storage, into which its files have yet to be written.
     #[must_use]
     pub(crate) fn at_storage(self, storage: Storage) -> Self {
         Self { storage, ..self }

@@ -66,8 +66,8 @@ impl Array {
 impl TileDbTableBuilder {
     /// Consolidates the array or the group instead of opening it; see [`Array::consolidate`].
     ///
-    /// Of the options of a table only the key counts. Of a [given](Self::session) session it uses the object stores and
-    /// the memory pool.
+    /// Only the encryption key is used of the options, and only the object stores and the memory pool of a
+    /// [given](Self::session) session.
     ///
     /// # Errors
     /// There is no object store for the URL, or the consolidation fails.

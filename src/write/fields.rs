@@ -117,7 +117,7 @@ impl WrittenFields {
         }
     }
 
-    /// The same fields, and times of each cell behind them.
+    /// Adds the times of each cell as fields after all others.
     #[must_use]
     pub fn with_times(self, recorded: Recorded) -> Self {
         let deletes = recorded.deletes.is_some();
