@@ -69,6 +69,16 @@ pub fn no_cell(schema: &ArraySchema) -> Result<Condition> {
 fn every_cell(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
     let mut dimensions = schema.dimensions.iter();
     let bounded = dimensions.find_map(|d| Some((d, d.domain.as_ref()?)));
+    if let (Some((dimension, (lo, _))), true) = (bounded, satisfied)
+        && dimension.datatype.is_float()
+    {
+        // No other comparison of a NaN holds.
+        let tests = [Comparison::Ge, Comparison::Ne].map(|comparison| Condition::Test {
+            field: dimension.name.clone(),
+            test: Test::Compare(comparison, lo.clone()),
+        });
+        return Ok(Condition::Any(tests.into()));
+    }
     let (dimension, comparison, value) = match (bounded, schema.dimensions.first()) {
         (Some((dimension, (lo, _))), _) if satisfied => (dimension, Comparison::Ge, lo.clone()),
         (Some((dimension, (lo, _))), _) => (dimension, Comparison::Lt, lo.clone()),

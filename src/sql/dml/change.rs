@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ pub(super) struct Change {
     pub(super) removes: bool,
     /// What is replaced: the cells that do not satisfy the condition.
     pub(super) replaced: Option<Condition>,
+    /// What must not be there, because the stored condition would delete it against WHERE.
+    pub(super) doomed: Vec<DoomedNan>,
     /// The number of rows that the statement has changed.
     pub(super) changed: Arc<AtomicU64>,
 }
@@ -50,6 +53,7 @@ impl Change {
             latest,
             removes: false,
             replaced: None,
+            doomed: Vec::new(),
             changed: Arc::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! The stored condition of a DELETE: what a cell must satisfy to survive.
 //!
-//! A WHERE is stored if the stored condition means the same to every reader. Ranges of coordinates always do. Comparisons of
+//! A WHERE is stored if the stored condition means the same to every reader. Ranges of coordinates do, unless there are NaN. Comparisons of
 //! attributes do where three things cannot happen: a NULL, which every stored comparison deletes and no SQL comparison does;
 //! a fragment without the attribute, whose cells a stored comparison deletes, too; and a NaN or a zero with a sign, which
 //! DataFusion orders and IEEE does not. Everything else is deleted by coordinates.
@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::change::source_of;
+use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::Snapshot;
 use crate::arrow::{CellWriter, TypeOptions};
 use crate::format::datatype::Datatype;
@@ -32,11 +33,18 @@ const MOST_MEMBERS: usize = 10_000;
 /// Conditions that are nested more deeply are not stored.
 const DEEPEST: usize = 32;
 
+/// What survives a DELETE.
+pub(super) struct Survivors {
+    pub(super) condition: Condition,
+    /// Cells that would not survive, although they should.
+    pub(super) doomed: Vec<DoomedNan>,
+}
+
 /// What survives if all rows of `input` are deleted; `None` if no stored condition says that.
 pub(super) fn survivors(
     input: &Arc<dyn ExecutionPlan>,
     types: &TypeOptions,
-) -> crate::error::Result<Option<Condition>> {
+) -> crate::error::Result<Option<Survivors>> {
     let mut scan = input;
     if let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
         scan = projection.input();
@@ -53,7 +61,7 @@ pub(super) fn survivors(
         writers: cell_writers(snapshot, types)?,
     };
     let mut any = Vec::new();
-    let Some(outside) = stored.outside(region) else {
+    let Some((outside, doomed)) = stored.outside(region) else {
         return Ok(None);
     };
     any.extend(outside);
@@ -67,7 +75,7 @@ pub(super) fn survivors(
         0 => no_cell(&snapshot.schema)?,
         _ => together(any, Condition::Any),
     };
-    Ok((tests(&condition) <= MOST_TESTS).then_some(condition))
+    Ok((tests(&condition) <= MOST_TESTS).then_some(Survivors { condition, doomed }))
 }
 
 /// What is known of stored fields.
@@ -77,16 +85,22 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// For each dimension that is narrowed, the condition that the coordinate lies outside; `None` if it cannot be stored.
-    fn outside(&self, region: &Subarray) -> Option<Vec<Condition>> {
+    /// For each dimension that is narrowed, the condition that the coordinate lies outside, and the NaN for which it holds
+    /// against SQL; `None` if it cannot be stored.
+    fn outside(&self, region: &Subarray) -> Option<(Vec<Condition>, Vec<DoomedNan>)> {
         let dimensions = self.snapshot.schema.dimensions.iter().zip(region.dims());
-        let narrowed = dimensions.filter(|(_, ranges)| !ranges.is_all());
-        let mut conditions = Vec::new();
-        for (dimension, ranges) in narrowed {
+        let narrowed = dimensions
+            .enumerate()
+            .filter(|(_, (_, ranges))| !ranges.is_all());
+        let (mut conditions, mut doomed) = (Vec::new(), Vec::new());
+        for (index, (dimension, ranges)) in narrowed {
             let tests = match key::has_key(dimension.datatype) {
                 true => outside_keys(dimension, ranges)?,
                 false => outside_strings(ranges)?,
             };
+            if tests.iter().flatten().any(is_inequality) {
+                doomed.extend(DoomedNan::outside(index, dimension, ranges));
+            }
             let tests = tests.into_iter().map(|alternatives| {
                 let field = || dimension.name.clone();
                 let tests = alternatives.into_iter();
@@ -103,7 +117,7 @@ impl Stored<'_> {
                 false => conditions.push(together(tests, Condition::All)),
             }
         }
-        Some(conditions)
+        Some((conditions, doomed))
     }
 
     /// The condition that `expr` holds, or, if it is to survive, that it does not.
@@ -300,6 +314,14 @@ fn not_among(mut points: Vec<Vec<u8>>) -> Option<Option<Vec<Test>>> {
         _ => return None,
     };
     Some(Some(vec![test]))
+}
+
+/// Whether no NaN satisfies the test of a coordinate.
+fn is_inequality(test: &Test) -> bool {
+    !matches!(
+        test,
+        Test::Compare(Comparison::Ne, _) | Test::Member { negated: true, .. }
+    )
 }
 
 /// One condition, or several together.

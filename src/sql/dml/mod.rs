@@ -1,5 +1,6 @@
 //! Statements that change arrays.
 
+mod cell_scan;
 mod change;
 mod changed_rows;
 mod condition;
@@ -8,6 +9,7 @@ mod copy_exec;
 mod existing;
 mod expand_exec;
 mod insert;
+mod nan_coordinates;
 mod node;
 mod order_columns;
 mod plan;

@@ -8,13 +8,13 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::change::Change;
-use super::condition::survivors;
+use super::condition::{Survivors, survivors};
 use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
+use super::nan_coordinates::DoomedNan;
 use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
 use crate::arrow::InvalidUtf8;
 use crate::error::Error;
-use crate::format::delete_condition::Condition;
 use crate::write::delete::no_cell;
 
 /// Why rows of an array with duplicates cannot be changed one by one.
@@ -36,7 +36,8 @@ pub(in crate::sql) fn write_rows_again(
         let Some(survivors) = stored_condition(to, &input)? else {
             return refused(to, statement, NO_SINGLE_ROWS);
         };
-        change.replaced = Some(survivors);
+        change.replaced = Some(survivors.condition);
+        change.doomed = survivors.doomed;
     }
     write_plan(&stored_only(to), input, Some(change))
 }
@@ -80,18 +81,22 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
 pub(in crate::sql) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
     let sparse = !to.array_schema().is_dense();
     if sparse && let Some(survivors) = stored_condition(to, &input)? {
-        return Ok(remove(to, input, Removed::AllBut(survivors)));
+        let removed = Removed::AllBut(survivors.condition);
+        return Ok(remove(to, input, removed, survivors.doomed));
     }
     changes(to, input, false, "DELETE")
 }
 
 /// All fragments are removed; the rows of `input` are counted.
 pub(in crate::sql) fn truncate_plan(to: &Destination, input: Plan) -> Plan {
-    remove(to, input, Removed::Fragments)
+    remove(to, input, Removed::Fragments, Vec::new())
 }
 
-fn remove(to: &Destination, input: Plan, removed: Removed) -> Plan {
-    let change = Arc::new(Change::of(&input, &to.table.snapshot));
+fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan>) -> Plan {
+    let change = Arc::new(Change {
+        doomed,
+        ..Change::of(&input, &to.table.snapshot)
+    });
     let remove = Remove {
         target: to.target(),
         removed,
@@ -101,7 +106,7 @@ fn remove(to: &Destination, input: Plan, removed: Removed) -> Plan {
 }
 
 /// What survives if all rows of `input` go, if that can be stored.
-fn stored_condition(to: &Destination, input: &Plan) -> Result<Option<Condition>> {
+fn stored_condition(to: &Destination, input: &Plan) -> Result<Option<Survivors>> {
     survivors(input, &to.table.options).map_err(DataFusionError::from)
 }
 

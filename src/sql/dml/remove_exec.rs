@@ -11,6 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::TryStreamExt;
 
 use super::change::{Change, latest_time};
+use super::nan_coordinates::check_none;
 use super::node::{Step, StepExec, puts_out_count};
 use super::target::Target;
 use super::write_exec::counted;
@@ -81,7 +82,7 @@ impl Step for Remove {
 }
 
 impl Remove {
-    async fn remove(&self, count: u64, context: &TaskContext) -> crate::error::Result<()> {
+    async fn remove(&self, count: u64, context: &Arc<TaskContext>) -> crate::error::Result<()> {
         let target = self.target.open(context).await?;
         let snapshot = &target.snapshot;
         match &self.removed {
@@ -97,6 +98,7 @@ impl Remove {
                 if count == 0 {
                     return Ok(());
                 }
+                check_none(&self.change.doomed, snapshot, context).await?;
                 let time = self.change.time(&target).await?;
                 let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
                 commit_delete(&snapshot.storage, &delete).await

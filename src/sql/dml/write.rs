@@ -16,6 +16,7 @@ use futures::StreamExt;
 use super::change::Change;
 use super::changed_rows::ChangedRows;
 use super::existing::SnapshotCells;
+use super::nan_coordinates::check_none;
 use super::target::Target;
 use super::touched_exec::SharedTouched;
 use crate::array::snapshot::Snapshot;
@@ -112,6 +113,9 @@ impl Statement {
     /// Fails if somebody has written meanwhile to what the statement depends on.
     async fn check(&self, snapshot: &Snapshot, staged: &Staged) -> OwnResult<()> {
         check_unchanged(snapshot, &staged.filled).await?;
+        if let Some(change) = &self.change {
+            check_none(&change.doomed, snapshot, &self.context).await?;
+        }
         match &self.change {
             Some(change) if change.replaced.is_some() && snapshot.schema.is_dense() => {
                 check_covered(snapshot, &staged.fragments, &staged.filled)

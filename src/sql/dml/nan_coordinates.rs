@@ -1,0 +1,88 @@
+//! NaN coordinates, which a stored range deletes whatever the range is: IEEE says that no comparison of a NaN holds, and a cell
+//! must satisfy one to survive. SQL puts NaN above all numbers, or below them if it has a sign.
+//!
+//! Few arrays have any, and no statistics tell, so the column is read before such a condition is committed.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::Operator;
+
+use super::cell_scan::{CellScan, joined};
+use crate::array::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::format::datatype::Datatype;
+use crate::format::schema::Dimension;
+use crate::geometry::key::nan_keys;
+use crate::geometry::subarray::DimRanges;
+use crate::sql::options::TableOptions;
+
+/// The NaN coordinates that WHERE leaves and the stored condition deletes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DoomedNan {
+    /// The index of the dimension.
+    dimension: usize,
+    /// Whether NaN above all numbers are among them.
+    above: bool,
+    /// Whether NaN below all numbers are among them.
+    below: bool,
+}
+
+impl DoomedNan {
+    /// Those of a dimension of which `ranges` are deleted.
+    pub(super) fn outside(index: usize, dimension: &Dimension, ranges: &DimRanges) -> Option<Self> {
+        let nan = nan_keys(dimension.datatype)?;
+        let has = |lo: u64, hi: u64| {
+            let mut ranges = ranges.key_ranges().iter();
+            ranges.any(|range| range.lo <= lo && hi <= range.hi)
+        };
+        let doomed = Self {
+            dimension: index,
+            above: !has(nan.above, u64::MAX),
+            below: !has(0, nan.below),
+        };
+        (doomed.above || doomed.below).then_some(doomed)
+    }
+}
+
+/// Fails if the array has such a cell.
+///
+/// # Errors
+/// There is one, or the cells cannot be read.
+pub(super) async fn check_none(
+    doomed: &[DoomedNan],
+    snapshot: &Snapshot,
+    context: &Arc<TaskContext>,
+) -> Result<()> {
+    for nan in doomed {
+        let scan = CellScan::new(snapshot, TableOptions::default(), context)?;
+        let dimensions = &scan.table.snapshot.schema.dimensions;
+        let dimension = dimensions.get(nan.dimension);
+        let dimension = dimension.ok_or_else(|| Error::internal("a dimension is there"))?;
+        let beyond = |infinity: f32| match dimension.datatype {
+            Datatype::Float32 => ScalarValue::from(infinity),
+            _ => ScalarValue::from(f64::from(infinity)),
+        };
+        let mut condition = None;
+        for (wanted, op, infinity) in [
+            (nan.above, Operator::Gt, f32::INFINITY),
+            (nan.below, Operator::Lt, f32::NEG_INFINITY),
+        ] {
+            if wanted {
+                let side = scan.compare(nan.dimension, op, beyond(infinity));
+                condition = Some(joined(condition, Operator::Or, side));
+            }
+        }
+        let found = scan.read(vec![nan.dimension], condition, Some(1)).await?;
+        if found.iter().any(|batch| batch.num_rows() > 0) {
+            let name = &dimension.name;
+            return Err(Error::unsupported(format!(
+                "the array has cells whose coordinate \"{name}\" is NaN, which the stored range of \"{name}\" would delete, too: \
+                 write \"{name}\" + 0 in the comparison, and the rows are deleted one by one where the array allows no duplicates"
+            ))
+            .with("array", snapshot.storage.uri()));
+        }
+    }
+    Ok(())
+}
