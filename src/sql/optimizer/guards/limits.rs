@@ -1,14 +1,9 @@
-//! A limit of each partition that DataFusion turns into one of all partitions.
-//!
-//! If a scan can give the order of a top-k of each partition (`PushdownSort`), DataFusion replaces the sort by a limit,
-//! but always by one that requires a single partition, even if the sort did not: the query fails with "does not satisfy
-//! distribution requirements". The [rule](crate::sql::optimizer) makes it a limit of each partition, like the sort, if
-//! a merge above has the limit of the whole. Without such a merge the error stays, because there would be too many
-//! rows.
+//! Limits that DataFusion gives to nodes that cannot have them.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -18,9 +13,33 @@ use super::hiding::HidingExec;
 use crate::sql::optimizer::arrays::scans_array;
 use crate::sql::optimizer::below::with_child;
 
+/// The aggregate without its limit, if it would fail with it.
+pub(in crate::sql) fn without_limit(
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    let limited = aggregate.limit_options();
+    let undirected = limited.is_some_and(|limit| limit.descending().is_none());
+    let fails = undirected
+        && aggregate.aggr_expr().is_empty()
+        && !aggregate.is_unordered_unfiltered_group_by_distinct();
+    if !fails || !scans_array(plan) {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(aggregate.with_new_limit_options(None))))
+}
+
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// Replaces a merge over a limit of several partitions by one over a limit of each partition.
+///
+/// If a scan can give the order of a top-k of each partition (`PushdownSort`), DataFusion replaces the sort by a
+/// limit, but always by one that requires a single partition, even if the sort did not: the query fails with "does not
+/// satisfy distribution requirements". The [rule](crate::sql::optimizer) makes it a limit of each partition, like the
+/// sort, if a merge above has the limit of the whole. Without such a merge the error stays, because there would be too
+/// many rows.
 pub(in crate::sql) fn of_each_partition(plan: &Plan) -> Result<Option<Plan>> {
     let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() else {
         return Ok(None);
