@@ -7,7 +7,6 @@
 //! off. The other rules, the `guards` against defects of DataFusion's own rules, are always on.
 
 pub mod aggregate;
-mod arrays;
 mod below;
 mod elements;
 mod enumerated;

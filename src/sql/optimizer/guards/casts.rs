@@ -19,8 +19,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::hiding::{Hidden, HidingExec};
 use crate::arrow::DATATYPE_KEY;
-use crate::sql::optimizer::arrays::{scan, scans_array};
-use crate::sql::optimizer::below::rewritten_below;
+use crate::sql::optimizer::below::{rewritten_below, scan, scans_array};
 
 type Plan = Arc<dyn ExecutionPlan>;
 

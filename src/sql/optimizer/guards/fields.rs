@@ -15,8 +15,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 
 use super::hiding::{Hidden, HidingExec};
-use crate::sql::optimizer::arrays::{reads_array, scans_array};
-use crate::sql::optimizer::below::with_children;
+use crate::sql::optimizer::below::{reads_array, scans_array, with_children};
 
 type Plan = Arc<dyn ExecutionPlan>;
 

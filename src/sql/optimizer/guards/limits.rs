@@ -10,8 +10,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::hiding::HidingExec;
-use crate::sql::optimizer::arrays::scans_array;
-use crate::sql::optimizer::below::with_child;
+use crate::sql::optimizer::below::{scans_array, with_child};
 
 /// The aggregate without its limit, if it would fail with it.
 pub(in crate::sql) fn without_limit(

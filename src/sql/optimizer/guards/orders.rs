@@ -14,8 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::asks_for_order;
 use super::hiding::{Hidden, HidingExec};
-use crate::sql::optimizer::arrays::scans_array;
-use crate::sql::optimizer::below::{rewritten_below, with_children};
+use crate::sql::optimizer::below::{rewritten_below, scans_array, with_children};
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -29,8 +29,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
 use super::fields::confuses;
-use crate::sql::optimizer::arrays::{scan, scans_array};
-use crate::sql::optimizer::below::with_children;
+use crate::sql::optimizer::below::{scan, scans_array, with_children};
 
 /// The identities of filters.
 type Trusted = HashSet<u64>;
