@@ -33,7 +33,7 @@ use self::guards::casts::{self, PlainNumbers};
 use self::guards::fields::{self, UnionFields};
 use self::guards::nullable_in::NullableIn;
 use self::guards::{limits, orders, run_time_filters, table_factors};
-use super::rebuild::rebuild;
+use super::session::rebuild;
 use super::settings::TileDbSettings;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;

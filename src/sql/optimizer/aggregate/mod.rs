@@ -41,7 +41,7 @@ use self::answers::Answers;
 use crate::sql::claims::{Claims, checked};
 use crate::sql::optimizer::below::{Passing, ScanPath, scan, with_child};
 use crate::sql::options::AggregateFrom;
-use crate::sql::source::remaining::RemainingScan;
+use crate::sql::source::mode::RemainingScan;
 use crate::stats::trust::Rounding;
 
 /// The node that replaces a partial aggregate directly over a scan, if metadata may answer part of it.

@@ -1,29 +1,46 @@
-//! `FROM t FOR SYSTEM_TIME AS OF '2024-05-01'`: an array as of a time, in the dialects that parse this.
+//! Times in the FROM clause of a statement, and named arguments of the functions there.
 //!
-//! The table is planned without its time first. If it turns out to be an array, its place is taken by the same array,
-//! opened again as of the time; what its other options say stays. Any other table is left to the planners behind, the
-//! last of which refuses the clause: DataFusion itself would drop it.
+//! Both are planned by relation planners, which see what the parser made of FROM before DataFusion does. They come
+//! before the planners of the session, and leave to these what is not about arrays.
 
 use std::sync::Arc;
 
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::sql::sqlparser::ast::{self, TableFactor, TableVersion};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr as SqlExpr, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, TableVersion,
+    Value,
+};
 
 use crate::sql::options::TableOptions;
 use crate::sql::provider::TileDbTable;
 use crate::sql::waiting::wait_for;
+use crate::sql::{evolve, functions};
+
+/// Adds the planners to a session that is being built and does not have them.
+pub(super) fn install(state: &mut SessionStateBuilder) {
+    let planners = state.relation_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(AsOf));
+    planners.insert(0, Arc::new(NamedArguments));
+}
 
 /// Plans arrays as of a time.
+///
+/// `FROM t FOR SYSTEM_TIME AS OF '2024-05-01'`: an array as of a time, in the dialects that parse this.
+///
+/// The table is planned without its time first. If it turns out to be an array, its place is taken by the same array,
+/// opened again as of the time; what its other options say stays. Any other table is left to the planners behind, the
+/// last of which refuses the clause: DataFusion itself would drop it.
 #[derive(Debug)]
-pub(super) struct AsOf;
+struct AsOf;
 
 impl RelationPlanner for AsOf {
     fn plan_relation(
@@ -96,4 +113,66 @@ fn open(table: &TileDbTable, at: &str) -> crate::Result<TileDbTable> {
     wait_for("tiledb_as_of", async move || {
         TileDbTable::open_columns(storage, options).await
     })
+}
+
+/// Turns named arguments into pairs of a name and a value.
+///
+/// Named arguments of the functions in FROM: `tiledb_scan('/data/array', timestamp => '2024-05-01')`.
+///
+/// DataFusion takes no names there, so each becomes what it stands for: the name of an option and its value, behind
+/// the arguments without names.
+#[derive(Debug)]
+struct NamedArguments;
+
+impl RelationPlanner for NamedArguments {
+    fn plan_relation(
+        &self,
+        mut relation: TableFactor,
+        _context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        match &mut relation {
+            TableFactor::Table {
+                name,
+                args: Some(arguments),
+                ..
+            } if is_ours(name) => arguments.args = in_pairs(std::mem::take(&mut arguments.args))?,
+            TableFactor::Function { name, args, .. } if is_ours(name) => {
+                *args = in_pairs(std::mem::take(args))?;
+            }
+            _ => {}
+        }
+        Ok(RelationPlanning::Original(Box::new(relation)))
+    }
+}
+
+fn is_ours(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    let changes = |name: &str| evolve::all().iter().any(|f| f.name() == name);
+    last.is_some_and(|ident| functions::is_name(&ident.value) || changes(&ident.value))
+}
+
+fn in_pairs(arguments: Vec<FunctionArg>) -> Result<Vec<FunctionArg>> {
+    let (mut plain, mut pairs) = (Vec::with_capacity(arguments.len()), Vec::new());
+    for argument in arguments {
+        let (name, value) = match argument {
+            FunctionArg::Named { name, arg, .. } => (name.value, arg),
+            FunctionArg::ExprNamed {
+                name: SqlExpr::Identifier(name),
+                arg,
+                ..
+            } => (name.value, arg),
+            FunctionArg::ExprNamed { name, .. } => {
+                return plan_err!("{name} is no name of an option");
+            }
+            FunctionArg::Unnamed(_) => {
+                plain.push(argument);
+                continue;
+            }
+        };
+        let name = Value::SingleQuotedString(name.to_ascii_lowercase());
+        let name = FunctionArgExpr::Expr(SqlExpr::value(name));
+        pairs.extend([FunctionArg::Unnamed(name), FunctionArg::Unnamed(value)]);
+    }
+    plain.extend(pairs);
+    Ok(plain)
 }
