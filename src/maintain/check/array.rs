@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::CheckOptions;
-use super::directory::folders::{Folders, Kind, LABELS_FOLDER};
-use super::directory::lists::Lists;
+use super::directory::commits::{self, Lists};
+use super::directory::folders::{self, Folders, Kind, LABELS_FOLDER, about_stored};
 use super::directory::schemas::{self, Schemas};
-use super::directory::tile::stored;
-use super::directory::{commits, copies, deletes, fragments, metadata, names};
+use super::directory::{deletes, fragments, metadata};
 use super::report::Reporter;
 use super::rule::Rule;
-use super::{cells, fragment};
+use super::{CheckOptions, cells, fragment};
 use crate::array::directory::{ArrayDirectory, CommittedFragment};
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::open_alone;
@@ -31,7 +29,7 @@ pub fn check(
         match folders.kind()? {
             Kind::Array => check_array(storage, &folders, &options, &report).await,
             Kind::Group => {
-                names::check(&folders, &report);
+                folders::check_names(&folders, &report);
                 metadata::check(&storage, &folders, &report).await?;
                 metadata::check_group(&storage, &folders, &report).await
             }
@@ -46,7 +44,7 @@ async fn check_array(
     options: &CheckOptions,
     report: &Reporter,
 ) -> Result<()> {
-    names::check(folders, report);
+    folders::check_names(folders, report);
     let schemas = schemas::check(&storage, folders, report).await?;
     let storage = schemas.storage.clone();
     let lists = Lists::read(&storage, folders, report).await?;
@@ -57,12 +55,12 @@ async fn check_array(
     metadata::check(&storage, folders, report).await?;
     let committed = fragments::check(&storage, folders, &lists, report).await?;
     let opened = open(&storage, committed, &schemas, report).await?;
-    copies::check(&storage, folders, &opened, is_there, report).await?;
+    metadata::check_copies(&storage, folders, &opened, is_there, report).await?;
     for fragment in opened.into_values() {
         let folder = fragment.folder.clone();
         let checked = check_fragment(&storage, fragment, &schemas, options, report).await;
         if let Err(e) = checked {
-            let found = stored(e)?.to_string();
+            let found = about_stored(e)?.to_string();
             let expected = "metadata that agree with each other";
             report.tell(Rule::UnreadableFragment, folder, found, expected);
         }
@@ -101,7 +99,7 @@ async fn open(
             // Without a schema no fragment can be read; that there is none was told if there are files of schemas.
             let problem = match e.kind() {
                 ErrorKind::NotAnArray => e,
-                _ => stored(e)?,
+                _ => about_stored(e)?,
             };
             let expected = "at least one schema";
             report.tell(Rule::UnreadableSchema, "", problem.message(), expected);
@@ -116,7 +114,7 @@ async fn open(
                 opened.insert(name, fragment);
             }
             Err(e) => {
-                let found = stored(e)?.to_string();
+                let found = about_stored(e)?.to_string();
                 let expected = "a footer that decodes, with its schema";
                 report.tell(Rule::UnreadableFragment, folder, found, expected);
             }

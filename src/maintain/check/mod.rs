@@ -37,7 +37,6 @@
 mod array;
 mod cells;
 mod directory;
-mod finding;
 mod fragment;
 mod report;
 mod rule;
@@ -48,11 +47,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::channel::mpsc;
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
 
-pub use self::finding::Finding;
-pub use self::report::{Counts, Progress};
+pub use self::report::{Counts, Finding, Progress};
 pub use self::rule::{Rule, Severity};
 
 use self::report::Reporter;

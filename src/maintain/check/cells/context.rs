@@ -8,8 +8,8 @@ use crate::array::fragment::{DenseTiles, FragmentField, TileIdx};
 use crate::error::Result;
 use crate::format::enumeration::Enumeration;
 use crate::geometry::tile_grid::TileGrid;
+use crate::maintain::check::directory::folders::about_stored;
 use crate::maintain::check::directory::schemas::Schemas;
-use crate::maintain::check::directory::tile::stored;
 use crate::maintain::check::fragment::{Kind, Sound, compared_oddly};
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
@@ -67,7 +67,7 @@ impl Audited {
                     fields.push(reader);
                 }
                 Err(e) => {
-                    let found = stored(e)?.to_string();
+                    let found = about_stored(e)?.to_string();
                     report.tell(
                         Rule::UnreadableTile,
                         object,

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::compute::Computed;
-use super::numbers::{float, integer, same, stored_sum, sum_limits};
+use super::compute::{Computed, float, integer, same, stored_sum, sum_limits};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::show_value;
 use crate::maintain::check::fragment::Field;

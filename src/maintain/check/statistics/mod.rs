@@ -17,7 +17,6 @@
 
 mod accept;
 mod compute;
-mod numbers;
 mod tiles;
 mod totals;
 
