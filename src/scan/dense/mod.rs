@@ -7,7 +7,6 @@
 
 mod clip;
 mod columns;
-mod coordinates;
 mod pruned;
 mod scattered;
 
@@ -26,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::geometry::box_runs::Coordinates;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
-use crate::scan::runtime::RuntimeCondition;
+use crate::scan::spec::RuntimeCondition;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
 use crate::tile::scratch::Scratch;
