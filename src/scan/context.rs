@@ -20,8 +20,7 @@ use crate::geometry::subarray::Subarray;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::stats::pruner::TilePruner;
 use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::scratch::Scratch;
-use crate::tile::tile_memory::TileMemory;
+use crate::tile::tile_memory::{Scratch, TileMemory};
 
 thread_local! {
     /// Decompression contexts are expensive to make; each decoding thread keeps its own.

@@ -21,8 +21,8 @@ use crate::scan::spec::EmptyCells;
 use crate::tile::decode::Needed;
 use crate::tile::fetch::Fetched;
 use crate::tile::fields::{ColumnRequest, TileOf};
-use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
+use crate::tile::tile_memory::Scratch;
 
 /// The columns of the selected rows of a clip, in their order.
 pub(super) fn decode(

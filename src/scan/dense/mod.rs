@@ -28,8 +28,8 @@ use crate::scan::context::ScanContext;
 use crate::scan::spec::RuntimeCondition;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
-use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
+use crate::tile::tile_memory::Scratch;
 
 /// A clip after the first round of reading.
 struct ClipState {

@@ -30,8 +30,8 @@ use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::FragmentScan;
-use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
+use crate::tile::tile_memory::Scratch;
 use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
 
 /// Reads a unit; the grant accounts for the memory of the batches.

@@ -13,7 +13,7 @@ use crate::maintain::check::rule::Rule;
 use crate::maintain::check::statistics::{self, Seen, Values};
 use crate::maintain::column::Column;
 use crate::tile::decode::CellOrder;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 impl Values for Column {
     fn cell(&self, index: usize) -> &[u8] {

@@ -31,7 +31,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Runs that are fetched or decoded at the same time.
 const RUNS: usize = 4;

@@ -17,7 +17,7 @@ use crate::tile::decode::{
     decode_u64,
 };
 use crate::tile::fetch::{FetchList, TileTicket};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// How a field is decoded.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::maintain::check::fragment::{Ends, Kind, compared_oddly};
 use crate::maintain::check::rule::Rule;
 use crate::maintain::column::Column;
 use crate::tile::decode::{CellOrder, Duplicates};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Whether a field is needed beside others, and so is decoded together with them.
 pub fn is_kept(audited: &Audited, field: usize) -> bool {

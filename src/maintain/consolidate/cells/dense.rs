@@ -24,7 +24,7 @@ use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::tile::fetch::FetchList;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 use crate::write::encode::RawTile;
 use crate::write::fields::{WrittenField, WrittenFields};
 use crate::write::fragment::{FragmentWriter, StagedFragment};

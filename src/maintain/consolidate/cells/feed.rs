@@ -19,7 +19,7 @@ use crate::memory::budget::MemoryBudget;
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::tile::fetch::FetchList;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Filtered bytes that all inputs together fetch at a time.
 const FETCHED_BYTES: u64 = 16 << 20;
