@@ -8,7 +8,6 @@ pub mod boxes;
 mod field_tiles;
 mod files;
 mod layout;
-mod lists;
 mod sections;
 pub mod statistics;
 mod tiles;
