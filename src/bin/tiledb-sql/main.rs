@@ -23,7 +23,6 @@ mod completion;
 mod describe;
 mod editing;
 mod execute;
-mod help;
 mod interrupt;
 mod printing;
 mod progress;

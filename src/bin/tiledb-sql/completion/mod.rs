@@ -4,7 +4,6 @@
 //! know what there is.
 
 mod paths;
-mod session_names;
 mod tokens;
 mod wanted;
 mod words;
@@ -13,10 +12,10 @@ use clap::ValueEnum;
 use datafusion::prelude::SessionContext;
 use rustyline::completion::Pair;
 
-use self::session_names::SessionNames;
 use self::wanted::{Table, Wanted, Word, wanted};
+use self::words::SessionNames;
+use crate::commands::COMMANDS;
 use crate::describe::is_path;
-use crate::help::COMMANDS;
 use crate::printing::Format;
 
 /// Completes what is typed into a session.
