@@ -1,8 +1,7 @@
-//! The modules of a folder depend on each other in one direction: there is no way back to where one began.
+//! Which modules a source file names, read from its text; and that the modules of a folder depend on each other in one
+//! direction: there is no way back to where one began.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use super::paths;
 
 /// Modules by their paths, with the text of each.
 pub type Modules = BTreeMap<Vec<String>, String>;
@@ -13,7 +12,7 @@ type Edges = BTreeMap<String, BTreeSet<String>>;
 pub fn circles(modules: &Modules) -> Vec<String> {
     let mut folders: BTreeMap<Vec<String>, Edges> = BTreeMap::new();
     for (module, text) in modules {
-        for used in paths::used(text, module) {
+        for used in used(text, module) {
             let target = known(&used, modules);
             let shared = module.iter().zip(target).take_while(|(a, b)| a == b);
             let shared = shared.count();
@@ -88,5 +87,122 @@ pub fn finds_circles() -> Result<(), String> {
     match none.is_empty() && some == expected {
         true => Ok(()),
         false => Err(format!("found {none:?} and {some:?}")),
+    }
+}
+
+/// Every path into the crate that a file names, from the crate's root. `module` is the path of the file's own module.
+pub fn used(text: &str, module: &[String]) -> Vec<Vec<String>> {
+    let code = without_comments(text);
+    let mut paths = Vec::new();
+    let mut rest = code.as_str();
+    // `use` declarations first, for their trees; what is left has plain paths.
+    let mut plain = String::new();
+    while let Some(at) = find_use(rest) {
+        let (before, after) = rest.split_at(at);
+        plain.push_str(before);
+        let end = after.find(';').unwrap_or(after.len());
+        let tree = after[..end].trim_start_matches("use").trim();
+        expand(&[], tree, &mut paths);
+        rest = &after[end..];
+    }
+    plain.push_str(rest);
+    for root in ["crate::", "super::"] {
+        for (at, _) in plain.match_indices(root) {
+            let before = plain[..at].chars().next_back();
+            if before.is_some_and(|c| is_name(c) || c == ':') {
+                continue;
+            }
+            let path = plain[at..].split(|c: char| !is_name(c) && c != ':').next();
+            paths.push(segments(path.unwrap_or_default()));
+        }
+    }
+    let paths = paths.into_iter();
+    paths.filter_map(|path| from_root(&path, module)).collect()
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let code = lines.filter(|line| !line.starts_with("//"));
+    code.collect::<Vec<_>>().join("\n")
+}
+
+/// Where the next `use` declaration begins.
+fn find_use(text: &str) -> Option<usize> {
+    let mut uses = text.match_indices("use ").map(|(at, _)| at);
+    uses.find(|at| {
+        let line = text[..*at].rsplit('\n').next().unwrap_or_default().trim();
+        line.is_empty() || (line.starts_with("pub") && !line.contains(|c| "={;".contains(c)))
+    })
+}
+
+/// The paths of a `use` tree.
+fn expand(before: &[String], tree: &str, paths: &mut Vec<Vec<String>>) {
+    let Some((start, group)) = tree.split_once('{') else {
+        let name = tree.split(" as ").next().unwrap_or_default();
+        paths.push([before, &segments(name)].concat());
+        return;
+    };
+    let before = [before, &segments(start)].concat();
+    let group = group.rsplit_once('}').map_or(group, |(group, _)| group);
+    let (mut depth, mut begin) = (0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand(&before, group[begin..at].trim(), paths);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let last = group[begin..].trim();
+    if !last.is_empty() {
+        expand(&before, last, paths);
+    }
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let names = path.split("::").map(str::trim);
+    names.filter(|s| !s.is_empty()).map(str::to_owned).collect()
+}
+
+/// A path from the crate's root; `None` if it leads into another crate.
+fn from_root(path: &[String], module: &[String]) -> Option<Vec<String>> {
+    let mut base = module.to_vec();
+    let mut path = path.iter().peekable();
+    match path.peek()?.as_str() {
+        "crate" => {
+            base.clear();
+            path.next();
+        }
+        "self" | "super" => {
+            while let Some(name) = path.next_if(|name| matches!(name.as_str(), "self" | "super")) {
+                if name == "super" {
+                    base.pop()?;
+                }
+            }
+        }
+        _ => return None,
+    }
+    base.extend(path.filter(|name| *name != "self").cloned());
+    Some(base)
+}
+
+/// Paths of all kinds in a made-up file, which must be found.
+pub fn finds_paths() -> Result<(), String> {
+    let text = "use crate::a::{self, b::C, d::{E, F as G}};\npub(crate) use super::x;\nuse arrow::array::Array;\n\
+                // use crate::no;\nfn f() { let y = crate::p::q(); super::super::r::s(); }";
+    let module = ["m", "n"].map(str::to_owned);
+    let found = used(text, &module).into_iter();
+    let mut found = found.map(|path| path.join("::")).collect::<Vec<_>>();
+    found.sort();
+    match found == ["a", "a::b::C", "a::d::E", "a::d::F", "m::x", "p::q", "r::s"] {
+        true => Ok(()),
+        false => Err(format!("found {found:?}")),
     }
 }
