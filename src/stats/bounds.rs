@@ -8,6 +8,11 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 /// A lower bound of the strings of an attribute.
+///
+/// libtiledb compares the strings of attributes up to their first NUL byte, so of `"a"` and `"a\0z"` either may be
+/// stored as the smallest or as the largest. Up to that byte the bounds are right: no string is smaller than the
+/// stored minimum cut at its first NUL, and every string is smaller than the stored maximum cut there and followed by
+/// a byte `1`.
 pub(super) fn text_lower(min: &[u8]) -> Vec<u8> {
     up_to_nul(min).to_vec()
 }

@@ -1,4 +1,6 @@
 //! Expressions of one row: columns, arithmetic, functions, `CASE`, casts, and literals.
+//!
+//! Nothing is made that fails on some rows: no division by what may be zero, no cast that may overflow.
 
 use super::super::ast::{Expr, Kind, Node};
 use super::super::columns::{self, Column};

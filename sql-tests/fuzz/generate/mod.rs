@@ -1,8 +1,8 @@
 //! Makes random statements, well typed and of one answer.
 //!
-//! A [`Generator`] knows the tables, and the views and CTEs it has made; [`Scope`](Scope) is what a `SELECT` may
-//! name. Each file makes one part: `from` tables and joins, `exprs` and `conditions` expressions, `subqueries`,
-//! `aggregates`, `windows`, `order` orders and limits, `select` puts them together, `statement` whole statements.
+//! A [`Generator`] knows the tables, and the views and CTEs it has made; [`Scope`] is what a `SELECT` may
+//! name. Each file makes one part: `from` tables and joins, `exprs` and `conditions` expressions, `aggregates`,
+//! `windows`, `order` orders and limits, `select` puts them together, `statement` whole statements.
 
 mod aggregates;
 mod conditions;

@@ -217,7 +217,7 @@ fn consolidation_options(values: &Values) -> Result<ConsolidateOptions> {
 /// The function.
 ///
 /// `tiledb_vacuum('location', mode => 'fragments', …)`: what nobody needs any longer is removed, one row for each file and
-/// folder. The columns are those of [`tiledb_consolidate`](self).
+/// folder. The columns are those of [`Consolidation`].
 ///
 /// With `dry_run` the rows are the same, and nothing is removed. `min_age` leaves alone what has been of no use for a
 /// shorter time, so that queries that began before are not disturbed.

@@ -1,4 +1,4 @@
-//! Reading of the labels at indexes, as they are needed.
+//! Reading of the labels at indexes, as they are needed, and their addition to the rows of a scan.
 //!
 //! The index space is divided into chunks of whole tiles, a few of which are kept, so that memory stays bounded for any
 //! length of the dimension. Each chunk is one small scan of the labels that rows can need. Partitions share the chunks.

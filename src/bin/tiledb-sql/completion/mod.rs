@@ -1,7 +1,7 @@
 //! What Tab completes: keywords, tables, columns, functions, paths and the shell's commands.
 //!
-//! `tokens` takes the statement apart, `wanted` tells what belongs at the cursor, and `session_names`, `paths` and `words`
-//! know what there is.
+//! `tokens` takes the statement apart, `wanted` tells what belongs at the cursor, and `paths` and `words` know what
+//! there is.
 
 mod paths;
 mod tokens;

@@ -1,8 +1,7 @@
 //! The checks of one field of a tile, which are the same in sparse and in dense fragments, and of its values: validity
 //! bytes, text, and codes of an enumeration.
 
-use super::context::{Audited, Source};
-use super::reader::FieldReader;
+use super::context::{Audited, FieldReader, Source};
 use super::{Problem, TileFindings, of_field};
 use crate::array::fragment::FragmentField;
 use crate::error::Result;

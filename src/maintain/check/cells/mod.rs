@@ -6,7 +6,6 @@
 mod context;
 mod field;
 mod order;
-mod reader;
 mod tiles;
 
 use std::ops::Range;
@@ -15,9 +14,8 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::context::{Audited, Source};
+use self::context::{Asked, Audited, Source};
 use self::order::Chain;
-use self::reader::Asked;
 use super::CheckOptions;
 use super::directory::schemas::Schemas;
 use super::fragment::Sound;

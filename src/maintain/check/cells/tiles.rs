@@ -3,9 +3,9 @@
 
 use std::cmp::Ordering;
 
-use super::context::{Audited, Source};
+use super::context::{self, Audited, Source};
 use super::order::{Cell, Chain, OrderRule, OwnedCell};
-use super::{Problem, TileFindings, field, of_field, reader};
+use super::{Problem, TileFindings, field, of_field};
 use crate::array::fragment::{FragmentField, TileIdx};
 use crate::error::Result;
 use crate::format::commit::path_name;
@@ -107,7 +107,7 @@ fn moved(source: &Source<'_>, findings: &mut TileFindings) -> Result<Option<Cell
         };
         coordinates.push(source.fetched.tile(asked.ticket)?.values);
     }
-    match reader::moved_order(&audited.fields, &coordinates, source.cells, duplicates) {
+    match context::moved_order(&audited.fields, &coordinates, source.cells, duplicates) {
         Ok(order) => Ok(order),
         Err(e) => {
             findings.problems.push(Problem {

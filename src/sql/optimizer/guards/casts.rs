@@ -24,6 +24,13 @@ use crate::sql::optimizer::below::{rewritten_below, scan, scans_array};
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan whose scans of arrays have the bounds of columns, and in which nodes hide the wrong bounds of casts.
+///
+/// For a projection that casts a column, DataFusion casts the bounds of the column, and uses them as bounds of the
+/// cast (`project_column_statistics_through_expr`). That is correct only if the cast keeps the order of values. As
+/// text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and planning of conditions fails
+/// because the lower bound is above the upper one. So scans have no bounds of columns at first. Before any rule uses
+/// statistics, the [rule](crate::sql::optimizer) adds the bounds to scans, and inserts a [node](HidingExec) above such
+/// projections that hides those of the cast from aggregates, conditions and joins.
 pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
     let hide = |plan: &Plan, believed: bool| {
         if let Some(source) = scan(plan).filter(|_| believed) {

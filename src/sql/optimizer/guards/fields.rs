@@ -20,6 +20,15 @@ use crate::sql::optimizer::below::{reads_array, scans_array, with_children};
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan with nodes that stop filters where their columns are ambiguous.
+///
+/// A join of two tables has two columns with the same name if both tables have it. DataFusion pushes a filter down by
+/// the names of its columns (`FilterRemapper`, `ProjectionExec::collect_reverse_alias`), and takes the first or the
+/// last of several: `WHERE a.f IS NOT NULL` above an outer join became a filter on `b.f`. A semi join also pushes
+/// filters on its keys to the side that it does not show, and looks there for a column with the name of the other
+/// side's key. While DataFusion pushes down the filters of WHERE, a [node](HidingExec) is inserted where they could
+/// reach the wrong column, and lets none pass; one [rule](crate::sql::optimizer) inserts it, another removes it.
+/// Dynamic filters are removed from scans instead, see [`run_time_filters`](super::run_time_filters). Filters that the
+/// logical optimizer pushes into a table are qualified by the table and not affected.
 pub(in crate::sql) fn told_apart(plan: &Plan) -> Result<Plan> {
     match scans_array(plan) {
         true => Ok(below_filters(plan, false)?.unwrap_or_else(|| Arc::clone(plan))),

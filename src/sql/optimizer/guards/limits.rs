@@ -13,6 +13,12 @@ use super::hiding::HidingExec;
 use crate::sql::optimizer::below::{scans_array, with_child};
 
 /// The aggregate without its limit, if it would fail with it.
+///
+/// DataFusion gives an aggregate without functions the limit above it (`LimitedDistinctAggregation`), provided that
+/// its rows have no order: with one it would run as a top-k, which needs a direction that the rule does not set. If
+/// the input gets an order later, by one of this crate's rules or by DataFusion's own sorts, the query fails with
+/// "Ordering direction required for DISTINCT with limit". The limit is only an optimization, because there is another
+/// one above, so the [rule](crate::sql::optimizer) removes it.
 pub(in crate::sql) fn without_limit(
     plan: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {

@@ -19,6 +19,11 @@ use crate::sql::optimizer::below::{rewritten_below, scans_array, with_children};
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The node over sorted inputs, if one of them is not in the required order.
+///
+/// DataFusion pushes a sort through a semi join, an anti join and the like to where the rows are in order already, and
+/// removes it there. If they are in order because a column is unique (the groups of an aggregate), the node above,
+/// which drops uniqueness, no longer has the order, and the query fails with "does not satisfy order requirements".
+/// The [rule](crate::sql::optimizer) adds a sort where the order is required.
 pub(in crate::sql) fn sorted_again(plan: &Plan) -> Result<Option<Plan>> {
     let required = plan.required_input_ordering();
     let mut sorted = false;
