@@ -174,7 +174,7 @@ pub fn any_selected(mask: &[bool]) -> bool {
 }
 
 /// Packs a mask into bits.
-pub fn pack_mask(mask: &[bool]) -> BooleanBuffer {
+fn pack_mask(mask: &[bool]) -> BooleanBuffer {
     let (eights, rest) = mask.as_chunks::<8>();
     let mut bits = Vec::with_capacity(eights.len() + 1);
     bits.extend(eights.iter().map(pack_eight));
@@ -191,7 +191,7 @@ fn pack_eight(mask: &[bool; 8]) -> u8 {
 }
 
 /// Unpacks bits into a mask.
-pub fn unpack_mask(bits: &BooleanBuffer) -> Vec<bool> {
+fn unpack_mask(bits: &BooleanBuffer) -> Vec<bool> {
     let mut mask = Vec::with_capacity(bits.len().next_multiple_of(8));
     let chunks = bits.bit_chunks();
     let words = chunks

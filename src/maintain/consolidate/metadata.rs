@@ -1,6 +1,7 @@
-//! The key-value metadata of an array or a group become one file with the values as of now (specification: "Metadata").
+//! The key-value metadata of an array or a group become one file with the values as of now (specification: "Metadata"), and
+//! the footers of all visible fragments are copied into one file (specification: "Consolidated Fragment Metadata File").
 //!
-//! The new file is read first, as it begins at the time of the oldest; until the list of what it replaces is there, the old
+//! The new file of values is read first, as it begins at the time of the oldest; until the list of what it replaces is there, the old
 //! ones are replayed over it and say the same. So nothing is lost at any moment. A file that others date back into the time
 //! between is a conflict.
 

@@ -206,7 +206,7 @@ const SMALLEST_KEPT_ROWS: usize = 1024;
 ///
 /// Tiles in one row of the grid have the same values in all dimensions but one, so most of these columns can be
 /// reused. The memory of kept columns is accounted for, and released before a query runs out of memory.
-pub(super) fn coordinate_column(
+fn coordinate_column(
     context: &ScanContext,
     clip: &Clip,
     dimension: usize,

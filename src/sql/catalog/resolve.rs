@@ -1,4 +1,5 @@
-//! Resolution of a path of names to an array, through the current state of the groups.
+//! Resolution of a path of names to an array, through the current state of the groups; and the error for a group that is
+//! used like an array.
 //!
 //! Names may contain slashes themselves, so a path is not split at each: in every group the longest member name that
 //! the path starts with is entered. If none matches exactly, the only one that matches in another case is taken.

@@ -330,7 +330,7 @@ pub(super) fn name_of(ident: Ident, session: &SessionState) -> String {
 }
 
 /// A table as DataFusion reads its name.
-pub(super) fn table_of(name: ObjectName, session: &SessionState) -> Result<TableReference> {
+fn table_of(name: ObjectName, session: &SessionState) -> Result<TableReference> {
     let lowers = session
         .config_options()
         .sql_parser

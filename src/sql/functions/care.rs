@@ -17,7 +17,7 @@ use crate::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
 use crate::sql::budget::PoolBudget;
 
 /// The columns of a report.
-pub(super) fn schema() -> SchemaRef {
+fn schema() -> SchemaRef {
     columns::schema(vec![
         required("mode", TEXT),
         required("action", TEXT),
@@ -32,7 +32,7 @@ pub(super) fn schema() -> SchemaRef {
 }
 
 /// The rows of a report.
-pub(super) fn rows(report: &[ReportRow]) -> Rows {
+fn rows(report: &[ReportRow]) -> Rows {
     let each = || report.iter();
     Rows {
         len: report.len(),
@@ -51,7 +51,7 @@ pub(super) fn rows(report: &[ReportRow]) -> Rows {
 }
 
 /// A switch that is on or off.
-pub(super) fn switch(option: &str, value: &str) -> Result<bool> {
+fn switch(option: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -60,13 +60,13 @@ pub(super) fn switch(option: &str, value: &str) -> Result<bool> {
 }
 
 /// A number.
-pub(super) fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T> {
+fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T> {
     let number = value.trim().parse();
     number.map_err(|_| expected(option, value, "a number"))
 }
 
 /// A number of bytes: `100000`, `64 MiB`.
-pub(super) fn bytes(option: &str, value: &str) -> Result<u64> {
+fn bytes(option: &str, value: &str) -> Result<u64> {
     const UNITS: [(&str, u64); 9] = [
         ("", 1),
         ("B", 1),
@@ -87,7 +87,7 @@ pub(super) fn bytes(option: &str, value: &str) -> Result<u64> {
 }
 
 /// A length of time: `90` seconds, `2 hours`, `7 days`.
-pub(super) fn duration(option: &str, value: &str) -> Result<Duration> {
+fn duration(option: &str, value: &str) -> Result<Duration> {
     let seconds = scaled(value, |unit| {
         Some(match unit.trim_end_matches('s') {
             "" | "second" => 1,

@@ -108,13 +108,13 @@ pub fn check(
 }
 
 /// The cells of a tile that count: all, or those of a dense tile that were written.
-pub fn counted_cells(runs: &[Run]) -> impl Iterator<Item = usize> {
+fn counted_cells(runs: &[Run]) -> impl Iterator<Item = usize> {
     let runs = runs.iter();
     runs.flat_map(|run| run.start..run.start.saturating_add(run.len))
 }
 
 /// Validity is 0 or 1.
-pub fn check_validity(
+fn check_validity(
     bytes: &[u8],
     field: usize,
     tile: u64,
@@ -138,7 +138,7 @@ pub fn check_validity(
 }
 
 /// Text is valid in its encoding.
-pub fn check_text(
+fn check_text(
     reader: &FieldReader,
     column: &Column,
     field: usize,
@@ -179,7 +179,7 @@ fn validator(datatype: Datatype) -> Option<fn(&[u8]) -> bool> {
 }
 
 /// Codes are indexes of values; that of a cell which was never written need not be one.
-pub fn check_codes(
+fn check_codes(
     audited: &Audited,
     reader: &FieldReader,
     column: &Column,

@@ -249,7 +249,7 @@ fn written(source: &Source<'_>) -> Result<Vec<Run>> {
 }
 
 /// Compares the coordinates of a dimension with the tile's rectangle.
-pub fn check_box(
+fn check_box(
     audited: &Audited,
     dimension: usize,
     column: &Column,
@@ -311,13 +311,13 @@ fn extremes(column: &Column, datatype: Datatype) -> Option<(&[u8], &[u8])> {
 }
 
 /// The number of a cell.
-pub fn number(column: &Column, cell: usize) -> u64 {
+fn number(column: &Column, cell: usize) -> u64 {
     let bytes = column.cell(cell).try_into();
     bytes.map_or(u64::MAX, u64::from_le_bytes)
 }
 
 /// Every cell was written between the times in the fragment's name.
-pub fn check_written(audited: &Audited, column: &Column, tile: u64, problems: &mut Vec<Problem>) {
+fn check_written(audited: &Audited, column: &Column, tile: u64, problems: &mut Vec<Problem>) {
     let Some(field) = audited.system(FragmentField::Timestamps) else {
         return;
     };
@@ -336,7 +336,7 @@ pub fn check_written(audited: &Audited, column: &Column, tile: u64, problems: &m
 }
 
 /// A deleted cell has the time of the condition that deleted it, which was not before its own.
-pub fn check_deleted(
+fn check_deleted(
     audited: &Audited,
     written: Option<&Column>,
     times: &Column,

@@ -245,7 +245,7 @@ impl Field {
 ///
 /// Since version 11 every slot has its sections. Aggregates of libtiledb crash where statistics that a type has are
 /// missing.
-pub fn check_tile_sizes(
+fn check_tile_sizes(
     sections: &Sections<'_>,
     field: &Field,
     tiles: u64,
