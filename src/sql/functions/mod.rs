@@ -13,8 +13,8 @@
 //! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
 //! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
 //! | [`tiledb_check`](check) | one per finding of the [auditor](crate::maintain::check) |
-//! | [`tiledb_consolidate`](consolidate) | one per file or folder that several others have become |
-//! | [`tiledb_vacuum`](vacuum) | one per file or folder that is removed |
+//! | [`tiledb_consolidate`](care) | one per file or folder that several others have become |
+//! | [`tiledb_vacuum`](care) | one per file or folder that is removed |
 //!
 //! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
 //! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
