@@ -22,7 +22,6 @@
 
 mod aggregates;
 mod anew;
-mod bad_deletes;
 mod bad_files;
 mod bad_input;
 mod broken_columns;
@@ -65,7 +64,6 @@ mod sessions;
 mod settings;
 mod shell;
 mod shell_commands;
-mod shell_files;
 mod slt;
 mod support_table;
 #[cfg(unix)]
@@ -136,7 +134,6 @@ fn main() {
     trials.extend(aggregates::trials());
     trials.extend(created::trials());
     trials.extend(anew::trials());
-    trials.extend(bad_deletes::trials());
     trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
@@ -173,7 +170,6 @@ fn main() {
     trials.extend(settings::trials());
     trials.extend(shell::trials());
     trials.extend(shell_commands::trials());
-    trials.extend(shell_files::trials());
     trials.extend(support_table::trials());
     #[cfg(unix)]
     trials.extend(terminal::trials());

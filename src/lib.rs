@@ -192,7 +192,7 @@ pub use maintain::vacuum::VacuumOptions;
 pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
 pub use scan::EmptyCells;
 pub use sql::evolve::alter::AlterTable;
-pub use sql::evolve::statement::run_statement;
+pub use sql::evolve::run_statement;
 pub use sql::options::{AggregateFrom, TableOptions};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,

@@ -7,7 +7,7 @@ use super::arrays::{Loaded, Shelf, Source};
 use super::ast::{Kind, Statement};
 use super::determined::Keys;
 use super::generate::{Generator, Relation};
-use super::known::keeps_first_zero;
+use super::judge::keeps_first_zero;
 use super::rng::Rng;
 use super::run::Runner;
 use super::session::Shape;

@@ -1,20 +1,28 @@
 //! Runs a case on the arrays and on the same rows in plain DataFusion, and says who is right.
 //!
 //! What is expected is the answer of a session without anything of this project, over rows in memory, in one partition,
-//! without run-time filters and with every sort done ([`forgetful`](super::forgetful)). Where the arrays' answer differs,
+//! without run-time filters and with every sort done ([`session`](super::session)). Where the arrays' answer differs,
 //! the same rows in memory are asked in a plain session of the shape in question: if they differ as well, the fault is
 //! DataFusion's own. Parquet files are asked too, and what they say is told: that DataFusion's run-time filters are wrong
 //! does not excuse a scan that takes them.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::file::properties::WriterProperties;
+use tempfile::TempDir;
 
+use super::arrays::Loaded;
+use super::ast::{Body, Distinct, Query, Statement};
 use super::case::Case;
 use super::compare::difference;
 use super::determined::is_ordered;
-use super::known::{is_known_error, is_known_panic};
-use super::parquet;
 use super::print;
 use super::run::{Answer, Fault, Runner};
 use super::session::Parts;
@@ -91,7 +99,7 @@ fn expected(case: &Case, runner: &mut Runner, parts: &Parts) -> Answers {
 /// How plain DataFusion differs over Parquet files, which unlike memory take run-time filters, if it does. Whoever looks
 /// for a way around it must know whose mistake it is.
 pub fn in_parquet(case: &Case, runner: &mut Runner, parts: &Parts) -> Option<String> {
-    let files = parquet::Files::of(&case.tables)?;
+    let files = ParquetFiles::of(&case.tables)?;
     let settings = [
         ("datafusion.execution.parquet.pushdown_filters", "true"),
         ("datafusion.execution.collect_statistics", "false"),
@@ -170,4 +178,95 @@ fn compare(case: &Case, expected: &Answers, found: &Answers) -> Verdict {
         }
     }
     Verdict::Same
+}
+
+/// Whether a statement skips rows of a query inside it: a sort for what stands around it moves below the OFFSET.
+///
+/// The session that tells what is expected would be wrong as well, or right by chance. Where a statement need not be
+/// made, it is not; where it must be, a difference that looks like the defect is not told.
+pub fn skips_inside(statement: &Statement) -> bool {
+    let mut skipping = 0;
+    let mut count = |query: &Query| skipping += usize::from(query.offset > 0);
+    for (_, view) in &statement.views {
+        view.visit(&mut count, &mut |_| {});
+    }
+    statement.query.visit(&mut count, &mut |_| {});
+    skipping > usize::from(statement.query.offset > 0)
+}
+
+/// Whether a limit cuts groups: a top-k over groups shows the zero that came first, whatever else groups shows 0.0.
+pub fn keeps_first_zero(query: &Query) -> bool {
+    let Body::Select(select) = &query.body else {
+        return false;
+    };
+    let groups = select.group.is_some() || select.distinct == Distinct::All;
+    groups && query.limit.is_some()
+}
+
+/// Whether an error says what DataFusion cannot do, whatever the tables.
+fn is_known_error(error: &str) -> bool {
+    error.contains("null_aware anti join only supports single column join key")
+}
+
+/// Whether a panic is one that DataFusion meets whatever the tables: of a key that comes twice in the order of an aggregate,
+/// one half of it counts two, the other one.
+fn is_known_panic(panics: &str) -> bool {
+    let locations = panics.lines().filter(|line| line.contains("panicked at"));
+    let mut locations = locations.peekable();
+    panics.contains("assertion `left == right` failed")
+        && locations.peek().is_some()
+        && locations.all(|line| {
+            line.contains("/datafusion-functions-aggregate-") && line.contains("/first_last.rs")
+        })
+}
+
+/// The float that a literal is.
+pub fn float(text: &str) -> Option<f64> {
+    let digits = text
+        .trim_start_matches("CAST(")
+        .trim_end_matches(" AS DOUBLE)");
+    digits.trim_matches('\'').parse().ok()
+}
+
+const ROW_GROUP: usize = 64;
+
+/// A folder with a file for each table, for as long as it lives.
+#[derive(Debug)]
+pub struct ParquetFiles {
+    folder: TempDir,
+    tables: Vec<Arc<Loaded>>,
+}
+
+impl ParquetFiles {
+    /// Writes tables; `None` if Parquet cannot hold a type of theirs.
+    pub fn of(tables: &[Arc<Loaded>]) -> Option<Self> {
+        let folder = tempfile::tempdir().ok()?;
+        for (number, table) in tables.iter().enumerate() {
+            let file = File::create(folder.path().join(format!("{number}.parquet"))).ok()?;
+            let groups = ROW_GROUP.max(table.rows.num_rows() / 20);
+            let properties = WriterProperties::builder()
+                .set_max_row_group_row_count(Some(groups))
+                .build();
+            let mut writer =
+                ArrowWriter::try_new(file, table.rows.schema(), Some(properties)).ok()?;
+            writer.write(&table.rows).ok()?;
+            writer.close().ok()?;
+        }
+        let tables = tables.to_vec();
+        Some(Self { folder, tables })
+    }
+
+    /// A table of each file.
+    pub fn tables(&self) -> Option<Vec<Arc<dyn TableProvider>>> {
+        let tables = self.tables.iter().enumerate().map(|(number, table)| {
+            let path = self.folder.path().join(format!("{number}.parquet"));
+            let url = ListingTableUrl::parse(path.to_str()?).ok()?;
+            let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
+            let config = ListingTableConfig::new(url)
+                .with_listing_options(options)
+                .with_schema(table.rows.schema());
+            Some(Arc::new(ListingTable::try_new(config).ok()?) as Arc<dyn TableProvider>)
+        });
+        tables.collect()
+    }
 }

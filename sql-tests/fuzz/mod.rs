@@ -16,11 +16,8 @@ mod compare;
 mod determined;
 mod faulty;
 mod features;
-mod forgetful;
 mod generate;
 mod judge;
-mod known;
-mod parquet;
 mod print;
 mod report;
 pub mod rng;
@@ -28,7 +25,6 @@ mod run;
 mod session;
 mod shrink;
 mod walk;
-mod walk_mut;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -11,7 +11,7 @@ use super::judge::{Verdict, in_parquet, judge};
 use super::print;
 use super::run::Runner;
 use super::session::Parts;
-use super::shrink::{arrays, smallest};
+use super::shrink::{self, smallest};
 use crate::workshop::Files;
 
 /// A case that fails now and then is run so often before it counts as one that does not.
@@ -163,8 +163,8 @@ impl Small {
                 judge.runner.wait(load)
             };
             let mut changed = false;
-            for write in arrays::writes(&files) {
-                let fewer = arrays::without(&files, &write);
+            for write in shrink::writes(&files) {
+                let fewer = shrink::without_writes(&files, &write);
                 let Some(table) = loaded(&fewer, judge) else {
                     continue;
                 };
@@ -180,7 +180,7 @@ impl Small {
                 }
             }
             if changed {
-                self.left.push((number, arrays::writes(&files)));
+                self.left.push((number, shrink::writes(&files)));
             }
         }
     }

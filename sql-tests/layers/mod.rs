@@ -4,16 +4,14 @@
 //! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
 //! below `sql`. It is checked on the text, without comments.
 
-mod circles;
-mod paths;
+mod modules;
 mod sizes;
 mod tracked;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use self::circles::finds_circles;
-pub use self::paths::finds_paths;
+pub use self::modules::{finds_circles, finds_paths};
 pub use self::sizes::finds_sizes;
 pub use self::tracked::{check_tracked, finds_tracked, refused_by_windows};
 
@@ -50,7 +48,7 @@ const CRATES: [(&str, u8); 4] = [
 pub fn check() -> Result<(), String> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let modules = modules(&src).map_err(|e| format!("cannot read {}: {e}", src.display()))?;
-    let mut wrong = circles::circles(&modules);
+    let mut wrong = modules::circles(&modules);
     for (module, text) in &modules {
         let Some(layer) = module.first() else {
             continue;
@@ -62,7 +60,7 @@ pub fn check() -> Result<(), String> {
             continue;
         };
         let name = module.join("/");
-        for used in paths::used(text, module) {
+        for used in modules::used(text, module) {
             let folder = used.first().map_or("", String::as_str);
             if folder != layer && level_of(&LEVELS, folder).is_some_and(|l| l >= level) {
                 wrong.push(format!("{name} uses crate::{folder}"));
@@ -103,10 +101,10 @@ pub fn check_sizes() -> Result<(), String> {
 }
 
 /// The modules of the library by their paths; the binary is a crate of its own.
-fn modules(src: &Path) -> std::io::Result<circles::Modules> {
+fn modules(src: &Path) -> std::io::Result<modules::Modules> {
     let mut files = Vec::new();
     rust_files(src, &mut files)?;
-    let mut modules = circles::Modules::new();
+    let mut modules = modules::Modules::new();
     for file in files {
         let inside = file.strip_prefix(src).unwrap_or(&file).with_extension("");
         let names = inside

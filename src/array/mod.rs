@@ -2,7 +2,6 @@
 //!
 //! [`snapshot::Snapshot`] is an array as a window of time shows it; [`table::ArrayTable`] gives it Arrow columns.
 
-pub mod columns;
 pub mod commits;
 pub mod deletes;
 pub mod directory;
@@ -12,6 +11,5 @@ pub mod inspect;
 pub mod label;
 pub mod metadata;
 pub mod snapshot;
-pub mod system_columns;
 pub mod table;
 pub mod window;

@@ -4,21 +4,25 @@
 //! changes afterwards, whatever is written meanwhile.
 
 mod footers;
-mod schemas;
-mod seen;
-
-use std::sync::Arc;
 
 pub use self::footers::open_alone;
+
 pub(super) use self::footers::open_fragments;
-pub(super) use self::schemas::{load_enumerations, open_schema};
-pub use self::seen::Seen;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 use super::deletes::Deletes;
 use super::directory::ArrayDirectory;
 use super::fragment::Fragment;
 use super::window::OpenWindow;
+use crate::array::directory::{ArrayFile, ENUMERATIONS_FOLDER};
 use crate::arrow::Enumerations;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::filter::generic_tile;
+use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 
@@ -176,4 +180,153 @@ fn check_fragments(schema: &ArraySchema, fragments: &[Arc<Fragment>]) -> Result<
         }
     }
     Ok(())
+}
+
+/// The fragments and deletes that a snapshot shows: plain data without a storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The window of time, with a fixed end.
+    pub window: OpenWindow,
+    /// The names of the fragments, oldest first.
+    pub fragments: Vec<String>,
+    /// The names of the deletes that apply to them, oldest first.
+    pub deletes: Vec<String>,
+}
+
+impl Snapshot {
+    /// The names of what the snapshot shows.
+    pub fn seen(&self) -> Seen {
+        let fragments = self.fragments.iter();
+        Seen {
+            window: self.window,
+            fragments: fragments.map(|f| f.name.name.clone()).collect(),
+            deletes: self.deletes.names().map(str::to_owned).collect(),
+        }
+    }
+
+    /// The snapshot without fragments and deletes that are not in `seen`, because they were committed later with an
+    /// earlier time.
+    ///
+    /// Fails if something in `seen` is gone, because the array was consolidated and vacuumed meanwhile.
+    pub fn only(self, seen: &Seen) -> Result<Self> {
+        let wanted: HashSet<&str> = seen.fragments.iter().map(String::as_str).collect();
+        let mut fragments = self.fragments.as_ref().clone();
+        fragments.retain(|fragment| wanted.contains(fragment.name.name.as_str()));
+        let deletes = self.deletes.only(&seen.deletes);
+        let here: HashSet<&str> = fragments.iter().map(|f| f.name.name.as_str()).collect();
+        let deleting: HashSet<&str> = deletes.names().collect();
+        let gone = seen.fragments.iter().find(|f| !here.contains(f.as_str()));
+        let gone = gone.or_else(|| seen.deletes.iter().find(|d| !deleting.contains(d.as_str())));
+        if let Some(gone) = gone {
+            return Err(Error::conflict(format!(
+                "{gone} is no longer there: the array was consolidated since the query was planned; plan it again"
+            ))
+            .with("array", self.storage.uri()));
+        }
+        Ok(Self {
+            fragments: Arc::new(fragments),
+            deletes: Arc::new(deletes),
+            ..self
+        })
+    }
+}
+
+/// A schema, and whether its file is encrypted.
+#[derive(Debug, Clone)]
+struct SchemaFile {
+    schema: Arc<ArraySchema>,
+    encrypted: bool,
+}
+
+/// The schema that `window` shows, and the storage with the key only if the array is encrypted.
+pub(super) async fn open_schema(
+    storage: &Storage,
+    window: OpenWindow,
+    directory: &ArrayDirectory,
+) -> Result<(Storage, Arc<ArraySchema>)> {
+    let newest = load_schema(storage, directory.schema_at(&window)?).await?;
+    let storage = settle_key(storage, directory, &newest).await?;
+    Ok((storage, newest.schema))
+}
+
+/// The storage with the key only if the array is encrypted, which its schemas show.
+async fn settle_key(
+    storage: &Storage,
+    directory: &ArrayDirectory,
+    newest: &SchemaFile,
+) -> Result<Storage> {
+    if storage.encryption_key().is_none() || newest.encrypted {
+        return Ok(storage.clone());
+    }
+    // libtiledb writes an unencrypted schema when it evolves an encrypted array, so the other schemas decide.
+    for file in directory.schemas() {
+        if load_schema(storage, file).await?.encrypted {
+            return Ok(storage.clone());
+        }
+    }
+    if storage.has_key_on_demand() {
+        return Ok(storage.clone().with_encryption_key(None));
+    }
+    Err(Error::encryption(
+        "an encryption key was given but the array is not encrypted",
+    ))
+}
+
+async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> {
+    let path = file.path();
+    let load = async {
+        let bytes = storage.read(&path).await?;
+        let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
+        let mut schema = ArraySchema::decode(&tile.data)?;
+        schema.locate_problems(&path);
+        let schema = SchemaFile {
+            schema: Arc::new(schema),
+            encrypted: tile.encrypted,
+        };
+        Ok((schema, tile.data.len().saturating_mul(2)))
+    };
+    let key = storage.cache_key(&path, 0, &file.info);
+    storage
+        .cache()
+        .get_or_load(key, load)
+        .await
+        .map(|schema| schema.as_ref().clone())
+        .context("file", || path)
+}
+
+/// Reads the enumerations of a schema. A damaged one only affects the attributes that use it; a failure of the storage,
+/// or a wrong key, is an error of the whole array.
+pub(super) async fn load_enumerations(
+    storage: &Storage,
+    schema: &ArraySchema,
+) -> Result<Enumerations> {
+    let mut enumerations = HashMap::new();
+    if schema.enumerations.is_empty() {
+        return Ok(enumerations);
+    }
+    // The names of enumeration files are unique forever, so no listing is needed to find a version.
+    for reference in &schema.enumerations {
+        let path = format!("{ENUMERATIONS_FOLDER}/{}", reference.file);
+        let load = async {
+            let bytes = storage.read(&path).await?;
+            let tile = generic_tile::decode(&bytes, "enumeration", storage.encryption_key())?;
+            Ok((Enumeration::decode(&tile.data)?, tile.data.len()))
+        };
+        let key = storage.cache_key_immutable(&path, 0);
+        let enumeration = storage
+            .cache()
+            .get_or_load(key, load)
+            .await
+            .map_err(|e| match e.kind() {
+                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
+                _ => e,
+            })
+            .map_err(|e| e.with("enumeration", &reference.name).with("file", path));
+        let enumeration = match enumeration {
+            Err(e) if e.is_about_data() => Err(Arc::new(e)),
+            enumeration => Ok(enumeration?),
+        };
+        enumerations.insert(reference.name.clone(), enumeration);
+    }
+    Ok(enumerations)
 }

@@ -1,15 +1,22 @@
 //! The table of an array: dimensions, then attributes, then system columns if they are asked for, as Arrow columns.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, new_null_array};
+use arrow::array::{ArrayRef, StringViewArray, TimestampMillisecondArray, new_null_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
+use super::directory::ArrayDirectory;
 use super::fragment::{Fragment, FragmentField};
 use super::snapshot::Snapshot;
-use super::system_columns::{SystemColumn, SystemValues};
-use crate::arrow::{ColumnType, TypeOptions, arrow_schema, check_problem, fill_array};
+use super::window::OpenWindow;
+use crate::arrow::{
+    ColumnType, ROLE_KEY, SYSTEM_ROLE, TypeOptions, arrow_schema, check_problem, fill_array,
+};
 use crate::error::{Error, Result};
+use crate::format::fragment::footer::OLD_SCHEMA_NAME;
+use crate::storage::Storage;
 
 /// A snapshot and the columns it shows.
 #[derive(Debug, Clone)]
@@ -162,4 +169,174 @@ pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<Ar
         .ok_or_else(missing)?;
     let ty = table.types.get(column).ok_or_else(missing)?;
     fill_array(attribute, ty, cells)
+}
+
+/// Reading the rows of a statement starts within this time after planning it. A schema that is added within this time,
+/// and that no fragment was written with, may be treated as added later.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// The columns of an array, and the listing they were found by.
+///
+/// Planning a statement needs the columns of the tables it names, and their rows only later, if at all. So opening
+/// lists only the schemas; commits and fragments are listed when rows are read, which may be much later (a view, a
+/// prepared statement), so that nothing written in between is missed. The schemas are listed again only if that is
+/// more than a moment later, or if a fragment was written with a schema that is not in the list: codes of an
+/// enumeration, for example, can only be read with a schema as new as their fragment.
+#[derive(Debug)]
+pub struct Columns {
+    listed: Instant,
+    directory: Arc<ArrayDirectory>,
+    without_fragments: Snapshot,
+}
+
+impl Columns {
+    /// Reads the schema that `window` shows; `None` if only opening the whole array can tell which one it is, or that
+    /// there is none.
+    pub async fn read(storage: &Storage, window: OpenWindow) -> Result<Option<Self>> {
+        let listed = Instant::now();
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
+        let Some(directory) = ArrayDirectory::list_schemas(storage, &window).await? else {
+            return Ok(None);
+        };
+        let directory = Arc::new(directory);
+        let without_fragments =
+            Snapshot::without_fragments(storage, window, Arc::clone(&directory)).await?;
+        Ok(Some(Self {
+            listed,
+            directory,
+            without_fragments,
+        }))
+    }
+
+    /// The array as if it had no fragments, only for its columns.
+    pub fn without_fragments(&self) -> &Snapshot {
+        &self.without_fragments
+    }
+
+    /// Opens the array as seen through `window` now.
+    pub async fn open(&self, storage: &Storage, window: OpenWindow) -> Result<Snapshot> {
+        if self.listed.elapsed() < MOMENT
+            && let Ok(snapshot) = self.open_rest(storage, window).await
+            && self.knows_schemas_of(&snapshot)
+        {
+            return Ok(snapshot);
+        }
+        Snapshot::open(storage, window).await
+    }
+
+    async fn open_rest(&self, storage: &Storage, window: OpenWindow) -> Result<Snapshot> {
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
+        let directory = self.directory.list_rest(storage).await?;
+        Snapshot::open_listed(storage, window, directory).await
+    }
+
+    /// Whether every fragment was written with a listed schema. A cached fragment does not show that by itself.
+    fn knows_schemas_of(&self, snapshot: &Snapshot) -> bool {
+        let named = |fragment: &Arc<Fragment>| {
+            let name = fragment.footer.schema_name.as_str();
+            // Fragments before version 10 name no schema; theirs is in the array's own folder, which has just been
+            // listed.
+            name.is_empty() || name == OLD_SCHEMA_NAME || self.directory.schema_named(name).is_ok()
+        };
+        snapshot.fragments.iter().all(named)
+    }
+}
+
+/// A column that no field supplies.
+///
+/// They follow the attributes of a table that shows them. A cell's time is its own where the fragment records times,
+/// as consolidated ones do; otherwise it is the first time of the fragment's name, by which libtiledb, too, decides
+/// which version of a cell is the newest. A cell of a dense array that no fragment wrote has neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemColumn {
+    /// When the cell was written.
+    WriteTime,
+    /// The name of the fragment that the cell comes from.
+    Fragment,
+}
+
+/// What a fragment holds of a system column.
+#[derive(Debug)]
+pub enum SystemValues {
+    /// The cells of a field.
+    Stored(FragmentField),
+    /// All of its cells have this value.
+    Constant(ArrayRef),
+}
+
+impl SystemColumn {
+    /// All of them, in the order of the columns.
+    pub const ALL: [Self; 2] = [Self::WriteTime, Self::Fragment];
+
+    /// The name of the column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteTime => "__timestamp",
+            Self::Fragment => "__fragment",
+        }
+    }
+
+    /// Fails if one of the names of an array's fields is that of a system column.
+    pub fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+        match names.find(|name| Self::ALL.iter().any(|column| column.name() == *name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::invalid(format!(
+                "option \"tiledb.system_columns\" adds the column \"{name}\", but the array has a field of this name; \
+                 read the array without the option"
+            ))),
+        }
+    }
+
+    /// The type of the column.
+    pub fn column_type(self, nullable: bool) -> ColumnType {
+        match self {
+            Self::WriteTime => ColumnType::write_times(nullable),
+            Self::Fragment => ColumnType::fragment_names(nullable),
+        }
+    }
+
+    /// The Arrow field of the column.
+    pub fn field(self, ty: &ColumnType) -> Field {
+        let role = HashMap::from([(ROLE_KEY.to_owned(), SYSTEM_ROLE.to_owned())]);
+        Field::new(self.name(), ty.data_type().clone(), ty.nullable()).with_metadata(role)
+    }
+
+    /// What a fragment holds of the column.
+    pub fn in_fragment(self, fragment: &Fragment) -> Result<SystemValues> {
+        let name = &fragment.name;
+        let value: ArrayRef = match self {
+            Self::WriteTime if fragment.footer.has_timestamps => {
+                return Ok(SystemValues::Stored(FragmentField::Timestamps));
+            }
+            Self::WriteTime => {
+                let time = i64::try_from(name.t1).map_err(|_| {
+                    Error::unsupported(format!(
+                        "the fragment's time, {} ms, is later than {} ms, the last that column \"{}\" can show",
+                        name.t1,
+                        i64::MAX,
+                        self.name()
+                    ))
+                    .with("fragment", &name.name)
+                })?;
+                Arc::new(TimestampMillisecondArray::from(vec![time]))
+            }
+            Self::Fragment => Arc::new(StringViewArray::from(vec![name.name.as_str()])),
+        };
+        Ok(SystemValues::Constant(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_fields_may_be_taken() {
+        let check = |names: &[&str]| SystemColumn::check_names(names.iter().copied());
+        assert!(check(&["x", "fragment", "__Timestamp"]).is_ok());
+        for name in ["__timestamp", "__fragment"] {
+            let error = check(&["x", name]).unwrap_err();
+            assert!(error.message().contains(name), "{error}");
+        }
+    }
 }

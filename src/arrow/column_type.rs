@@ -4,9 +4,7 @@
 //! and codes outside the enumeration are NULL; dimensions are never nullable, so there NaT stays a number.
 
 pub(super) mod cells;
-mod codes;
 mod enumerated;
-mod system;
 
 use std::sync::Arc;
 
@@ -181,7 +179,7 @@ impl ColumnType {
         }
         let values = enumerated::values_of(enumeration, options)
             .context("enumeration", || &enumeration.name)?;
-        self.data_type = codes::column_type(&self.element_type, values.data_type());
+        self.data_type = cells::column_type(&self.element_type, values.data_type());
         self.enumeration = Some(values);
         self.nullable = true;
         Ok(self)
@@ -404,4 +402,70 @@ pub(super) fn arrow_len(n: usize) -> Result<i32> {
             i32::MAX
         ))
     })
+}
+
+impl ColumnType {
+    /// The type of times at which cells were written: milliseconds since 1970, stored as `u64`.
+    pub fn write_times(nullable: bool) -> Self {
+        let data_type = DataType::Timestamp(TimeUnit::Millisecond, None);
+        Self {
+            datatype: Datatype::UInt64,
+            element: Element::Time(TimeConversion::Unsigned),
+            element_type: data_type.clone(),
+            shape: Shape::One,
+            nat_is_null: false,
+            lossy: false,
+            enumeration: None,
+            nullable,
+            data_type,
+            unreadable: None,
+        }
+    }
+
+    /// The type of the names of fragments.
+    pub fn fragment_names(nullable: bool) -> Self {
+        Self {
+            datatype: Datatype::StringUtf8,
+            element: Element::Text(Encoding::Utf8),
+            element_type: DataType::Utf8View,
+            shape: Shape::Var,
+            nat_is_null: false,
+            lossy: false,
+            enumeration: None,
+            nullable,
+            data_type: DataType::Utf8View,
+            unreadable: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, TimestampMillisecondArray};
+
+    use super::*;
+    use crate::arrow::{CellData, Cells, TileBuffer};
+    use crate::error::Result;
+
+    fn shown(times: &[u64]) -> Result<ArrayRef> {
+        let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
+        ColumnType::write_times(false).to_array(Cells {
+            len: times.len(),
+            data: CellData::Fixed(TileBuffer::copy_of(&bytes).unwrap()),
+            nulls: None,
+        })
+    }
+
+    #[test]
+    fn times_are_milliseconds_as_far_as_timestamps_reach() {
+        let last = u64::try_from(i64::MAX).unwrap();
+        let expected = TimestampMillisecondArray::from(vec![0, 1_714_521_600_000, i64::MAX]);
+        let times = shown(&[0, 1_714_521_600_000, last]).unwrap();
+        assert_eq!(times.as_ref(), &expected as &dyn arrow::array::Array);
+        let error = shown(&[7, u64::MAX]).unwrap_err();
+        assert!(
+            error.message().contains("18446744073709551615 in cell 1"),
+            "{error}"
+        );
+    }
 }

@@ -10,9 +10,9 @@
 use aes_gcm::aead::AeadInPlace;
 use aes_gcm::aead::generic_array::GenericArray;
 
+use super::buffer::Filtered;
 use super::compression::Target;
 use super::encryption_key::EncryptionKey;
-use super::filtered::Filtered;
 use super::parts;
 use crate::error::{Error, Result};
 use crate::filter::buffer::Buffer;

@@ -1,4 +1,4 @@
-//! Buffers between two filters.
+//! What passes from filter to filter: buffers when a tile is read, chunks with their metadata when it is written.
 //!
 //! A [`Buffer`] keeps its length separate from the initialised part of its memory, so that taking one of a size used
 //! before is free: no allocation and no zeroing.
@@ -42,5 +42,21 @@ impl Buffer {
     /// Shortens the buffer to `len`.
     pub(super) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
+    }
+}
+
+/// A chunk behind some of the filters.
+#[derive(Debug)]
+pub(super) struct Filtered {
+    /// The metadata, those of the latest filter first.
+    pub(super) metadata: Vec<Vec<u8>>,
+    pub(super) data: Vec<u8>,
+}
+
+impl Filtered {
+    /// The metadata, and then the data.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let data = std::iter::once(self.data.as_slice());
+        self.metadata.iter().map(Vec::as_slice).chain(data)
     }
 }

@@ -7,17 +7,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::compression;
+use super::buffer::Filtered;
 use super::encryption_key::EncryptionKey;
-use super::filtered::Filtered;
 use super::pipeline::string_form;
-use super::positive_delta;
-use super::stage::{Check, Stage, Transform};
+use super::stage::{Check, Stage, TileContext, Transform};
 use super::strings::{self, StringForm};
-use super::tile_context::TileContext;
 use super::word::{with_number, with_word};
 use super::zstd::Compressor;
-use super::{aes_256_gcm, bit_width_reduction, bitshuffle, byteshuffle, xor};
+use super::{
+    aes_256_gcm, bit_width_reduction, bitshuffle, byteshuffle, compression, positive_delta, xor,
+};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::encoder::Encoder;

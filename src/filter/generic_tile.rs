@@ -11,7 +11,7 @@ use super::pipeline::Pipeline;
 use super::scratch::Scratch;
 use super::stage::NO_KEY;
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::tile_context::TileContext;
+use crate::filter::stage::TileContext;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList, Setting};
 use crate::format::generic_tile::GenericTileHeader;

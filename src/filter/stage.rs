@@ -6,21 +6,17 @@
 
 use std::sync::Arc;
 
-use super::bit_width_reduction;
-use super::bitshuffle;
-use super::byteshuffle;
 use super::checksum::Digest;
 use super::compression::Codec;
 use super::encryption_key::EncryptionKey;
 use super::float_scale::Scale;
-use super::positive_delta;
 use super::word::{Width, with_number, with_word};
-use super::{webp, xor};
+use super::{bit_width_reduction, bitshuffle, byteshuffle, positive_delta, webp, xor};
 use crate::error::{Error, Result};
-use crate::filter::tile_context::TileContext;
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, PixelFormat};
+use crate::format::version::FormatVersion;
 
 /// Since this fragment version, positive delta and bit-width reduction are applied to dates and times.
 const DATES_ARE_REDUCED_SINCE: u32 = 20;
@@ -264,4 +260,20 @@ impl Check {
             Self::Parts => byteshuffle::check(metadata, data),
         }
     }
+}
+
+/// The properties of tiles that a pipeline depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileContext {
+    /// The field's type; `UINT64` for offsets, `UINT8` for validity.
+    pub datatype: Datatype,
+    /// Size of a cell for run-length encoding: values per cell times the type's size; for variable-sized data the
+    /// type's size; 8 for offsets; 1 for validity.
+    pub cell_bytes: usize,
+    /// The version of the array schema the fragment was written with.
+    pub schema_version: FormatVersion,
+    /// The version of the fragment.
+    pub fragment_version: FormatVersion,
+    /// Whether this is the data tile of a variable-sized field.
+    pub var_data: bool,
 }

@@ -5,18 +5,21 @@
 //! values and every question is a binary search: a list of 100 000 points stays cheap, and cross products are never
 //! enumerated. The subtle thing: an empty list matches nothing, [`DimRanges::All`] matches everything.
 
-mod describe;
 mod dim_ranges;
 mod lists;
-mod ranges;
+
 #[cfg(test)]
 mod tests;
 
 pub use dim_ranges::DimRanges;
 pub use lists::Spans;
-pub use ranges::{BytesRange, KeyRange, successor};
 
+use std::fmt::Write;
+
+use crate::format::datatype::Datatype;
+use crate::format::schema::ArraySchema;
 use crate::geometry::domain::{Bounds, KeyBox};
+use crate::geometry::key;
 
 /// Ranges for every dimension; a cell matches when each of its coordinates does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,4 +149,189 @@ impl Subarray {
                 .zip(cells.ranges())
                 .all(|(ranges, (lo, hi))| ranges.covers_keys(lo, hi))
     }
+}
+
+/// An inclusive range of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyRange {
+    /// The smallest key.
+    pub lo: u64,
+    /// The largest key.
+    pub hi: u64,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub const ALL: Self = Self {
+        lo: 0,
+        hi: u64::MAX,
+    };
+
+    /// The range of one key.
+    pub const fn point(key: u64) -> Self {
+        Self { lo: key, hi: key }
+    }
+}
+
+/// A half-open range of strings in the order of unsigned bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BytesRange {
+    /// The smallest string.
+    pub start: Vec<u8>,
+    /// The smallest string above the range; `None` if it is unbounded.
+    pub end: Option<Vec<u8>>,
+}
+
+impl BytesRange {
+    /// Every string.
+    pub const ALL: Self = Self {
+        start: Vec::new(),
+        end: None,
+    };
+
+    /// The range of one string.
+    pub fn point(value: &[u8]) -> Self {
+        Self {
+            start: value.to_vec(),
+            end: Some(successor(value)),
+        }
+    }
+
+    /// The range of all strings that start with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let last = prefix.iter().rposition(|byte| *byte != u8::MAX);
+        let end = last.and_then(|last| prefix.get(..=last)).map(|head| {
+            let mut end = head.to_vec();
+            if let Some(byte) = end.last_mut() {
+                *byte += 1;
+            }
+            end
+        });
+        Self {
+            start: prefix.to_vec(),
+            end,
+        }
+    }
+}
+
+/// The string just above `value`.
+pub fn successor(value: &[u8]) -> Vec<u8> {
+    let mut above = Vec::with_capacity(value.len() + 1);
+    above.extend_from_slice(value);
+    above.push(0);
+    above
+}
+
+/// The most ranges shown of one dimension, and the most bytes of one string.
+///
+/// The text is pure ASCII, because DataFusion's drawing of a plan as a tree cuts lines by bytes.
+const SHOWN_RANGES: usize = 8;
+const SHOWN_BYTES: usize = 64;
+
+impl Subarray {
+    /// The constrained dimensions by name, with values as numbers, ISO 8601 dates and quoted strings.
+    pub fn describe(&self, schema: &ArraySchema) -> String {
+        let dims = schema.dimensions.iter().zip(&self.dims);
+        let parts: Vec<String> = dims
+            .filter(|(_, ranges)| !ranges.is_all())
+            .map(|(dimension, ranges)| {
+                format!(
+                    "{} in {}",
+                    dimension.name.escape_default(),
+                    ranges.describe(dimension.datatype)
+                )
+            })
+            .collect();
+        if parts.is_empty() {
+            "all".to_string()
+        } else {
+            parts.join(", ")
+        }
+    }
+}
+
+impl DimRanges {
+    /// The ranges as text, limited to the first few.
+    pub fn describe(&self, datatype: Datatype) -> String {
+        let mut text = String::new();
+        let shown = match self {
+            Self::All => return "all".to_string(),
+            Self::Keys(ranges) => list(&mut text, ranges.as_slice(), |text, range| {
+                describe_keys(text, datatype, *range)
+            }),
+            Self::Bytes(ranges) => list(&mut text, ranges.as_slice(), describe_bytes),
+        };
+        match self.len().saturating_sub(shown) {
+            0 if shown == 0 => "nothing".to_string(),
+            0 => text,
+            more => format!("{text} or {} more", thousands(more)),
+        }
+    }
+}
+
+fn list<R>(text: &mut String, ranges: &[R], describe: impl Fn(&mut String, &R)) -> usize {
+    let mut shown = 0;
+    for range in ranges.iter().take(SHOWN_RANGES) {
+        if shown > 0 {
+            text.push_str(" or ");
+        }
+        describe(text, range);
+        shown += 1;
+    }
+    shown
+}
+
+fn describe_keys(text: &mut String, datatype: Datatype, range: KeyRange) {
+    let (min, max) = (key::min_key(datatype), key::max_key(datatype));
+    let show = |k: u64| key::show(datatype, k.clamp(min, max));
+    // Writing to a string cannot fail.
+    let _ = match (range.lo <= min, range.hi >= max) {
+        _ if range.lo == range.hi => write!(text, "[{}]", show(range.lo)),
+        (true, false) => write!(text, "(-inf, {}]", show(range.hi)),
+        (false, true) => write!(text, "[{}, inf)", show(range.lo)),
+        _ => write!(text, "[{}, {}]", show(range.lo), show(range.hi)),
+    };
+}
+
+fn describe_bytes(text: &mut String, range: &BytesRange) {
+    let start = quoted(&range.start);
+    let _ = match &range.end {
+        None => write!(text, "[{start}, inf)"),
+        Some(end) if *end == successor(&range.start) => write!(text, "[{start}]"),
+        // An end just above a string is shown as that string, which is easier to read.
+        Some(end) => match end.split_last() {
+            Some((0, last)) => write!(text, "[{start}, {}]", quoted(last)),
+            _ => write!(text, "[{start}, {})", quoted(end)),
+        },
+    };
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let head = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
+    let dots = if head.len() < bytes.len() { "..." } else { "" };
+    let text: String = head
+        .utf8_chunks()
+        .flat_map(|chunk| {
+            let valid = chunk.valid().escape_default().to_string();
+            let invalid: String = chunk
+                .invalid()
+                .iter()
+                .map(|byte| format!("\\x{byte:02x}"))
+                .collect();
+            [valid, invalid]
+        })
+        .collect();
+    format!("\"{text}{dots}\"")
+}
+
+fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -31,7 +31,6 @@
 //! ```
 
 mod care;
-mod check;
 mod facts;
 mod insert;
 mod range;

@@ -1,26 +1,26 @@
 //! State that the units of one partition share.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 
-use super::coordinate_columns::CoordinateColumns;
 use super::metrics::{Count, ScanMetrics};
 use super::order::RowOrder;
 use super::plan::ScanPlan;
-use super::runtime::{RuntimeCondition, RuntimeFilter};
-use super::spec::Predicate;
+use super::spec::{Predicate, RuntimeCondition, RuntimeFilter};
 use super::threads;
 use super::unit_order::UnitOrder;
 use crate::error::Result;
+use crate::geometry::box_runs::Coordinates;
 use crate::geometry::subarray::Subarray;
-use crate::memory::budget::MemoryBudget;
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::stats::pruner::TilePruner;
 use crate::tile::fetch::{FetchList, Fetched};
-use crate::tile::scratch::Scratch;
-use crate::tile::tile_memory::TileMemory;
+use crate::tile::tile_memory::{Scratch, TileMemory};
 
 thread_local! {
     /// Decompression contexts are expensive to make; each decoding thread keeps its own.
@@ -186,5 +186,63 @@ impl ScanContext {
         let fetched = list.fetch(&self.plan.spec.table.snapshot.storage).await?;
         self.metrics.fetch_nanos.add_elapsed(start);
         Ok(fetched)
+    }
+}
+
+/// The most bytes of columns that are kept.
+const MOST_KEPT_BYTES: usize = 24 << 20;
+
+/// The columns that later clips may reuse, least recently used first.
+#[derive(Debug, Default)]
+pub struct CoordinateColumns(Mutex<VecDeque<Kept>>);
+
+/// A column of coordinates.
+#[derive(Debug)]
+pub struct Kept {
+    /// The dimension.
+    pub dimension: usize,
+    /// The cells that the column covers.
+    pub coordinates: Coordinates,
+    /// Its values.
+    pub column: ArrayRef,
+    /// The size of the column.
+    pub bytes: usize,
+    /// The memory reserved for the column.
+    pub grant: Grant,
+}
+
+impl CoordinateColumns {
+    /// Drops all columns.
+    pub fn clear(&self) {
+        self.kept().clear();
+    }
+
+    /// The column of a dimension over the same cells, if it is there.
+    pub fn get(&self, dimension: usize, coordinates: &Coordinates) -> Option<ArrayRef> {
+        let mut kept = self.kept();
+        let found = kept
+            .iter()
+            .position(|k| k.dimension == dimension && k.coordinates == *coordinates)?;
+        let found = kept.remove(found)?;
+        let column = Arc::clone(&found.column);
+        // The most recently used column is dropped last.
+        kept.push_back(found);
+        Some(column)
+    }
+
+    /// Keeps a column, and drops the least recently used ones beyond the limit.
+    pub fn keep(&self, new: Kept) {
+        let mut kept = self.kept();
+        kept.push_back(new);
+        let mut bytes = kept.iter().map(|k| k.bytes).sum::<usize>();
+        while bytes > MOST_KEPT_BYTES
+            && let Some(oldest) = kept.pop_front()
+        {
+            bytes = bytes.saturating_sub(oldest.bytes);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

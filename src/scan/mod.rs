@@ -8,14 +8,12 @@
 //! partition. Only [`stream`] and the loading of metadata in [`plan`] await; decoding runs off the polling threads.
 
 pub mod context;
-mod coordinate_columns;
 pub mod dense;
 pub mod metrics;
 mod narrow;
 pub mod order;
 pub mod plan;
 mod rows;
-pub mod runtime;
 pub mod sparse;
 pub mod spec;
 pub mod stream;

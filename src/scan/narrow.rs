@@ -9,7 +9,7 @@ use crate::scan::context::ScanContext;
 use crate::scan::plan::ScanPlan;
 use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::scan::plan::versions::witnesses_of_rest;
-use crate::scan::runtime::RuntimeCondition;
+use crate::scan::spec::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{Candidate, Extent};
 

@@ -19,7 +19,7 @@ use super::{dense, sparse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::narrow::narrow_unit;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Units in flight for each partition: while the rows of the first are consumed, the second is decoded and the third is
 /// fetched.

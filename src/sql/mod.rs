@@ -31,7 +31,6 @@ mod planning;
 pub mod progress;
 pub mod provider;
 pub mod query;
-mod rebuild;
 mod register;
 mod session;
 pub mod settings;

@@ -6,23 +6,23 @@
 //! subtle thing: DataFusion passes keys with the prefix to some functions and without it to others, so both are always
 //! accepted.
 
-mod extension;
 mod keys;
+
 #[cfg(test)]
 mod tests;
-mod times;
+
+pub use keys::TileDbTableOptions;
+
+pub(super) use keys::{has_prefix, is_creation, is_known, is_secret, is_store_option};
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-pub use extension::TileDbTableOptions;
-pub(super) use keys::{has_prefix, is_creation, is_known, is_secret, is_store_option};
-
+use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use serde::{Deserialize, Serialize};
 
 use self::keys::{unknown, without_prefix};
-use self::times::{parse_end, parse_start};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::arrow::{InvalidUtf8, TimeAs, TypeOptions};
@@ -245,4 +245,33 @@ fn choose<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
         "option \"tiledb.{key}\" is \"{value}\", expected {}",
         names.join(" or ")
     )))
+}
+
+const NANOS_PER_MS: i64 = 1_000_000;
+
+/// A time as the last millisecond of a window; the rest of that millisecond is outside.
+fn parse_end(key: &str, value: &str) -> Result<u64> {
+    parse_time(key, value, |nanos| nanos.div_euclid(NANOS_PER_MS))
+}
+
+/// A time as the first millisecond of a window; a millisecond that has started already is outside.
+fn parse_start(key: &str, value: &str) -> Result<u64> {
+    parse_time(key, value, |nanos| {
+        nanos.div_euclid(NANOS_PER_MS) + i64::from(nanos.rem_euclid(NANOS_PER_MS) > 0)
+    })
+}
+
+fn parse_time(key: &str, value: &str, to_ms: impl Fn(i64) -> i64) -> Result<u64> {
+    let text = value.trim();
+    let wrong = |why: &str| {
+        Error::invalid(format!(
+            "option \"tiledb.{key}\" is \"{value}\", {why}; expected milliseconds since 1970 or an ISO 8601 \
+             time such as 2024-05-01, 2024-05-01T12:30:00Z or 2024-05-01T12:30:00.250+02:00 (UTC without an offset)"
+        ))
+    };
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse().map_err(|_| wrong("which is too large"));
+    }
+    let nanos = string_to_timestamp_nanos(text).map_err(|_| wrong("which is not a time"))?;
+    u64::try_from(to_ms(nanos)).map_err(|_| wrong("which is before 1970"))
 }

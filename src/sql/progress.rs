@@ -6,7 +6,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::source::TileDbSource;
-pub use super::source::progress::Progress;
+pub use super::source::counters::Progress;
 
 /// How far the scans of arrays in a plan have come together; `None` if it scans none.
 ///

@@ -25,9 +25,8 @@ use super::planning::shown;
 use super::query::{ScanFilters, ScanQuery};
 use super::settings::TileDbSettings;
 use super::source::TileDbSource;
-use crate::array::columns::Columns;
 use crate::array::snapshot::Snapshot;
-use crate::array::table::ArrayTable;
+use crate::array::table::{ArrayTable, Columns};
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 

@@ -20,7 +20,7 @@ use super::dml::ArrayFormatFactory;
 use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
-use super::rebuild::rebuild;
+use super::session::rebuild;
 use super::{changes, evolve, functions, optimizer, time_travel, url_table};
 use crate::error::{Error, ErrorKind, Result};
 

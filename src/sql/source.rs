@@ -4,17 +4,13 @@
 //! the optimizer chose. The plan of its units and their shared state are derived from these, here or on another machine
 //! ([`ScanValue`]).
 
-mod batches;
+pub mod counters;
 mod lines;
 pub mod mode;
 mod ordered;
-pub mod progress;
-mod published;
 mod range_partitions;
 mod read;
-pub(super) mod remaining;
 mod runs;
-mod value;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -29,22 +25,20 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source::{DataSource, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::DisplayFormatType;
-use datafusion::physical_plan::SortOrderPushdownResult;
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
-pub use self::mode::ScanMode;
-use self::mode::{Arrangement, Shared};
-use self::remaining::RemainingScan;
+use self::mode::{Arrangement, RemainingScan, Shared};
+pub use self::mode::{ScanMode, ScanValue};
 pub(super) use self::runs::Runs;
 use self::runs::Siblings;
-pub use self::value::ScanValue;
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::options::AggregateFrom;

@@ -23,7 +23,7 @@ use crate::geometry::key;
 use crate::stats::enumerated::ValueOrder;
 use crate::stats::known::{Known, KnownStatistics, StoredStatistics};
 use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
-use crate::stats::{outer_zeros, text};
+use crate::stats::{bounds, outer_zeros};
 
 /// The box around the cells of a tile.
 #[derive(Debug, Clone, Copy)]
@@ -202,8 +202,8 @@ impl StatisticsCache {
         if dimension.cell_val_num == CellValNum::Var {
             if !ty.is_lossy() {
                 let to = ty.data_type();
-                bounds.min = text::array(tiles.iter().map(|t| Some(ends(t)?.0)), to);
-                bounds.max = text::array(tiles.iter().map(|t| Some(ends(t)?.1)), to);
+                bounds.min = bounds::text_array(tiles.iter().map(|t| Some(ends(t)?.0)), to);
+                bounds.max = bounds::text_array(tiles.iter().map(|t| Some(ends(t)?.1)), to);
             }
             return Ok(bounds);
         }
@@ -253,10 +253,14 @@ impl StatisticsCache {
         if stored.is_text() {
             let ends = ends.collect::<Vec<_>>();
             let to = ty.data_type();
-            let mins = ends.iter().map(|e| e.map(|(min, _)| text::lower(min)));
-            bounds.min = text::array(mins, to);
-            let maxes = ends.iter().map(|e| e.map(|(_, max)| text::upper(max)));
-            bounds.max = text::array(maxes, to);
+            let mins = ends
+                .iter()
+                .map(|e| e.map(|(min, _)| bounds::text_lower(min)));
+            bounds.min = bounds::text_array(mins, to);
+            let maxes = ends
+                .iter()
+                .map(|e| e.map(|(_, max)| bounds::text_upper(max)));
+            bounds.max = bounds::text_array(maxes, to);
             return Ok(bounds);
         }
         let ends = ends.map(|e| e.map(|(min, max)| (min.to_vec(), max.to_vec())));

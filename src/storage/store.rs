@@ -1,22 +1,19 @@
 //! A [`Storage`] reads the files of one array: its location, and the key, cache and counters to read with.
 
-mod failures;
 mod list;
-mod options;
 mod read;
 mod requests;
 mod upload;
 mod write;
 
+pub use read::Suffix;
+pub use upload::{Upload, Uploaded};
+pub use write::STAGED_SUFFIX;
+
 use std::fmt;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-
-pub use options::IoOptions;
-pub use read::Suffix;
-pub use upload::{Upload, Uploaded};
-pub use write::STAGED_SUFFIX;
 
 use super::cache::{CacheKey, MetadataCache};
 use super::listing::FileInfo;
@@ -184,4 +181,30 @@ impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Storage").field(&self.uri()).finish()
     }
+}
+
+/// How ranges are coalesced into requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IoOptions {
+    /// Ranges at most this far apart are read together.
+    pub gap_bytes: u64,
+    /// Ranges are not joined beyond this request size.
+    pub request_bytes: u64,
+    /// The number of requests of one call that run in parallel.
+    pub parallel_requests: usize,
+}
+
+impl IoOptions {
+    /// For files of this machine, where a request costs as much as reading some kilobytes.
+    pub const LOCAL: Self = Self {
+        gap_bytes: 64 << 10,
+        request_bytes: 16 << 20,
+        parallel_requests: 4,
+    };
+    /// For stores behind a network, where a request costs as much as reading a megabyte.
+    pub const REMOTE: Self = Self {
+        gap_bytes: 1 << 20,
+        request_bytes: 16 << 20,
+        parallel_requests: 10,
+    };
 }

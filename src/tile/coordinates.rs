@@ -1,14 +1,17 @@
 //! The coordinates of a tile's cells, as they were decoded, for tests against ranges and comparisons with other cells.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::array::fragment::{FieldTiles, TileIdx};
 use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
 use crate::format::datatype::Datatype;
 use crate::geometry::key::{self, Native, with_native};
 use crate::geometry::subarray::{DimRanges, KeyRange};
-use crate::tile::bitmask;
+use crate::tile::decode::{Bitsort, CellOrder, Duplicates};
+use crate::tile::fetch::{FetchList, Fetched, TileTicket};
+use crate::tile::selection;
 
 /// One dimension of the cells of a tile.
 #[derive(Debug)]
@@ -126,9 +129,9 @@ impl<'a> DimCells<'a> {
                 let ranges = ranges.key_ranges();
                 with_native!(*datatype, T => {
                     // The cells that are left are often close together.
-                    let runs = bytes.as_chunks().0.chunks(bitmask::AT_ONCE);
-                    let runs = mask.chunks_mut(bitmask::AT_ONCE).zip(runs);
-                    for (mask, values) in runs.filter(|(mask, _)| bitmask::any(mask)) {
+                    let runs = bytes.as_chunks().0.chunks(selection::AT_ONCE);
+                    let runs = mask.chunks_mut(selection::AT_ONCE).zip(runs);
+                    for (mask, values) in runs.filter(|(mask, _)| selection::any_selected(mask)) {
                         let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
                         select_keys(keys, ranges, mask);
                     }
@@ -221,6 +224,45 @@ pub(super) fn starts(offsets: &TileBuffer, cells: usize, data: usize) -> Result<
         )));
     }
     Ok(checked)
+}
+
+/// A tile whose cells must be restored to the global order.
+///
+/// Columns that are requested together share the order of the cells, which is computed once.
+#[derive(Debug)]
+pub struct MovedTile {
+    /// The coordinates of all dimensions.
+    coordinates: Vec<TileTicket>,
+    order: OnceLock<CellOrder>,
+}
+
+impl MovedTile {
+    /// Requests the coordinates; `dimensions` locates the tiles of all dimensions.
+    pub fn ask(dimensions: &[FieldTiles], tile: TileIdx, list: &mut FetchList) -> Result<Self> {
+        let coordinates = dimensions.iter().map(|field| list.tile(field, tile));
+        Ok(Self {
+            coordinates: coordinates.collect::<Result<_>>()?,
+            order: OnceLock::new(),
+        })
+    }
+
+    /// The global order of its cells.
+    pub fn order(
+        &self,
+        bitsort: &Bitsort,
+        fetched: &Fetched,
+        cells: usize,
+        duplicates: Duplicates,
+    ) -> Result<&CellOrder> {
+        if let Some(order) = self.order.get() {
+            return Ok(order);
+        }
+        let tiles = self.coordinates.iter();
+        let tiles = tiles.map(|ticket| fetched.tile(*ticket).map(|tile| tile.values));
+        let coordinates = tiles.collect::<Result<Vec<_>>>()?;
+        let order = bitsort.order(&coordinates, cells, duplicates)?;
+        Ok(self.order.get_or_init(|| order))
+    }
 }
 
 #[cfg(test)]

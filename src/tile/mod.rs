@@ -4,15 +4,12 @@
 //! [`visibility`] finds the newest version of each cell where fragments overlap, and [`deletes`] the cells that delete
 //! conditions remove. This layer knows no plans, partitions or streams.
 
-pub mod bitmask;
 pub mod coordinates;
 pub mod decode;
 pub mod deletes;
 pub mod fetch;
 pub mod fields;
-mod moved;
 pub mod needles;
-pub mod scratch;
 pub mod selection;
 pub mod tile_memory;
 pub mod visibility;

@@ -12,7 +12,8 @@ use arrow::buffer::MutableBuffer;
 
 use crate::arrow::{MemoryHome, TileBuffer, check_memory};
 use crate::error::Result;
-use crate::memory::budget::{Grant, MemoryBudget};
+use crate::filter;
+use crate::memory::budget::{Grant, MemoryBudget, Unlimited};
 use crate::memory::idle::{IdleBuffers, best_fit};
 
 /// Smaller allocations are cheap to make and to clear, and are not kept.
@@ -140,6 +141,31 @@ impl MemoryBudget for TileMemory {
             drop(idle);
             self.budget.reserve(bytes)
         })
+    }
+}
+
+/// Buffers and contexts of one decoding thread.
+#[derive(Debug)]
+pub struct Scratch {
+    /// Working memory of the filters.
+    pub filters: filter::Scratch,
+    /// Memory for their results.
+    pub memory: Arc<TileMemory>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            filters: filter::Scratch::default(),
+            memory: TileMemory::new(Arc::new(Unlimited)),
+        }
+    }
+}
+
+impl Scratch {
+    /// A buffer of `bytes` bytes of unspecified content.
+    pub fn buffer(&self, bytes: usize) -> Result<TileBuffer> {
+        self.memory.buffer(bytes)
     }
 }
 

@@ -4,9 +4,8 @@
 //! the result is [`Kind::Approximate`].
 
 use super::super::ast::{Expr, GroupForm, Grouping, Kind, Node, SortKey};
-use super::Generator;
-use super::scope::Scope;
-use super::subqueries::aggregate;
+use super::conditions::aggregate;
+use super::{Generator, Scope};
 
 impl Generator {
     /// An aggregate of any kind.

@@ -2,8 +2,7 @@
 
 use super::super::ast::{Body, Distinct, Expr, From, Item, Kind, On, Query, Select, SortKey};
 use super::super::columns::Column;
-use super::scope::{Named, Scope};
-use super::{Generator, Made, Wanted};
+use super::{Generator, Made, Named, Scope, Wanted};
 
 const EQUAL_JOINS: [(usize, &str); 8] = [
     (8, "INNER JOIN"),

@@ -2,8 +2,7 @@
 
 use super::super::ast::{Body, Distinct, Expr, GroupForm, Query, Select, SortKey};
 use super::super::columns::Column;
-use super::Generator;
-use super::scope::Scope;
+use super::{Generator, Scope};
 
 impl Generator {
     /// A key to sort by, up or down, NULLs anywhere.

@@ -4,8 +4,7 @@ use super::super::ast::{
     Body, Distinct, Expr, GroupForm, Grouping, Item, Kind, Node, Query, Select,
 };
 use super::super::columns::Column;
-use super::scope::Scope;
-use super::{Generator, Made, Wanted};
+use super::{Generator, Made, Scope, Wanted};
 
 const SET_OPERATORS: [(usize, &str); 6] = [
     (5, "UNION ALL"),

@@ -6,8 +6,8 @@ use super::super::ast::{
 };
 use super::super::columns::Column;
 use super::super::determined::is_determined;
-use super::super::known::skips_inside;
-use super::subqueries::aggregate;
+use super::super::judge::skips_inside;
+use super::conditions::aggregate;
 use super::{Generator, Made, Relation, Wanted};
 
 /// So deep are queries in queries.

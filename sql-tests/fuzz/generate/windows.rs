@@ -4,9 +4,8 @@
 //! it tells apart is the same.
 
 use super::super::ast::{Expr, Item, Kind, Node, SortKey};
-use super::Generator;
-use super::scope::Scope;
-use super::subqueries::aggregate;
+use super::conditions::aggregate;
+use super::{Generator, Scope};
 
 const ROW_FRAMES: [&str; 4] = [
     "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",

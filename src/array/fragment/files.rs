@@ -3,8 +3,7 @@
 //! A field has a file of fixed-size values or offsets, one of variable-sized data and one of validity, depending on its
 //! schema; before version 5 all dimensions share a file.
 
-use super::layout::{FieldLayout, FileLayout};
-use super::lists::{List, Section};
+use super::layout::{FieldLayout, FileLayout, List, Section};
 use super::{Fragment, FragmentField};
 use crate::error::{Error, Result};
 use crate::format::fragment::data_files::{FilePart, FileStem};

@@ -1,10 +1,12 @@
-//! The files of a field's tiles, before the lists of tile offsets are read.
+//! The files of a field's tiles, before the lists of tile offsets are read, and the sections of a fragment's metadata
+//! file that are such lists of numbers, one per tile.
 
 use std::sync::Arc;
 
 use super::field_tiles::{FieldTiles, TileFile};
-use super::lists::Section;
 use crate::error::{Error, Result};
+use crate::format::fragment::footer::SectionOffsets;
+use crate::format::fragment::monolithic::Monolithic;
 
 /// A [`TileFile`] without its offsets.
 pub(super) struct FileLayout {
@@ -64,5 +66,63 @@ impl FieldLayout {
             var,
             validity,
         })
+    }
+}
+
+/// A section of the metadata file that is a list of `u64`, one per tile.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Section {
+    pub list: List,
+    pub slot: usize,
+}
+
+/// The contents of a list.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum List {
+    TileOffsets,
+    VarOffsets,
+    VarSizes,
+    ValidityOffsets,
+}
+
+impl Section {
+    pub(super) fn what(self) -> &'static str {
+        match self.list {
+            List::TileOffsets => "tile offsets",
+            List::VarOffsets => "var tile offsets",
+            List::VarSizes => "var tile sizes",
+            List::ValidityOffsets => "validity tile offsets",
+        }
+    }
+
+    /// The offset of the section in the metadata file, from the footer.
+    pub(super) fn start(self, sections: &SectionOffsets) -> Result<u64> {
+        let starts = match self.list {
+            List::TileOffsets => &sections.tile_offsets,
+            List::VarOffsets => &sections.var_offsets,
+            List::VarSizes => &sections.var_sizes,
+            List::ValidityOffsets => &sections.validity_offsets,
+        };
+        starts.get(self.slot).copied().ok_or_else(|| {
+            Error::corrupt(format!(
+                "the footer has {} slots of {}, slot {} is asked for",
+                starts.len(),
+                self.what(),
+                self.slot
+            ))
+        })
+    }
+
+    /// The list of the section, in metadata that are a single tile.
+    pub(super) fn of(self, metadata: &Monolithic) -> Result<Arc<Vec<u64>>> {
+        let lists = match self.list {
+            List::TileOffsets => Some(&metadata.tile_offsets),
+            List::VarOffsets => Some(&metadata.var_offsets),
+            List::VarSizes => Some(&metadata.var_sizes),
+            List::ValidityOffsets => None,
+        };
+        let list = lists.and_then(|lists| lists.get(self.slot));
+        list.map(Arc::clone)
+            .ok_or_else(|| Error::internal(format!("slot {} has no {}", self.slot, self.what())))
     }
 }

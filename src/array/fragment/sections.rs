@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::layout::FieldLayout;
-use super::lists::Section;
+use super::layout::{FieldLayout, Section};
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;

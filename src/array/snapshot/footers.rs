@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::schemas::load_schema;
+use super::load_schema;
 use crate::array::directory::{ArrayDirectory, ArrayFile, CommittedFragment};
 use crate::array::fragment::{Fragment, METADATA_FILE, load_monolithic};
 use crate::error::{Error, Result, ResultExt};

@@ -1,4 +1,4 @@
-//! Numbers, booleans, dates and times as stored elements.
+//! Numbers, booleans, dates and times as stored elements; text and bytes as stored cells.
 
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::kernels::cast::cast;
@@ -6,8 +6,9 @@ use arrow::datatypes::{DataType, Date32Type, Int64Type};
 
 use super::{Refused, null_refused};
 use crate::arrow::column_type::{ColumnType, Element};
+use crate::arrow::text::Encoding;
 use crate::arrow::time::{self, NAT, TimeConversion};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// What is stored for a NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,4 +153,26 @@ fn show(like: &ArrayRef, value: i64) -> String {
         Ok(text) if text.is_valid(0) => text.as_string::<i32>().value(0).to_owned(),
         _ => value.to_string(),
     }
+}
+
+/// Appends one value; `None` stores bytes as they are.
+pub(super) fn append_text(
+    encoding: Option<Encoding>,
+    value: &[u8],
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    let text = || {
+        str::from_utf8(value)
+            .map_err(|error| Error::invalid("the text is not valid").with_source(error))
+    };
+    match encoding {
+        None | Some(Encoding::Utf8) => to.extend_from_slice(value),
+        Some(Encoding::Utf16) => {
+            to.extend(text()?.encode_utf16().flat_map(u16::to_le_bytes));
+        }
+        Some(Encoding::Utf32) => {
+            to.extend(text()?.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,6 @@
 
 mod codes;
 mod elements;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -251,7 +250,8 @@ impl CellWriter {
                 starts.push(to.values.len() as u64);
             }
             let begun = to.values.len();
-            text::append(encoding, value, &mut to.values).map_err(|why| Refused { row, why })?;
+            elements::append_text(encoding, value, &mut to.values)
+                .map_err(|why| Refused { row, why })?;
             let Some(size) = size else {
                 return Ok(());
             };

@@ -6,7 +6,7 @@
 //!
 //! `args` is the command line, `session` composes DataFusion and the library, `at_hand` names what the command line gives.
 //! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `printing` prints its
-//! rows, `progress` and `interrupt` are there while it runs; `commands`, `describe` and `help` are what the shell does itself.
+//! rows, `progress` and `interrupt` are there while it runs; `commands` and `describe` are what the shell does itself.
 //! `check` and `care` are the tasks that are given instead of SQL. `repl` is the interactive loop, `editing` and `completion` what its editor asks, and `report` turns errors into sentences.
 #![allow(
     clippy::print_stdout,
@@ -23,7 +23,6 @@ mod completion;
 mod describe;
 mod editing;
 mod execute;
-mod help;
 mod interrupt;
 mod printing;
 mod progress;

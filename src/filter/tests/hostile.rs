@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::encoders::encode;
-use super::generic_tiles::{NO_FILTERS, ONE_GZIP, boxed};
+use super::encryption::{NO_FILTERS, ONE_GZIP, boxed};
 use super::vectors::{fixed, strings};
 use super::*;
 use crate::filter::generic_tile;

@@ -8,12 +8,10 @@
 mod chosen_chunks;
 mod encoders;
 mod encryption;
-mod generic_tiles;
 mod hostile;
 mod round_trip;
 mod vectors;
 mod webp;
-mod writing;
 
 use super::{Pipeline, Scratch, TileContext, TileEncoder};
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! [`DimRanges`] are the selected values of one dimension: a list of ranges, or all values.
 
 use super::lists::Spans;
-use super::ranges::{BytesRange, KeyRange};
+use super::{BytesRange, KeyRange};
 use crate::geometry::domain::Bounds;
 use crate::geometry::key::NanKeys;
 

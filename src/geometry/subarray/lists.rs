@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::ranges::{BytesRange, KeyRange};
+use super::{BytesRange, KeyRange};
 
 /// A range of a list.
 pub trait Span: Clone {

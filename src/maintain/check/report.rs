@@ -1,4 +1,4 @@
-//! The way of findings to whoever asked, and the counts of what was checked.
+//! Findings, their way to whoever asked, and the counts of what was checked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::channel::mpsc::UnboundedSender;
 
-use super::finding::Finding;
 use super::rule::{Rule, Severity};
 
 /// What was checked so far, and what was found.
@@ -111,5 +110,45 @@ impl Reporter {
             found: found.into(),
             expected: expected.into(),
         });
+    }
+}
+
+/// One broken rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule.
+    pub rule: Rule,
+    /// The broken object: the URI of a file or a folder, then the field and the tile.
+    pub object: String,
+    /// What was found.
+    pub found: String,
+    /// What was expected.
+    pub expected: String,
+}
+
+impl Finding {
+    /// How bad it is.
+    pub const fn severity(&self) -> Severity {
+        self.rule.severity()
+    }
+
+    /// What to do about it.
+    pub const fn advice(&self) -> &'static str {
+        self.rule.advice()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}: {}: {}; expected {}; {}",
+            self.severity(),
+            self.rule,
+            self.object,
+            self.found,
+            self.expected,
+            self.advice()
+        )
     }
 }

@@ -34,16 +34,12 @@
 mod cells;
 mod choice;
 mod commits;
-mod footers;
 mod fragments;
 mod metadata;
 mod options;
-mod progress;
 mod replace;
-mod task;
 
-pub use self::options::{ConsolidateOptions, Mode};
-pub use self::progress::Progress;
+pub use self::options::{ConsolidateOptions, Mode, Progress};
 
 use super::report::ReportRow;
 use crate::error::Result;
@@ -59,7 +55,7 @@ pub async fn consolidate(storage: Storage, options: ConsolidateOptions) -> Resul
     let done = match options.mode {
         Mode::Fragments => fragments::consolidate(&storage, &options).await,
         Mode::Commits => commits::consolidate(&storage, &options).await,
-        Mode::FragmentMetadata => footers::consolidate(&storage, &options).await,
+        Mode::FragmentMetadata => metadata::consolidate_footers(&storage, &options).await,
         Mode::ArrayMetadata => metadata::consolidate(&storage, &options).await,
     };
     done.map_err(|e| e.with("array", uri))

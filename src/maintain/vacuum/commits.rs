@@ -5,8 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::VacuumOptions;
-use super::actions::{Action, Plan};
+use super::{Action, Plan, VacuumOptions};
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, TimestampMs};

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
-use super::VacuumOptions;
-use super::actions::{Action, Plan, What, folder_bytes};
+use super::{Action, Plan, VacuumOptions, What, folder_bytes};
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, TimestampMs};

@@ -6,8 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::VacuumOptions;
-use super::actions::{Action, Plan, What};
+use super::{Action, Plan, VacuumOptions, What};
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::metadata::METADATA_FOLDER;

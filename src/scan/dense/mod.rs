@@ -7,7 +7,6 @@
 
 mod clip;
 mod columns;
-mod coordinates;
 mod pruned;
 mod scattered;
 
@@ -26,11 +25,11 @@ use crate::error::{Error, Result};
 use crate::geometry::box_runs::Coordinates;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
-use crate::scan::runtime::RuntimeCondition;
+use crate::scan::spec::RuntimeCondition;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, FragmentScan};
-use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
+use crate::tile::tile_memory::Scratch;
 
 /// A clip after the first round of reading.
 struct ClipState {

@@ -8,7 +8,7 @@ use super::clip::Clip;
 use super::dense_plan;
 use crate::error::{Error, Result};
 use crate::scan::context::ScanContext;
-use crate::scan::runtime::RuntimeCondition;
+use crate::scan::spec::RuntimeCondition;
 use crate::stats::pruner::{TilePruner, Verdict};
 use crate::stats::{Candidate, Extent};
 

@@ -16,7 +16,7 @@ use crate::tile::coordinates::DimCells;
 use crate::tile::decode::Needed;
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::{ColumnRequest, TileOf};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// A tile of the plan: fragment and number.
 type TileKey = (usize, TileIdx);

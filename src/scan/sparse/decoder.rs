@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::filter::{ChunkChoice, EncodedStrings};
 use crate::scan::context::ScanContext;
 use crate::scan::plan::sparse_units::TileRef;
-use crate::tile::bitmask;
 use crate::tile::decode::{ColumnDecoder, Needed};
 use crate::tile::fetch::{Fetched, TileTicket};
 use crate::tile::fields::{ColumnRequest, FragmentScan, TileOf};
 use crate::tile::needles::{Finds, Needles};
-use crate::tile::scratch::Scratch;
+use crate::tile::selection;
+use crate::tile::tile_memory::Scratch;
 
 /// Decodes the fields of a tile.
 pub(super) struct TileDecoder<'a> {
@@ -50,7 +50,7 @@ impl<'a> TileDecoder<'a> {
         kept: &[bool],
         scratch: &mut Scratch,
     ) -> Result<Cells> {
-        let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(bitmask::any);
+        let any_kept = |cells: Range<usize>| kept.get(cells).is_none_or(selection::any_selected);
         let needed = match kept.is_empty() {
             true => Needed::All,
             false => Needed::Where(&any_kept),

@@ -10,7 +10,6 @@
 //! few rows takes little memory.
 
 mod decoder;
-mod deduplicate;
 mod request;
 mod search;
 mod tile;
@@ -20,19 +19,20 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use self::decoder::TileDecoder;
-use self::deduplicate::hide_older;
 use self::request::{FirstRound, UnitReader};
 use self::tile::TileWork;
 use super::plan::ScanPlan;
 use super::rows::{Columns, batch};
 use crate::error::{Error, Result};
+use crate::format::schema::Layout;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
-use crate::scan::plan::sparse_units::{SparseUnit, TileRef};
+use crate::scan::plan::sparse_units::{CellVersions, SparseUnit, TileRef};
 use crate::tile::fetch::{FetchList, Fetched};
 use crate::tile::fields::FragmentScan;
-use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
+use crate::tile::tile_memory::Scratch;
+use crate::tile::visibility::{BYTES_PER_COMPARED_CELL, Runs, hide_older_versions};
 
 /// Reads a unit; the grant accounts for the memory of the batches.
 pub async fn read_unit(
@@ -181,4 +181,108 @@ fn emit(context: &ScanContext, states: &[TileState]) -> Result<Vec<RecordBatch>>
     let rows = |state: &TileState| Selection::all(state.selection.count());
     let batches = states.iter().map(|s| batch(context, &rows(s), &s.columns));
     batches.collect()
+}
+
+/// Deselects the older versions of cells in the tiles, which come in the order of the plan; counts them, except those
+/// of witnesses.
+fn hide_older(
+    context: &ScanContext,
+    versions: CellVersions,
+    tiles: &mut [TileWork<'_>],
+    scratch: &mut Scratch,
+) -> Result<usize> {
+    let before = count_witnesses(tiles);
+    let hidden = match versions {
+        CellVersions::None => return Ok(0),
+        CellVersions::Neighbours => among_neighbours(tiles, scratch)?,
+        CellVersions::Anywhere => {
+            let cells = tiles.iter().map(TileWork::count).sum::<usize>();
+            let _grant = context
+                .memory
+                .reserve(cells.saturating_mul(BYTES_PER_COMPARED_CELL))?;
+            let mut compared = Vec::with_capacity(tiles.len());
+            for tile in tiles.iter_mut() {
+                compared.push(tile.compared(scratch)?);
+            }
+            hide_older_versions(&mut compared)?
+        }
+    };
+    Ok(hidden - (before - count_witnesses(tiles)))
+}
+
+/// The number of selected cells of witnesses.
+fn count_witnesses(tiles: &[TileWork<'_>]) -> usize {
+    let witnesses = tiles.iter().filter(|tile| tile.is_witness());
+    witnesses.map(TileWork::count).sum()
+}
+
+/// Compares each cell with those before it. Coordinates of a dimension are decoded only for tiles in which neighbours
+/// are equal in the dimensions before, and times only for tiles with several versions of a cell.
+fn among_neighbours(tiles: &mut [TileWork<'_>], scratch: &mut Scratch) -> Result<usize> {
+    let Some(tile) = tiles.first() else {
+        return Ok(0);
+    };
+    // The dimension whose coordinates change most often comes first.
+    let schema = &tile.table().snapshot.schema;
+    let mut dimensions = (0..schema.dimensions.len()).collect::<Vec<_>>();
+    if schema.cell_order != Layout::ColMajor {
+        dimensions.reverse();
+    }
+    let floats = |d: &&usize| {
+        schema
+            .dimensions
+            .get(**d)
+            .is_some_and(|d| d.datatype.is_float())
+    };
+    let floats = dimensions
+        .iter()
+        .filter(floats)
+        .copied()
+        .collect::<Vec<_>>();
+    // The number of cells is not trusted before coordinates have been decoded.
+    if let Some(first) = dimensions.first() {
+        for tile in tiles.iter_mut() {
+            tile.decode_coordinates(*first, scratch)?;
+        }
+    }
+    let mut runs = Runs::new(tiles.iter().map(TileWork::asked));
+    for d in dimensions {
+        for tile in in_runs(&runs, tiles) {
+            tile.decode_coordinates(d, scratch)?;
+        }
+        let dims = of_runs(&runs, tiles, |tile| tile.coordinates(d))?;
+        runs.compare(&dims)?;
+        if runs.is_empty() {
+            return Ok(0);
+        }
+    }
+    for tile in in_runs(&runs, tiles) {
+        tile.decode_timestamps(scratch)?;
+    }
+    let older = runs.older(&of_runs(&runs, tiles, |tile| tile.timed(&floats))?);
+    for (tile, cell) in &older {
+        if let Some(tile) = tiles.get_mut(*tile) {
+            tile.hide(*cell);
+        }
+    }
+    Ok(older.len())
+}
+
+fn in_runs<'t, 'a>(
+    runs: &Runs,
+    tiles: &'t mut [TileWork<'a>],
+) -> impl Iterator<Item = &'t mut TileWork<'a>> {
+    let tiles = tiles.iter_mut().enumerate();
+    tiles.filter_map(|(number, tile)| runs.meet(number).then_some(tile))
+}
+
+/// Calls `of` on each tile that takes part in a run of equal cells.
+fn of_runs<'t, 'a, T>(
+    runs: &Runs,
+    tiles: &'t [TileWork<'a>],
+    of: impl Fn(&'t TileWork<'a>) -> Result<T>,
+) -> Result<Vec<Option<T>>> {
+    let tiles = tiles.iter().enumerate();
+    let those = tiles.map(|(number, tile)| runs.meet(number).then(|| of(tile)).transpose());
+    those.collect()
 }

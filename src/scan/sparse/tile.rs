@@ -18,11 +18,11 @@ use crate::scan::plan::sparse_units::{CellVersions, SparseUnit};
 use crate::scan::rows::Columns;
 use crate::scan::sparse::tile::text::Texts;
 use crate::scan::spec::Predicate;
-use crate::tile::bitmask;
 use crate::tile::coordinates::DimCells;
 use crate::tile::deletes::CellTimes;
 use crate::tile::fields::{ColumnRequest, FragmentScan};
-use crate::tile::scratch::Scratch;
+use crate::tile::selection;
+use crate::tile::tile_memory::Scratch;
 use crate::tile::visibility::{Asked, ComparedTile, TimedTile};
 
 /// A tile while its cells are tested.
@@ -55,7 +55,7 @@ impl<'a> TileWork<'a> {
 
     /// Whether no cell is left.
     pub fn is_empty(&self) -> bool {
-        !self.mask.is_empty() && !bitmask::any(&self.mask)
+        !self.mask.is_empty() && !selection::any_selected(&self.mask)
     }
 
     /// Whether its cells are only compared, and become no rows.

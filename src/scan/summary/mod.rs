@@ -4,14 +4,13 @@
 //! tiles for which they prove all that is requested ([`crate::stats::trust`]); the other tiles must be read.
 //! Coordinates need no statistics: MBRs bound those of sparse tiles, and those of dense tiles are computed.
 
-mod bounds;
 mod fields;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-pub use self::bounds::DimensionBounds;
+pub use self::fields::DimensionBounds;
 use self::fields::{Field, Fields};
 use super::plan::ScanPlan;
 use super::plan::whole::WholeTile;

@@ -1,14 +1,22 @@
-//! Resolution of a path of names to an array, through the current state of the groups.
+//! Resolution of a path of names to an array, through the current state of the groups; and the error for a group that is
+//! used like an array.
 //!
 //! Names may contain slashes themselves, so a path is not split at each: in every group the longest member name that
 //! the path starts with is entered. If none matches exactly, the only one that matches in another case is taken.
 
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+
+use super::super::location::group_storage;
+use super::super::options::TableOptions;
 use super::explore::{contains_itself, join, storage_of};
 use super::group::Shared;
 use crate::array::group::{Group, Member};
 use crate::array::window::OpenWindow;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::group::ObjectKind;
+use crate::sql::location::locate;
 use crate::storage::{Location, Storage};
 
 /// The most members that an error names.
@@ -197,4 +205,40 @@ pub(super) fn holds(group: &Group) -> String {
 /// A path without a leading `./` and without slashes at the ends.
 fn clean(path: &str) -> &str {
     path.strip_prefix("./").unwrap_or(path).trim_matches('/')
+}
+
+/// The error of opening an array at `path`; if there is a group, it lists its members and says how to query them.
+pub(crate) async fn explain_group(
+    error: Error,
+    path: &str,
+    options: &TableOptions,
+    runtime: &Arc<RuntimeEnv>,
+) -> Error {
+    if error.kind() != ErrorKind::IsAGroup {
+        return error;
+    }
+    match open(path, options, runtime).await {
+        Ok(group) => {
+            let array = group.members.iter().find(|m| m.kind == ObjectKind::Array);
+            let array = array.map(|m| format!("name one of its arrays, as '{}', or ", m.uri));
+            let message = format!(
+                "this is a TileDB group, not an array: {}; {}attach it: ATTACH '{}' AS name (in a program: register_group)",
+                holds(&group),
+                array.unwrap_or_default(),
+                group.storage.uri()
+            );
+            Error::new(ErrorKind::IsAGroup, message).with("group", group.storage.uri())
+        }
+        // The folder is a group, so the error of opening it is more useful.
+        Err(group_error) => error.with_source(group_error),
+    }
+}
+
+async fn open(
+    path: &str,
+    options: &TableOptions,
+    runtime: &Arc<RuntimeEnv>,
+) -> crate::error::Result<Group> {
+    let storage = group_storage(locate(path, runtime)?, options)?;
+    Group::open(&storage, Shared::window(options)?).await
 }

@@ -10,7 +10,6 @@
 //! NaN. The attributes are those of the later time; one that the earlier time lacks, or has with another type, counts
 //! as its fill value there, as it reads in older fragments. Cells of dense arrays exist where a fragment wrote them.
 
-mod extent;
 mod plan;
 
 use std::sync::Arc;

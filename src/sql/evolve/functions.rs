@@ -15,12 +15,11 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use futures::FutureExt;
 
-use super::definition::{self, NewColumn, add_columns};
+use super::alter::{self, NewColumn, add_columns};
 use super::once::{ChangeFunction, Doing, Done};
 use crate::SchemaEvolution;
 use crate::error::{Error, Result};
-use crate::sql::functions::arguments::{Call, text};
-use crate::sql::functions::target::{Surroundings, Target};
+use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
 use crate::sql::options::is_creation;
 use crate::sql::provider::TileDbTable;
 use crate::write::create::Value;
@@ -97,7 +96,7 @@ impl ChangeFunction for Evolve {
                         p.parse_comma_separated(Parser::parse_identifier)
                     });
                     for name in names.map_err(in_option)? {
-                        let name = definition::name(name, state);
+                        let name = alter::name_of(name, state);
                         evolution = match key == DROP_IF_THERE {
                             true => evolution.drop_column_if_there(&name),
                             false => evolution.drop_column(&name),

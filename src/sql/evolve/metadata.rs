@@ -21,8 +21,7 @@ use super::functions::{check_time, usage};
 use super::once::{ChangeFunction, Doing, Done};
 use crate::MetadataEdit;
 use crate::error::Result;
-use crate::sql::functions::arguments::{Call, text};
-use crate::sql::functions::target::{Surroundings, Target};
+use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
 
 const TYPE: &str = "type";
 

@@ -22,7 +22,7 @@ use datafusion::physical_plan::filter_pushdown::PushedDown;
 use crate::arrow::{CellData, Cells, TileBuffer};
 use crate::geometry::key;
 use crate::geometry::subarray::DimRanges;
-use crate::scan::runtime::{CoordinateTest, RuntimeCondition, RuntimeFilter};
+use crate::scan::spec::{CoordinateTest, RuntimeCondition, RuntimeFilter};
 use crate::scan::{Predicate, ScanPlan};
 use crate::sql::expressions::predicate::ExprPredicate;
 use crate::sql::expressions::pruning::{ExprPruner, fold_constants, keep_cheap, relaxed};

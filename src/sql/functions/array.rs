@@ -18,9 +18,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, required};
 use super::description::{Describe, Request, Rows, once};
-use super::target::Target;
 use crate::array::inspect::Inspection;
 use crate::error::Result;
 use crate::sql::create::statement_of;

@@ -1,16 +1,23 @@
-//! What the functions that care for arrays share: the columns of their reports, and the values of their options.
+//! The functions that care for arrays, `tiledb_consolidate` and `tiledb_vacuum`: what they do, the columns of their
+//! reports, and the values of their options.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use futures::stream::BoxStream;
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
-use super::description::Rows;
+use super::description::{Describe, Request, Rows, Values, once};
 use crate::error::{Error, Result};
+use crate::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
 use crate::maintain::report::ReportRow;
+use crate::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
+use crate::sql::budget::PoolBudget;
 
 /// The columns of a report.
-pub(super) fn schema() -> SchemaRef {
+fn schema() -> SchemaRef {
     columns::schema(vec![
         required("mode", TEXT),
         required("action", TEXT),
@@ -25,7 +32,7 @@ pub(super) fn schema() -> SchemaRef {
 }
 
 /// The rows of a report.
-pub(super) fn rows(report: &[ReportRow]) -> Rows {
+fn rows(report: &[ReportRow]) -> Rows {
     let each = || report.iter();
     Rows {
         len: report.len(),
@@ -44,7 +51,7 @@ pub(super) fn rows(report: &[ReportRow]) -> Rows {
 }
 
 /// A switch that is on or off.
-pub(super) fn switch(option: &str, value: &str) -> Result<bool> {
+fn switch(option: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -53,13 +60,13 @@ pub(super) fn switch(option: &str, value: &str) -> Result<bool> {
 }
 
 /// A number.
-pub(super) fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T> {
+fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T> {
     let number = value.trim().parse();
     number.map_err(|_| expected(option, value, "a number"))
 }
 
 /// A number of bytes: `100000`, `64 MiB`.
-pub(super) fn bytes(option: &str, value: &str) -> Result<u64> {
+fn bytes(option: &str, value: &str) -> Result<u64> {
     const UNITS: [(&str, u64); 9] = [
         ("", 1),
         ("B", 1),
@@ -80,7 +87,7 @@ pub(super) fn bytes(option: &str, value: &str) -> Result<u64> {
 }
 
 /// A length of time: `90` seconds, `2 hours`, `7 days`.
-pub(super) fn duration(option: &str, value: &str) -> Result<Duration> {
+fn duration(option: &str, value: &str) -> Result<Duration> {
     let seconds = scaled(value, |unit| {
         Some(match unit.trim_end_matches('s') {
             "" | "second" => 1,
@@ -108,6 +115,145 @@ fn expected(option: &str, value: &str, what: &str) -> Error {
     Error::invalid(format!(
         "the option '{option}' is '{value}', expected {what}"
     ))
+}
+
+/// The function.
+///
+/// `tiledb_consolidate('location', mode => 'fragments', …)`: several things become one, one row for each.
+///
+/// | Column | |
+/// |---|---|
+/// | `mode`, `action` | what was done with which kind of things |
+/// | `object` | what came into being, relative to the array |
+/// | `inputs` | the number of things that became one |
+/// | `bytes_read`, `bytes_written` | the bytes of both sides; `bytes_written` is NULL in a dry run |
+/// | `bytes_freed` | the bytes that a vacuum will remove |
+/// | `gain` | what is better afterwards |
+/// | `outcome` | `done`, `planned`, or `skipped` with the reason |
+///
+/// The change happens when the query runs, each time it runs, and never when it is planned or explained. With
+/// `dry_run` it does not happen at all. The options are those of [`ConsolidateOptions`].
+pub(super) struct Consolidation;
+
+const DRY_RUN: &str = "dry_run";
+const VERIFY: &str = "verify";
+const PURGE_DELETED: &str = "purge_deleted";
+const FILL_GAPS: &str = "fill_gaps";
+
+impl Describe for Consolidation {
+    const NAME: &'static str = "tiledb_consolidate";
+    const OPTIONS: &'static [&'static str] = &[DRY_RUN, VERIFY, PURGE_DELETED, FILL_GAPS];
+    const VALUES: &'static [&'static str] = &[
+        "mode",
+        "timestamps",
+        "fragments",
+        "min_fragments",
+        "max_fragments",
+        "size_ratio",
+        "max_bytes",
+        "steps",
+    ];
+
+    fn check(values: &Values) -> Result<()> {
+        consolidation_options(values).map(|_| ())
+    }
+
+    fn schema() -> SchemaRef {
+        schema()
+    }
+
+    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+        once(async move {
+            let is_on = |option: &str| request.options.contains(&option);
+            let mut options = consolidation_options(&request.values)?;
+            options.dry_run = is_on(DRY_RUN);
+            options.verify = is_on(VERIFY);
+            options.purge_deleted = is_on(PURGE_DELETED);
+            options.fills_gaps = is_on(FILL_GAPS);
+            options.start = target.options.timestamp_start;
+            options.end = target.options.timestamp_end;
+            let budget = PoolBudget::named(Self::NAME, &target.runtime.memory_pool);
+            options.budget = Arc::new(budget);
+            let report = consolidate(target.storage, options).await?;
+            Ok(rows(&report))
+        })
+    }
+}
+
+fn consolidation_options(values: &Values) -> Result<ConsolidateOptions> {
+    let mode = values
+        .get("mode")
+        .map_or(Ok(Mode::Fragments), Mode::of_name)?;
+    let mut options = ConsolidateOptions::new(mode);
+    if let Some(value) = values.get("timestamps") {
+        options.timestamps = switch("timestamps", value)?;
+    }
+    if let Some(names) = values.get("fragments") {
+        let names = names
+            .split([',', ' ', '\n'])
+            .filter(|name| !name.is_empty());
+        options.fragments = names.map(str::to_owned).collect();
+    }
+    let grouping = &mut options.grouping;
+    if let Some(value) = values.get("min_fragments") {
+        grouping.min_fragments = number("min_fragments", value)?;
+    }
+    if let Some(value) = values.get("max_fragments") {
+        grouping.max_fragments = number("max_fragments", value)?;
+    }
+    if let Some(value) = values.get("size_ratio") {
+        grouping.size_ratio = number("size_ratio", value)?;
+    }
+    if let Some(value) = values.get("max_bytes") {
+        grouping.max_bytes = bytes("max_bytes", value)?;
+    }
+    if let Some(value) = values.get("steps") {
+        grouping.steps = number("steps", value)?;
+    }
+    options.check()?;
+    Ok(options)
+}
+
+/// The function.
+///
+/// `tiledb_vacuum('location', mode => 'fragments', …)`: what nobody needs any longer is removed, one row for each file and
+/// folder. The columns are those of [`Consolidation`].
+///
+/// With `dry_run` the rows are the same, and nothing is removed. `min_age` leaves alone what has been of no use for a
+/// shorter time, so that queries that began before are not disturbed.
+pub(super) struct Vacuum;
+
+impl Describe for Vacuum {
+    const NAME: &'static str = "tiledb_vacuum";
+    const OPTIONS: &'static [&'static str] = &[DRY_RUN];
+    const VALUES: &'static [&'static str] = &["mode", "min_age"];
+
+    fn check(values: &Values) -> Result<()> {
+        vacuum_options(values).map(|_| ())
+    }
+
+    fn schema() -> SchemaRef {
+        schema()
+    }
+
+    fn rows(target: Target, request: Arc<Request>) -> BoxStream<'static, Result<Rows>> {
+        once(async move {
+            let mut options = vacuum_options(&request.values)?;
+            options.dry_run = request.options.contains(&DRY_RUN);
+            let report = vacuum(target.storage, options).await?;
+            Ok(rows(&report))
+        })
+    }
+}
+
+fn vacuum_options(values: &Values) -> Result<VacuumOptions> {
+    let mode = values.get("mode");
+    let mode = mode.map_or(Ok(VacuumMode::Fragments), VacuumMode::of_name)?;
+    let mut options = VacuumOptions::new(mode);
+    if let Some(value) = values.get("min_age") {
+        options.min_age = duration("min_age", value)?;
+    }
+    Ok(options)
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, required};
 use super::description::{Describe, Request, Rows};
-use super::target::Target;
 use crate::error::Result;
 use crate::maintain::check::{CheckOptions, Finding, check};
 use crate::sql::budget::PoolBudget;

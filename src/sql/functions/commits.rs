@@ -22,9 +22,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::target::Target;
 use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, Visibility};

@@ -21,11 +21,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 
-use super::arguments::Call;
-use super::target::{Surroundings, Target};
+use super::arguments::{Call, Surroundings, Target};
 use crate::sql::provider::evaluable;
 
 /// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are

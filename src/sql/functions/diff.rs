@@ -12,8 +12,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 
-use super::arguments::{Call, text};
-use super::target::Surroundings;
+use super::arguments::{Call, Surroundings, text};
 use crate::error::{Error, Result};
 use crate::sql::diff::ArrayDiff;
 use crate::sql::options::TableOptions;

@@ -21,12 +21,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::target::Target;
 use crate::array::fragment::Fragment;
 use crate::array::inspect::{InspectedFragment, Inspection};
 use crate::error::Result;

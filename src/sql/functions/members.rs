@@ -15,18 +15,17 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::target::Target;
 use crate::array::group::{Group, Member};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::group::ObjectKind;
-use crate::sql::catalog::explore::{Explored, join, storage_of};
-use crate::sql::catalog::locate::Stores;
+use crate::sql::catalog::explore::{Explored, Stores, join, storage_of};
 
 /// Arrays looked up at the same time.
 const CONCURRENCY: usize = 16;

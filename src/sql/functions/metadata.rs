@@ -22,9 +22,9 @@ use datafusion::arrow::array::{Float64Array, Int64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::target::Target;
 use super::value;
 use crate::array::metadata::{self, METADATA_FOLDER, MetadataItem};
 use crate::error::Result;

@@ -13,8 +13,8 @@
 //! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
 //! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
 //! | [`tiledb_check`](check) | one per finding of the [auditor](crate::maintain::check) |
-//! | [`tiledb_consolidate`](consolidate) | one per file or folder that several others have become |
-//! | [`tiledb_vacuum`](vacuum) | one per file or folder that is removed |
+//! | [`tiledb_consolidate`](care) | one per file or folder that several others have become |
+//! | [`tiledb_vacuum`](care) | one per file or folder that is removed |
 //!
 //! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
 //! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
@@ -22,11 +22,10 @@
 
 pub(in crate::sql) mod arguments;
 pub mod array;
-mod care;
+pub mod care;
 pub mod check;
 pub(in crate::sql) mod columns;
 pub mod commits;
-pub mod consolidate;
 mod description;
 pub mod diff;
 pub mod enumerations;
@@ -35,9 +34,7 @@ pub mod members;
 pub mod metadata;
 pub mod scan;
 pub mod schema;
-pub(in crate::sql) mod target;
 pub mod tiles;
-pub mod vacuum;
 pub(crate) mod value;
 
 use std::sync::Arc;
@@ -54,12 +51,12 @@ pub(super) fn all() -> [TableFunction; 13] {
         describing::<enumerations::EnumerationValues>(),
         describing::<check::Findings>(),
         describing::<commits::Commits>(),
-        describing::<consolidate::Consolidation>(),
+        describing::<care::Consolidation>(),
         describing::<fragments::Fragments>(),
         describing::<members::Members>(),
         describing::<metadata::Metadata>(),
         describing::<tiles::Tiles>(),
-        describing::<vacuum::Vacuum>(),
+        describing::<care::Vacuum>(),
         TableFunction::new(diff::NAME.to_owned(), Arc::new(diff::DiffFunction)),
         TableFunction::new(scan::NAME.to_owned(), Arc::new(scan::ScanFunction)),
     ]

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::error::DataFusionError;
 
-use super::arguments::Call;
-use super::target::Surroundings;
+use super::arguments::{Call, Surroundings};
 use crate::error::Result;
 use crate::sql::provider::TileDbTable;
 use crate::sql::waiting::wait_for;

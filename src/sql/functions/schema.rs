@@ -26,9 +26,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
 
+use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use super::target::Target;
 use super::value;
 use crate::array::inspect::Inspection;
 use crate::arrow::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};

@@ -24,12 +24,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::utils::reassign_expr_columns;
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 
+use super::arguments::Target;
 use super::columns::{self, Side, TEXT, optional, required};
 use super::description::{Describe, Request, Rows};
-use super::target::Target;
 use super::value;
 use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
 use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};

@@ -2,12 +2,10 @@
 //!
 //! A label names the values of a dimension; its own array stores them by index. In the table it is one more column,
 //! after the attributes: the label of a row is the one at the row's index. A filter on a label alone becomes ranges of
-//! the dimension ([`filter`]); a label in the projection is read in addition to the rows ([`reader`], [`project`]). A
+//! the dimension ([`scan`]); a label in the projection is read in addition to the rows ([`reader`]). A
 //! query without labels neither lists nor reads a label's array.
 
-mod filter;
 mod index;
-mod project;
 mod reader;
 mod scan;
 
@@ -21,9 +19,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use futures::future::try_join_all;
 
-pub(crate) use self::project::LabelProjection;
-use self::project::Source;
-use self::reader::LabelReader;
+pub(crate) use self::reader::LabelProjection;
+use self::reader::{LabelReader, Source};
 use self::scan::LabelScan;
 use crate::array::label::LabelArray;
 use crate::array::snapshot::Snapshot;
@@ -266,7 +263,7 @@ impl OpenLabels<'_> {
         let asked = subarray
             .dim(dimension)
             .intersect(&non_empty(snapshot, dimension)?);
-        let found = filter::indexes(scan, predicate, &asked, memory)
+        let found = scan::indexes(scan, predicate, &asked, memory)
             .await
             .map_err(|e| e.with("label", &column.label.name))?;
         let stored = snapshot.schema.dimensions.get(dimension);

@@ -1,4 +1,4 @@
-//! Reading of the labels at indexes, as they are needed.
+//! Reading of the labels at indexes, as they are needed, and their addition to the rows of a scan.
 //!
 //! The index space is divided into chunks of whole tiles, a few of which are kept, so that memory stays bounded for any
 //! length of the dimension. Each chunk is one small scan of the labels that rows can need. Partitions share the chunks.
@@ -7,12 +7,17 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array, new_null_array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array,
+};
 use datafusion::arrow::compute::{concat, take};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
 
+use super::index;
 use super::scan::LabelScan;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::datatype::Datatype;
 use crate::geometry::subarray::{DimRanges, KeyRange};
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -233,4 +238,63 @@ impl Chunk {
 
 fn failed(error: ArrowError) -> Error {
     Error::internal("labels cannot be put together").with_source(error)
+}
+
+/// The source of a column of the result.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// A column of the scan.
+    Scan(usize),
+    /// A label.
+    Label {
+        /// Reads the label.
+        reader: Arc<LabelReader>,
+        /// The column of the scan with the labelled dimension.
+        index: usize,
+        /// The dimension's type.
+        datatype: Datatype,
+    },
+}
+
+/// Adds labels to the batches of a scan, and drops dimensions that were read only for them.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelProjection {
+    pub(super) schema: SchemaRef,
+    pub(super) columns: Vec<Source>,
+}
+
+impl LabelProjection {
+    /// The schema of the result.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Adds labels to a batch of the scan.
+    pub(crate) async fn apply(
+        &self,
+        batch: RecordBatch,
+        memory: &Arc<dyn MemoryBudget>,
+    ) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.columns.len());
+        let column = |index: usize| {
+            let missing = || Error::internal(format!("the scan has no column {index}"));
+            batch.columns().get(index).ok_or_else(missing)
+        };
+        for source in &self.columns {
+            columns.push(match source {
+                Source::Scan(index) => Arc::clone(column(*index)?),
+                Source::Label {
+                    reader,
+                    index,
+                    datatype,
+                } => {
+                    let keys = index::keys(column(*index)?, *datatype)?;
+                    reader.values(&keys, memory).await?
+                }
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|e| Error::internal("labels do not fit the table's schema").with_source(e))
+    }
 }

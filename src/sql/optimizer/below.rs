@@ -1,10 +1,12 @@
-//! Plans over a replaced scan, and the path from a plan to its scan.
+//! What lies below a node: whether a plan reads an array, the path to its scan, and the plan over another scan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -15,7 +17,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
-use super::arrays::scan;
+use crate::arrow::DATATYPE_KEY;
 use crate::sql::source::TileDbSource;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -169,4 +171,33 @@ pub(super) fn over_scan(
     let columns = columns.iter().map_while(|column| path.column(*column));
     let changed = change(path.source(), &columns.collect::<Vec<_>>());
     changed.map(|source| path.over(source)).transpose()
+}
+
+/// Whether a plan or one of its subqueries reads an array. This is decided by its columns, because the provider may be
+/// wrapped in another.
+pub(super) fn reads_array(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::TableScan(scan) = plan {
+            let schema = scan.source.schema();
+            let mut fields = schema.fields().iter();
+            found |= fields.any(|field| field.metadata().contains_key(DATATYPE_KEY));
+        }
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// The scan of an array, if the node is one.
+pub(super) fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    scan.data_source().downcast_ref::<TileDbSource>()
+}
+
+/// Whether a node or one below it scans an array.
+pub(super) fn scans_array(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    scan(plan).is_some() || plan.children().into_iter().any(scans_array)
 }

@@ -7,7 +7,6 @@
 //! off. The other rules, the `guards` against defects of DataFusion's own rules, are always on.
 
 pub mod aggregate;
-mod arrays;
 mod below;
 mod elements;
 mod enumerated;
@@ -30,14 +29,11 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use self::guards::coded_numbers::PlainNumbers;
+use self::guards::casts::{self, PlainNumbers};
+use self::guards::fields::{self, UnionFields};
 use self::guards::nullable_in::NullableIn;
-use self::guards::unions::UnionFields;
-use self::guards::{
-    casts, grouping_sets, limited_distinct, lost_orders, names, offsets, partition_limits,
-    run_time_filters, table_factors, uniqueness,
-};
-use super::rebuild::rebuild;
+use self::guards::{limits, orders, run_time_filters, table_factors};
+use super::session::rebuild;
 use super::settings::TileDbSettings;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
@@ -118,31 +114,31 @@ const RULES: [ArrayRule; 16] = [
         // Before filters are pushed down.
         anchor: Anchor::Before("FilterPushdown"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(names::told_apart),
+        rewrite: Rewrite::Whole(fields::told_apart),
     },
     ArrayRule {
         name: "tiledb_names_let_through",
         anchor: Anchor::After("FilterPushdown"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(names::let_through),
+        rewrite: Rewrite::Whole(fields::let_through),
     },
     ArrayRule {
         name: "tiledb_no_false_keys",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(uniqueness::without_false_keys),
+        rewrite: Rewrite::Whole(orders::without_false_keys),
     },
     ArrayRule {
         name: "tiledb_offsets",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(offsets::above_skipped),
+        rewrite: Rewrite::Whole(orders::above_skipped),
     },
     ArrayRule {
         name: "tiledb_grouping_sets",
         anchor: PARTITIONS,
         wanted: ALWAYS,
-        rewrite: Rewrite::Whole(grouping_sets::without_claims),
+        rewrite: Rewrite::Whole(orders::without_claims),
     },
     ArrayRule {
         name: "tiledb_trusted_filters",
@@ -156,13 +152,13 @@ const RULES: [ArrayRule; 16] = [
         // No rule after these changes the order of rows.
         anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Node(limited_distinct::without_limit),
+        rewrite: Rewrite::Node(limits::without_limit),
     },
     ArrayRule {
         name: "tiledb_partition_limits",
         anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Node(partition_limits::of_each_partition),
+        rewrite: Rewrite::Node(limits::of_each_partition),
     },
     ArrayRule {
         name: "tiledb_groups",
@@ -176,7 +172,7 @@ const RULES: [ArrayRule; 16] = [
         // A replaced node may have weaker properties: a constant column is an order, too.
         anchor: Anchor::Before("SanityCheckPlan"),
         wanted: ALWAYS,
-        rewrite: Rewrite::Node(lost_orders::sorted_again),
+        rewrite: Rewrite::Node(orders::sorted_again),
     },
 ];
 

@@ -4,16 +4,23 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use datafusion::physical_expr::PhysicalExpr;
 use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
 
+use super::TileDbSource;
 use super::range_partitions::RangePartitions;
-use super::remaining::RemainingScan;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::scan::ScanPlan;
 use crate::scan::order::RowOrder;
 use crate::scan::plan::range_cuts::RangeCuts;
+use crate::scan::plan::whole::WholeTile;
+use crate::scan::summary::{self, Summary};
 use crate::scan::unit_order::{UnitOrder, WantedFirst};
+use crate::sql::expressions::runtime::PushedFilters;
+use crate::sql::query::ScanRequest;
 use crate::stats::trust::{Asked, Rounding};
 
 /// How a scan goes about its rows.
@@ -169,5 +176,123 @@ impl Arrangement {
             Shared::Order(order) => Some(order),
             _ => None,
         }
+    }
+}
+
+/// A scan, with the tiles that metadata may answer.
+#[derive(Debug)]
+pub struct RemainingScan {
+    plan: Arc<ScanPlan>,
+    whole: Vec<WholeTile>,
+    asked: Arc<Vec<Asked>>,
+    rounding: Rounding,
+    parted: OnceCell<Parted>,
+}
+
+/// A scan, split into answered tiles and the rest.
+#[derive(Debug)]
+pub struct Parted {
+    /// The aggregates of the tiles that metadata answer.
+    pub answered: Vec<Summary>,
+    /// The scan of the other tiles.
+    pub left: Arc<ScanPlan>,
+}
+
+impl RemainingScan {
+    /// `None` if metadata cannot answer any part of the request.
+    pub fn new(
+        plan: Arc<ScanPlan>,
+        asked: Arc<Vec<Asked>>,
+        rounding: Rounding,
+    ) -> Result<Option<Self>> {
+        let whole = plan.whole_tiles();
+        let some = summary::may_know(&plan, &whole, &asked, rounding)?;
+        Ok(some.then(|| Self {
+            plan,
+            whole,
+            asked,
+            rounding,
+            parted: OnceCell::new(),
+        }))
+    }
+
+    /// The number of tiles that may be answered.
+    pub fn candidates(&self) -> usize {
+        self.whole.len()
+    }
+
+    /// Splits the scan; the first caller loads the statistics.
+    pub async fn parted(&self) -> Result<&Parted> {
+        self.parted.get_or_try_init(|| self.part()).await
+    }
+
+    /// How many units are to be read, as far as that is known.
+    pub fn unit_count(&self) -> u64 {
+        let left = self.parted.get().map_or(&self.plan, |parted| &parted.left);
+        left.unit_count()
+    }
+
+    async fn part(&self) -> Result<Parted> {
+        let uri = || self.plan.spec.table.snapshot.storage.uri();
+        let answered = summary::summarize(&self.plan, &self.whole, &self.asked, self.rounding)
+            .await
+            .map_err(|e| e.with("array", uri()))?;
+        let mut ordinals = answered
+            .iter()
+            .flat_map(|summary| summary.ordinals.iter().copied())
+            .collect::<Vec<_>>();
+        ordinals.sort_unstable();
+        Ok(Parted {
+            left: Arc::new(self.plan.without(&ordinals)),
+            answered,
+        })
+    }
+}
+
+/// A scan as a value: it holds no storage, no lock and no plan. [`open`](Self::open) makes a scan of it.
+#[derive(Debug, Clone)]
+pub struct ScanValue {
+    /// What is read.
+    pub request: ScanRequest,
+    /// How the scan goes about its rows.
+    pub mode: ScanMode,
+    /// The conditions that came while the plan was optimized, and that every row meets.
+    pub filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// At most so many rows of each partition.
+    pub fetch: Option<usize>,
+    /// Partitions keep to their own units, in order.
+    pub preserve_order: bool,
+    /// Whether statistics tell the bounds of columns.
+    pub tells_bounds: bool,
+}
+
+impl TileDbSource {
+    /// The scan as a value. Filters that learn while a query runs are not part of it: the operators that make them evaluate
+    /// every row, and stay where they are.
+    pub fn value(&self) -> ScanValue {
+        ScanValue {
+            request: self.request(),
+            mode: self.mode().clone(),
+            filters: self.filters.exact().to_vec(),
+            fetch: self.fetch,
+            preserve_order: self.preserve_order,
+            tells_bounds: self.tells_bounds.load(Ordering::Relaxed),
+        }
+    }
+
+    /// This plain scan of a value's request in the mode and with the filters and limits of the value.
+    pub(in crate::sql) fn with_mode_of(self, value: ScanValue) -> Result<Self> {
+        let Some(arranged) = self.in_mode(value.mode)? else {
+            return Err(Error::internal(
+                "a scan that is opened anew cannot go the way it was planned for",
+            ));
+        };
+        Ok(Self {
+            filters: PushedFilters::of_exact(value.filters),
+            fetch: value.fetch,
+            preserve_order: value.preserve_order,
+            tells_bounds: Arc::new(value.tells_bounds.into()),
+            ..arranged
+        })
     }
 }

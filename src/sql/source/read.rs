@@ -1,19 +1,22 @@
-//! Opening of the partitions of a scan.
+//! Opening of the partitions of a scan: their batches have labels, and the batch size of the session.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::source::OpenArgs;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::TileDbSource;
-use super::batches::{coalesce, with_labels};
+use super::counters::Published;
 use super::mode::Shared;
-use super::published::Published;
 use super::runs::Siblings;
 use crate::memory::budget::MemoryBudget;
 use crate::memory::idle::account_in;
@@ -23,6 +26,7 @@ use crate::scan::metrics::ScanMetrics;
 use crate::scan::stream::read_units;
 use crate::scan::units::UnitQueue;
 use crate::sql::budget::PoolBudget;
+use crate::sql::labels::LabelProjection;
 
 impl TileDbSource {
     /// The rows of one partition.
@@ -132,4 +136,68 @@ fn unit_queue(
         Some(pool) => pool.join(Arc::clone(&args.context) as _, args.partition, units),
         None => UnitQueue::alone(units),
     }
+}
+
+/// Adds the selected labels to the batches of a scan.
+fn with_labels(
+    batches: impl Stream<Item = crate::Result<RecordBatch>> + Send + 'static,
+    labels: Option<Arc<LabelProjection>>,
+    memory: Arc<dyn MemoryBudget>,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let Some(labels) = labels else {
+        return batches.map_err(DataFusionError::from).boxed();
+    };
+    let labelled = batches.and_then(move |batch| {
+        let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
+        async move { labels.apply(batch, &memory).await }
+    });
+    labelled.map_err(DataFusionError::from).boxed()
+}
+
+/// Combines small batches; large ones are passed on. Ends after `fetch` rows.
+pub(super) fn coalesce(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    schema: SchemaRef,
+    batch_size: usize,
+    fetch: Option<usize>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    // Batches need not be larger than the limit.
+    let batch_size = fetch.map_or(batch_size, |fetch| batch_size.min(fetch.max(1)));
+    let coalescer = BatchCoalescer::new(schema, batch_size)
+        .with_biggest_coalesce_batch_size(Some(batch_size / 2));
+    let state = (
+        Box::pin(batches),
+        coalescer,
+        fetch.unwrap_or(usize::MAX),
+        false,
+    );
+    futures::stream::try_unfold(
+        state,
+        |(mut batches, mut coalescer, mut left, mut ended)| async move {
+            loop {
+                if left == 0 {
+                    return Ok(None);
+                }
+                if let Some(batch) = coalescer.next_completed_batch() {
+                    let batch = if batch.num_rows() > left {
+                        batch.slice(0, left)
+                    } else {
+                        batch
+                    };
+                    left -= batch.num_rows();
+                    return Ok(Some((batch, (batches, coalescer, left, ended))));
+                }
+                if ended {
+                    return Ok(None);
+                }
+                match batches.next().await {
+                    Some(batch) => coalescer.push_batch(batch?)?,
+                    None => {
+                        coalescer.finish_buffered_batch()?;
+                        ended = true;
+                    }
+                }
+            }
+        },
+    )
 }

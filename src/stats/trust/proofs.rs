@@ -1,7 +1,6 @@
 //! What the statistics of one tile prove about its cells.
 
-use super::numbers::{integer, small_bounds, small_sum};
-use super::{Asked, FieldTrust, Kind, TileStatistics};
+use super::{Asked, FieldTrust, Kind, TileStatistics, integer, small_bounds, small_sum};
 use crate::array::fragment::statistics::Sum;
 use crate::format::datatype::Datatype;
 

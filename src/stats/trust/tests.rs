@@ -1,7 +1,6 @@
 //! Tests of what statistics prove, and that they prove nothing where NaN, NULL or a saturated sum may hide.
 
-use super::numbers::integer;
-use super::*;
+use super::{integer, *};
 use crate::format::schema::DataOrder;
 
 fn attribute(datatype: Datatype, cell_val_num: CellValNum, nullable: bool) -> Attribute {

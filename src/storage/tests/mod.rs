@@ -1,9 +1,7 @@
 //! One suite of tests runs on local files and on a store in memory; some tests run on stores that misbehave.
 
 mod listing;
-mod misbehaviour;
 mod odd;
-mod ranges;
 mod reading;
 mod writing;
 

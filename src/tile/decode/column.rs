@@ -25,7 +25,7 @@ use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::format::version::FormatVersion;
 use crate::tile::needles::{Finds, Needles};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Size of a stored offset.
 const OFFSET_BYTES: usize = 8;

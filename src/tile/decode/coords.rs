@@ -10,7 +10,7 @@ use crate::filter::{Pipeline, expect_unfiltered_bytes};
 use crate::format::filter_list::{Filter, FilterList};
 use crate::format::fragment::slots::SEPARATE_DIMENSIONS_SINCE;
 use crate::format::version::FormatVersion;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Tiles are always split since this version.
 const ALWAYS_SPLIT_SINCE: u32 = 2;

@@ -11,7 +11,7 @@ use crate::filter::{EncryptionKey, Pipeline, TileContext, expect_unfiltered_byte
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::format::version::FormatVersion;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// What the filters of the files `t`, `dt` and `dci` of a fragment with this schema depend on.
 ///

@@ -15,7 +15,7 @@ use crate::format::schema::{
     ArraySchema, ArrayType, Attribute, CellValNum, DataOrder, Dimension, Layout,
 };
 use crate::format::version::FormatVersion;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 const VERSION: FormatVersion = FormatVersion::known(22);
 

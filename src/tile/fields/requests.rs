@@ -11,11 +11,11 @@ use crate::array::fragment::TileIdx;
 use crate::array::table::{ArrayTable, fill_column};
 use crate::arrow::{Cells, Strings, repeat};
 use crate::error::{Error, Result};
+use crate::tile::coordinates::MovedTile;
 use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
 use crate::tile::fetch::{FetchList, Fetched, TileTicket};
-use crate::tile::moved::MovedTile;
 use crate::tile::needles::{Finds, Needles};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// A request for one tile of a column.
 #[derive(Debug, Clone)]

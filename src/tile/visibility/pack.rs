@@ -10,9 +10,8 @@ use std::hash::BuildHasher;
 use hashbrown::hash_map::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use super::ComparedTile;
-use super::asked::Asked;
 use super::table::Hash;
+use super::{Asked, ComparedTile};
 use crate::error::{Error, Result};
 use crate::geometry::key::{Native, with_native};
 use crate::tile::coordinates::DimCells;

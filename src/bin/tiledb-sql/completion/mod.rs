@@ -1,10 +1,9 @@
 //! What Tab completes: keywords, tables, columns, functions, paths and the shell's commands.
 //!
-//! `tokens` takes the statement apart, `wanted` tells what belongs at the cursor, and `session_names`, `paths` and `words`
-//! know what there is.
+//! `tokens` takes the statement apart, `wanted` tells what belongs at the cursor, and `paths` and `words` know what
+//! there is.
 
 mod paths;
-mod session_names;
 mod tokens;
 mod wanted;
 mod words;
@@ -13,10 +12,10 @@ use clap::ValueEnum;
 use datafusion::prelude::SessionContext;
 use rustyline::completion::Pair;
 
-use self::session_names::SessionNames;
 use self::wanted::{Table, Wanted, Word, wanted};
+use self::words::SessionNames;
+use crate::commands::COMMANDS;
 use crate::describe::is_path;
-use crate::help::COMMANDS;
 use crate::printing::Format;
 
 /// Completes what is typed into a session.

@@ -1,4 +1,14 @@
-//! The words that statements are made of, as far as one likes to have them completed.
+//! The words and names that are completed: those that statements are made of, and the tables, columns and functions
+//! that a session knows.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use datafusion::common::TableReference;
+use datafusion::prelude::SessionContext;
+use tokio::runtime::Handle;
+
+use super::wanted::Table;
 
 /// With what a statement begins, also in the shell alone.
 pub const STATEMENTS: [&str; 21] = [
@@ -105,3 +115,104 @@ pub const KEYWORDS: [&str; 77] = [
     "WHEN",
     "WHERE",
 ];
+
+/// Whoever presses Tab does not wait longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The names that a session knows.
+///
+/// The line editor waits for them, so nothing takes long: tables of object stores that do not answer have no columns.
+pub struct SessionNames {
+    ctx: SessionContext,
+    runtime: Handle,
+}
+
+impl SessionNames {
+    /// The names of a session, which are looked up on the runtime of the caller.
+    pub fn new(ctx: SessionContext) -> Self {
+        Self {
+            ctx,
+            runtime: Handle::current(),
+        }
+    }
+
+    /// The names that can follow a qualifier in the name of a table: catalogs, schemas, tables.
+    pub fn tables(&self, qualifier: &[String]) -> Vec<String> {
+        let state = self.ctx.state();
+        let options = &state.config_options().catalog;
+        let (catalog, schema) = (&options.default_catalog, &options.default_schema);
+        let own = self.ctx.catalog(catalog);
+        let mut names = Vec::new();
+        match qualifier {
+            [] => {
+                let tables = own.iter().filter_map(|own| own.schema(schema));
+                names.extend(tables.flat_map(|schema| schema.table_names()));
+                names.extend(own.iter().flat_map(|own| own.schema_names()));
+                names.extend(self.ctx.catalog_names());
+            }
+            [first] => {
+                let tables = own.and_then(|own| own.schema(first));
+                names.extend(tables.iter().flat_map(|schema| schema.table_names()));
+                let other = self.ctx.catalog(first);
+                names.extend(other.iter().flat_map(|catalog| catalog.schema_names()));
+            }
+            [catalog, schema] => {
+                let catalog = self.ctx.catalog(catalog);
+                let tables = catalog.and_then(|catalog| catalog.schema(schema));
+                names.extend(tables.iter().flat_map(|schema| schema.table_names()));
+            }
+            _ => {}
+        }
+        names
+    }
+
+    /// The columns of a table; none if there is no such table.
+    pub fn columns(&self, table: &Table) -> Vec<String> {
+        let reference = match &table.name[..] {
+            [name] => TableReference::bare(name.as_str()),
+            [schema, name] => TableReference::partial(schema.as_str(), name.as_str()),
+            [catalog, schema, name] => {
+                TableReference::full(catalog.as_str(), schema.as_str(), name.as_str())
+            }
+            _ => return Vec::new(),
+        };
+        let (ctx, (sender, receiver)) = (self.ctx.clone(), mpsc::channel());
+        self.runtime.spawn(async move {
+            if let Ok(table) = ctx.table_provider(reference).await {
+                let schema = table.schema();
+                let names = schema.fields().iter().map(|field| field.name().clone());
+                // Nobody may be waiting any more.
+                let _ = sender.send(names.collect());
+            }
+        });
+        receiver.recv_timeout(PATIENCE).unwrap_or_default()
+    }
+
+    /// The columns of all tables of the schema at hand.
+    pub fn all_columns(&self) -> Vec<String> {
+        let state = self.ctx.state();
+        let options = &state.config_options().catalog;
+        let schema = self.ctx.catalog(&options.default_catalog);
+        let schema = schema.and_then(|catalog| catalog.schema(&options.default_schema));
+        let tables = schema.iter().flat_map(|schema| schema.table_names());
+        let table = |name| Table {
+            name: vec![name],
+            alias: None,
+        };
+        tables.flat_map(|name| self.columns(&table(name))).collect()
+    }
+
+    /// Functions of expressions.
+    pub fn functions(&self) -> Vec<String> {
+        let state = self.ctx.state();
+        let mut names = state.scalar_functions().keys().cloned().collect::<Vec<_>>();
+        names.extend(state.aggregate_functions().keys().cloned());
+        names.extend(state.window_functions().keys().cloned());
+        names
+    }
+
+    /// Functions that are tables.
+    pub fn table_functions(&self) -> Vec<String> {
+        self.ctx.state().table_functions().keys().cloned().collect()
+    }
+}

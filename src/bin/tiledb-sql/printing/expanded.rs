@@ -13,8 +13,6 @@ use datafusion::config::FormatOptions;
 use datafusion::error::Result;
 use datafusion_cli::print_options::MaxRows;
 
-use super::cells;
-
 /// Prints at most so many rows.
 pub fn print(
     out: &mut impl Write,
@@ -30,7 +28,7 @@ pub fn print(
     for batch in batches {
         let shown = batch.slice(0, batch.num_rows().min(left));
         left = left.saturating_sub(shown.num_rows());
-        rows.extend(cells::rows(&shown, options)?);
+        rows.extend(super::text_rows(&shown, options)?);
         if names.is_empty() {
             let fields = batch.schema_ref().fields().iter();
             names = fields
@@ -53,11 +51,11 @@ struct Layout {
 
 impl Layout {
     fn new(names: &[String], rows: &[Vec<String>]) -> Self {
-        let names = names.iter().map(|name| cells::width(name));
+        let names = names.iter().map(|name| super::text_width(name));
         let lines = rows.iter().flatten().flat_map(|value| value.lines());
         Self {
             names: names.max().unwrap_or_default(),
-            values: lines.map(cells::width).max().unwrap_or_default(),
+            values: lines.map(super::text_width).max().unwrap_or_default(),
         }
     }
 
@@ -73,7 +71,7 @@ impl Layout {
             let mut name = name.as_str();
             // The first line of a value, which may be empty, stands beside its name.
             for line in value.split('\n') {
-                let line = format!("{} | {line}", cells::padded(name, self.names, false));
+                let line = format!("{} | {line}", super::padded(name, self.names, false));
                 writeln!(out, "{}", line.trim_end())?;
                 name = "";
             }

@@ -7,8 +7,6 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::config::FormatOptions;
 use datafusion::error::Result;
 
-use super::cells;
-
 /// Prints all rows; the heading only, if there are none.
 pub fn print(
     out: &mut impl Write,
@@ -21,7 +19,7 @@ pub fn print(
     }
     let mut rows = Vec::new();
     for batch in batches {
-        rows.extend(cells::rows(batch, options)?);
+        rows.extend(super::text_rows(batch, options)?);
     }
     for cell in rows.iter_mut().flatten() {
         *cell = escaped(cell);
@@ -36,7 +34,9 @@ pub fn print(
         .collect::<Vec<_>>();
     for (index, column) in columns.iter_mut().enumerate() {
         let cells = rows.iter().filter_map(|row| row.get(index));
-        let widths = cells.chain([&column.name]).map(|cell| cells::width(cell));
+        let widths = cells
+            .chain([&column.name])
+            .map(|cell| super::text_width(cell));
         // A rule has three characters at least.
         column.width = widths.max().unwrap_or_default().max(3);
     }
@@ -67,7 +67,7 @@ impl Column {
 
 fn line<'a>(columns: &[Column], cells: impl Iterator<Item = &'a str>) -> String {
     let cells = columns.iter().zip(cells);
-    let cells = cells.map(|(column, cell)| cells::padded(cell, column.width, column.right));
+    let cells = cells.map(|(column, cell)| super::padded(cell, column.width, column.right));
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 

@@ -2,10 +2,11 @@
 //!
 //! The formats of datafusion-cli are its own code, so that results look the same; expanded rows and Markdown are ours.
 
-mod cells;
 mod expanded;
 mod markdown;
 mod pager;
+
+pub use pager::Pager;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions as ArrowOptions};
 use datafusion::config::FormatOptions;
 use datafusion::error::Result;
 use datafusion_cli::object_storage::instrumented::{
@@ -20,8 +22,6 @@ use datafusion_cli::object_storage::instrumented::{
 };
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
-
-pub use pager::Pager;
 
 use crate::interrupt::Interruptible;
 
@@ -208,5 +208,31 @@ impl Printing {
             color: self.color,
             instrumented_registry: Arc::clone(&self.stores),
         }
+    }
+}
+
+/// The rows of a batch as texts, each with a cell for every column.
+pub fn text_rows(batch: &RecordBatch, options: &FormatOptions) -> Result<Vec<Vec<String>>> {
+    let options: ArrowOptions<'_> = options.try_into()?;
+    let columns = batch.columns().iter();
+    let columns = columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let cell = |column: &ArrayFormatter<'_>, row| column.value(row).try_to_string();
+    let row = |row| columns.iter().map(|column| cell(column, row)).collect();
+    let rows = (0..batch.num_rows()).map(row);
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The number of columns of a terminal that a text takes: East Asian characters take two, combining ones none.
+pub fn text_width(text: &str) -> usize {
+    console::measure_text_width(text)
+}
+
+/// A text with blanks behind it, or before it, up to a width.
+pub fn padded(text: &str, to: usize, right: bool) -> String {
+    let blanks = " ".repeat(to.saturating_sub(text_width(text)));
+    match right {
+        true => format!("{blanks}{text}"),
+        false => format!("{text}{blanks}"),
     }
 }

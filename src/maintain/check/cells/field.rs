@@ -1,15 +1,18 @@
-//! The checks of one field of a tile, which are the same in sparse and in dense fragments.
+//! The checks of one field of a tile, which are the same in sparse and in dense fragments, and of its values: validity
+//! bytes, text, and codes of an enumeration.
 
-use super::context::Source;
-use super::{Problem, TileFindings, of_field, values};
+use super::context::{Audited, FieldReader, Source};
+use super::{Problem, TileFindings, of_field};
+use crate::array::fragment::FragmentField;
 use crate::error::Result;
+use crate::format::datatype::Datatype;
 use crate::geometry::box_runs::Run;
-use crate::maintain::check::directory::tile::stored;
+use crate::maintain::check::directory::folders::about_stored;
 use crate::maintain::check::rule::Rule;
 use crate::maintain::check::statistics::{self, Seen, Values};
 use crate::maintain::column::Column;
 use crate::tile::decode::CellOrder;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 impl Values for Column {
     fn cell(&self, index: usize) -> &[u8] {
@@ -41,7 +44,7 @@ pub fn decode(
             Ok(Some(column))
         }
         Err(e) => {
-            let found = stored(e)?.to_string();
+            let found = about_stored(e)?.to_string();
             let expected = format!("{} cells", source.cells);
             let rule = Rule::UnreadableTile;
             let problem = of_field(rule, field, source.tile, found, expected);
@@ -71,14 +74,14 @@ pub fn check(
         let bytes = source.fetched.tile(asked.ticket)?;
         // It was decoded once already.
         if let Ok(Some(validity)) = reader.validity(&bytes, source.cells, scratch) {
-            values::validity(&validity, field, tile, runs, problems);
+            check_validity(&validity, field, tile, runs, problems);
         }
     }
-    values::text(reader, column, field, tile, runs, problems);
-    values::codes(audited, reader, column, field, tile, runs, problems);
+    check_text(reader, column, field, tile, runs, problems);
+    check_codes(audited, reader, column, field, tile, runs, problems);
     let counted: usize = runs.iter().map(|run| run.len).sum();
     let seen = Seen {
-        visible: statistics::compute(&reader.field, column, values::cells(runs)),
+        visible: statistics::compute(&reader.field, column, counted_cells(runs)),
         whole: (counted < column.len)
             .then(|| statistics::compute(&reader.field, column, 0..column.len)),
     };
@@ -102,4 +105,145 @@ pub fn check(
         *total = Some(seen);
     }
     Ok(())
+}
+
+/// The cells of a tile that count: all, or those of a dense tile that were written.
+fn counted_cells(runs: &[Run]) -> impl Iterator<Item = usize> {
+    let runs = runs.iter();
+    runs.flat_map(|run| run.start..run.start.saturating_add(run.len))
+}
+
+/// Validity is 0 or 1.
+fn check_validity(
+    bytes: &[u8],
+    field: usize,
+    tile: u64,
+    runs: &[Run],
+    problems: &mut Vec<Problem>,
+) {
+    let odd = |cell: &usize| bytes.get(*cell).is_some_and(|byte| *byte > 1);
+    let mut odd = counted_cells(runs).filter(odd);
+    if let Some(first) = odd.next() {
+        let count = odd.count().saturating_add(1);
+        let byte = bytes.get(first).copied().unwrap_or_default();
+        let found = format!("{count} other bytes, the first of them {byte} of cell {first}");
+        problems.push(of_field(
+            Rule::ValidityBytes,
+            field,
+            tile,
+            found,
+            "bytes 0 and 1",
+        ));
+    }
+}
+
+/// Text is valid in its encoding.
+fn check_text(
+    reader: &FieldReader,
+    column: &Column,
+    field: usize,
+    tile: u64,
+    runs: &[Run],
+    problems: &mut Vec<Problem>,
+) {
+    let Some(is_valid) = validator(reader.field.datatype) else {
+        return;
+    };
+    let invalid = |cell: &usize| !column.is_null(*cell) && !is_valid(column.cell(*cell));
+    let mut invalid = counted_cells(runs).filter(invalid);
+    if let Some(first) = invalid.next() {
+        let count = invalid.count().saturating_add(1);
+        let found = format!("{count} cells of other bytes, the first of them {first}");
+        let expected = format!("valid {}", reader.field.datatype);
+        problems.push(of_field(Rule::InvalidText, field, tile, found, expected));
+    }
+}
+
+fn validator(datatype: Datatype) -> Option<fn(&[u8]) -> bool> {
+    match datatype {
+        Datatype::Char | Datatype::StringAscii | Datatype::StringUtf8 | Datatype::GeomWkt => {
+            Some(|bytes| std::str::from_utf8(bytes).is_ok())
+        }
+        Datatype::StringUtf16 | Datatype::StringUcs2 => Some(|bytes| {
+            let (units, rest) = bytes.as_chunks::<2>();
+            let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
+            rest.is_empty() && char::decode_utf16(units).all(|c| c.is_ok())
+        }),
+        Datatype::StringUtf32 | Datatype::StringUcs4 => Some(|bytes| {
+            let (units, rest) = bytes.as_chunks::<4>();
+            let is_char = |unit: &[u8; 4]| char::from_u32(u32::from_le_bytes(*unit)).is_some();
+            rest.is_empty() && units.iter().all(is_char)
+        }),
+        _ => None,
+    }
+}
+
+/// Codes are indexes of values; that of a cell which was never written need not be one.
+fn check_codes(
+    audited: &Audited,
+    reader: &FieldReader,
+    column: &Column,
+    field: usize,
+    tile: u64,
+    runs: &[Run],
+    problems: &mut Vec<Problem>,
+) {
+    let enumeration = audited.enumerations.get(field).and_then(Option::as_ref);
+    let Some(values) = enumeration.map(|enumeration| enumeration.len()) else {
+        return;
+    };
+    let fill = match reader.field.field {
+        FragmentField::Attribute(a) => audited.sound.fragment.schema.attributes.get(a),
+        _ => None,
+    };
+    let fill = fill.map_or(&[][..], |attribute| &attribute.fill_value);
+    let signed = reader.field.datatype.is_signed();
+    let unknown = |cell: &usize| {
+        let bytes = column.cell(*cell);
+        !column.is_null(*cell) && bytes != fill && code(bytes, signed).is_none_or(|c| c >= values)
+    };
+    let mut unknown = counted_cells(runs).filter(unknown);
+    if let Some(first) = unknown.next() {
+        let count = unknown.count().saturating_add(1);
+        let found = format!("{count} other codes, the first of them in cell {first}");
+        let expected = format!("codes below {values}, the number of values");
+        problems.push(of_field(Rule::UnknownCode, field, tile, found, expected));
+    }
+}
+
+/// A stored code; `None` if it is negative.
+fn code(bytes: &[u8], signed: bool) -> Option<usize> {
+    let negative = signed && bytes.last().is_some_and(|byte| *byte >= 0x80);
+    let mut wide = [0; 8];
+    wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    let code = usize::try_from(u64::from_le_bytes(wide)).ok()?;
+    (!negative).then_some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_every_width() {
+        assert_eq!(code(&[7], false), Some(7));
+        assert_eq!(code(&[0xff], false), Some(255));
+        assert_eq!(code(&[0xff], true), None);
+        assert_eq!(code(&[1, 2], true), Some(513));
+        assert_eq!(code(&[0, 0, 0, 0x80], true), None);
+        assert_eq!(code(&[1; 9], false), None);
+    }
+
+    #[test]
+    fn text_in_each_encoding() {
+        let valid = |datatype, bytes: &[u8]| validator(datatype).is_some_and(|v| v(bytes));
+        assert!(valid(Datatype::StringUtf8, "é".as_bytes()));
+        assert!(!valid(Datatype::StringAscii, &[0x80]));
+        assert!(valid(Datatype::StringUtf16, &[0xe9, 0]));
+        assert!(!valid(Datatype::StringUtf16, &[0, 0xd8]));
+        assert!(!valid(Datatype::StringUcs2, &[1]));
+        assert!(valid(Datatype::StringUtf32, &[0xe9, 0, 0, 0]));
+        assert!(!valid(Datatype::StringUcs4, &[0, 0xd8, 0, 0]));
+        assert!(validator(Datatype::Blob).is_none());
+    }
 }

@@ -1,11 +1,18 @@
-//! Commits among themselves: what lists, ignores, replaces and repeats what.
+//! Commits, and the files about other commits: lists of them (`.con`), of ignored ones (`.ign`) and of replaced
+//! fragments (`.vac`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::lists::{Commit, Lists};
+use bytes::Bytes;
+
+use super::folders::{COMMITS_FOLDER, Folders, about_stored};
+use crate::error::Result;
+use crate::format::commit::{self, CommitEntryKind, CommitKind};
+use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
 use crate::maintain::truncation::truncates;
+use crate::storage::{FileInfo, Storage};
 
 /// Checks the files about other commits. `is_there` says whether the folder of a fragment exists.
 pub fn check(lists: &Lists, is_there: impl Fn(&str) -> bool, report: &Reporter) {
@@ -48,8 +55,7 @@ fn repeated(lists: &Lists, report: &Reporter) {
         }
     }
     for delete in lists.deletes.iter().filter(|d| d.inline.is_none()) {
-        let same =
-            |other: &&super::lists::DeleteFile| other.inline.is_some() && other.name == delete.name;
+        let same = |other: &&DeleteFile| other.inline.is_some() && other.name == delete.name;
         if let Some(list) = lists.deletes.iter().find(same) {
             let found = format!("{} contains it, too", list.path);
             report.tell(Rule::CommittedTwice, &delete.path, found, "one commit");
@@ -88,5 +94,161 @@ fn replaced(
                 expected,
             );
         }
+    }
+}
+
+/// A commit with a file of its own, or in a list.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// The file that commits it: its own, or a list.
+    pub file: FileInfo,
+    /// The path of that file.
+    pub path: String,
+}
+
+/// A delete or an update.
+#[derive(Debug, Clone)]
+pub struct DeleteFile {
+    pub name: TimestampedName,
+    /// Its file, or the list that contains it.
+    pub path: String,
+    pub update: bool,
+    /// Its tile, if a list contains it.
+    pub inline: Option<Bytes>,
+}
+
+/// A file that names replaced fragments.
+#[derive(Debug)]
+pub struct VacuumFile {
+    pub path: String,
+    /// The fragment that replaces them.
+    pub replacement: TimestampedName,
+    /// The names of the replaced fragments.
+    pub replaced: Vec<String>,
+}
+
+/// The contents of all commit files, by the names of fragments.
+#[derive(Debug, Default)]
+pub struct Lists {
+    /// Fragments with a commit file of their own.
+    pub own: BTreeMap<String, Commit>,
+    /// Fragments in lists.
+    pub listed: BTreeMap<String, Commit>,
+    /// Ignored names, and the file that ignores each.
+    pub ignored: BTreeMap<String, String>,
+    /// Names of all kinds in lists.
+    pub named: BTreeSet<String>,
+    pub vacuums: Vec<VacuumFile>,
+    pub deletes: Vec<DeleteFile>,
+}
+
+impl Lists {
+    /// Reads all commit files; those that cannot be read are told.
+    pub async fn read(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<Self> {
+        let mut lists = Self::default();
+        for (path, file) in folders.in_root_and(COMMITS_FOLDER, &folders.commits) {
+            let Some(kind) = CommitKind::of(&path) else {
+                continue;
+            };
+            let in_root = !path.contains('/');
+            // In the array's own folder only these kinds are commits.
+            if in_root && !matches!(kind, CommitKind::Ok | CommitKind::Vacuum) {
+                continue;
+            }
+            // Those in the folder of commits were told of already.
+            let Ok(name) = TimestampedName::parse(&path) else {
+                continue;
+            };
+            lists.add(storage, kind, name, path, file, report).await?;
+        }
+        Ok(lists)
+    }
+
+    async fn add(
+        &mut self,
+        storage: &Storage,
+        kind: CommitKind,
+        name: TimestampedName,
+        path: String,
+        file: &FileInfo,
+        report: &Reporter,
+    ) -> Result<()> {
+        match kind {
+            CommitKind::Write | CommitKind::Ok => {
+                let file = file.clone();
+                self.own.insert(name.name, Commit { file, path });
+            }
+            CommitKind::Delete | CommitKind::Update => self.deletes.push(DeleteFile {
+                name,
+                path,
+                update: kind == CommitKind::Update,
+                inline: None,
+            }),
+            CommitKind::Consolidated | CommitKind::Ignore | CommitKind::Vacuum => {
+                let read = match storage.read(&path).await {
+                    Ok(bytes) => self.add_list(kind, name, &path, file, &bytes),
+                    Err(e) => Err(e),
+                };
+                if let Err(e) = read {
+                    let problem = about_stored(e)?;
+                    let found = problem.to_string();
+                    report.tell(Rule::UnreadableList, path, found, "lines of names");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_list(
+        &mut self,
+        kind: CommitKind,
+        name: TimestampedName,
+        path: &str,
+        file: &FileInfo,
+        bytes: &Bytes,
+    ) -> Result<()> {
+        let stems = |paths: Vec<String>| {
+            let stems = paths.into_iter();
+            stems.map(|path| commit::path_name(&path).to_owned())
+        };
+        match kind {
+            CommitKind::Ignore => {
+                let names = stems(commit::parse_ignore(bytes)?);
+                self.ignored
+                    .extend(names.map(|name| (name, path.to_owned())));
+            }
+            CommitKind::Vacuum => self.vacuums.push(VacuumFile {
+                path: path.to_owned(),
+                replacement: name,
+                replaced: stems(commit::parse_vacuum(bytes)?).collect(),
+            }),
+            _ => {
+                for entry in commit::parse_consolidated_commits(bytes)? {
+                    self.named.insert(entry.name.clone());
+                    let file = file.clone();
+                    let path = path.to_owned();
+                    match entry.kind {
+                        CommitEntryKind::Write | CommitEntryKind::Ok => {
+                            self.listed.insert(entry.name, Commit { file, path });
+                        }
+                        CommitEntryKind::Delete { range } => self.deletes.push(DeleteFile {
+                            name: TimestampedName::parse(&entry.name)?,
+                            path,
+                            update: false,
+                            inline: (range.end <= bytes.len()).then(|| bytes.slice(range)),
+                        }),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The committed fragments: those with a file of their own, and those in lists that are not ignored.
+    pub fn committed(&self) -> BTreeMap<&str, &Commit> {
+        let listed = self.listed.iter();
+        let listed = listed.filter(|(name, _)| !self.ignored.contains_key(*name));
+        let all = listed.chain(&self.own);
+        all.map(|(name, commit)| (name.as_str(), commit)).collect()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::lists::DeleteFile;
+use super::commits::DeleteFile;
+use super::folders;
 use super::schemas::Schemas;
-use super::tile;
 use crate::error::Result;
 use crate::filter::generic_tile;
 use crate::format::delete_condition::{Comparison, Condition, Test};
@@ -35,9 +35,9 @@ pub async fn check(
         let tile = match &delete.inline {
             Some(bytes) => match generic_tile::decode(bytes, what, storage.encryption_key()) {
                 Ok(tile) => Ok(tile),
-                Err(e) => Err(tile::stored(e)?),
+                Err(e) => Err(folders::about_stored(e)?),
             },
-            None => tile::read(storage, &delete.path, what).await?,
+            None => folders::read_tile(storage, &delete.path, what).await?,
         };
         let condition = match tile.and_then(|tile| decode(&tile.data)) {
             Ok(condition) => condition,

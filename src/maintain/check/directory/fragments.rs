@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::commits::Lists;
 use super::folders::{FRAGMENTS_FOLDER, Folders};
-use super::lists::Lists;
 use crate::array::directory::CommittedFragment;
 use crate::array::fragment::METADATA_FILE;
 use crate::array::window::{TimestampMs, Visibility};

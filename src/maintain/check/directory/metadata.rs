@@ -1,14 +1,16 @@
-//! The files of key-value metadata, of an array or a group, and of the members of a group: they decode.
+//! The files of metadata: key-value metadata of an array or a group, the members of a group, and copies of footers
+//! decode.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use super::folders::Folders;
-use super::names::is_staging;
-use super::tile::{self, stored};
+use super::folders::{self, COPIES_FOLDER, Folders, about_stored, is_staging};
+use crate::array::fragment::Fragment;
 use crate::array::group::GROUP_FOLDER;
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::Result;
 use crate::format::commit;
+use crate::format::fragment::consolidated;
+use crate::format::fragment::footer::Footer;
 use crate::format::group::GroupDetails;
 use crate::format::metadata::decode_metadata;
 use crate::format::names::TimestampedName;
@@ -37,7 +39,7 @@ pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> R
             vacuum(storage, &path, &name, &there, report).await?;
             continue;
         }
-        let entries = match tile::read(storage, &path, "metadata").await? {
+        let entries = match folders::read_tile(storage, &path, "metadata").await? {
             Ok(tile) => decode_metadata(&tile.data),
             Err(e) => Err(e),
         };
@@ -60,7 +62,7 @@ async fn vacuum(
     let bytes = match storage.read(path).await {
         Ok(bytes) => bytes,
         Err(e) => {
-            let found = stored(e)?.to_string();
+            let found = about_stored(e)?.to_string();
             report.tell(Rule::UnreadableList, path, found, "lines of names");
             return Ok(());
         }
@@ -98,7 +100,7 @@ pub async fn check_group(storage: &Storage, folders: &Folders, report: &Reporter
             continue;
         }
         let path = format!("{GROUP_FOLDER}/{}", file.name);
-        let details = match tile::read(storage, &path, "group details").await? {
+        let details = match folders::read_tile(storage, &path, "group details").await? {
             Ok(tile) => GroupDetails::decode(&tile.data).map(|_| ()),
             Err(e) => Err(e),
         };
@@ -112,4 +114,103 @@ pub async fn check_group(storage: &Storage, folders: &Folders, report: &Reporter
         }
     }
     Ok(())
+}
+
+/// Copies of footers before this version are cut.
+const COPIED_SINCE: u32 = 12;
+
+/// Checks all files of copies. `fragments` are those that could be opened, and `is_there` says whether a fragment exists.
+///
+/// Copies only save requests. Releases up to 2.18 cut the copies of footers before version 12, so these are not
+/// compared.
+pub async fn check_copies(
+    storage: &Storage,
+    folders: &Folders,
+    fragments: &BTreeMap<String, Fragment>,
+    is_there: impl Fn(&str) -> bool,
+    report: &Reporter,
+) -> Result<()> {
+    for (path, file) in folders.in_root_and(COPIES_FOLDER, &folders.copies) {
+        if !file.name.ends_with(".meta") {
+            continue;
+        }
+        let tile =
+            match folders::read_tile(storage, &path, "consolidated fragment metadata").await? {
+                Ok(tile) => tile,
+                Err(e) => {
+                    report.tell(
+                        Rule::UnreadableCopies,
+                        path,
+                        e.to_string(),
+                        "copies of footers",
+                    );
+                    continue;
+                }
+            };
+        let copies = match consolidated::decode(&tile.data) {
+            Ok(copies) => copies,
+            Err(e) => {
+                report.tell(
+                    Rule::UnreadableCopies,
+                    path,
+                    e.to_string(),
+                    "copies of footers",
+                );
+                continue;
+            }
+        };
+        let count = copies.len();
+        let mut gone = 0_usize;
+        for (name, range) in copies {
+            let copy = tile.data.get(range).unwrap_or_default();
+            match fragments.get(&name) {
+                Some(fragment) => compare(fragment, copy, &path, report),
+                None if is_there(&name) => {}
+                None => gone = gone.saturating_add(1),
+            }
+        }
+        if gone > 0 {
+            let found = format!("{gone} of {count} copies are of fragments that are gone");
+            report.tell(
+                Rule::StaleCopy,
+                path,
+                found,
+                "copies of fragments that exist",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn compare(fragment: &Fragment, copy: &[u8], path: &str, report: &Reporter) {
+    if !fragment.footer.version.since(COPIED_SINCE) {
+        return;
+    }
+    let named = Footer::peek_schema_name(copy);
+    let same_schema = named.map(|(_, name)| name == fragment.footer.schema_name);
+    let copied = match same_schema {
+        Ok(true) => Footer::decode(copy, &fragment.schema),
+        Ok(false) => {
+            let found = format!("the copy of {} names another schema", fragment.name.name);
+            report.tell(
+                Rule::FooterCopy,
+                path,
+                found,
+                "the schema of the fragment's own footer",
+            );
+            return;
+        }
+        Err(e) => Err(e),
+    };
+    match copied {
+        Ok(copied) if copied == *fragment.footer => {}
+        Ok(_) => {
+            let found = format!("the copy of {} is another", fragment.name.name);
+            report.tell(Rule::FooterCopy, path, found, "the fragment's own footer");
+        }
+        Err(e) => {
+            let found = format!("the copy of {}: {e}", fragment.name.name);
+            report.tell(Rule::FooterCopy, path, found, "the fragment's own footer");
+        }
+    }
 }

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::folders::Folders;
-use super::names;
-use super::tile;
+use super::folders::{self, Folders};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::error::{Error, Result};
 use crate::format::enumeration::Enumeration;
@@ -56,14 +54,14 @@ pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> R
     if folders.root.files.iter().any(|f| f.name == OLD_SCHEMA_NAME) {
         paths.push((OLD_SCHEMA_NAME.to_owned(), OLD_SCHEMA_NAME.to_owned()));
     }
-    for file in names::schemas(&folders.schemas, report) {
+    for file in folders::schema_files(&folders.schemas, report) {
         paths.push((file.name.clone(), format!("{SCHEMA_FOLDER}/{}", file.name)));
     }
     order(&paths, report);
     let mut by_name = BTreeMap::new();
     let mut encrypted = false;
     for (name, path) in paths {
-        let decoded = match tile::read(storage, &path, "array schema").await? {
+        let decoded = match folders::read_tile(storage, &path, "array schema").await? {
             Ok(tile) => {
                 encrypted |= tile.encrypted;
                 ArraySchema::decode(&tile.data)
@@ -156,8 +154,8 @@ async fn check_enumerations(
     let mut known = HashMap::new();
     for file in &folders.enumerations.files {
         let path = format!("{ENUMERATIONS_FOLDER}/{}", file.name);
-        if names::is_staging(&file.name) {
-            names::staging(&path, file, report);
+        if folders::is_staging(&file.name) {
+            folders::report_staging(&path, file, report);
             continue;
         }
         let naming = references.iter().find(|(_, e)| e.file == file.name);
@@ -167,7 +165,7 @@ async fn check_enumerations(
             report.tell(Rule::UnusedEnumeration, path, found, expected);
             continue;
         };
-        let decoded = match tile::read(storage, &path, "enumeration").await? {
+        let decoded = match folders::read_tile(storage, &path, "enumeration").await? {
             Ok(tile) => Enumeration::decode(&tile.data),
             Err(e) => Err(e),
         };

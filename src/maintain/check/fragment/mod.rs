@@ -4,16 +4,13 @@ mod domain;
 mod fields;
 mod files;
 mod lists;
-mod sections;
-mod shapes;
-mod tree;
 
 use std::sync::Arc;
 
 pub use self::domain::{Ends, compared_oddly};
 pub use self::fields::{Field, FieldStatistics, Kind};
+use self::files::Sections;
 use self::lists::Lists;
-use self::sections::Sections;
 use crate::array::fragment::Fragment;
 use crate::error::Result;
 use crate::format::commit::path_name;
@@ -81,7 +78,7 @@ pub async fn check(
     let Some(sections) = sections else {
         return Ok(None);
     };
-    let mbrs = tree::check(&sections, tiles).await?;
+    let mbrs = domain::check_tree(&sections, tiles).await?;
     domain::check(&fragment, mbrs.as_ref(), report);
     let mut located = Vec::with_capacity(fields.len());
     for field in fields.into_iter().filter(|field| !field.unknown) {
@@ -95,7 +92,7 @@ pub async fn check(
     let statistics = fragment_statistics(&sections).await?;
     if let Some(statistics) = &statistics {
         for (field, _) in &located {
-            shapes::of_fragment(&sections, field, statistics);
+            lists::check_fragment_sizes(&sections, field, statistics);
         }
     }
     let processed = processed_conditions(&sections).await?;

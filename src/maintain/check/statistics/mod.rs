@@ -15,12 +15,164 @@
 //! Lossy filters change values after their statistics were computed, and those of geometries mean nothing: neither is
 //! compared.
 
-mod accept;
 mod compute;
-mod numbers;
 mod tiles;
 mod totals;
 
 pub use self::compute::{Seen, Values, compute};
 pub use self::tiles::{Context, compare as compare_tile};
 pub use self::totals::FragmentTotals;
+
+use std::fmt;
+
+use self::compute::{Computed, float, integer, same, stored_sum, sum_limits};
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::show_value;
+use crate::maintain::check::fragment::Field;
+
+/// Rounding errors of a sum are up to so much of the sum of absolute values, for each addition.
+const ROUNDING: f64 = f64::EPSILON;
+
+/// The minimum or the maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Min,
+    Max,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Min => "minimum",
+            Self::Max => "maximum",
+        })
+    }
+}
+
+/// Whether `stored` is the true minimum or maximum of the cells.
+pub fn is_true(field: &Field, of: &Computed, end: End, stored: &[u8]) -> bool {
+    let datatype = field.datatype;
+    if let Some(text) = &of.text {
+        let wanted = match end {
+            End::Min => &text.min,
+            End::Max => &text.max,
+        };
+        return stored == wanted.as_slice();
+    }
+    if let Some(integers) = &of.integers {
+        let wanted = match end {
+            End::Min => integers.min,
+            End::Max => integers.max,
+        };
+        return integer(datatype, stored) == Some(wanted);
+    }
+    if let Some(floats) = &of.floats {
+        let wanted = match end {
+            End::Min => floats.min,
+            End::Max => floats.max,
+        };
+        return float(datatype, stored).is_some_and(|stored| same(stored, wanted));
+    }
+    true
+}
+
+/// Whether `stored` is what a loop of libtiledb finds, where that is not the true value.
+pub fn is_found(field: &Field, of: &Computed, end: End, stored: &[u8], any_order: bool) -> bool {
+    let datatype = field.datatype;
+    if let (Some(integers), Datatype::Char) = (&of.integers, datatype) {
+        let wanted = match end {
+            End::Min => integers.min,
+            End::Max => integers.max,
+        };
+        if integer(datatype, stored) == Some(wanted) {
+            return true;
+        }
+    }
+    if let Some(text) = &of.text {
+        let wanted = match end {
+            End::Min => &text.min,
+            End::Max => &text.max,
+        };
+        return text.nul && up_to_nul(stored) == up_to_nul(wanted);
+    }
+    if let Some(floats) = &of.floats {
+        let wanted = match end {
+            End::Min => floats.found_min,
+            End::Max => floats.found_max,
+        };
+        let found = float(datatype, stored).is_some_and(|stored| same(stored, wanted));
+        return found || (any_order && floats.nan);
+    }
+    false
+}
+
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Whether `bits` is the sum of the cells, up to rounding.
+pub fn is_true_sum(field: &Field, of: &Computed, bits: u64) -> bool {
+    if let Some(integers) = &of.integers {
+        let (least, most) = sum_limits(field.datatype);
+        let stored = stored_sum(field.datatype, bits);
+        // A sum beyond the limits has no true value; the nearest one, or that of a loop, is as good as any.
+        return stored == integers.sum.clamp(least, most) || stored == integers.stopped;
+    }
+    if let Some(floats) = &of.floats {
+        let stored = f64::from_bits(bits);
+        return close(stored, floats.sum, floats.magnitude, floats.count)
+            || close(stored, floats.stopped, floats.magnitude, floats.count);
+    }
+    bits == 0
+}
+
+/// Whether the sum may be another in another order of addition, so that any value passes.
+pub fn sum_depends_on_order(field: &Field, of: &Computed) -> bool {
+    let (_, most) = sum_limits(field.datatype);
+    let integers = of.integers.as_ref();
+    let floats = of.floats.as_ref();
+    integers.is_some_and(|i| i.magnitude > most.unsigned_abs())
+        || floats.is_some_and(compute::Floats::depends_on_order)
+}
+
+/// Whether two sums differ by rounding only.
+pub fn close(a: f64, b: f64, magnitude: f64, count: u64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let most = magnitude * (count.saturating_add(1) as f64) * ROUNDING;
+    same(a, b) || (a - b).abs() <= most
+}
+
+/// The minimum or maximum of the cells, to show.
+pub fn shown(field: &Field, of: &Computed, end: End) -> String {
+    if let Some(text) = &of.text {
+        let value = match end {
+            End::Min => &text.min,
+            End::Max => &text.max,
+        };
+        return show_value(field.datatype, value);
+    }
+    let of_integers = of.integers.as_ref().map(|i| match end {
+        End::Min => i.min.to_string(),
+        End::Max => i.max.to_string(),
+    });
+    let of_floats = of.floats.as_ref().map(|f| match end {
+        End::Min => f.min.to_string(),
+        End::Max => f.max.to_string(),
+    });
+    of_integers.or(of_floats).unwrap_or_default()
+}
+
+/// The sum of the cells, to show.
+pub fn shown_sum(of: &Computed) -> String {
+    let of_integers = of.integers.as_ref().map(|i| i.sum.to_string());
+    let of_floats = of.floats.as_ref().map(|f| f.sum.to_string());
+    of_integers.or(of_floats).unwrap_or_else(|| "0".to_owned())
+}
+
+/// A stored sum, to show.
+pub fn show_sum(datatype: Datatype, bits: u64) -> String {
+    match datatype.is_float() {
+        true => f64::from_bits(bits).to_string(),
+        false => stored_sum(datatype, bits).to_string(),
+    }
+}

@@ -1,9 +1,9 @@
 //! The statistics of one tile against its cells.
 
-use super::accept::{
+use super::compute::{Computed, Seen};
+use super::{
     End, is_found, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order,
 };
-use super::compute::{Computed, Seen};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::show_value;
 use crate::format::version::FormatVersion;

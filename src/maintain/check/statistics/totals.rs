@@ -3,12 +3,11 @@
 
 use std::cmp::Ordering;
 
-use super::accept::{
-    End, close, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order,
+use super::compute::{
+    Computed, Seen, float, same, sentinels, stop_at_limit, stored_sum, sum_limits,
 };
-use super::compute::{Computed, Seen, stop_at_limit};
-use super::numbers::{float, same, sentinels, stored_sum, sum_limits};
 use super::tiles::Mismatch;
+use super::{End, close, is_true, is_true_sum, show_sum, shown, shown_sum, sum_depends_on_order};
 use crate::array::fragment::{Fragment, TileIdx};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{compare_values, show_value};

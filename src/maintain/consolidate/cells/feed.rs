@@ -8,18 +8,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 
 use super::deleted::InputDeletes;
 use super::source::{Output, Source};
 use super::tile::InputTile;
 use crate::array::fragment::Fragment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintain::consolidate::task::Task;
 use crate::memory::budget::MemoryBudget;
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::tile::fetch::FetchList;
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 /// Filtered bytes that all inputs together fetch at a time.
 const FETCHED_BYTES: u64 = 16 << 20;
@@ -249,5 +249,30 @@ impl Shared {
             tile.memory = Some(Arc::clone(&grant));
         }
         Ok(Chunk { tiles, next: end })
+    }
+}
+
+/// A task of the runtime, which is stopped when this is dropped.
+#[derive(Debug)]
+pub(in crate::maintain::consolidate) struct Task<T>(JoinHandle<Result<T>>);
+
+impl<T: Send + 'static> Task<T> {
+    /// Begins.
+    pub(in crate::maintain::consolidate) fn new(
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Self {
+        Self(tokio::spawn(work))
+    }
+
+    /// Waits for the result.
+    pub(in crate::maintain::consolidate) async fn join(mut self) -> Result<T> {
+        let joined = (&mut self.0).await;
+        joined.map_err(|e| Error::internal("reading a tile ended in a panic").with_source(e))?
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

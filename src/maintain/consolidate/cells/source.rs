@@ -18,7 +18,7 @@ use crate::maintain::column::Column;
 use crate::storage::Storage;
 use crate::tile::decode::{ColumnDecoder, Needed, cell_numbers_pipeline, decode_u64};
 use crate::tile::fetch::{FetchList, Fetched, TileTicket};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 use crate::write::fields::WrittenFields;
 
 /// What all inputs of a consolidation share.

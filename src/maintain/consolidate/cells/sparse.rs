@@ -10,7 +10,7 @@ use super::source::Output;
 use super::tile::{InputTile, Recipe, Segment};
 use crate::array::fragment::boxes::TileRange;
 use crate::error::{Error, Result, ResultExt};
-use crate::maintain::consolidate::progress::Progress;
+use crate::maintain::consolidate::options::Progress;
 use crate::memory::budget::MemoryBudget;
 use crate::scan::threads;
 use crate::storage::Storage;

@@ -18,12 +18,11 @@ use crate::arrow::Strings;
 use crate::error::Result;
 use crate::scan::rows::{Columns, evaluate, find};
 use crate::scan::sparse::tile::TileWork;
-use crate::scan::spec::Predicate;
-use crate::scan::spec::TextCondition;
+use crate::scan::spec::{Predicate, TextCondition};
 use crate::tile::fields::ColumnRequest;
 use crate::tile::needles::Finds;
-use crate::tile::scratch::Scratch;
 use crate::tile::selection::Selection;
+use crate::tile::tile_memory::Scratch;
 
 /// The strings of columns that conditions were evaluated on.
 pub(super) type Texts = Vec<(usize, Arc<Strings>)>;

@@ -6,7 +6,6 @@
 //! values of any length are searched by [`sets`].
 
 mod rewrite;
-mod rows;
 mod sets;
 #[cfg(test)]
 mod tests;
@@ -26,7 +25,7 @@ use self::sets::ValueSet;
 use crate::array::table::ArrayTable;
 use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
 
-pub(crate) use self::rows::{fold_constants, keep_cheap, relaxed};
+pub(crate) use self::rewrite::{fold_constants, keep_cheap, relaxed};
 
 /// Prunes tiles by a condition over the table's columns.
 #[derive(Debug)]

@@ -12,9 +12,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 
-use super::set::Set;
 use super::view::{Value, View};
-use super::{Analysis, Truth};
+use super::{Analysis, Set, Truth};
 use crate::geometry::subarray::{BytesRange, DimRanges};
 
 impl Analysis<'_> {

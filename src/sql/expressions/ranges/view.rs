@@ -17,7 +17,7 @@ use super::column::DimensionColumn;
 use crate::format::datatype::Datatype;
 use crate::geometry::key::{self, Native};
 use crate::geometry::subarray::{BytesRange, DimRanges, KeyRange, successor};
-use crate::sql::expressions::ranges::steps::{Kind, Step, bits, nanoseconds};
+use crate::sql::expressions::ranges::column::{Kind, Step, bits, nanoseconds};
 
 const SECONDS_PER_DAY: i128 = 86_400;
 

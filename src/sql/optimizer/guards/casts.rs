@@ -1,16 +1,15 @@
-//! Bounds of a cast column.
-//!
-//! For a projection that casts a column, DataFusion casts the bounds of the column, and uses them as bounds of the cast
-//! (`project_column_statistics_through_expr`). That is correct only if the cast keeps the order of values. As text, 11
-//! comes before 2: MIN and MAX that are answered from statistics are wrong, and planning of conditions fails because
-//! the lower bound is above the upper one. So scans have no bounds of columns at first. Before any rule uses
-//! statistics, the [rule](crate::sql::optimizer) adds the bounds to scans, and inserts a [node](HidingExec) above such
-//! projections that hides those of the cast from aggregates, conditions and joins.
+//! Types that a function or a cast gives a column: the bounds of the cast, and dictionaries of numbers.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -19,12 +18,19 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::hiding::{Hidden, HidingExec};
-use crate::sql::optimizer::arrays::{scan, scans_array};
-use crate::sql::optimizer::below::rewritten_below;
+use crate::arrow::DATATYPE_KEY;
+use crate::sql::optimizer::below::{rewritten_below, scan, scans_array};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan whose scans of arrays have the bounds of columns, and in which nodes hide the wrong bounds of casts.
+///
+/// For a projection that casts a column, DataFusion casts the bounds of the column, and uses them as bounds of the
+/// cast (`project_column_statistics_through_expr`). That is correct only if the cast keeps the order of values. As
+/// text, 11 comes before 2: MIN and MAX that are answered from statistics are wrong, and planning of conditions fails
+/// because the lower bound is above the upper one. So scans have no bounds of columns at first. Before any rule uses
+/// statistics, the [rule](crate::sql::optimizer) adds the bounds to scans, and inserts a [node](HidingExec) above such
+/// projections that hides those of the cast from aggregates, conditions and joins.
 pub(in crate::sql) fn with_bounds_below(plan: &Plan) -> Result<Plan> {
     let hide = |plan: &Plan, believed: bool| {
         if let Some(source) = scan(plan).filter(|_| believed) {
@@ -96,6 +102,85 @@ fn keeps_order(from: &DataType, to: &DataType) -> bool {
         (from, to) if to.is_integer() => moment(from) || matches!(from, Duration(_)),
         _ => false,
     }
+}
+
+/// Replaces dictionaries of numbers by plain numbers.
+///
+/// DataFusion's `length` and similar functions turn a dictionary of text into a dictionary of numbers. Values that
+/// such numbers are compared with become dictionaries as well, with keys that cannot hold more than 256 values, and a
+/// join has no hash table for them ("Unsupported type for ArrayMap"). The analyzer rule here makes plain numbers of
+/// them, before types are resolved, in queries of arrays with enumerations of text.
+#[derive(Debug)]
+pub(in crate::sql) struct PlainNumbers;
+
+impl PlainNumbers {
+    pub(in crate::sql) const NAME: &'static str = "tiledb_plain_numbers";
+}
+
+impl AnalyzerRule for PlainNumbers {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        match reads_codes(&plan)? {
+            true => ApplyFunctionRewrites::new(vec![Arc::new(Self)]).analyze(plan, config),
+            false => Ok(plan),
+        }
+    }
+}
+
+/// Whether a plan or one of its subqueries reads an array with an enumeration of text.
+fn reads_codes(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::TableScan(scan) = plan {
+            let schema = scan.source.schema();
+            let mut fields = schema.fields().iter();
+            found |= fields.any(|field| {
+                matches!(field.data_type(), DataType::Dictionary(..))
+                    && field.metadata().contains_key(DATATYPE_KEY)
+            });
+        }
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+impl FunctionRewrite for PlainNumbers {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _config: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
+        if !matches!(expr, Expr::ScalarFunction(_)) || !is_of_array(&expr, schema) {
+            return Ok(Transformed::no(expr));
+        }
+        // Types are not resolved yet; an expression without a type is reported by the rules that resolve them.
+        Ok(match expr.get_type(schema) {
+            Ok(DataType::Dictionary(_, values)) if values.is_primitive() => {
+                Transformed::yes(cast(expr, *values))
+            }
+            _ => Transformed::no(expr),
+        })
+    }
+}
+
+/// Whether an expression is computed from columns of an array.
+fn is_of_array(expr: &Expr, schema: &DFSchema) -> bool {
+    let mut columns = expr.column_refs().into_iter();
+    columns.any(|column| {
+        let field = schema.field_from_column(column);
+        field.is_ok_and(|field| field.metadata().contains_key(DATATYPE_KEY))
+    })
 }
 
 #[cfg(test)]

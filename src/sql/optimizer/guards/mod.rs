@@ -5,33 +5,27 @@
 //! that the guard can be removed:
 //!
 //! - [`run_time_filters`]: dynamic filters pushed down through nodes that they must not pass.
-//! - [`names`]: filters that are pushed down by the names of columns, if two columns have the same name.
-//! - [`casts`]: the bounds of a column, used as those of its cast to another type.
-//! - [`coded_numbers`]: `length` of an enumeration, which returns a dictionary of numbers.
-//! - [`grouping_sets`]: orders and constants, which ROLLUP and CUBE do not keep.
-//! - [`limited_distinct`]: a DISTINCT with a limit, which fails if its rows get an order.
-//! - [`offsets`]: a sort that is pushed below OFFSET, so that other rows are skipped.
-//! - [`partition_limits`]: a limit over all partitions instead of one of each.
-//! - [`lost_orders`]: a sort that is removed where the order holds, but is needed above.
-//! - [`unions`]: field metadata above a UNION, on which two parts of the planner disagree.
-//! - [`uniqueness`]: a unique key that moves to another column, so that a sort is removed.
+//! - [`fields::let_through`]: filters that are pushed down by the names of columns, if two columns have the same name.
+//! - [`fields::UnionFields`]: field metadata above a UNION, on which two parts of the planner disagree.
+//! - [`casts::with_bounds_below`]: the bounds of a column, used as those of its cast to another type.
+//! - [`casts::PlainNumbers`]: `length` of an enumeration, which returns a dictionary of numbers.
+//! - [`limits::without_limit`]: a DISTINCT with a limit, which fails if its rows get an order.
+//! - [`limits::of_each_partition`]: a limit over all partitions instead of one of each.
+//! - [`orders::without_claims`]: orders and constants, which ROLLUP and CUBE do not keep.
+//! - [`orders::above_skipped`]: a sort that is pushed below OFFSET, so that other rows are skipped.
+//! - [`orders::sorted_again`]: a sort that is removed where the order holds, but is needed above.
+//! - [`orders::without_false_keys`]: a unique key that moves to another column, so that a sort is removed.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which is never NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are ignored without an error.
 
 pub(super) mod casts;
-pub(super) mod coded_numbers;
-pub(super) mod grouping_sets;
+pub(super) mod fields;
 mod hiding;
-pub(super) mod limited_distinct;
-pub(super) mod lost_orders;
-pub(super) mod names;
+pub(super) mod limits;
 pub(super) mod nullable_in;
-pub(super) mod offsets;
-pub(super) mod partition_limits;
+pub(super) mod orders;
 pub(super) mod run_time_filters;
 pub(super) mod table_factors;
-pub(super) mod unions;
-pub(super) mod uniqueness;
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::sql::optimizer::arrays::reads_array;
+use crate::sql::optimizer::below::reads_array;
 
 /// Adds the cases in which `IN (SELECT …)` is NULL.
 #[derive(Debug)]

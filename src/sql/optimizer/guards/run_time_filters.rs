@@ -7,7 +7,7 @@
 //! - A filter from above a node that keeps only some rows (a limit inside a filter, a join or an exchange). Rows that
 //!   the filter would remove count for the limit. A scan with its own limit accepts no filter to begin with.
 //! - A filter that passed a node with two columns of the same name: DataFusion looks its columns up by name, and may
-//!   find the wrong one (see [`names`](super::names)).
+//!   find the wrong one (see [`fields`](super::fields)).
 //! - The filter of a join on floats: a join treats 0.0 and -0.0 as equal, and its filter does not.
 //! - The filter of a join on keys of two types, which a UNION below it may cause: creating it makes the join fail.
 //! - The filter of an aggregate that covers only some of its minima and maxima: those of expressions, and those that
@@ -28,9 +28,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 
-use super::names::confuses;
-use crate::sql::optimizer::arrays::{scan, scans_array};
-use crate::sql::optimizer::below::with_children;
+use super::fields::confuses;
+use crate::sql::optimizer::below::{scan, scans_array, with_children};
 
 /// The identities of filters.
 type Trusted = HashSet<u64>;

@@ -7,7 +7,7 @@ use crate::format::fixtures::{survives_bit_flips, unhex};
 use crate::format::schema::{ArrayType, Layout};
 use crate::format::version::FormatVersion;
 use crate::tile::decode::{ColumnDecoder, TileBytes, tests as tile_tests};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 const VERSION: FormatVersion = FormatVersion::known(17);
 

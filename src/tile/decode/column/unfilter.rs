@@ -11,7 +11,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::filter::{Pipeline, Unwanted, expect_unfiltered_bytes, is_empty_tile, restore_order};
 use crate::tile::decode::bitsort::{Bitsort, CellOrder};
 use crate::tile::needles::{Finds, Needles};
-use crate::tile::scratch::Scratch;
+use crate::tile::tile_memory::Scratch;
 
 impl ColumnDecoder {
     pub(super) fn unfilter(
