@@ -74,11 +74,7 @@ impl Deletes {
             };
             fragments.iter().any(pending)
         });
-        let deletes = stream::iter(committed)
-            .map(|delete| load(storage, delete))
-            .buffered(LOAD_CONCURRENCY)
-            .try_collect()
-            .await?;
+        let deletes = load_all(storage, committed).await?;
         Ok(Self { deletes, processed })
     }
 
@@ -119,6 +115,18 @@ impl Deletes {
             })
             .collect()
     }
+}
+
+/// Loads deletes, whether they apply to a fragment or not.
+pub(super) async fn load_all(
+    storage: &Storage,
+    committed: Vec<CommittedDelete>,
+) -> Result<Vec<Arc<Delete>>> {
+    stream::iter(committed)
+        .map(|delete| load(storage, delete))
+        .buffered(LOAD_CONCURRENCY)
+        .try_collect()
+        .await
 }
 
 /// Loads the processed deletes of each of `fragments` that records deletes.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::commits::{self, Commit};
+use super::deletes::{Delete, load_all};
 use super::directory::{ArrayDirectory, CommittedFragment, SCHEMA_FOLDER};
 use super::fragment::Fragment;
 use super::snapshot::{load_enumerations, open_fragments, open_schema};
@@ -95,6 +96,16 @@ impl Inspection {
             .await
             .map_err(|e| e.with("array", self.storage.uri()))?;
         Ok(committed.fragments)
+    }
+
+    /// The committed deletes that the window shows, oldest first, also those that apply to no fragment any more.
+    pub async fn deletes(&self) -> Result<Vec<Arc<Delete>>> {
+        let sparse = !self.schema.is_dense();
+        let load = async {
+            let committed = self.directory.commits(&self.storage, &self.window, sparse);
+            load_all(&self.storage, committed.await?.deletes).await
+        };
+        load.await.map_err(|e| e.with("array", self.storage.uri()))
     }
 
     /// The number of schemas.

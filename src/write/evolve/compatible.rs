@@ -29,6 +29,7 @@ pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition
     let mut fragments = Fragments { base, loaded: None };
     for step in steps {
         match step {
+            Step::DropAttribute(name) => check_untested(base, name).await?,
             Step::AddAttribute(attribute) => {
                 check_again(&mut fragments, attribute, evolved).await?;
             }
@@ -39,6 +40,24 @@ pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition
         }
     }
     Ok(())
+}
+
+/// Fails if a delete tests the column: libtiledb looks for the columns of all deletes in the newest schema, also of those that
+/// have been consolidated.
+async fn check_untested(base: &Base, column: &str) -> Result<()> {
+    let deletes = base.inspection.deletes().await?;
+    let test = deletes
+        .iter()
+        .find(|delete| delete.condition.fields().contains(&column));
+    match test {
+        None => Ok(()),
+        Some(delete) => Err(Error::unsupported(format!(
+            "the delete {} tests the column \"{column}\", and libtiledb could not read the array without it: copy the array to a \
+             new one that leaves the column out",
+            delete.name
+        ))
+        .with("column", column)),
+    }
 }
 
 /// The fragments of the array, which are opened only if that is needed.
