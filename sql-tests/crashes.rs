@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{CheckOptions, ErrorKind, Location, Severity, TileDbTable, register};
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
 use libtest_mimic::{Failed, Trial};
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -215,8 +215,7 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         return Err(format!("{} changes rows: {}", case.name, before != after).into());
     }
     let requests = counting.requests.count.load(Ordering::SeqCst);
-    let (mut kept, mut changed) = (0, 0);
-    for n in 0..requests {
+    let point = async |n: usize| {
         let faulty = Faulty::new(copy_of(&base).await?, n, fault);
         let ended = tokio::time::timeout(Duration::from_millis(500), run(&faulty, case)).await;
         let found = state(&faulty.inner).await?;
@@ -230,14 +229,16 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
             return Err(format!("{fault:?} at {n} of {requests}: {ended:?} left {found:?}").into());
         }
         check(&faulty.inner).await?;
-        match found == after {
-            true => changed += 1,
-            false => kept += 1,
-        }
         if tends {
             goes_on(&faulty.inner, case, &after).await?;
         }
-    }
+        Ok::<bool, Failed>(found == after)
+    };
+    // Statements that hang are waited for together.
+    let points = stream::iter(0..requests).map(point).buffer_unordered(4);
+    let points = points.try_collect::<Vec<_>>().await?;
+    let changed = points.iter().filter(|changed| **changed).count();
+    let kept = points.len() - changed;
     if tends {
         return Ok(());
     }
