@@ -54,7 +54,8 @@ where
     .collect()
 }
 
-/// The same for one array of four, beginning with that of index `first`; for each one if `GOLDEN=each` is set.
+/// Trials of `check` as [`on_each_read`] makes them, for one array of four, beginning with that of index `first`; for each one if
+/// `GOLDEN=each` is set.
 pub fn on_one_of_four<C, F>(module: &str, first: usize, check: C) -> Vec<Trial>
 where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
@@ -67,8 +68,8 @@ where
     }
 }
 
-/// The same for the oldest and the newest format in which an array of one name was written, for tests that do not ask how bytes
-/// lie; for each one if `GOLDEN=each` is set.
+/// Trials of `check` as [`on_each_read`] makes them, for the oldest and the newest format in which each array was written; for each
+/// one if `GOLDEN=each` is set. They are for tests that do not ask how bytes lie.
 pub fn on_oldest_and_newest<C, F>(module: &str, check: C) -> Vec<Trial>
 where
     C: Fn(PathBuf, Value) -> F + Copy + Send + 'static,
@@ -149,7 +150,7 @@ pub async fn reads_now(array: &Path, folder: &Path, entry: &Value) -> Result<(),
     Ok(())
 }
 
-/// The same through every window of time.
+/// An array, perhaps a copy, reads through every window of time as libtiledb reads the one in `folder`.
 pub async fn reads_then(array: &Path, folder: &Path, entry: &Value) -> Result<(), Failed> {
     let name = text(entry, "name");
     let always = options(entry);

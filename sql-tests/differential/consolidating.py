@@ -10,17 +10,13 @@ not. Then tiledb-sql consolidates and vacuums, with random options; in some case
 anybody reads other cells or metadata than before, if tiledb-sql check finds an error that was not there, if a dry run tells something else than is done, or if a statement fails for
 another reason than those below. Exit status 1 if a case failed.
 """
-import argparse
 import collections
 import csv
 import io
 import os
 import random
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 
 import history
 import inserting
@@ -215,29 +211,9 @@ def reverse(binary, seed, folder, counts):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("binary")
-    parser.add_argument("--seed", default="h1")
-    parser.add_argument("--cases", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--keep")
-    options = parser.parse_args()
-    counts, failed = collections.Counter(), 0
-    for number in range(options.first, options.first + options.cases):
-        seed = f"{options.seed}:{number}"
-        with tempfile.TemporaryDirectory() as folder:
-            wrong = (one_case if seed.startswith("h") else reverse)(options.binary, seed, folder, counts)
-            if wrong:
-                failed += 1
-                print(f"{seed}: {wrong[:1500]}", flush=True)
-                if options.keep:
-                    shutil.copytree(folder, os.path.join(options.keep, seed.replace(":", "_")), dirs_exist_ok=True)
-    for reason, count in sorted(counts.items()):
-        print(f"{count:6} {reason}")
-    print(f"{options.cases} cases, {failed} failed")
-    sys.exit(failed > 0)
+def one(options, seed, folder, counts):
+    return (one_case if seed.startswith("h") else reverse)(options.binary, seed, folder, counts)
 
 
 if __name__ == "__main__":
-    main()
+    inserting.run_each(one, seed="h1")

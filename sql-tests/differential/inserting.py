@@ -107,11 +107,11 @@ def one_case(options, seed, folder, array, counts):
     return wrong
 
 
-def run(one_case):
-    """Tries every case that the command line asks for, and exits."""
+def run_each(one, seed="1"):
+    """Tries `one(options, seed, folder, counts)` for every case that the command line asks for, tells how they ended, and exits."""
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
-    parser.add_argument("--seed", default="1")
+    parser.add_argument("--seed", default=seed)
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--keep")
@@ -120,12 +120,7 @@ def run(one_case):
     for number in range(options.first, options.first + options.cases):
         seed = f"{options.seed}:{number}"
         with tempfile.TemporaryDirectory() as folder:
-            trouble = oracle.in_child(oracle.make_case, (seed, folder))
-            arrays = [path for path in sorted(glob.glob(os.path.join(folder, "*"))) if os.path.isdir(os.path.join(path, "__schema"))]
-            if trouble or not arrays:
-                counts["not made by libtiledb"] += 1
-                continue
-            wrong = one_case(options, seed, folder, arrays[0], counts)
+            wrong = one(options, seed, folder, counts)
             if wrong:
                 failed += 1
                 print(f"{seed}: {wrong[:1500]}", flush=True)
@@ -135,6 +130,20 @@ def run(one_case):
         print(f"{count:6} {reason}")
     print(f"{options.cases} cases, {failed} failed")
     sys.exit(failed > 0)
+
+
+def run(one_case):
+    """Tries `one_case(options, seed, folder, array, counts)` on random arrays of libtiledb, and exits."""
+
+    def one(options, seed, folder, counts):
+        trouble = oracle.in_child(oracle.make_case, (seed, folder))
+        arrays = [path for path in sorted(glob.glob(os.path.join(folder, "*"))) if os.path.isdir(os.path.join(path, "__schema"))]
+        if trouble or not arrays:
+            counts["not made by libtiledb"] += 1
+            return None
+        return one_case(options, seed, folder, arrays[0], counts)
+
+    run_each(one)
 
 
 if __name__ == "__main__":

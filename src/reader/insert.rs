@@ -7,7 +7,7 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
-use datafusion::common::ScalarValue;
+use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -134,7 +134,9 @@ impl ArrayInsert {
         let rows = context.read_table(source)?.select(columns)?;
         let (state, rows) = rows.into_parts();
         let target = provider_as_source(table);
-        let plan = LogicalPlanBuilder::insert_into(rows, self.array.uri(), target, self.op)?;
+        // A path is no name of SQL, in which dots would divide it.
+        let name = TableReference::bare(self.array.uri());
+        let plan = LogicalPlanBuilder::insert_into(rows, name, target, self.op)?;
         let counts = DataFrame::new(state, plan.build()?).collect().await?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first());
         let counts = counts.filter_map(|column| column.as_primitive_opt::<UInt64Type>());

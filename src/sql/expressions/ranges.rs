@@ -174,7 +174,7 @@ impl Set {
         Self::new(subarray, exact)
     }
 
-    /// The same subarray, without the claim that it is exact.
+    /// Gives up the claim that the subarray is exact: it may hold more cells than the condition selects.
     fn at_least(self) -> Self {
         Self::new(self.subarray, false)
     }
