@@ -1,5 +1,5 @@
-//! Every golden array is copied into a new one with its schema by INSERT … SELECT, and the copy has the same rows, also for
-//! a reader that trusts all its statistics. One of four arrays is tried; `GOLDEN=each` tries all.
+//! Every golden array is copied into a new one with its schema by INSERT … SELECT, and into one that COPY makes of its rows; the
+//! copies have the same rows, also for a reader that trusts all their statistics. One of four arrays is tried; `GOLDEN=each` tries all.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Writing of rows without SQL.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
@@ -10,8 +9,8 @@ use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -23,6 +22,7 @@ use super::Array;
 use super::session::SessionChoices;
 use crate::error::Error;
 use crate::sql::TileDbTable;
+use crate::sql::dml::Once;
 
 /// Writes rows to an [`Array`], all at once: readers see all of them or none, also if the program stops in between. Nothing is
 /// written before [`stream`](Self::stream) or [`batches`](Self::batches).
@@ -126,10 +126,7 @@ impl ArrayInsert {
         let table: Arc<dyn TableProvider> = Arc::new(table.await?);
         let columns = columns(&given, &table.schema()).map_err(|e| self.located(e))?;
         let context = self.session.context(&self.array.runtime)?;
-        let partition: Arc<dyn PartitionStream> = Arc::new(Once {
-            schema: Arc::clone(&given),
-            rows: Mutex::new(Some(rows)),
-        });
+        let partition: Arc<dyn PartitionStream> = Arc::new(Once::new(&given, rows));
         let source = Arc::new(StreamingTable::try_new(given, vec![partition])?);
         let rows = context.read_table(source)?.select(columns)?;
         let (state, rows) = rows.into_parts();
@@ -182,34 +179,4 @@ fn columns(given: &SchemaRef, schema: &SchemaRef) -> crate::Result<Vec<Expr>> {
         Ok(value.alias(name))
     });
     columns.collect()
-}
-
-/// A stream that can be read once.
-struct Once {
-    schema: SchemaRef,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
-    }
-}
-
-impl PartitionStream for Once {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.take().unwrap_or_else(|| {
-            let error = Error::internal("the rows of an insert are read once");
-            let error = stream::iter([Err(DataFusionError::from(error))]);
-            Box::pin(RecordBatchStreamAdapter::new(
-                Arc::clone(&self.schema),
-                error,
-            ))
-        })
-    }
 }

@@ -13,7 +13,9 @@ mod tests;
 
 pub use keys::TileDbTableOptions;
 
-pub(super) use keys::{has_prefix, is_creation, is_known, is_secret, is_store_option};
+pub(super) use keys::{
+    COPY_OPTIONS, has_prefix, is_creation, is_known, is_of_copy, is_secret, is_store_option,
+};
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

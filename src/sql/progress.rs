@@ -1,10 +1,11 @@
-//! How far a plan has come, for those who show it while it runs.
+//! How far a plan has come, and what it decided by its rows, for those who show it.
 
 use std::sync::Arc;
 
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::dml::copy_choices;
 use super::source::TileDbSource;
 pub use super::source::counters::Progress;
 
@@ -20,4 +21,11 @@ pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Progress> {
         done: a.done.saturating_add(b.done),
         all: a.all.saturating_add(b.all),
     })
+}
+
+/// What the rows of a `COPY … STORED AS TILEDB` that has been executed decided of the new array: options with their values, such
+/// as `capacity = 100000`. Other plans, and those that have not ended, decide nothing.
+pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let below = plan.children().into_iter().flat_map(choices_of);
+    copy_choices(plan).into_iter().chain(below).collect()
 }

@@ -161,7 +161,7 @@ impl SparseInsert {
 }
 
 /// Bytes of the rows of a column, without those of other rows that share its buffers.
-pub(super) fn sliced_bytes(column: &ArrayRef) -> usize {
+pub(crate) fn sliced_bytes(column: &ArrayRef) -> usize {
     let data = column.to_data();
     data.get_slice_memory_size()
         .unwrap_or_else(|_| column.get_array_memory_size())

@@ -40,3 +40,4 @@ pub mod requirement;
 pub mod sparse;
 mod staging;
 pub mod statistics;
+pub mod trial;

@@ -30,6 +30,7 @@ use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::first_word;
+use datafusion_tiledb::sql::progress::choices_of;
 use futures::StreamExt;
 use object_store::ObjectStore;
 use tokio::time::timeout;
@@ -149,6 +150,7 @@ impl<'a> Execution<'a> {
             false => self.printing.most_rows(),
         };
         let schema = plan.schema();
+        let executed = Arc::clone(&plan);
         let mut collecting = Box::pin(collect(plan, Arc::clone(&task), most));
         let collected = match timeout(HAND_OVER_AFTER, &mut collecting).await {
             Ok(collected) => collected?,
@@ -165,6 +167,10 @@ impl<'a> Execution<'a> {
             most,
         };
         let options = &task.session_config().options().format;
+        let mut out = self.running.stdout();
+        self.printing
+            .print_choices(&mut out, &choices_of(&executed))?;
+        drop(out);
         self.printing
             .print(self.running, &rows, self.began, options)
     }

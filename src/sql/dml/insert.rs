@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
@@ -82,6 +82,34 @@ pub(in crate::sql) fn insert_plan(
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     write_plan(destination, input, None)
+}
+
+/// Tells a plan that writes rows that these are read before it is executed.
+pub(super) fn keep_touched(plan: &Arc<dyn ExecutionPlan>) {
+    let write = plan.downcast_ref::<TileDbWriteExec>();
+    if let Some(touched) = write.and_then(|write| write.step().touched.as_ref()) {
+        touched.keep();
+    }
+}
+
+/// A plan that writes the rows that `plan` would write, which are given in their order, to an array that differs only in how
+/// it stores them.
+pub(super) fn retargeted(
+    plan: &Arc<dyn ExecutionPlan>,
+    destination: &Destination,
+    rows: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(planned) = plan.downcast_ref::<TileDbWriteExec>() else {
+        return internal_err!("{} does not write rows to an array", plan.name());
+    };
+    let planned = planned.step();
+    let write = Write {
+        target: destination.target(),
+        order: planned.order.clone(),
+        touched: planned.touched.clone(),
+        change: planned.change.clone(),
+    };
+    Ok(Arc::new(TileDbWriteExec::new(rows, write)))
 }
 
 /// A plan that writes the rows of `input`; if they belong to a `change` that removes cells, the column after those of the

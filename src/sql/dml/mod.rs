@@ -5,7 +5,6 @@ mod change;
 mod changed_rows;
 mod condition;
 mod copy;
-mod copy_exec;
 mod existing;
 mod expand_exec;
 mod insert;
@@ -19,7 +18,8 @@ mod touched_exec;
 mod write;
 mod write_exec;
 
-pub(super) use copy::ArrayFormatFactory;
+pub(crate) use copy::Once;
+pub(super) use copy::{ArrayFormatFactory, copy_choices};
 pub(super) use insert::{Destination, insert_plan};
 pub(super) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,

@@ -73,6 +73,11 @@ impl<S: Step> StepExec<S> {
         Self::of(input, Arc::new(step))
     }
 
+    /// The step.
+    pub(super) fn step(&self) -> &S {
+        &self.step
+    }
+
     fn of(input: Plan, step: Arc<S>) -> Self {
         Self {
             properties: Arc::new(step.properties(&input)),

@@ -48,6 +48,11 @@ impl Unpublished {
         }
     }
 
+    /// The array as it will be, without fragments.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// What has been committed to it.
     pub(super) fn committed(&self) -> Committed {
         let mut committed = self

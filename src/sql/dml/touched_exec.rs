@@ -31,6 +31,8 @@ struct State {
     touched: TouchedTiles,
     /// Partitions that have begun and not ended.
     running: usize,
+    /// Whether the rows have been read already when the plan that writes them is executed.
+    kept: bool,
 }
 
 impl SharedTouched {
@@ -40,6 +42,7 @@ impl SharedTouched {
             state: Mutex::new(State {
                 touched: TouchedTiles::new(grid.clone()),
                 running: 0,
+                kept: false,
             }),
             grid,
         }
@@ -47,10 +50,16 @@ impl SharedTouched {
 
     /// Forgets the rows of an earlier run of the plan.
     pub(super) fn reset(&self) {
-        *self.state() = State {
-            touched: TouchedTiles::new(self.grid.clone()),
-            running: 0,
-        };
+        let mut state = self.state();
+        if !state.kept {
+            state.touched = TouchedTiles::new(self.grid.clone());
+            state.running = 0;
+        }
+    }
+
+    /// Remembers the rows that are read from now on, whenever the plan that writes them is executed. It is executed once.
+    pub(super) fn keep(&self) {
+        self.state().kept = true;
     }
 
     /// The tiles that all rows touch; `None` while some rows have not been seen.

@@ -72,6 +72,14 @@ pub(in crate::sql) fn is_creation(key: &str) -> bool {
     Key::parse(without_prefix(key)).is_some()
 }
 
+/// What only COPY takes: what decides where nothing was chosen, and what domains are made of.
+pub(in crate::sql) const COPY_OPTIONS: [&str; 2] = ["choose_by", "domains_from"];
+
+/// Whether `key`, with or without the prefix, is for COPY alone.
+pub(in crate::sql) fn is_of_copy(key: &str) -> bool {
+    COPY_OPTIONS.contains(&without_prefix(key))
+}
+
 /// Whether `key` configures an object store.
 pub(in crate::sql) fn is_store_option(key: &str) -> bool {
     STORE_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
@@ -100,10 +108,19 @@ pub(super) fn without_prefix(key: &str) -> &str {
 }
 
 pub(super) fn unknown(key: &str) -> Error {
-    if is_creation(key) {
-        return Error::invalid(format!(
-            "option \"tiledb.{key}\" is for creating an array: it belongs in CREATE EXTERNAL TABLE"
-        ));
+    for (is_elsewhere, what, place) in [
+        (
+            is_creation(key),
+            "creating an array",
+            "CREATE EXTERNAL TABLE",
+        ),
+        (is_of_copy(key), "making an array of a query", "COPY"),
+    ] {
+        if is_elsewhere {
+            return Error::invalid(format!(
+                "option \"tiledb.{key}\" is for {what}: it belongs in {place}"
+            ));
+        }
     }
     let known: Vec<_> = KNOWN
         .iter()
@@ -145,7 +162,7 @@ impl ExtensionOptions for TileDbTableOptions {
 
     fn set(&mut self, key: &str, value: &str) -> datafusion::error::Result<()> {
         // These describe one array, and stay with its statement.
-        if is_creation(key) {
+        if is_creation(key) || is_of_copy(key) {
             return Ok(());
         }
         self.0

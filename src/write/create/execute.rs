@@ -165,7 +165,7 @@ async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
 }
 
 /// Fails if an array or anything else is there. The folders that a creation leaves behind when it is interrupted are nothing.
-async fn check_vacant(storage: &Storage) -> Result<()> {
+pub(super) async fn check_vacant(storage: &Storage) -> Result<()> {
     let root = storage.list("").await?;
     let is_group = root.folders.iter().any(|name| name == GROUP[0])
         || root.files.iter().any(|file| file.name == GROUP[1]);

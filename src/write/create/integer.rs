@@ -127,6 +127,18 @@ pub fn float_size(datatype: Datatype, low: f64, high: f64) -> Vec<u8> {
     }
 }
 
+/// The stored form of a float; for FLOAT32 the nearest one.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the nearest value is asked for"
+)]
+pub fn float_bytes(datatype: Datatype, value: f64) -> Vec<u8> {
+    match datatype {
+        Datatype::Float32 => (value as f32).to_le_bytes().to_vec(),
+        _ => value.to_le_bytes().to_vec(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,7 @@ pub use self::builder::{
 pub(super) use self::check::check_evolved;
 pub use self::definition::ArrayDefinition;
 pub(super) use self::definition::upgraded;
+pub(crate) use self::execute::StagedArray;
 pub use self::literal::Value;
 pub(super) use self::literal::{show_cell, show_element};
 pub(super) use self::types::StorageType;

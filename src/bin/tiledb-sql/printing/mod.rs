@@ -146,6 +146,18 @@ impl Printing {
         Ok(out.flush()?)
     }
 
+    /// Prints what the rows of a statement decided.
+    pub fn print_choices(&self, out: &mut impl Write, choices: &[String]) -> Result<()> {
+        if self.quiet || choices.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "Chosen by the rows:")?;
+        for choice in choices {
+            writeln!(out, "  {choice}")?;
+        }
+        Ok(())
+    }
+
     /// Prints how many rows there are, and how long that took.
     pub fn print_details(
         &self,

@@ -174,6 +174,7 @@ fn of_attribute(
             fill_valid: Some(attribute.fill_valid),
             enumeration_type: members.as_ref().and(values).map(TypeName::Known),
             enumeration: members,
+            never_enumerated: false,
             enumeration_name: attribute.enumeration.clone(),
             anonymous: attribute.name.is_empty().then_some(true),
         },

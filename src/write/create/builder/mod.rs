@@ -7,6 +7,7 @@ mod existing;
 mod resolve;
 mod settings;
 mod spelled;
+mod suggest;
 #[cfg(test)]
 mod tests;
 mod wording;

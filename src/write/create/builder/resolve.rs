@@ -207,7 +207,7 @@ fn no_domain(column: &Column<DimensionSettings>, schema: &ArraySchema) -> Error 
 }
 
 /// The type of a dimension.
-fn dimension_type(column: &Column<DimensionSettings>) -> Result<StorageType> {
+pub(super) fn dimension_type(column: &Column<DimensionSettings>) -> Result<StorageType> {
     let Some(name) = &column.chosen.stored else {
         return StorageType::of_dimension(&column.declared);
     };

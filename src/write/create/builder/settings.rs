@@ -77,6 +77,8 @@ pub(super) struct AttributeSettings {
     pub fill: Option<Fill>,
     pub fill_valid: Option<bool>,
     pub enumeration: Option<Members>,
+    /// Whether values stay as they are, whatever the rows of a COPY suggest.
+    pub never_enumerated: bool,
     pub enumeration_name: Option<String>,
     pub enumeration_type: Option<TypeName>,
     pub anonymous: Option<bool>,
@@ -172,7 +174,13 @@ impl AttributeSettings {
             "type" => self.stored = Some(TypeName::Text(value.to_owned())),
             "fill" => self.fill = Some(Fill::Stored(value.into())),
             "fill_valid" => self.fill_valid = Some(flag(value)?),
-            "enumeration" => self.enumeration = Some(Members::parse(value)?),
+            "enumeration" => {
+                self.never_enumerated = value.trim().eq_ignore_ascii_case("none");
+                self.enumeration = match self.never_enumerated {
+                    true => None,
+                    false => Some(Members::parse(value)?),
+                };
+            }
             "enumeration_name" => self.enumeration_name = Some(value.to_owned()),
             "enumeration_type" => self.enumeration_type = Some(TypeName::Text(value.to_owned())),
             "anonymous" => self.anonymous = Some(flag(value)?),

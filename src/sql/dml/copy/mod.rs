@@ -1,11 +1,16 @@
 //! `COPY … TO 'location' STORED AS TILEDB`: creates an array of the rows of a query.
 //!
 //! The dimensions are named by `PARTITIONED BY`, everything else by the options of
-//! [`CREATE EXTERNAL TABLE`](crate::TileDbTableFactory). Nothing happens before the plan is executed. If it fails, the array
-//! that it has created is removed.
+//! [`CREATE EXTERNAL TABLE`](crate::TileDbTableFactory); what these do not say is chosen by the rows. Nothing happens before the
+//! plan is executed, and if it fails there is no array.
+
+mod choice;
+mod exec;
+mod profile;
+mod spool;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -25,14 +30,22 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::{ObjectMeta, ObjectStore};
 
-use super::copy_exec::{Copy, TileDbCopyExec};
+use self::choice::Domains;
+pub(in crate::sql) use self::exec::copy_choices;
+use self::exec::{Copy, TileDbCopyExec};
+pub(crate) use self::spool::Once;
 use crate::error::Error;
 use crate::sql::location::storage;
-use crate::sql::options::TableOptions;
+use crate::sql::options::{COPY_OPTIONS, TableOptions, is_of_copy};
 use crate::write::create::ArrayBuilder;
 
 /// The word in `STORED AS`, and the end of a location's name that says the same.
 const EXTENSION: &str = "tiledb";
+
+/// A key without what DataFusion puts before those that have no prefix.
+fn bare(key: &str) -> &str {
+    key.strip_prefix("format.").unwrap_or(key)
+}
 
 /// Makes [`ArrayFormat`]s of the options of a statement.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,6 +80,34 @@ impl FileFormatFactory for ArrayFormatFactory {
 }
 
 impl ArrayFormat {
+    /// Whether the rows decide what was not chosen, and where domains come from then.
+    fn looks(&self) -> crate::error::Result<Option<Domains>> {
+        let [choose_by, domains] = COPY_OPTIONS.map(|option| {
+            let is_option =
+                |key: &str| key.rsplit('.').next() == Some(option) && is_of_copy(bare(key));
+            let mut given = self.options.iter().filter(|(key, _)| is_option(key));
+            given.next().map(|(_, value)| value.trim().to_lowercase())
+        });
+        let wrong = |option: &str, value: &str| {
+            let expected = format!("'{value}': expected rows or types");
+            Err(Error::invalid(expected).with("option", format!("tiledb.{option}")))
+        };
+        let [choose, range] = COPY_OPTIONS;
+        let domains = match domains.as_deref() {
+            None | Some("types") => Domains::Types,
+            Some("rows") => Domains::Rows,
+            Some(other) => return wrong(range, other),
+        };
+        match choose_by.as_deref() {
+            None | Some("rows") => Ok(Some(domains)),
+            Some("types") if domains == Domains::Rows => Err(Error::invalid(
+                "domains come from the rows only if they are looked at: leave tiledb.choose_by out",
+            )),
+            Some("types") => Ok(None),
+            Some(other) => wrong(choose, other),
+        }
+    }
+
     fn plan(
         &self,
         input: Arc<dyn ExecutionPlan>,
@@ -74,10 +115,11 @@ impl ArrayFormat {
         target: &FileSinkConfig,
     ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
         // These are for writers of files.
+        let looks = self.looks()?;
         let ours = self
             .options
             .iter()
-            .filter(|(key, _)| !key.starts_with("execution."));
+            .filter(|(key, _)| !key.starts_with("execution.") && !is_of_copy(bare(key)));
         let ours = ours
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
@@ -98,13 +140,17 @@ impl ArrayFormat {
             builder = builder.option_in_lower_case(key, value)?;
         }
         builder = builder.encryption_key(options.encryption_key.clone());
-        builder.definition()?;
+        if looks.is_none() || !builder.lacks_domains() {
+            builder.definition()?;
+        }
         let uri = target.original_url.trim_end_matches('/');
         let storage = storage(uri, &options, state.runtime_env())?;
         let copy = Copy {
             builder,
             storage,
             options,
+            looks,
+            chosen: Arc::new(Mutex::default()),
         };
         Ok(Arc::new(TileDbCopyExec::new(input, copy)))
     }

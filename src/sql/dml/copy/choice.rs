@@ -1,0 +1,193 @@
+//! What COPY chooses for a new array by the rows it has seen. What the statement says stays as it is.
+
+use std::fmt;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+
+use super::profile::Profile;
+use crate::array::snapshot::Snapshot;
+use crate::arrow::TypeOptions;
+use crate::error::Error;
+use crate::write::create::ArrayBuilder;
+use crate::write::fields::{WrittenFields, cell_writers};
+use crate::write::trial::{Best, best_filters};
+
+/// The values of one tile of the widest column have about so many bytes at most.
+const TILE_BYTES: u64 = 4 << 20;
+/// The cells of a tile of a sparse array, as long as they are narrow enough.
+const MOST_CAPACITY: u64 = 100_000;
+const LEAST_CAPACITY: u64 = 1_000;
+/// An enumeration is worth its file if each of its values stands in so many rows.
+const ROWS_PER_VALUE: u64 = 16;
+
+/// From what the domains of dimensions are made where none was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Domains {
+    /// From types, so that any row can be added later; those of dense arrays and along a Hilbert curve from the rows.
+    Types,
+    /// From the rows: the least and the greatest value.
+    Rows,
+}
+
+/// One thing that was chosen, as an option with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// The option, without prefix.
+    pub(super) option: String,
+    /// What was chosen.
+    pub(super) value: String,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.option, self.value)
+    }
+}
+
+impl Choice {
+    /// The filters of a column, which proved best.
+    pub(super) fn of_filters(builder: &ArrayBuilder, column: &str, best: &Best) -> Self {
+        let kind = match builder.dimensions().any(|dimension| dimension == column) {
+            true => "dim",
+            false => "attr",
+        };
+        let filters = match best.filters.to_string() {
+            none if none.is_empty() => "none".to_owned(),
+            some => some,
+        };
+        let per_cent = best.after.saturating_mul(100) / best.before.max(1);
+        Self {
+            option: format!("{kind}.{column}.filters"),
+            value: format!("{filters} ({per_cent} % of the sample's bytes)"),
+        }
+    }
+}
+
+/// Chooses domains, order, capacity and enumerations.
+///
+/// # Errors
+/// A coordinate does not fit its dimension, or the rows of a dense array leave cells of their domain out.
+pub(super) fn choose(
+    builder: &mut ArrayBuilder,
+    profile: &mut Profile,
+    domains: Domains,
+    types: &TypeOptions,
+) -> Result<Vec<Choice>> {
+    let mut made = Vec::new();
+    let mut say = |option: String, value: String| made.push(Choice { option, value });
+    let capacity = capacity(profile);
+    let tile = builder.capacity().unwrap_or(capacity);
+    // Cells of one tile are all read together, whatever their order.
+    let hilbert = builder.may_follow_hilbert() && profile.rows > tile;
+    if hilbert || builder.lacks_domains() || domains == Domains::Rows {
+        let mut chosen = false;
+        for column in &mut profile.columns {
+            let range = column.range()?;
+            let Some([low, high]) = &range else {
+                continue;
+            };
+            let room = !builder.is_dense() && domains == Domains::Types;
+            let shown = builder.suggest_domain(&column.name, [low, high], room, types);
+            if let Some(shown) = shown.map_err(DataFusionError::from)? {
+                say(format!("dim.{}.domain", column.name), shown);
+                chosen = true;
+            }
+        }
+        if chosen {
+            check_full(builder, profile.rows).map_err(DataFusionError::from)?;
+        }
+    }
+    let names = builder.dimensions().map(str::to_owned).collect::<Vec<_>>();
+    if hilbert && names.iter().all(|name| builder.has_domain(name)) {
+        builder.suggest_hilbert();
+        say("cell_order".to_owned(), "hilbert".to_owned());
+    }
+    if profile.rows > 0 && builder.suggest_capacity(capacity) {
+        say("capacity".to_owned(), capacity.to_string());
+    }
+    for column in &profile.columns {
+        let Some(values) = column.few_values() else {
+            continue;
+        };
+        let count = values.len() as u64;
+        if count > 0 && count.saturating_mul(ROWS_PER_VALUE) <= profile.rows {
+            builder.suggest_enumeration(&column.name, values);
+            let option = format!("attr.{}.enumeration", column.name);
+            say(option, format!("[{count} values]"));
+        }
+    }
+    Ok(made)
+}
+
+/// As many cells as usual, or fewer if those of some column are wide.
+fn capacity(profile: &Profile) -> u64 {
+    let widest = profile.columns.iter().map(|column| column.bytes).max();
+    let width = widest.unwrap_or(0).div_ceil(profile.rows.max(1)).max(1);
+    (TILE_BYTES / width).clamp(LEAST_CAPACITY, MOST_CAPACITY)
+}
+
+/// Fails if the rows of a dense array are not all cells of its domain: the others would read as fill values.
+fn check_full(builder: &ArrayBuilder, rows: u64) -> crate::error::Result<()> {
+    match builder.dense_cells()? {
+        Some(cells) if cells != u128::from(rows) => Err(Error::invalid(format!(
+            "the rows are no full grid: there are {rows}, and the box between their least and greatest coordinates has {cells} \
+             cells; copy them to a sparse array, or choose tiledb.dim.<name>.domain of all dimensions, and cells without a row \
+             show fill values"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The first rows in the order in which they are stored, for trying filters.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// The array as it would be with the usual filters.
+    pub(super) snapshot: Snapshot,
+    pub(super) types: TypeOptions,
+    pub(super) builder: ArrayBuilder,
+    /// A column for each dimension and attribute, and perhaps more.
+    pub(super) rows: Vec<RecordBatch>,
+}
+
+impl Sample {
+    /// The filters of columns that are smaller with them than with the usual ones. It takes time, and should be called on a
+    /// thread that nobody waits for.
+    ///
+    /// # Errors
+    /// The schema cannot be written.
+    pub(super) fn filters(self) -> Result<Vec<(String, Best)>> {
+        self.tried().map_err(DataFusionError::from)
+    }
+
+    fn tried(&self) -> crate::error::Result<Vec<(String, Best)>> {
+        let snapshot = &self.snapshot;
+        let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
+        let writers = cell_writers(snapshot, &self.types)?;
+        // Coordinates of dense cells are not stored.
+        let unstored = writers.len().saturating_sub(fields.fields.len());
+        let stored = writers.iter().enumerate().skip(unstored);
+        let mut found = Vec::new();
+        for (field, (i, writer)) in fields.fields.iter().zip(stored) {
+            let columns = self.rows.iter().filter_map(|batch| batch.columns().get(i));
+            let mut cells = writer.no_cells();
+            // What cannot be stored is told when it is written, with its cell.
+            if columns
+                .into_iter()
+                .any(|column| writer.append(column, &mut cells).is_err())
+            {
+                continue;
+            }
+            let name = self
+                .rows
+                .first()
+                .map(|batch| batch.schema().field(i).name().clone());
+            let Some(name) = name.filter(|name| self.builder.are_filters_open(name)) else {
+                continue;
+            };
+            found.extend(best_filters(&fields, field, &cells)?.map(|best| (name, best)));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,317 @@
+//! The step that creates an array and writes the rows of a query to it.
+//!
+//! The schema is put last, so the array appears with all its rows; before, there is no array for anybody. That is also why the
+//! rows can decide how the array is made: they are kept until all have been seen, which decides domains, order, capacity and
+//! enumerations; then they are sorted, and filters are tried on the first of them.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, internal_err};
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::choice::{Choice, Domains, Sample, choose};
+use super::spool::{once, spool};
+use crate::array::snapshot::Snapshot;
+use crate::sql::dml::insert::{Destination, insert_plan, keep_touched, retargeted};
+use crate::sql::dml::node::{Step, StepExec, count_schema, puts_out_count};
+use crate::sql::dml::target::Unpublished;
+use crate::sql::options::TableOptions;
+use crate::sql::planning::shown;
+use crate::storage::Storage;
+use crate::write::create::{ArrayBuilder, StagedArray};
+
+/// Creates an array and writes the rows of its input.
+#[derive(Debug, Clone)]
+pub struct Copy {
+    pub(super) builder: ArrayBuilder,
+    pub(super) storage: Storage,
+    pub(super) options: TableOptions,
+    /// Whether the rows decide what was not chosen, and where domains come from then.
+    pub(super) looks: Option<Domains>,
+    /// What the rows decided when the plan was executed last.
+    pub(super) chosen: Arc<Mutex<Vec<Choice>>>,
+}
+
+/// The plan node.
+pub type TileDbCopyExec = StepExec<Copy>;
+
+/// Partitions are sorted side by side if each of the sorts can have so much memory.
+const LEAST_SORT_BYTES: usize = 64 << 20;
+
+/// What the rows decided when a plan was executed last, if it is a COPY.
+pub(in crate::sql) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let Some(copy) = plan.downcast_ref::<TileDbCopyExec>() else {
+        return Vec::new();
+    };
+    let chosen = copy.step().chosen.lock();
+    let chosen = chosen.unwrap_or_else(PoisonError::into_inner);
+    chosen.iter().map(Choice::to_string).collect()
+}
+
+/// The rows that filters are tried on.
+const SAMPLE_ROWS: usize = 65_536;
+
+impl Copy {
+    /// Writes the rows to a new array and makes both visible at once; the stream puts out the number of rows.
+    async fn fill(
+        self: Arc<Self>,
+        input: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        metrics: ExecutionPlanMetricsSet,
+    ) -> Result<SendableRecordBatchStream> {
+        let (staged, array, plan) = match self.looks {
+            Some(domains) => self.look(input, domains, &context, &metrics).await?,
+            None => {
+                let staged = self.stage(&self.builder).await?;
+                let (array, plan) = self.plan(&staged, input).await?;
+                let limit = context.memory_pool().memory_limit();
+                (staged, array, sorted(plan, limit)?)
+            }
+        };
+        let counts = plan.execute(0, context)?.try_collect::<Vec<_>>().await?;
+        if let Err(error) = staged.publish().await {
+            let uri = self.storage.uri();
+            if let Err(left) = array.committed().withdraw(&self.storage).await {
+                log::warn!("{uri}: files of a failed COPY stay: {left}");
+            }
+            return Err(DataFusionError::from(error));
+        }
+        let counts = stream::iter(counts.into_iter().map(Ok));
+        let counts = RecordBatchStreamAdapter::new(count_schema(), counts);
+        Ok(Box::pin(counts))
+    }
+
+    /// Reads and sorts all rows before the array is staged, so that what they are decides how it is made.
+    async fn look(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        domains: Domains,
+        context: &Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<(StagedArray, Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
+        let mut builder = self.builder.clone();
+        let vacant = builder.check_vacant(&self.storage).await;
+        vacant.map_err(DataFusionError::from)?;
+        let (rows, mut profile) = spool(input, &builder, context, metrics).await?;
+        let mut made = choose(&mut builder, &mut profile, domains, &self.options.types())?;
+        let usual = self.stage(&builder).await?;
+        let (array, plan) = self.plan(&usual, rows).await?;
+        let plan = sorted(plan, context.memory_pool().memory_limit())?;
+        keep_touched(&plan);
+        let in_order = rows_of(&plan)?;
+        let in_order = in_order.execute(0, Arc::clone(context))?;
+        let memory = MemoryConsumer::new("TileDbCopy").register(context.memory_pool());
+        let (sample, in_order) = first_rows(in_order, memory).await?;
+        let tried = Sample {
+            snapshot: array.snapshot().clone(),
+            types: self.options.types(),
+            builder: builder.clone(),
+            rows: sample,
+        };
+        let tried = SpawnedTask::spawn_blocking(move || tried.filters()).join_unwind();
+        let tried = tried
+            .await
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        for (name, best) in tried? {
+            made.push(Choice::of_filters(&builder, &name, &best));
+            builder.suggest_filters(&name, best.filters);
+        }
+        let staged = self.stage(&builder).await?;
+        let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
+        let (array, destination) = self.destination(snapshot)?;
+        let plan = retargeted(&plan, &destination, once(in_order)?)?;
+        self.say(made);
+        Ok((staged, array, plan))
+    }
+
+    async fn stage(&self, builder: &ArrayBuilder) -> Result<StagedArray> {
+        let staged = builder.stage_in(&self.storage).await;
+        staged.map_err(DataFusionError::from)
+    }
+
+    /// The plan that writes rows to an array that nobody sees yet.
+    async fn plan(
+        &self,
+        staged: &StagedArray,
+        input: Arc<dyn ExecutionPlan>,
+    ) -> Result<(Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
+        let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
+        let (array, destination) = self.destination(snapshot)?;
+        let rows = with_columns(input, &destination.columns)?;
+        Ok((array, insert_plan(&destination, rows)?))
+    }
+
+    fn destination(&self, snapshot: Snapshot) -> Result<(Arc<Unpublished>, Destination)> {
+        let array = Arc::new(Unpublished::new(snapshot.clone()));
+        let table = shown(snapshot, &self.options).map_err(DataFusionError::from)?;
+        let destination = Destination {
+            storage: self.storage.clone(),
+            options: self.options.clone(),
+            columns: Arc::clone(&table.schema),
+            table: Arc::new(table),
+            unpublished: Some(Arc::clone(&array)),
+        };
+        Ok((array, destination))
+    }
+
+    /// Tells the log what was chosen, and keeps it for whoever asks.
+    fn say(&self, made: Vec<Choice>) {
+        for choice in &made {
+            log::info!("{}: {choice}", self.storage.uri());
+        }
+        *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) = made;
+    }
+}
+
+/// The first rows of a stream, and a stream of all.
+async fn first_rows(
+    mut rows: SendableRecordBatchStream,
+    memory: MemoryReservation,
+) -> Result<(Vec<RecordBatch>, SendableRecordBatchStream)> {
+    let schema = rows.schema();
+    let (mut first, mut count) = (Vec::new(), 0);
+    while count < SAMPLE_ROWS {
+        let Some(batch) = rows.try_next().await? else {
+            break;
+        };
+        count += batch.num_rows();
+        let room = memory.try_grow(batch.get_array_memory_size());
+        first.push(batch);
+        if room.is_err() {
+            break;
+        }
+    }
+    let again = stream::iter(first.clone()).map(move |batch| {
+        // The sample is gone by now, and each of its batches leaves.
+        memory.free();
+        Ok(batch)
+    });
+    let rows = RecordBatchStreamAdapter::new(schema, again.chain(rows));
+    Ok((first, Box::pin(rows)))
+}
+
+/// The input with the columns of the table, in their order and of their types.
+fn with_columns(
+    input: Arc<dyn ExecutionPlan>,
+    columns: &SchemaRef,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let given = input.schema();
+    let projected = columns.fields().iter().map(|field| {
+        let index = given.index_of(field.name())?;
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+        let expr = match given.field(index).data_type() == field.data_type() {
+            true => column,
+            false => Arc::new(CastExpr::new(column, field.data_type().clone(), None)),
+        };
+        let alias = field.name().clone();
+        Ok(ProjectionExpr { expr, alias })
+    });
+    let projected = projected.collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(ProjectionExec::try_new(projected, input)?))
+}
+
+/// Gives a plan its rows in one partition and in the order that it needs, as the optimizer would.
+fn sorted(plan: Arc<dyn ExecutionPlan>, memory: MemoryLimit) -> Result<Arc<dyn ExecutionPlan>> {
+    let order = plan.required_input_ordering().into_iter().next().flatten();
+    let input = rows_of(&plan)?;
+    let count = input.output_partitioning().partition_count();
+    let small = match memory {
+        MemoryLimit::Finite(bytes) => bytes / count.max(1) < LEAST_SORT_BYTES,
+        _ => false,
+    };
+    let (input, several): (Arc<dyn ExecutionPlan>, bool) =
+        match count > 1 && (small || order.is_none()) {
+            true => (Arc::new(CoalescePartitionsExec::new(input)), false),
+            false => (input, count > 1),
+        };
+    let input: Arc<dyn ExecutionPlan> = match order {
+        None => input,
+        Some(order) => {
+            let order = order.into_single();
+            let order = datafusion::physical_expr::LexOrdering::from(order);
+            let sort = SortExec::new(order.clone(), input).with_preserve_partitioning(several);
+            match several {
+                true => Arc::new(SortPreservingMergeExec::new(order, Arc::new(sort))),
+                false => Arc::new(sort),
+            }
+        }
+    };
+    with_rows(&plan, input)
+}
+
+/// The rows that a plan writes.
+fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    match plan.children().first() {
+        Some(rows) => Ok(Arc::clone(rows)),
+        None => internal_err!("a plan that writes has rows to write"),
+    }
+}
+
+/// The plan with other rows to write.
+fn with_rows(
+    plan: &Arc<dyn ExecutionPlan>,
+    rows: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(vec![rows], options)
+}
+
+impl Step for Copy {
+    const NAME: &'static str = "TileDbCopyExec";
+
+    fn properties(&self, _input: &Arc<dyn ExecutionPlan>) -> PlanProperties {
+        puts_out_count()
+    }
+
+    fn describe(&self) -> String {
+        let mut text = format!("array={}", self.storage.uri());
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        for (i, choice) in chosen.iter().enumerate() {
+            let before = if i == 0 { ", chosen=[" } else { ", " };
+            let _ = write!(text, "{before}{choice}");
+        }
+        if !chosen.is_empty() {
+            text.push(']');
+        }
+        text
+    }
+
+    fn wants_one_partition(&self) -> bool {
+        false
+    }
+
+    fn execute(
+        self: &Arc<Self>,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("{} has one partition, not {partition}", Self::NAME);
+        }
+        let filled = Arc::clone(self).fill(Arc::clone(input), context, metrics.clone());
+        let counts = stream::once(filled).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            count_schema(),
+            counts,
+        )))
+    }
+}

@@ -1,0 +1,204 @@
+//! The rows of a COPY, kept until all have been seen: in memory as long as the pool allows, then on disk.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SpillManager};
+use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::profile::Profile;
+use crate::error::Error;
+use crate::write::create::ArrayBuilder;
+use crate::write::insert::sliced_bytes;
+
+/// Rows take at most this part of a pool with a limit, so that there is room for those who make and sort them.
+const MEMORY_PART: usize = 4;
+
+/// Reads all rows of a plan, and returns a plan that has them, once, with what is known of them.
+///
+/// # Errors
+/// The plan fails, or neither memory nor disk has room for the rows.
+pub(super) async fn spool(
+    input: Arc<dyn ExecutionPlan>,
+    builder: &ArrayBuilder,
+    context: &Arc<TaskContext>,
+    metrics: &ExecutionPlanMetricsSet,
+) -> Result<(Arc<dyn ExecutionPlan>, Profile)> {
+    let schema = input.schema();
+    let partitions = input.output_partitioning().partition_count();
+    let most_bytes = match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes / MEMORY_PART / partitions.max(1),
+        // The pool says when there is too little.
+        MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+    };
+    let tasks = (0..partitions).map(|partition| {
+        let rows = input.execute(partition, Arc::clone(context))?;
+        let profile = Profile::new(&schema, builder)?;
+        let name = format!("TileDbCopy[{partition}]");
+        let memory = MemoryConsumer::new(name).with_can_spill(true);
+        let metrics = SpillMetrics::new(metrics, partition);
+        let kept = Kept {
+            disk: SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)),
+            memory: memory.register(context.memory_pool()),
+            most_bytes,
+            batches: VecDeque::new(),
+            files: VecDeque::new(),
+        };
+        Ok(SpawnedTask::spawn(keep(rows, kept, profile)))
+    });
+    let tasks = tasks.collect::<Result<Vec<_>>>()?;
+    let parts = try_join_all(tasks.into_iter().map(SpawnedTask::join_unwind)).await;
+    let parts = parts.map_err(|e| DataFusionError::External(Box::new(e)))?;
+    let mut profile = Profile::new(&schema, builder)?;
+    let mut partitions: Vec<Arc<dyn PartitionStream>> = Vec::new();
+    for part in parts {
+        let (kept, known) = part?;
+        profile.merge(known)?;
+        partitions.push(Arc::new(Once::new(&schema, kept.read_back())));
+    }
+    let plan = StreamingTableExec::try_new(schema, partitions, None, None, false, None)?;
+    Ok((Arc::new(plan), profile))
+}
+
+/// A plan that has the rows of a stream, once.
+pub(super) fn once(rows: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = rows.schema();
+    let partition: Arc<dyn PartitionStream> = Arc::new(Once::new(&schema, rows));
+    let plan = StreamingTableExec::try_new(schema, vec![partition], None, None, false, None)?;
+    Ok(Arc::new(plan))
+}
+
+/// Rows of one partition.
+struct Kept {
+    disk: SpillManager,
+    memory: MemoryReservation,
+    /// Rows go to disk when they would take more than this.
+    most_bytes: usize,
+    batches: VecDeque<RecordBatch>,
+    files: VecDeque<Arc<dyn SpillFile>>,
+}
+
+async fn keep(
+    mut rows: SendableRecordBatchStream,
+    mut kept: Kept,
+    mut profile: Profile,
+) -> Result<(Kept, Profile)> {
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        profile.add(&batch)?;
+        kept.add(batch)?;
+    }
+    kept.finish()?;
+    Ok((kept, profile))
+}
+
+impl Kept {
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let bytes = bytes(&batch);
+        let fits = self.memory.size().saturating_add(bytes) <= self.most_bytes;
+        let fits = fits && self.memory.try_grow(bytes).is_ok();
+        self.batches.push_back(batch);
+        match fits {
+            true => Ok(()),
+            false => self.spill(),
+        }
+    }
+
+    /// Leaves the memory to the sort that follows, if there was too little for all rows.
+    fn finish(&mut self) -> Result<()> {
+        match self.files.is_empty() {
+            true => Ok(()),
+            false => self.spill(),
+        }
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let batches = self.batches.make_contiguous();
+        let file = self
+            .disk
+            .spill_record_batch_and_finish(batches, "rows of a COPY")?;
+        self.files.extend(file);
+        self.batches.clear();
+        self.memory.free();
+        Ok(())
+    }
+
+    /// The rows, each of which gives its memory back as it leaves.
+    fn read_back(self) -> SendableRecordBatchStream {
+        let Self {
+            disk,
+            memory,
+            batches,
+            files,
+            most_bytes: _,
+        } = self;
+        let schema = Arc::clone(disk.schema());
+        let on_disk = stream::iter(files)
+            .map(move |file| disk.read_spill_as_stream(file, None))
+            .try_flatten();
+        let in_memory = stream::iter(batches).map(move |batch| {
+            memory.shrink(bytes(&batch).min(memory.size()));
+            Ok(batch)
+        });
+        let rows = on_disk.chain(in_memory);
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
+}
+
+fn bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(sliced_bytes).sum()
+}
+
+/// The only execution of a partition.
+pub(crate) struct Once {
+    schema: SchemaRef,
+    rows: Mutex<Option<SendableRecordBatchStream>>,
+}
+
+impl Once {
+    pub(crate) fn new(schema: &SchemaRef, rows: SendableRecordBatchStream) -> Self {
+        Self {
+            schema: Arc::clone(schema),
+            rows: Mutex::new(Some(rows)),
+        }
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once")
+    }
+}
+
+impl PartitionStream for Once {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.take().unwrap_or_else(|| {
+            let error = Error::internal("these rows are read once");
+            let error = stream::iter([Err(DataFusionError::from(error))]);
+            Box::pin(RecordBatchStreamAdapter::new(
+                Arc::clone(&self.schema),
+                error,
+            ))
+        })
+    }
+}
