@@ -4,6 +4,7 @@
 //! changes afterwards, whatever is written meanwhile.
 
 mod footers;
+mod staged;
 
 pub use self::footers::open_alone;
 

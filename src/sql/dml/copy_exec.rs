@@ -79,6 +79,7 @@ impl Copy {
             options: self.options.clone(),
             table: Arc::new(table),
             columns,
+            again: None,
             unpublished: Some(Arc::clone(array)),
         };
         sorted(insert_plan(&destination, rows)?)

@@ -1,5 +1,6 @@
 //! Statements that change arrays.
 
+mod again;
 mod cell_scan;
 mod change;
 mod changed_rows;
@@ -19,6 +20,7 @@ mod touched_exec;
 mod write;
 mod write_exec;
 
+pub(super) use again::Again;
 pub(super) use copy::ArrayFormatFactory;
 pub(super) use insert::{Destination, insert_plan};
 pub(super) use plan::{
