@@ -27,6 +27,9 @@ use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
 
+/// How often an array is listed while others remove what was listed.
+const MOST_LISTINGS: usize = 20;
+
 /// An array at a time.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -110,8 +113,25 @@ impl Snapshot {
         window: OpenWindow,
         directory: ArrayDirectory,
     ) -> Result<Self> {
-        let opened = Self::open_directory(storage, window, Arc::new(directory)).await;
-        opened.map_err(|e| located(e, storage))
+        let mut directory = Arc::new(directory);
+        for _ in 0..MOST_LISTINGS {
+            let opened = Self::open_directory(storage, window, Arc::clone(&directory)).await;
+            match opened {
+                // Files go while somebody consolidates and vacuums the array, which a new listing shows.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    match directory.list_again(storage).await? {
+                        Some(changed) => directory = Arc::new(changed),
+                        None => return Err(located(error, storage)),
+                    }
+                }
+                opened => return opened.map_err(|e| located(e, storage)),
+            }
+        }
+        Err(Error::conflict(format!(
+            "the files of the array changed {MOST_LISTINGS} times while they were read, because somebody consolidates and \
+             vacuums it: run the statement again"
+        ))
+        .with("array", storage.uri()))
     }
 
     async fn open_directory(

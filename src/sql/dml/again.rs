@@ -101,7 +101,7 @@ pub(super) async fn settled(
     again: Option<Arc<Again>>,
     context: Arc<TaskContext>,
 ) -> Result<u64> {
-    let mut ended = first.await;
+    let mut ended = Box::pin(first).await;
     let Some(again) = again else {
         return ended;
     };
@@ -114,7 +114,7 @@ pub(super) async fn settled(
         let clock = Clock::system();
         let waited = clock.wait_some_of(Duration::from_millis(wait_ms)).await;
         waited.map_err(DataFusionError::from)?;
-        ended = match again.run(&context).await {
+        ended = match Box::pin(again.run(&context)).await {
             Ok(Some(changed)) => return Ok(changed),
             Ok(None) => return Err(met),
             Err(error) => Err(error),
