@@ -9,6 +9,7 @@
 //! `RIVALS=<seconds>` lets them run longer, and `RIVALS_KILLED=<n>` kills so many processes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -27,9 +28,11 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::register;
 use libtest_mimic::{Failed, Trial};
 
+use crate::crashes::{self, Faulty, OPEN};
+use crate::evolving::meet;
 use crate::fuzz::rng::Rng;
 use crate::shell::PROGRAM;
-use crate::workshop::Files;
+use crate::workshop::{Files, METADATA_FILE};
 use crate::{block_on, neutral, trial};
 
 const WRITERS: i64 = 8;
@@ -86,6 +89,13 @@ pub fn trials() -> Vec<Trial> {
         trial("rivals::a_stream_is_not_read_twice", || {
             block_on(a_stream_is_not_read_twice())
         }),
+        trial(
+            "rivals::complete_fragments_count_until_they_are_old",
+            || block_on(complete_fragments_count_until_they_are_old()),
+        ),
+        trial("rivals::meetings_at_every_request", || {
+            block_on(meetings_at_every_request())
+        }),
         trial("rivals::what_met_another_is_done_again", || {
             block_on(what_met_another_is_done_again())
         }),
@@ -127,7 +137,9 @@ async fn run(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, DataFu
 /// The rows of a query, as text.
 async fn rows(ctx: &SessionContext, sql: &str) -> Result<Vec<String>, Failed> {
     let rows = neutral::rows(&run(ctx, sql).await?);
-    let rows = rows.iter().map(|row| row.trim_matches(['[', ']']).to_owned());
+    let rows = rows
+        .iter()
+        .map(|row| row.trim_matches(['[', ']']).to_owned());
     Ok(rows.collect())
 }
 
@@ -233,6 +245,116 @@ async fn a_stream_is_not_read_twice() -> Result<(), Failed> {
         }
         ended => Err(format!("{ended:?}, {there:?}").into()),
     }
+}
+
+/// What is complete is about to be committed, unless its writer died long ago.
+async fn complete_fragments_count_until_they_are_old() -> Result<(), Failed> {
+    let (folder, ctx, other) = hundred().await?;
+    let array = folder.path().join("array");
+    let commits = array.join("__commits");
+    let listed = || -> Result<BTreeSet<PathBuf>, Failed> {
+        let files = fs::read_dir(&commits)?;
+        Ok(files
+            .map(|file| Ok(file?.path()))
+            .collect::<std::io::Result<_>>()?)
+    };
+    let before = listed()?;
+    run(&other, "INSERT INTO t VALUES (20, 0, 0, 7), (29, 0, 0, 8)").await?;
+    let commit = listed()?.difference(&before).next().cloned();
+    let commit = commit.ok_or("the insert was not committed")?;
+    fs::remove_file(&commit)?;
+    run(&ctx, "UPDATE t SET v = -1 WHERE x = 30").await?;
+    match run(&ctx, "UPDATE t SET v = -1 WHERE x IN (25, 26)").await {
+        Err(error) if error.to_string().contains("is about to be committed") => {}
+        ended => return Err(format!("{ended:?}").into()),
+    }
+    let name = commit.file_stem().ok_or("the commit has a name")?;
+    let metadata = array.join("__fragments").join(name).join(METADATA_FILE);
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    fs::File::options()
+        .append(true)
+        .open(metadata)?
+        .set_modified(old)?;
+    run(&ctx, "UPDATE t SET v = -1 WHERE x IN (25, 26)").await?;
+    let changed = rows(&ctx, "SELECT x FROM t WHERE v = -1 ORDER BY x").await?;
+    match changed == ["25", "26", "30"] {
+        true => Ok(()),
+        false => Err(format!("{changed:?}").into()),
+    }
+}
+
+/// Another statement runs before each request of the first: what is left is what one of the two orders leaves.
+async fn meetings_at_every_request() -> Result<(), Failed> {
+    let sparse = "'tiledb.capacity' '4'";
+    let dense =
+        "'tiledb.array_type' 'dense', 'tiledb.dim.x.domain' '[0, 19]', 'tiledb.dim.x.tile' '10'";
+    let several = "'tiledb.allows_duplicates' 'true'";
+    let raise = "UPDATE t SET v = v + 1 WHERE x IN (2, 3)";
+    let double = "UPDATE t SET v = v * 2 WHERE x < 4";
+    let drop = "DELETE FROM t WHERE v + 0 < 4";
+    let consolidate = "SELECT * FROM tiledb_consolidate('crash://store/array')";
+    for (options, mine, theirs) in [
+        (sparse, raise, double),
+        (sparse, raise, "DELETE FROM t WHERE x = 2"),
+        (sparse, drop, raise),
+        (sparse, raise, consolidate),
+        (dense, raise, "INSERT INTO t VALUES (2, 50), (7, 70)"),
+        (dense, "INSERT INTO t VALUES (2, 50), (7, 70)", raise),
+        (
+            dense,
+            "INSERT INTO t SELECT i, 9 FROM unnest(range(0, 10)) AS u(i)",
+            raise,
+        ),
+        (several, raise, "INSERT INTO t VALUES (2, 50), (7, 70)"),
+        (several, "INSERT INTO t VALUES (2, 50), (7, 70)", raise),
+        (several, double, raise),
+    ] {
+        let create = format!(
+            "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB \
+             LOCATION 'crash://store/array' OPTIONS ({options})"
+        );
+        let store = Faulty::meeting(Arc::default(), usize::MAX, Box::new(|| Box::pin(async {})));
+        let ctx = crashes::session(&store)?;
+        run(&ctx, &create).await?;
+        for rows in ["(1, 1), (2, 2), (3, 3)", "(4, 4), (5, 5)"] {
+            run(&ctx, &format!("INSERT INTO t VALUES {rows}")).await?;
+        }
+        let mut expected = Vec::new();
+        for order in [[mine, theirs], [theirs, mine]] {
+            let copy = Arc::new(crashes::copy_of(&store.inner).await?);
+            let alone = Faulty::meeting(copy, usize::MAX, Box::new(|| Box::pin(async {})));
+            let ctx = crashes::session(&alone)?;
+            run(&ctx, OPEN).await?;
+            for statement in order {
+                run(&ctx, statement).await?;
+            }
+            expected.push(crashes::state(&alone.inner).await?);
+        }
+        let mut n = 0;
+        loop {
+            let met = meet(&store.inner, mine, theirs, n).await?;
+            if n >= met.requests {
+                break;
+            }
+            let fine = met.mine.is_ok() && met.theirs.is_ok() && expected.contains(&met.found);
+            // A consolidation gives way to others.
+            let fine = fine
+                || (theirs == consolidate && met.mine.is_ok() && expected.contains(&met.found));
+            if !fine {
+                let (mine_ended, theirs_ended, found) = (met.mine, met.theirs, met.found);
+                return Err(format!(
+                    "{options}: {theirs} before request {n} of {mine}: {theirs_ended:?}, {mine_ended:?}, left {found:?}, \
+                     expected {expected:?}"
+                )
+                .into());
+            }
+            n += 1;
+        }
+        if n < 10 {
+            return Err(format!("{mine} takes {n} requests").into());
+        }
+    }
+    Ok(())
 }
 
 /// What a statement has read is outdated, so it reads again, also where the optimizer had put a number into its plan.

@@ -252,6 +252,32 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// The error for a file that is missing, which says so if its fragment was vacuumed since the snapshot was taken.
+    pub async fn explain_missing(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let now = async {
+            let window = OpenWindow::new(self.window.start, None)?;
+            Self::open(&self.storage, window).await
+        };
+        let Ok(now) = now.await else {
+            return error;
+        };
+        let here: HashSet<&str> = now.fragments.iter().map(|f| f.name.name.as_str()).collect();
+        let mut fragments = self.fragments.iter().map(|f| f.name.name.as_str());
+        match fragments.find(|fragment| !here.contains(fragment)) {
+            Some(gone) => Error::conflict(format!(
+                "the fragment {gone} was consolidated, and vacuumed while this statement read it: run the statement again, \
+                 and vacuum with a min_age that is longer than statements take"
+            ))
+            .with_source(error),
+            None => error,
+        }
+    }
+}
+
 /// A schema, and whether its file is encrypted.
 #[derive(Debug, Clone)]
 struct SchemaFile {
