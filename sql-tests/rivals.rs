@@ -94,7 +94,13 @@ pub fn trials() -> Vec<Trial> {
             || block_on(complete_fragments_count_until_they_are_old()),
         ),
         trial("rivals::meetings_at_every_request", || {
-            block_on(meetings_at_every_request())
+            // One statement runs in the middle of a request of another, which takes twice the stack.
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_stack_size(32 << 20)
+                .enable_all()
+                .build()?;
+            runtime.block_on(async { tokio::spawn(meetings_at_every_request()).await? })
         }),
         trial("rivals::what_met_another_is_done_again", || {
             block_on(what_met_another_is_done_again())
@@ -374,9 +380,9 @@ async fn what_met_another_is_done_again() -> Result<(), Failed> {
         ),
         (
             "DELETE FROM t WHERE x % 10 = 0 AND v < 50",
-            "UPDATE t SET v = v - 90 WHERE x = 90",
+            "UPDATE t SET v = v + 90 WHERE x = 20",
             "SELECT count(*) FROM t WHERE x % 10 = 0",
-            &["4"],
+            &["6"],
         ),
         (
             "MERGE INTO t USING (VALUES (20), (200)) AS n(k) ON t.x = n.k WHEN MATCHED THEN UPDATE SET v = v + 1 \
