@@ -60,6 +60,7 @@ mod random_arrays;
 mod reader;
 mod requests;
 mod reruns;
+mod rivals;
 mod sessions;
 mod settings;
 mod shell;
@@ -167,6 +168,7 @@ fn main() {
     trials.extend(reader::trials());
     trials.extend(requests::trials());
     trials.extend(reruns::trials());
+    trials.extend(rivals::trials());
     trials.extend(settings::trials());
     trials.extend(shell::trials());
     trials.extend(shell_commands::trials());

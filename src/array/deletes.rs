@@ -83,6 +83,11 @@ impl Deletes {
         self.deletes.iter().map(|delete| delete.name.as_str())
     }
 
+    /// All deletes, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Delete> {
+        self.deletes.iter().map(Arc::as_ref)
+    }
+
     /// The times of all deletes, oldest first.
     pub fn times(&self) -> impl Iterator<Item = u64> {
         self.deletes.iter().map(|delete| delete.time)

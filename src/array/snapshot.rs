@@ -4,6 +4,7 @@
 //! changes afterwards, whatever is written meanwhile.
 
 mod footers;
+mod staged;
 
 pub use self::footers::open_alone;
 
@@ -25,6 +26,9 @@ use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
+
+/// How often an array is listed while others remove what was listed.
+const MOST_LISTINGS: usize = 20;
 
 /// An array at a time.
 #[derive(Debug, Clone)]
@@ -109,8 +113,25 @@ impl Snapshot {
         window: OpenWindow,
         directory: ArrayDirectory,
     ) -> Result<Self> {
-        let opened = Self::open_directory(storage, window, Arc::new(directory)).await;
-        opened.map_err(|e| located(e, storage))
+        let mut directory = Arc::new(directory);
+        for _ in 0..MOST_LISTINGS {
+            let opened = Self::open_directory(storage, window, Arc::clone(&directory)).await;
+            match opened {
+                // Files go while somebody consolidates and vacuums the array, which a new listing shows.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    match directory.list_again(storage).await? {
+                        Some(changed) => directory = Arc::new(changed),
+                        None => return Err(located(error, storage)),
+                    }
+                }
+                opened => return opened.map_err(|e| located(e, storage)),
+            }
+        }
+        Err(Error::conflict(format!(
+            "the files of the array changed {MOST_LISTINGS} times while they were read, because somebody consolidates and \
+             vacuums it: run the statement again"
+        ))
+        .with("array", storage.uri()))
     }
 
     async fn open_directory(
@@ -228,6 +249,32 @@ impl Snapshot {
             deletes: Arc::new(deletes),
             ..self
         })
+    }
+}
+
+impl Snapshot {
+    /// The error for a file that is missing, which says so if its fragment was vacuumed since the snapshot was taken.
+    pub async fn explain_missing(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let now = async {
+            let window = OpenWindow::new(self.window.start, None)?;
+            Self::open(&self.storage, window).await
+        };
+        let Ok(now) = now.await else {
+            return error;
+        };
+        let here: HashSet<&str> = now.fragments.iter().map(|f| f.name.name.as_str()).collect();
+        let mut fragments = self.fragments.iter().map(|f| f.name.name.as_str());
+        match fragments.find(|fragment| !here.contains(fragment)) {
+            Some(gone) => Error::conflict(format!(
+                "the fragment {gone} was consolidated, and vacuumed while this statement read it: run the statement again, \
+                 and vacuum with a min_age that is longer than statements take"
+            ))
+            .with_source(error),
+            None => error,
+        }
     }
 }
 

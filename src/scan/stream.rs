@@ -158,16 +158,14 @@ pub fn read_units(
         current: None,
     };
     stream::try_unfold(running, |mut running| async move {
-        let uri = running
-            .context
-            .plan
-            .spec
-            .table
-            .snapshot
-            .storage
-            .uri()
-            .to_owned();
-        let batch = running.next().await.map_err(|e| e.with("array", uri))?;
+        let batch = match running.next().await {
+            Ok(batch) => batch,
+            Err(error) => {
+                let snapshot = &running.context.plan.spec.table.snapshot;
+                let error = snapshot.explain_missing(error).await;
+                return Err(error.with("array", snapshot.storage.uri()));
+            }
+        };
         Ok(batch.map(|batch| (batch, running)))
     })
 }

@@ -1,6 +1,5 @@
 //! The table provider: an array as a DataFusion table.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,7 +17,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::create::statement_of;
-use super::dml::{Destination, insert_plan, overwrite_plan, truncate_plan};
+use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::planning::shown;
@@ -272,6 +271,34 @@ impl TileDbTable {
         ))
     }
 
+    /// The plan of a statement that inserts rows, and that is planned `again` if it met another one.
+    pub(super) async fn insert(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+        again: Option<Arc<Again>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let statement = match insert_op {
+            InsertOp::Append => "INSERT",
+            InsertOp::Replace => "REPLACE",
+            InsertOp::Overwrite => "INSERT OVERWRITE",
+        };
+        let to = self.destination(statement).await;
+        let to = to.map_err(DataFusionError::from)?.again(again);
+        if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
+            let error = crate::Error::unsupported(
+                "REPLACE INTO an array that allows duplicates: no row replaces another",
+            );
+            return Err(DataFusionError::from(
+                error.with("array", self.storage.uri()),
+            ));
+        }
+        match insert_op {
+            InsertOp::Overwrite => overwrite_plan(&to, input),
+            _ => insert_plan(&to, input),
+        }
+    }
+
     /// The error for a statement that only the session's own rules can plan.
     fn unplanned<T>(&self, statement: &str) -> Result<T> {
         let error = crate::Error::unsupported(format!(
@@ -356,10 +383,6 @@ impl TableProvider for TileDbTable {
         Some(self.definition.get_or_init(|| self.creation_statement()))
     }
 
-    fn get_logical_plan(&self) -> Option<Cow<'_, datafusion::logical_expr::LogicalPlan>> {
-        None
-    }
-
     async fn scan(
         &self,
         state: &dyn Session,
@@ -419,25 +442,7 @@ impl TableProvider for TileDbTable {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let statement = match insert_op {
-            InsertOp::Append => "INSERT",
-            InsertOp::Replace => "REPLACE",
-            InsertOp::Overwrite => "INSERT OVERWRITE",
-        };
-        let to = self.destination(statement).await;
-        let to = to.map_err(DataFusionError::from)?;
-        if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
-            let error = crate::Error::unsupported(
-                "REPLACE INTO an array that allows duplicates: no row replaces another",
-            );
-            return Err(DataFusionError::from(
-                error.with("array", self.storage.uri()),
-            ));
-        }
-        match insert_op {
-            InsertOp::Overwrite => overwrite_plan(&to, input),
-            _ => insert_plan(&to, input),
-        }
+        self.insert(input, insert_op, None).await
     }
 
     async fn update(

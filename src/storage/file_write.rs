@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use tokio::runtime::Handle;
 
+/// The most staged files of one name that processes may have left.
+const MOST_STAGED: u32 = 100;
+
 /// What [`create`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Created {
@@ -25,7 +28,8 @@ pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io:
     blocking(move || {
         let parent = parent_of(&path)?;
         create_folder(parent)?;
-        let named = write_new(&staging, &bytes).and_then(|()| give_name(&staging, &path));
+        let staging = write_staged(staging, &bytes)?;
+        let named = give_name(&staging, &path);
         let removed = remove_if_there(&staging);
         let created = named?;
         sync_folder(parent)?;
@@ -98,6 +102,27 @@ fn give_name(staging: &Path, path: &Path) -> io::Result<Created> {
     }
 }
 
+/// Writes a staged file; returns its path. A process that died may have left one of this name, so others are tried.
+fn write_staged(staging: PathBuf, bytes: &Bytes) -> io::Result<PathBuf> {
+    for number in 1..MOST_STAGED {
+        match write_new(&staging_path(&staging, number), bytes) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            written => return written.map(|()| staging_path(&staging, number)),
+        }
+    }
+    write_new(&staging, bytes).map(|()| staging)
+}
+
+/// The path of a staged file: the first has no number.
+fn staging_path(staging: &Path, number: u32) -> PathBuf {
+    match (number, staging.extension()) {
+        (2.., Some(extension)) => {
+            staging.with_extension(format!("{number}.{}", extension.display()))
+        }
+        _ => staging.to_owned(),
+    }
+}
+
 /// Writes a file that does not exist yet; if that fails, there is none.
 fn write_new(path: &Path, bytes: &Bytes) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
@@ -157,5 +182,26 @@ async fn blocking<T: Send + 'static>(
     match Handle::try_current() {
         Ok(runtime) => runtime.spawn_blocking(work).await?,
         Err(_) => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn staged_files_of_a_crash_hinder_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, staging] = ["a.vac", "a.vac.staged"].map(|name| folder.path().join(name));
+        for left in ["a.vac.staged", "a.vac.2.staged"] {
+            fs::write(folder.path().join(left), b"half").unwrap();
+        }
+        for expected in [Created::New, Created::Exists] {
+            let bytes = Bytes::from_static(b"whole");
+            let created = create(path.clone(), staging.clone(), bytes).await.unwrap();
+            assert_eq!(created, expected);
+            assert_eq!(fs::read(&path).unwrap(), b"whole");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 }

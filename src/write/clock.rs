@@ -62,11 +62,26 @@ impl Clock {
             if let Some(time) = self.state().try_next(waited >= PATIENCE) {
                 return time;
             }
-            let slept = tokio::task::spawn_blocking(|| std::thread::sleep(TICK));
-            // A runtime that is shut down no longer sleeps; the loop ends by its patience.
-            let _ = slept.await;
+            self.wait(TICK).await;
             waited += TICK;
         }
+    }
+
+    /// Waits so long.
+    pub async fn wait(&self, time: Duration) {
+        let slept = tokio::task::spawn_blocking(move || std::thread::sleep(time));
+        // A runtime that is shut down no longer sleeps; who waits in a loop needs a limit.
+        let _ = slept.await;
+    }
+
+    /// Waits for a part of `longest` that is chosen at random, so that those who met do not meet again.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub async fn wait_some_of(&self, longest: Duration) -> Result<()> {
+        let random = u32::try_from(self.state().random()? & 0xff).unwrap_or(0);
+        self.wait(longest * (random + 1) / 256).await;
+        Ok(())
     }
 
     /// A name of 32 hexadecimal digits that nobody else has.

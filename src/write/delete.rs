@@ -55,6 +55,11 @@ impl DeleteFile {
     }
 }
 
+/// Whether a stored condition is one that all cells satisfy, as [`DeleteFile::of_nothing`] has it.
+pub fn deletes_nothing(schema: &ArraySchema, survivors: &Condition) -> bool {
+    every_cell(schema, true).is_ok_and(|all| all == *survivors)
+}
+
 /// A condition that no cell satisfies.
 ///
 /// # Errors

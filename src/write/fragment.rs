@@ -188,6 +188,11 @@ impl StagedFragment {
         self.tiles
     }
 
+    /// What orders fragments by age: the time, and the name.
+    pub fn age(&self) -> (u64, &String) {
+        (self.name.t1, &self.name.name)
+    }
+
     /// The folder of its files, relative to the array.
     pub fn folder(&self) -> &str {
         self.folder.path()

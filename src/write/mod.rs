@@ -17,6 +17,9 @@
 //! | remove all fragments | – | `__commits/<name>.vac`, which names them |
 //! | replace fragments by one | its files, `__commits/<name>.vac.staged` | `__commits/<name>.wrt`; then `<name>.vac`, and the staged file goes |
 //!
+//! A change that depends on cells of others lists the array once more when its own fragments are complete: it gives way to
+//! what was committed since it read them, and to what is complete and older than itself ([`requirement`]).
+//!
 //! On a local disk every step has survived a power cut before the next begins: files are synced, then their folder, then the
 //! commit is put, whole, and its folder is synced before success is reported. Stores behind a network are taken to be
 //! durable when they answer. Names hold the time and a UUID that nobody else can have chosen, so writers need no locks.

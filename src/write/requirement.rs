@@ -1,120 +1,220 @@
 //! What must still hold when a change is committed: that nobody has written meanwhile to the cells it depends on.
+//!
+//! Two writers that look at what is committed, and then commit, would both miss the other. So a change looks at what is
+//! complete and not committed, too: its own files are complete before it looks, so of two changes at least one sees the
+//! other. Of the two, the one with the later time withdraws, and the other waits for that.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
+use super::clock::Clock;
+use super::delete::deletes_nothing;
 use super::fragment::StagedFragment;
+use crate::array::deletes::Delete;
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
-use crate::format::domain_range::DomainRange;
+use crate::format::datatype::Datatype;
+use crate::format::domain_range::{DomainRange, show_value};
 use crate::geometry::domain::{Bounds, KeyBox};
+use crate::geometry::key;
+use crate::tile::deletes::FragmentDeletes;
 
-/// Fails if somebody has written since `snapshot` to one of the boxes that were filled from it: the new fragment would hide
-/// that.
+/// How long a change waits for a later one, which withdraws as soon as it sees this one.
+const PATIENCE: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(2);
+
+/// The cells that a change depends on.
+#[derive(Debug, Clone, Copy)]
+pub enum Region<'a> {
+    /// Every cell of the array.
+    Everything,
+    /// The non-empty domains of the fragments that it writes.
+    Written,
+    /// These boxes, which were filled with what the array showed.
+    Filled(&'a [KeyBox]),
+}
+
+/// What a change depends on.
+#[derive(Debug)]
+pub struct Requirement<'a> {
+    /// What it has seen of the array.
+    pub read: &'a [Seen],
+    /// The cells that nobody may have changed since.
+    pub region: Region<'a>,
+    /// Whether only changes of this time or later matter, which have not seen what is written now and would hide it.
+    pub later_than: Option<TimestampMs>,
+}
+
+/// The fragments or deletes of others that meet a change.
+struct Check<'a> {
+    snapshot: &'a Snapshot,
+    requirement: &'a Requirement<'a>,
+    /// The ranges of the dimensions of each region; `None` is everything.
+    regions: Option<Vec<Vec<DomainRange>>>,
+}
+
+/// Fails if somebody has changed, since the rows of a change were read, the cells that it depends on, or is about to: the
+/// change would hide that.
 ///
 /// # Errors
-/// There is such a fragment, or the array cannot be listed.
-pub async fn check_unchanged(snapshot: &Snapshot, filled: &[KeyBox]) -> Result<()> {
-    if filled.is_empty() {
+/// There is such a fragment or delete, or the array cannot be listed.
+pub async fn check(
+    snapshot: &Snapshot,
+    requirement: &Requirement<'_>,
+    written: &[StagedFragment],
+    clock: &Clock,
+) -> Result<()> {
+    let regions = match requirement.region {
+        Region::Everything => None,
+        Region::Written => {
+            let domains = written.iter();
+            let domains = domains.map(|staged| staged.footer.non_empty_domain.clone());
+            domains.collect()
+        }
+        Region::Filled(boxes) => Some(boxes.iter().map(|cells| ranges(snapshot, cells)).collect()),
+    };
+    if regions.as_ref().is_some_and(Vec::is_empty) {
         return Ok(());
     }
-    let window = OpenWindow::new(TimestampMs(0), None)?;
-    let now = snapshot.reopen(&snapshot.storage, window).await?;
-    let known = snapshot
-        .fragments
-        .iter()
-        .map(|fragment| fragment.name.name.as_str());
-    let known = known.collect::<HashSet<_>>();
-    let newer = now
-        .fragments
-        .iter()
-        .filter(|f| !known.contains(f.name.name.as_str()));
-    for fragment in newer {
+    let check = Check {
+        snapshot,
+        requirement,
+        regions,
+    };
+    let ours = written.iter().map(|staged| staged.name.name.as_str());
+    let ours = ours.collect::<HashSet<_>>();
+    let first = written.iter().map(StagedFragment::age).min();
+    let mut waited = Duration::ZERO;
+    loop {
+        let window = OpenWindow::new(TimestampMs(0), None)?;
+        let now = snapshot.reopen(&snapshot.storage, window).await?;
+        check.committed(&now)?;
+        let rivals = now.staged(&ours).await?;
+        let Some((rival, region)) = rivals.iter().find_map(|f| Some((f, check.met_by(f)?))) else {
+            return Ok(());
+        };
+        let is_later = first.is_some_and(|first| first < (rival.name.t1, &rival.name.name));
+        if requirement.later_than.is_some() {
+            // It is a change only perhaps, and withdraws then, so an insert goes on at last.
+            if waited >= PATIENCE {
+                return Ok(());
+            }
+        } else if !is_later || waited >= PATIENCE {
+            return Err(check.overtaken(
+                "the fragment",
+                &rival.name.name,
+                "is about to be",
+                region,
+            ));
+        }
+        clock.wait(TICK).await;
+        waited += TICK;
+    }
+}
+
+impl Check<'_> {
+    fn committed(&self, now: &Snapshot) -> Result<()> {
+        for fragment in now.fragments.iter() {
+            if self.is_unseen(&fragment.name.name, |seen| &seen.fragments)
+                && let Some(region) = self.met_by(fragment)
+                && !(self.requirement.later_than.is_some() && !now.schema.is_dense())
+            {
+                return Err(self.overtaken("the fragment", &fragment.name.name, "was", region));
+            }
+        }
+        for delete in now.deletes.iter() {
+            if self.is_unseen(&delete.name, |seen| &seen.deletes)
+                && let Some(region) = self.deleted_by(delete)
+            {
+                return Err(self.overtaken("the delete", &delete.name, "was", region));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_unseen(&self, name: &str, names: fn(&Seen) -> &[String]) -> bool {
+        let mut read = self.requirement.read.iter();
+        read.any(|seen| !names(seen).iter().any(|known| known == name))
+    }
+
+    fn matters(&self, time: u64) -> bool {
+        let since = self.requirement.later_than;
+        since.is_none_or(|since| since.0 <= time)
+    }
+
+    /// The region of the change that has cells in common with a fragment of somebody else.
+    fn met_by(&self, fragment: &Fragment) -> Option<Option<&[DomainRange]>> {
+        if !self.matters(fragment.name.t2) {
+            return None;
+        }
+        let Some(regions) = &self.regions else {
+            return Some(None);
+        };
         let datatypes = fragment.dimension_datatypes();
-        let domain = fragment.footer.non_empty_domain.as_ref();
-        let domain = domain
-            .map(|domain| KeyBox::from_ranges(&datatypes, domain))
-            .transpose()?;
-        if domain.is_none_or(|domain| filled.iter().any(|cells| cells.intersects(&domain))) {
-            return Err(Error::conflict(format!(
-                "the fragment {} was written meanwhile over cells that this statement copies to fill a tile: run the \
-                 statement again",
-                fragment.name.name
-            ))
-            .with("array", snapshot.storage.uri()));
+        let theirs = fragment.footer.non_empty_domain.as_deref();
+        let mut regions = regions.iter();
+        let met = regions.find(|ours| {
+            theirs.is_none_or(|theirs| {
+                let pairs = datatypes.iter().zip(theirs).zip(ours.iter());
+                let apart = |((datatype, a), b): ((&Datatype, &DomainRange), &DomainRange)| {
+                    let bounds = [a, b].map(|range| Bounds::from_range(*datatype, range));
+                    matches!(bounds, [Ok(a), Ok(b)] if !a.intersects(&b))
+                };
+                !pairs.into_iter().any(apart)
+            })
+        });
+        met.map(|ours| Some(ours.as_slice()))
+    }
+
+    /// The region of the change in which a delete of somebody else may find a cell.
+    fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
+        let schema = &self.snapshot.schema;
+        if !self.matters(delete.time) || deletes_nothing(schema, &delete.condition) {
+            return None;
         }
+        let Some(regions) = &self.regions else {
+            return Some(None);
+        };
+        let mut regions = regions.iter();
+        let met = regions.find(|ours| !FragmentDeletes::spare(schema, &delete.condition, ours));
+        met.map(|ours| Some(ours.as_slice()))
     }
-    Ok(())
-}
 
-/// Fails if somebody has written, since the rows of a change were read, to the region that it changes: the change would hide
-/// that. `read` is what the scans of the change have seen.
-///
-/// # Errors
-/// There is such a fragment or delete, or the array cannot be listed.
-pub async fn check_not_overtaken(
-    snapshot: &Snapshot,
-    read: &[Seen],
-    changed: &[StagedFragment],
-) -> Result<()> {
-    check(snapshot, read, |fragment| {
-        changed.iter().any(|change| meets(fragment, change))
-    })
-    .await
-}
-
-/// As [`check_not_overtaken`], for a change that depends on all cells.
-///
-/// # Errors
-/// There is such a fragment or delete, or the array cannot be listed.
-pub async fn check_not_overtaken_anywhere(snapshot: &Snapshot, read: &[Seen]) -> Result<()> {
-    check(snapshot, read, |_| true).await
-}
-
-async fn check(
-    snapshot: &Snapshot,
-    read: &[Seen],
-    concerns: impl Fn(&Fragment) -> bool,
-) -> Result<()> {
-    let window = OpenWindow::new(TimestampMs(0), None)?;
-    let now = snapshot.reopen(&snapshot.storage, window).await?;
-    let unseen = |name: &str, names: fn(&Seen) -> &[String]| {
-        read.iter()
-            .any(|seen| !names(seen).iter().any(|known| known == name))
-    };
-    for fragment in now.fragments.iter() {
-        if unseen(&fragment.name.name, |seen| &seen.fragments) && concerns(fragment) {
-            return Err(overtaken(snapshot, "fragment", &fragment.name.name));
-        }
+    fn overtaken(
+        &self,
+        what: &str,
+        name: &str,
+        when: &str,
+        region: Option<&[DomainRange]>,
+    ) -> Error {
+        let region = region.map_or_else(|| "all cells".to_owned(), |region| self.show(region));
+        Error::conflict(format!(
+            "{what} {name} {when} committed by somebody else while this statement ran, over cells that it depends on \
+             ({region}): run the statement again"
+        ))
+        .with("array", self.snapshot.storage.uri())
     }
-    let mut deletes = now.deletes.names();
-    match deletes.find(|name| unseen(name, |seen| &seen.deletes)) {
-        Some(delete) => Err(overtaken(snapshot, "delete", delete)),
-        None => Ok(()),
+
+    /// A region for messages: `x = 1 to 5, y = 2 to 3`.
+    fn show(&self, region: &[DomainRange]) -> String {
+        let dimensions = self.snapshot.schema.dimensions.iter();
+        let parts = dimensions.zip(region).map(|(dimension, range)| {
+            let [lo, hi] = [&range.lo, &range.hi].map(|end| show_value(dimension.datatype, end));
+            format!("{} = {lo} to {hi}", dimension.name)
+        });
+        parts.collect::<Vec<_>>().join(", ")
     }
 }
 
-fn overtaken(snapshot: &Snapshot, what: &str, name: &str) -> Error {
-    Error::conflict(format!(
-        "the {what} {name} was committed while this statement read the cells that it changes: run the statement again"
-    ))
-    .with("array", snapshot.storage.uri())
-}
-
-/// Whether the cells of a fragment and of one that is to be committed lie in a common region.
-fn meets(fragment: &Fragment, change: &StagedFragment) -> bool {
-    let datatypes = fragment.dimension_datatypes();
-    let domains =
-        [&fragment.footer, &change.footer].map(|footer| footer.non_empty_domain.as_deref());
-    let [Some(theirs), Some(ours)] = domains else {
-        return true;
-    };
-    let apart = |((datatype, a), b): ((_, &DomainRange), &DomainRange)| {
-        let bounds = [a, b].map(|range| Bounds::from_range(datatype, range));
-        matches!(bounds, [Ok(a), Ok(b)] if !a.intersects(&b))
-    };
-    !datatypes.into_iter().zip(theirs).zip(ours).any(apart)
+fn ranges(snapshot: &Snapshot, cells: &KeyBox) -> Vec<DomainRange> {
+    let ranges = cells.ranges().zip(&snapshot.schema.dimensions);
+    let ranges = ranges.map(|((lo, hi), dimension)| DomainRange {
+        lo: key::from_key(dimension.datatype, lo),
+        hi: key::from_key(dimension.datatype, hi),
+    });
+    ranges.collect()
 }
 
 /// Fails unless dense fragments give every cell that the array has, so that nothing of it stays.

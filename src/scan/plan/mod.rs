@@ -103,7 +103,8 @@ pub struct ScanPlan {
 impl ScanPlan {
     /// Plans a scan. Reads the R-trees of the fragments that the subarray touches, and nothing else.
     pub async fn new(spec: ScanSpec) -> Result<Self> {
-        let uri = spec.table.snapshot.storage.uri().to_owned();
+        let table = Arc::clone(&spec.table);
+        let uri = table.snapshot.storage.uri().to_owned();
         let planned = if spec.table.snapshot.schema.is_dense() {
             dense::plan(spec).await
         } else {
@@ -113,7 +114,10 @@ impl ScanPlan {
             Ok(plan) => log::debug!("{uri}: {} units, {}", plan.unit_count(), plan.counts),
             Err(e) => log::debug!("{uri}: no plan: {e}"),
         }
-        planned.map_err(|e| e.with("array", uri))
+        match planned {
+            Err(e) => Err(table.snapshot.explain_missing(e).await.with("array", uri)),
+            planned => planned,
+        }
     }
 
     /// The same scan in other units.

@@ -13,6 +13,7 @@ mod update;
 
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, TableReference};
@@ -106,13 +107,36 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
         ),
         WriteOp::Update => update::updated(&changed, &statement.input)?,
         WriteOp::MergeInto(merge) => merge::merged(&changed, &statement.input, merge)?,
+        WriteOp::Insert(op) => {
+            let rows = Arc::clone(&statement.input);
+            return Ok(Some(putting(
+                provider,
+                statement,
+                rows,
+                *op,
+                Meaning::Insert,
+            )));
+        }
         _ => return Ok(None),
     };
-    let target = ChangeTarget::new(provider, meaning);
-    Ok(Some(LogicalPlan::Dml(DmlStatement::new(
-        statement.table_name.clone(),
+    let (rows, op) = (Arc::new(rows), InsertOp::Append);
+    Ok(Some(putting(provider, statement, rows, op, meaning)))
+}
+
+/// The statement that puts rows into a target that knows what they mean.
+fn putting(
+    array: &Arc<dyn TableProvider>,
+    statement: &DmlStatement,
+    rows: Arc<LogicalPlan>,
+    op: InsertOp,
+    meaning: Meaning,
+) -> LogicalPlan {
+    let name = &statement.table_name;
+    let target = ChangeTarget::new(array, meaning, name, &rows);
+    LogicalPlan::Dml(DmlStatement::new(
+        name.clone(),
         Arc::new(DefaultTableSource::new(Arc::new(target))),
-        WriteOp::Insert(InsertOp::Append),
-        Arc::new(rows),
-    ))))
+        WriteOp::Insert(op),
+        rows,
+    ))
 }

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, TableReference, internal_err};
 use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::sql::dml::{delete_plan, write_changes, write_rows_again};
+use crate::sql::dml::{Again, delete_plan, insert_plan, write_changes, write_rows_again};
 use crate::sql::provider::TileDbTable;
 
 /// What the rows mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
+    /// Rows that are inserted.
+    Insert,
     /// The coordinates of rows that are deleted.
     Delete,
     /// Rows with new values at the coordinates they have.
@@ -26,18 +29,43 @@ pub(super) enum Meaning {
 }
 
 /// An array that a statement changes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ChangeTarget {
     table: Arc<dyn TableProvider>,
     meaning: Meaning,
+    /// The name of the table, and the rows, of a statement that is planned anew if it met another one.
+    again: Option<(TableReference, Arc<LogicalPlan>)>,
 }
 
 impl ChangeTarget {
-    pub(super) fn new(table: &Arc<dyn TableProvider>, meaning: Meaning) -> Self {
+    pub(super) fn new(
+        table: &Arc<dyn TableProvider>,
+        meaning: Meaning,
+        name: &TableReference,
+        rows: &Arc<LogicalPlan>,
+    ) -> Self {
         Self {
             table: Arc::clone(table),
             meaning,
+            again: Some((name.clone(), Arc::clone(rows))),
         }
+    }
+
+    /// The statement, whose later runs are not repeated themselves.
+    fn again(&self, session: &dyn Session, op: InsertOp) -> Option<Arc<Again>> {
+        let (name, rows) = self.again.as_ref()?;
+        let state = session.as_any().downcast_ref::<SessionState>()?;
+        let target = Self {
+            again: None,
+            ..self.clone()
+        };
+        Some(Arc::new(Again::new(
+            state,
+            name,
+            Arc::new(target),
+            op,
+            rows,
+        )))
     }
 }
 
@@ -63,20 +91,23 @@ impl TableProvider for ChangeTarget {
 
     async fn insert_into(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
-        _insert_op: InsertOp,
+        insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(array) = self.table.downcast_ref::<TileDbTable>() else {
             return internal_err!("only statements on arrays are rewritten");
         };
+        let again = self.again(state, insert_op);
         let statement = match self.meaning {
+            Meaning::Insert => return array.insert(input, insert_op, again).await,
             Meaning::Delete => "DELETE",
             Meaning::Update(statement) | Meaning::Change(statement) => statement,
         };
         let to = array.destination(statement).await;
-        let to = to.map_err(DataFusionError::from)?;
+        let to = to.map_err(DataFusionError::from)?.again(again);
         match self.meaning {
+            Meaning::Insert => insert_plan(&to, input),
             Meaning::Delete => delete_plan(&to, input),
             Meaning::Update(statement) => write_rows_again(&to, input, statement),
             Meaning::Change(statement) => write_changes(&to, input, statement),

@@ -10,6 +10,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
+use super::again::Again;
 use super::change::Change;
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
 use super::target::{Target, Unpublished};
@@ -36,6 +37,8 @@ pub(in crate::sql) struct Destination {
     pub(super) columns: SchemaRef,
     /// The array, if nobody sees it yet.
     pub(super) unpublished: Option<Arc<Unpublished>>,
+    /// The statement, if it can be planned anew.
+    pub(super) again: Option<Arc<Again>>,
 }
 
 impl Destination {
@@ -51,7 +54,13 @@ impl Destination {
             table: Arc::clone(table),
             columns: Arc::clone(columns),
             unpublished: None,
+            again: None,
         }
+    }
+
+    /// The same for a statement that is planned anew if it met another one.
+    pub(in crate::sql) fn again(self, again: Option<Arc<Again>>) -> Self {
+        Self { again, ..self }
     }
 
     pub(super) fn array_schema(&self) -> &Arc<ArraySchema> {
@@ -72,6 +81,7 @@ impl Destination {
             stored_columns: self.stored_columns(),
             clock: Clock::system(),
             unpublished: self.unpublished.clone(),
+            again: self.again.clone(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Statements that change arrays.
 
+mod again;
 mod cell_scan;
 mod change;
 mod changed_rows;
@@ -18,6 +19,7 @@ mod touched_exec;
 mod write;
 mod write_exec;
 
+pub(super) use again::Again;
 pub(crate) use copy::Once;
 pub(super) use copy::{ArrayFormatFactory, copy_choices};
 pub(super) use insert::{Destination, insert_plan};

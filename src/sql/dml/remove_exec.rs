@@ -10,6 +10,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::TryStreamExt;
 
+use super::again::settled;
 use super::change::{Change, latest_time};
 use super::nan_coordinates::check_none;
 use super::node::{Step, StepExec, puts_out_count};
@@ -68,7 +69,9 @@ impl Step for Remove {
     ) -> Result<SendableRecordBatchStream> {
         let rows = input.execute(0, Arc::clone(&context))?;
         let step = Arc::clone(self);
-        Ok(counted(async move {
+        let again = self.target.again.clone();
+        let within = Arc::clone(&context);
+        let removed = async move {
             let count = rows.try_fold(0_u64, |count, batch| async move {
                 let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
                 Ok(count.saturating_add(rows))
@@ -77,7 +80,8 @@ impl Step for Remove {
             let removed = step.remove(count, &context).await;
             removed.map_err(DataFusionError::from)?;
             Ok(count)
-        }))
+        };
+        Ok(counted(settled(removed, again, within)))
     }
 }
 

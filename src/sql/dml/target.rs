@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
 
+use super::again::Again;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ pub(super) struct Target {
     pub(super) clock: Clock,
     /// The array, if nobody sees it yet.
     pub(super) unpublished: Option<Arc<Unpublished>>,
+    /// The statement, which is planned anew if it met another one.
+    pub(super) again: Option<Arc<Again>>,
 }
 
 /// An array that becomes visible with what is written to it.

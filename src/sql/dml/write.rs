@@ -29,9 +29,7 @@ use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
 use crate::write::insert::{SparseInsert, WriteTarget};
-use crate::write::requirement::{
-    check_covered, check_not_overtaken, check_not_overtaken_anywhere, check_unchanged,
-};
+use crate::write::requirement::{Region, Requirement, check, check_covered};
 
 /// What a statement counts.
 pub(super) struct Counters {
@@ -112,26 +110,47 @@ impl Statement {
 
     /// Fails if somebody has written meanwhile to what the statement depends on.
     async fn check(&self, snapshot: &Snapshot, staged: &Staged) -> OwnResult<()> {
-        // Nobody else writes to an array that is not there for anybody.
-        if self.target.unpublished.is_none() {
-            check_unchanged(snapshot, &staged.filled).await?;
+        let clock = &self.target.clock;
+        let written = staged.fragments.as_slice();
+        let time = written.first().map(|staged| TimestampMs(staged.name.t1));
+        if self.target.unpublished.is_some() {
+            return Ok(());
         }
-        if let Some(change) = &self.change {
-            check_none(&change.doomed, snapshot, &self.context).await?;
+        let opened = [snapshot.seen()];
+        let requirement = |read, region| Requirement {
+            read,
+            region,
+            later_than: None,
+        };
+        if !staged.filled.is_empty() {
+            let filled = requirement(&opened, Region::Filled(&staged.filled));
+            check(snapshot, &filled, written, clock).await?;
         }
-        match &self.change {
-            Some(change) if change.replaced.is_some() && snapshot.schema.is_dense() => {
-                check_covered(snapshot, &staged.fragments, &staged.filled)
+        let Some(change) = &self.change else {
+            // Who replaces cells after this time without having seen them would hide or delete them.
+            if !snapshot.schema.is_dense() && !snapshot.schema.allows_duplicates {
+                return Ok(());
             }
-            // The rows of a replaced cell that was committed meanwhile would be lost.
-            Some(change) if change.replaced.is_some() => {
-                check_not_overtaken_anywhere(snapshot, &change.read).await
-            }
-            Some(change) if !change.read.is_empty() => {
-                check_not_overtaken(snapshot, &change.read, &staged.fragments).await
-            }
-            _ => Ok(()),
+            let later = Requirement {
+                later_than: time,
+                ..requirement(&opened, Region::Written)
+            };
+            return check(snapshot, &later, written, clock).await;
+        };
+        check_none(&change.doomed, snapshot, &self.context).await?;
+        let replaces = change.replaced.is_some();
+        if replaces && snapshot.schema.is_dense() {
+            return check_covered(snapshot, written, &staged.filled);
         }
+        if change.read.is_empty() {
+            return Ok(());
+        }
+        // The rows of a replaced cell that was committed meanwhile would be lost.
+        let region = match replaces {
+            true => Region::Everything,
+            false => Region::Written,
+        };
+        check(snapshot, &requirement(&change.read, region), written, clock).await
     }
 
     async fn commit(
@@ -166,12 +185,12 @@ impl Statement {
         opened: WriteTarget,
         mut rows: SendableRecordBatchStream,
     ) -> Result<Staged> {
-        // A sort puts out its first rows when it has seen them all.
+        // A sort puts out its first rows when it has seen them all. The time of an insert is that of its first row.
         let mut waiting = VecDeque::new();
+        waiting.extend(rows.next().await.transpose()?);
         let insert = match &self.touched {
             None => self.sparse(opened).await.map_err(DataFusionError::from)?,
             Some(touched) => {
-                waiting.extend(rows.next().await.transpose()?);
                 while touched.complete().is_none()
                     && let Some(batch) = rows.next().await
                 {

@@ -14,6 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::stream;
 
+use super::again::settled;
 use super::change::Change;
 use super::node::{Step, StepExec, count_schema, puts_out_count};
 use super::target::Target;
@@ -75,9 +76,11 @@ impl Step for Write {
             touched: self.touched.clone(),
             change: self.change.clone(),
             counters,
-            context,
+            context: Arc::clone(&context),
         };
-        Ok(counted(async move { statement.write(rows).await }))
+        let again = self.target.again.clone();
+        let written = async move { statement.write(rows).await };
+        Ok(counted(settled(written, again, context)))
     }
 }
 

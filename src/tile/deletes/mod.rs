@@ -20,6 +20,7 @@ use crate::array::fragment::{Fragment, FragmentField};
 use crate::arrow::{Cells, check_memory};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::delete_condition::{Condition, Test};
+use crate::format::domain_range::DomainRange;
 use crate::format::schema::ArraySchema;
 
 /// The delete conditions that apply to a fragment.
@@ -87,6 +88,20 @@ impl FragmentDeletes {
             deletes.fields.push(FragmentField::Dimension(0));
         }
         Ok(deletes)
+    }
+
+    /// Whether a condition matches no cell of an array whose coordinates lie in these ranges, one for each dimension.
+    pub fn spare(array: &ArraySchema, condition: &Condition, domain: &[DomainRange]) -> bool {
+        let mut deletes = Self::default();
+        // A condition that cannot be evaluated may match anything.
+        let Ok(tree) = deletes.compile(array, array, condition) else {
+            return false;
+        };
+        deletes.conditions.push(Compiled { tree, until: None });
+        deletes.match_none(|dimension| {
+            let range = domain.get(dimension)?;
+            Some((range.lo.clone(), range.hi.clone()))
+        })
     }
 
     fn compile(

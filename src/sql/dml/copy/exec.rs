@@ -166,6 +166,7 @@ impl Copy {
             options: self.options.clone(),
             columns: Arc::clone(&table.schema),
             table: Arc::new(table),
+            again: None,
             unpublished: Some(Arc::clone(&array)),
         };
         Ok((array, destination))

@@ -1,0 +1,159 @@
+//! Statements that met another one are planned and run anew, a few times.
+//!
+//! A statement that was overtaken before its commit has changed nothing. What it read is outdated, and so is its plan, into
+//! which the optimizer may have put what it knew of the array. So it is planned from the start, which opens the array as it
+//! is by now. The subtle thing is a source that gives its rows only once, such as a stream: a second run would find it
+//! empty, so the statement fails at once with the conflict.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::UInt64Type;
+use datafusion::catalog::TableProvider;
+use datafusion::common::Result;
+use datafusion::common::TableReference;
+use datafusion::datasource::DefaultTableSource;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+
+use crate::error::{Error, ErrorKind};
+use crate::sql::source::TileDbSource;
+use crate::write::clock::Clock;
+
+/// The longest waits before each run after the first.
+const WAITS_MS: [u64; 5] = [10, 40, 100, 200, 400];
+
+/// A statement that can be planned anew.
+pub(in crate::sql) struct Again {
+    state: SessionState,
+    name: TableReference,
+    /// What the rows are put into.
+    target: Arc<dyn TableProvider>,
+    op: InsertOp,
+    rows: Arc<LogicalPlan>,
+}
+
+impl fmt::Debug for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Again")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Again {
+    /// The statement that puts `rows` into `target`.
+    pub(in crate::sql) fn new(
+        state: &SessionState,
+        name: &TableReference,
+        target: Arc<dyn TableProvider>,
+        op: InsertOp,
+        rows: &Arc<LogicalPlan>,
+    ) -> Self {
+        Self {
+            state: state.clone(),
+            name: name.clone(),
+            target,
+            op,
+            rows: Arc::clone(rows),
+        }
+    }
+
+    async fn plan(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        let statement = LogicalPlan::Dml(DmlStatement::new(
+            self.name.clone(),
+            Arc::new(DefaultTableSource::new(Arc::clone(&self.target))),
+            WriteOp::Insert(self.op),
+            Arc::clone(&self.rows),
+        ));
+        self.state.create_physical_plan(&statement).await
+    }
+
+    async fn run(&self, context: &Arc<TaskContext>) -> Result<Option<u64>> {
+        let plan = self.plan().await?;
+        if !can_be_read_twice(&plan) {
+            return Ok(None);
+        }
+        let counts = collect(plan, Arc::clone(context)).await?;
+        let counts = counts.iter().filter_map(|batch| batch.columns().first());
+        let counts = counts.filter_map(|column| column.as_primitive_opt::<UInt64Type>());
+        Ok(Some(
+            counts.flat_map(|counts| counts.iter().flatten()).sum(),
+        ))
+    }
+}
+
+/// The number of rows that a statement changed. If it met another statement, it runs `again`, a few times.
+pub(super) async fn settled(
+    first: impl Future<Output = Result<u64>> + Send,
+    again: Option<Arc<Again>>,
+    context: Arc<TaskContext>,
+) -> Result<u64> {
+    let mut ended = Box::pin(first).await;
+    let Some(again) = again else {
+        return ended;
+    };
+    for wait_ms in WAITS_MS {
+        let met = match ended {
+            Err(error) if is_conflict(&error) => error,
+            ended => return ended,
+        };
+        log::debug!("{}: the statement runs again: {met}", again.name);
+        let clock = Clock::system();
+        let waited = clock.wait_some_of(Duration::from_millis(wait_ms)).await;
+        waited.map_err(DataFusionError::from)?;
+        ended = match Box::pin(again.run(&context)).await {
+            Ok(Some(changed)) => return Ok(changed),
+            Ok(None) => return Err(met),
+            Err(error) => Err(error),
+        };
+    }
+    ended
+}
+
+/// Whether an error says that somebody else has changed the array meanwhile.
+fn is_conflict(error: &DataFusionError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return error.kind() == ErrorKind::Conflict;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Whether all sources of a plan give their rows again to another plan of the same statement.
+fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let children = plan.children();
+    if !children.is_empty() {
+        return children.into_iter().all(can_be_read_twice);
+    }
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+        let source = scan.data_source();
+        // A pipe has no size.
+        let of_files = source.downcast_ref::<FileScanConfig>();
+        let is_pipe = |files: &FileScanConfig| {
+            let mut files = files.file_groups.iter().flat_map(|group| group.iter());
+            files.any(|file| file.object_meta.size == 0)
+        };
+        return source.downcast_ref::<TileDbSource>().is_some()
+            || source.downcast_ref::<MemorySourceConfig>().is_some()
+            || of_files.is_some_and(|files| !is_pipe(files));
+    }
+    plan.downcast_ref::<EmptyExec>().is_some()
+        || plan.downcast_ref::<PlaceholderRowExec>().is_some()
+        || plan.downcast_ref::<LazyMemoryExec>().is_some()
+}
