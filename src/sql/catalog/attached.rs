@@ -122,7 +122,9 @@ impl AttachedGroups {
         for group in attached.collect::<Vec<_>>() {
             if let Err(error) = group.0.list_after_change(changed).await {
                 let uri = group.0.root.uri();
-                log::warn!("the list of arrays of the attached group {uri} stays as it was: {error}");
+                log::warn!(
+                    "the list of arrays of the attached group {uri} stays as it was: {error}"
+                );
             }
         }
     }

@@ -105,6 +105,7 @@ impl ArrayFormat {
             builder,
             storage,
             options,
+            running: Arc::default(),
         };
         Ok(Arc::new(TileDbCopyExec::new(input, copy)))
     }

@@ -2,7 +2,7 @@
 //!
 //! The schema is put last, so the array appears with all its rows; before, there is no array for anybody.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
@@ -12,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -35,24 +35,39 @@ pub struct Copy {
     pub(super) builder: ArrayBuilder,
     pub(super) storage: Storage,
     pub(super) options: TableOptions,
+    /// The plan that writes the rows, once it runs.
+    pub(super) running: Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>,
 }
 
 /// The plan node.
 pub type TileDbCopyExec = StepExec<Copy>;
 
 impl Copy {
+    /// The plan that writes the rows, once it runs; it has the input below it.
+    pub(in crate::sql) fn running(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.clone()
+    }
+
     /// Writes the rows to a new array and makes both visible at once; the stream puts out the number of rows.
     async fn fill(
         self: Arc<Self>,
         input: Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
+        metrics: ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
         let staged = self.builder.stage_in(&self.storage).await;
         let staged = staged.map_err(DataFusionError::from)?;
         let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
         let array = Arc::new(Unpublished::new(snapshot.clone()));
         let plan = self.plan(snapshot, &array, input)?;
-        let counts = plan.execute(0, context)?.try_collect::<Vec<_>>().await?;
+        let counts = plan.execute(0, context)?;
+        // What it counts is shown as counted by this step, from now on.
+        for metric in plan.metrics().iter().flat_map(MetricsSet::iter) {
+            metrics.register(Arc::clone(metric));
+        }
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+        let counts = counts.try_collect::<Vec<_>>().await?;
         if let Err(error) = staged.publish().await {
             let uri = self.storage.uri();
             if let Err(left) = array.committed().withdraw(&self.storage).await {
@@ -150,12 +165,12 @@ impl Step for Copy {
         input: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
-        _metrics: &ExecutionPlanMetricsSet,
+        metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
         if partition != 0 {
             return internal_err!("{} has one partition, not {partition}", Self::NAME);
         }
-        let filled = Arc::clone(self).fill(Arc::clone(input), context);
+        let filled = Arc::clone(self).fill(Arc::clone(input), context, metrics.clone());
         let counts = stream::once(filled).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             count_schema(),

@@ -20,7 +20,11 @@ mod write;
 mod write_exec;
 
 pub(super) use copy::ArrayFormatFactory;
+pub(super) use copy_exec::TileDbCopyExec;
 pub(super) use insert::{Destination, insert_plan};
 pub(super) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };
+pub(super) use touched_exec::TileDbTouchedExec;
+pub(super) use write::{BYTES_WRITTEN, ROWS_WRITTEN};
+pub(super) use write_exec::TileDbWriteExec;

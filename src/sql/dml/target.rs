@@ -80,6 +80,7 @@ impl Target {
             clock: self.clock.clone(),
             budget: Arc::new(budget),
             width: context.session_config().target_partitions(),
+            written: Arc::default(),
         })
     }
 
