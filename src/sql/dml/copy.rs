@@ -98,6 +98,9 @@ impl ArrayFormat {
             builder = builder.option_in_lower_case(key, value)?;
         }
         builder = builder.encryption_key(options.encryption_key.clone());
+        if let Some(ms) = options.write_timestamp {
+            builder = builder.timestamp(ms);
+        }
         builder.definition()?;
         let uri = target.original_url.trim_end_matches('/');
         let storage = storage(uri, &options, state.runtime_env())?;
