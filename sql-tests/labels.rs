@@ -3,6 +3,7 @@
 //!
 //! Answers are in `dimension_labels.slt`; here are the arrays that no function of libtiledb writes.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::Array;
@@ -34,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
         trial("labels::damaged", || block_on(damaged())),
         trial("labels::memory", || block_on(memory())),
         trial("labels::every_session", || block_on(every_session())),
+        trial("labels::changed", || block_on(changes())),
     ]
 }
 
@@ -531,4 +533,111 @@ async fn every_session() -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// Cells of labelled arrays change, fragments become one and columns come; labels stay, and libtiledb 2.30 reads the rows that
+/// stand here. What would write a label is refused.
+async fn changes() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let dense = [
+        "INSERT INTO t (d, a) VALUES (3, 33)",
+        "UPDATE t SET a = 78 WHERE rank = 5",
+        "UPDATE t SET a = rank WHERE d = 5",
+        "REPLACE INTO t (d, a) VALUES (6, 66)",
+        "SELECT * FROM tiledb_evolve('t', add => 'b INT')",
+        "INSERT INTO t (d, a, b) VALUES (9, 90, 99)",
+        "SELECT * FROM tiledb_consolidate('t', verify => true)",
+        "SELECT * FROM tiledb_vacuum('t')",
+    ];
+    let path = folder.path().join("dense");
+    let found = after("dimension_labels", &path, &dense).await?;
+    let wanted = [
+        "1 0 NULL 0.0 10",
+        "2 1 NULL 0.5 9",
+        "3 33 NULL 1.0 8",
+        "4 3 NULL 1.5 7",
+        "5 6 NULL 2.0 6",
+        "6 66 NULL 2.5 5",
+        "7 6 NULL 3.0 4",
+        "8 7 NULL 3.5 3",
+        "9 90 99 4.0 2",
+        "10 9 NULL 4.5 1",
+    ];
+    expect("the dense array", found, wanted.map(str::to_owned).to_vec())?;
+    let sparse = [
+        "INSERT INTO t (x, y, a) VALUES (3, 4, 7), (1, 4, 8), (4, 1, 9)",
+        "DELETE FROM t WHERE x = 2",
+        "DELETE FROM t WHERE name < 'a' AND a = 7",
+        "UPDATE t SET a = 80 WHERE y = 4",
+        "SELECT * FROM tiledb_consolidate('t', verify => true)",
+        "SELECT * FROM tiledb_vacuum('t')",
+    ];
+    let place = folder.path().join("sparse");
+    let found = after("dimension_labels_sparse", &place, &sparse).await?;
+    let wanted = ["1 3 5 \0", "1 4 80 \0", "4 1 9 \0"];
+    expect(
+        "the sparse array",
+        found,
+        wanted.map(str::to_owned).to_vec(),
+    )?;
+
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    for (table, place) in [("t", ""), ("up", "/__labels/l0"), ("down", "/__labels/l1")] {
+        let place = format!("{}{place}", path.display());
+        let table = format!("CREATE EXTERNAL TABLE {table} STORED AS TILEDB LOCATION '{place}'");
+        rows(&ctx, &table).await?;
+    }
+    for (statement, words) in [
+        (
+            "INSERT INTO t (d, a, rank) VALUES (3, 33, 4)",
+            &["the column rank", "leave it out"][..],
+        ),
+        (
+            "UPDATE t SET rank = 3 WHERE d = 4",
+            &["rank is neither a dimension nor an attribute"],
+        ),
+        (
+            "SELECT * FROM tiledb_evolve('t', drop => 'rank')",
+            &["rank", "labels do not change"],
+        ),
+        (
+            "SELECT * FROM tiledb_evolve('t', add => 'rank INT')",
+            &["\"rank\""],
+        ),
+        (
+            "INSERT INTO up VALUES (3, 5.0)",
+            &["label holds dimension labels in increasing order"],
+        ),
+        (
+            "UPDATE down SET label = 7",
+            &["label holds dimension labels in decreasing order"],
+        ),
+    ] {
+        refused(statement, rows(&ctx, statement).await, words)?;
+    }
+    Ok(())
+}
+
+/// The rows of a copy of a golden array after statements about it as table `t`.
+async fn after(golden: &str, path: &Path, statements: &[&str]) -> Result<Vec<String>, String> {
+    Files::golden(golden).write(path);
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx).map_err(|e| e.to_string())?;
+    let place = path.display();
+    let table = format!("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{place}'");
+    for statement in statements {
+        // A table keeps the columns that it was made with.
+        rows(&ctx, "DROP TABLE IF EXISTS t").await?;
+        rows(&ctx, &table).await?;
+        let statement = statement.replace("('t'", &format!("('{place}'"));
+        rows(&ctx, &statement)
+            .await
+            .map_err(|e| format!("{statement}: {e}"))?;
+    }
+    let found = rows(&ctx, &format!("SELECT * FROM tiledb_check('{place}')")).await?;
+    if !found.is_empty() {
+        return Err(format!("{golden}: {found:?}"));
+    }
+    rows(&ctx, &format!("SELECT * FROM '{place}' ORDER BY 1, 2")).await
 }

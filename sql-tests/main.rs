@@ -4,7 +4,7 @@
 //! `.slt` file; `slt_sessions::<topic>`: the same in sessions of other shapes. `aggregates::<array>`: what metadata
 //! answer is what the cells say. `pruning::<array>`, `enumerated::<array>`, `grouping::<array>`, `ordering::<array>`: what is
 //! skipped, cut, coded or ordered makes no difference. `history::<array>`: system columns agree with windows of time. `differences::<array>`: two times differ in what `tiledb_diff` says. `changed::<kind>_<seed>`: random statements change arrays as they
-//! change rows in memory. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
+//! change rows in memory. `ours::<array>`: what this project wrote is written as it was. `reader::<array>`: the same without SQL. `fuzz::…`: random SQL, compared with plain DataFusion.
 //! The rest are plain functions, by module. `cargo test --test sql-tests <part of a name>`
 //! picks some.
 
@@ -52,6 +52,7 @@ mod memory;
 mod mutation;
 mod neutral;
 mod ordering;
+mod ours;
 mod paths;
 mod printed;
 mod progress;
@@ -161,6 +162,7 @@ fn main() {
     trials.extend(memory::trials());
     trials.extend(mutation::trials());
     trials.extend(ordering::trials());
+    trials.extend(ours::trials());
     trials.extend(paths::trials());
     trials.extend(printed::trials());
     trials.extend(progress::trials());

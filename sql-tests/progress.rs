@@ -1,16 +1,25 @@
-//! How far plans say that they have come: from nothing to all, in every way that a scan can go.
+//! How far plans say that they have come: from nothing to all, in every way that a scan can go; and what those say that write,
+//! consolidate, vacuum and check.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::sql::progress::{Progress, progress_of};
+use datafusion_tiledb::sql::progress::{
+    Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
+};
 use libtest_mimic::{Failed, Trial};
 
 use crate::{block_on, golden, trial};
 
 pub fn trials() -> Vec<Trial> {
-    vec![trial("progress::to_the_end", || block_on(to_the_end()))]
+    vec![
+        trial("progress::to_the_end", || block_on(to_the_end())),
+        trial("progress::of_writing", || block_on(of_writing())),
+        trial("progress::of_maintenance", || block_on(of_maintenance())),
+    ]
 }
 
 /// How far a query has come before it runs and when it has ended.
@@ -54,4 +63,136 @@ async fn to_the_end() -> Result<(), Failed> {
         (None, None) => Ok(()),
         some => Err(format!("no array, but {some:?}").into()),
     }
+}
+
+/// Rows of a statement that writes: these, and as many bytes as the files of data hold.
+async fn of_writing() -> Result<(), Failed> {
+    const ROWS: u64 = 3000;
+    let columns = "(k BIGINT NOT NULL, a DOUBLE, PRIMARY KEY (k)) STORED AS TILEDB LOCATION";
+    let rows =
+        format!("SELECT 7919 * value % 1000003 AS k, value / 2.0 AS a FROM range(0, {ROWS})");
+    for (name, create, statement) in [
+        (
+            "sparse",
+            format!(
+                "CREATE EXTERNAL TABLE sparse {columns} '$SCRATCH/sparse' OPTIONS ('capacity' '100')"
+            ),
+            format!("INSERT INTO sparse {rows}"),
+        ),
+        (
+            "dense",
+            format!(
+                "CREATE EXTERNAL TABLE dense {columns} '$SCRATCH/dense' OPTIONS ('array_type' 'dense', 'dim.k.domain' '[0, 1999999]', 'dim.k.tile' '1000')"
+            ),
+            format!("INSERT INTO dense {rows}"),
+        ),
+        (
+            "copied",
+            "SELECT 1".to_owned(),
+            format!("COPY ({rows}) TO '$SCRATCH/copied' STORED AS TILEDB PARTITIONED BY (k)"),
+        ),
+    ] {
+        let scratch = tempfile::tempdir()?;
+        let ctx = SessionContext::new();
+        datafusion_tiledb::register(&ctx)?;
+        let place = scratch.path().display().to_string();
+        let sql = |sql: &str| sql.replace("$SCRATCH", &place);
+        ctx.sql(&sql(&create)).await?.collect().await?;
+        let plan = ctx
+            .sql(&sql(&statement))
+            .await?
+            .create_physical_plan()
+            .await?;
+        let before = writing_of(&plan).unwrap_or_default();
+        if (before.rows_read, before.rows_written, before.bytes_written) != (0, 0, 0) {
+            return Err(format!("{name}: {before:?} before anything was done").into());
+        }
+        collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+        let after = writing_of(&plan);
+        let expected = Writing {
+            rows_read: ROWS,
+            sorts: true,
+            rows_written: ROWS,
+            bytes_written: bytes_below(&scratch.path().join(name).join("__fragments"))?,
+        };
+        if after != Some(expected) {
+            return Err(format!("{name}: {after:?}, expected {expected:?}").into());
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> Result<u64, Failed> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += match entry.file_type()?.is_dir() {
+            true => bytes_below(&entry.path())?,
+            false => entry.metadata()?.len(),
+        };
+    }
+    Ok(bytes)
+}
+
+/// Five fragments of 40 cells each become one, and go; what is left is checked.
+async fn of_maintenance() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let place = scratch.path().join("t").display().to_string();
+    let watch = Arc::new(MaintenanceWatch::default());
+    let config = SessionConfig::new().with_extension(Arc::clone(&watch));
+    let ctx = SessionContext::new_with_config(config);
+    datafusion_tiledb::register(&ctx)?;
+    let run = async |sql: &str| -> Result<(), Failed> {
+        ctx.sql(&sql.replace("$T", &place)).await?.collect().await?;
+        Ok(())
+    };
+    run("CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, a INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$T' OPTIONS ('capacity' '16')").await?;
+    for first in [0, 40, 80, 120, 160] {
+        let until = first + 40;
+        run(&format!(
+            "INSERT INTO t SELECT value, 1 FROM range({first}, {until})"
+        ))
+        .await?;
+    }
+    assert!(watch.latest().is_none(), "{:?}", watch.latest());
+
+    run("SELECT * FROM tiledb_consolidate('$T')").await?;
+    let Some(Maintenance::Consolidation(done)) = watch.latest() else {
+        return Err(format!("{:?}", watch.latest()).into());
+    };
+    let cells = (done.done(), done.total());
+    let (tiles, fragments) = (done.written().tiles(), done.fragments());
+    // 200 cells fill 13 tiles of 16.
+    assert_eq!((cells, tiles, fragments), ((200, 200), 13, 1));
+    assert!(done.written().bytes() > 0);
+
+    let before = bytes_below(Path::new(&place).join("__fragments").as_path())?;
+    run("SELECT * FROM tiledb_vacuum('$T')").await?;
+    let Some(Maintenance::Vacuum(done)) = watch.latest() else {
+        return Err(format!("{:?}", watch.latest()).into());
+    };
+    let gone = before - bytes_below(Path::new(&place).join("__fragments").as_path())?;
+    assert!(
+        done.bytes() >= gone && gone > 0,
+        "{} of {gone}",
+        done.bytes()
+    );
+    // Of each fragment the commit and the folder, and the list that they were replaced.
+    assert!(
+        done.done() == done.total() && done.total() >= 11,
+        "{done:?}"
+    );
+
+    run("SELECT * FROM tiledb_check('$T')").await?;
+    let Some(Maintenance::Check(done)) = watch.latest() else {
+        return Err(format!("{:?}", watch.latest()).into());
+    };
+    let counts = done.counts();
+    assert_eq!((counts.fragments, counts.all_fragments), (1, 1));
+    assert_eq!(counts.cells, 200);
+
+    watch.forget();
+    assert!(watch.latest().is_none());
+    Ok(())
 }

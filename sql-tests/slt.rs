@@ -247,13 +247,14 @@ fn plan_line(line: &str) -> String {
 }
 
 /// Metrics that differ from run to run or from machine to machine.
-const MEASURED: [&str; 9] = [
+const MEASURED: [&str; 10] = [
     "elapsed_compute",
     "_time",
     "timestamp",
     "bytes",
     "bytes_fetched",
     "bytes_decoded",
+    "bytes_written",
     "requests",
     "_batches",
     "mem_used",

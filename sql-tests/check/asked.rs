@@ -103,7 +103,8 @@ async fn counts() -> Result<(), Failed> {
         let mut check = datafusion_tiledb::Array::check(path.clone())?;
         while check.try_next().await?.is_some() {}
         let counts = check.progress().counts();
-        if counts.fragments != fragments || counts.cells != cells || check.bytes() == 0 {
+        let all = (counts.fragments, counts.all_fragments);
+        if all != (fragments, fragments) || counts.cells != cells || check.bytes() == 0 {
             return Err(format!("{array}: {counts:?}").into());
         }
         let options = CheckOptions::default().with_metadata_only(true);

@@ -11,7 +11,7 @@ use crate::trial;
 type Test = fn(&Place) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 12] = [
+    let tests: [(&str, Test); 13] = [
         ("words", words),
         ("leaving", leaving),
         ("completion", completion),
@@ -21,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         ("interrupting_rows", interrupting_rows),
         ("interrupting_a_file", interrupting_a_file),
         ("bar", bar),
+        ("bar_of_a_write", bar_of_a_write),
         ("paging", paging),
         ("leaving_a_pager", leaving_a_pager),
         ("command", command),
@@ -294,6 +295,24 @@ fn bar(place: &Place) -> Result<(), Failed> {
     shell.prompt()?;
     let text = shell.text();
     assert!(!text.contains(|c| ('⠁'..='⣿').contains(&c)), "{text}");
+    Ok(())
+}
+
+/// Rows that are read to be written are counted; nothing of the count is left, nor of the rows if they are interrupted.
+fn bar_of_a_write(place: &Place) -> Result<(), Failed> {
+    let mut shell = Terminal::open(place, &["./weather"])?;
+    shell.line("CREATE EXTERNAL TABLE t (n BIGINT NOT NULL, PRIMARY KEY (n)) STORED AS TILEDB LOCATION 't';")?;
+    // Some hours of work.
+    shell.line("INSERT INTO t SELECT value FROM range(0, 1000000000000);")?;
+    shell.wait("the rows that were read", |text| {
+        shows_bar(text) && text.contains(" rows read, ")
+    })?;
+    shell.keys(CTRL_C)?;
+    shell.expect("Interrupted.")?;
+    shell.line("SELECT count(*) + 40 AS rows FROM t;")?;
+    shell.expect("| 40   |")?;
+    let text = shell.text();
+    assert!(!text.contains("rows read"), "{text}");
     Ok(())
 }
 

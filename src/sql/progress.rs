@@ -1,21 +1,30 @@
-//! How far a plan has come, and what it decided by its rows, for those who show it.
+//! How far plans and the maintenance of arrays have come, and what plans decided by their rows, for those who show it.
+//!
+//! How far something has come may be asked while it runs, as often as anybody likes: it is told from counters only.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-use super::dml::copy_choices;
+use super::dml::{
+    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbTouchedExec, TileDbWriteExec,
+    copy_choices,
+};
 use super::source::TileDbSource;
 pub use super::source::counters::Progress;
+use crate::maintain::{check, consolidate, vacuum};
 
 /// How far the scans of arrays in a plan have come together; `None` if it scans none.
-///
-/// It may be asked while the plan runs, as often as anybody likes: it looks at counters only.
 pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Progress> {
     let scan = plan.downcast_ref::<DataSourceExec>();
     let scan = scan.and_then(|scan| scan.data_source().downcast_ref::<TileDbSource>());
-    let below = plan.children().into_iter().filter_map(progress_of);
+    let below = below(plan);
+    let below = below.iter().filter_map(progress_of);
     let parts = scan.map(TileDbSource::progress).into_iter().chain(below);
     parts.reduce(|a, b| Progress {
         done: a.done.saturating_add(b.done),
@@ -28,4 +37,130 @@ pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Progress> {
 pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let below = plan.children().into_iter().flat_map(choices_of);
     copy_choices(plan).into_iter().chain(below).collect()
+}
+
+/// How far the writing of rows has come.
+///
+/// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to
+/// write is known from the first one on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Writing {
+    /// The rows that were read so far.
+    pub rows_read: u64,
+    /// Whether rows are sorted between reading and writing.
+    pub sorts: bool,
+    /// The rows that were taken to be written so far.
+    pub rows_written: u64,
+    /// The bytes that were handed to the store so far.
+    pub bytes_written: u64,
+}
+
+/// How far a plan that writes rows to an array has come; `None` if it writes none, or has not begun to.
+pub fn writing_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
+    if let Some(copying) = copying_of(plan) {
+        return Some(copying);
+    }
+    if plan.downcast_ref::<TileDbWriteExec>().is_none() {
+        return below(plan).iter().find_map(writing_of);
+    }
+    let metrics = plan.metrics()?;
+    let (rows_read, sorts) = rows_below(plan);
+    Some(Writing {
+        rows_read,
+        sorts,
+        rows_written: value(&metrics, ROWS_WRITTEN),
+        bytes_written: value(&metrics, BYTES_WRITTEN),
+    })
+}
+
+/// How far a COPY has come that looks at its rows: it reads and sorts them by itself, before there is a plan that writes them.
+fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
+    plan.downcast_ref::<TileDbCopyExec>()?;
+    let metrics = plan.metrics()?;
+    metrics.sum_by_name(ROWS_READ)?;
+    Some(Writing {
+        rows_read: value(&metrics, ROWS_READ),
+        sorts: true,
+        rows_written: value(&metrics, ROWS_WRITTEN),
+        bytes_written: value(&metrics, BYTES_WRITTEN),
+    })
+}
+
+/// What runs below a node. The plan of COPY is made when it begins to run.
+fn below(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    let copy = plan.downcast_ref::<TileDbCopyExec>();
+    match copy.and_then(|copy| copy.step().running()) {
+        Some(running) => vec![running],
+        None => plan.children().into_iter().map(Arc::clone).collect(),
+    }
+}
+
+/// The rows that have come to the sort below a node, and whether there is one; without one, those that have come to the node.
+fn rows_below(plan: &Arc<dyn ExecutionPlan>) -> (u64, bool) {
+    let (mut plan, mut sorts) = (Arc::clone(plan), false);
+    loop {
+        let children = plan.children();
+        let [input] = children.as_slice() else {
+            return (0, sorts);
+        };
+        let input = Arc::clone(input);
+        let is_sort = input.downcast_ref::<SortExec>().is_some();
+        sorts |= is_sort;
+        let passes_rows_on = is_sort
+            || input.downcast_ref::<SortPreservingMergeExec>().is_some()
+            || input.downcast_ref::<CoalescePartitionsExec>().is_some()
+            || input.downcast_ref::<TileDbTouchedExec>().is_some();
+        if !passes_rows_on {
+            let rows = input.metrics().and_then(|metrics| metrics.output_rows());
+            let rows = rows.and_then(|rows| u64::try_from(rows).ok());
+            return (rows.unwrap_or(0), sorts);
+        }
+        plan = input;
+    }
+}
+
+fn value(metrics: &MetricsSet, name: &str) -> u64 {
+    let value = metrics.sum_by_name(name).map(|value| value.as_usize());
+    value
+        .and_then(|value| u64::try_from(value).ok())
+        .unwrap_or(0)
+}
+
+/// A maintenance of an array that runs.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Maintenance {
+    /// `tiledb_consolidate`.
+    Consolidation(Arc<consolidate::Progress>),
+    /// `tiledb_vacuum`.
+    Vacuum(Arc<vacuum::Progress>),
+    /// `tiledb_check`.
+    Check(Arc<check::Progress>),
+}
+
+/// Is told of each maintenance that statements of a session begin, if it is an extension of the session's configuration.
+#[derive(Debug, Default)]
+pub struct MaintenanceWatch {
+    latest: Mutex<Option<Maintenance>>,
+}
+
+impl MaintenanceWatch {
+    /// Takes note of a maintenance that begins.
+    pub fn begin(&self, maintenance: Maintenance) {
+        *self.lock() = Some(maintenance);
+    }
+
+    /// The maintenance that began last; `None` if none has begun since it was forgotten.
+    pub fn latest(&self) -> Option<Maintenance> {
+        self.lock().clone()
+    }
+
+    /// Forgets what has begun.
+    pub fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Maintenance>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

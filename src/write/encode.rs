@@ -39,6 +39,20 @@ pub struct EncodedTile {
     pub mbr: Vec<DomainRange>,
 }
 
+impl EncodedTile {
+    /// The bytes of all its fields.
+    pub fn bytes(&self) -> u64 {
+        let bytes = self.fields.iter().map(|field| {
+            let var = field.var.as_ref().map_or(0, |(data, _)| data.len());
+            let validity = field.validity.as_ref().map_or(0, Vec::len);
+            [field.values.len(), var, validity]
+                .into_iter()
+                .sum::<usize>() as u64
+        });
+        bytes.sum()
+    }
+}
+
 /// One tile of one field, filtered.
 #[derive(Debug)]
 pub struct EncodedField {

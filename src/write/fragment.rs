@@ -84,16 +84,6 @@ impl FragmentWriter {
         }
     }
 
-    /// The number of tiles so far.
-    pub fn tiles(&self) -> u64 {
-        self.tiles
-    }
-
-    /// Bytes of the data files so far.
-    pub fn bytes(&self) -> u64 {
-        self.columns.iter().map(ColumnFiles::bytes).sum()
-    }
-
     /// Appends the next tile of every field.
     ///
     /// # Errors
@@ -210,11 +200,6 @@ impl StagedFragment {
 }
 
 impl ColumnFiles {
-    fn bytes(&self) -> u64 {
-        let others = [&self.var, &self.validity].into_iter().flatten();
-        self.values.bytes() + others.map(Upload::bytes).sum::<u64>()
-    }
-
     async fn append(&mut self, tile: EncodedField) -> Result<()> {
         let sections = &mut self.sections;
         sections.offsets.push(self.values.bytes());

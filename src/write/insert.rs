@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::delete::DeleteFile;
 use super::fields::{Recorded, WrittenFields, cell_writers};
 use super::fragment::{FragmentWriter, StagedFragment};
-use super::pipeline::TilePipeline;
+use super::pipeline::{TilePipeline, Written};
 use super::sparse::SparseTiler;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
@@ -34,6 +34,8 @@ pub struct WriteTarget {
     pub budget: Arc<dyn MemoryBudget>,
     /// Tiles that are filtered at the same time.
     pub width: usize,
+    /// What has been written so far.
+    pub written: Arc<Written>,
 }
 
 /// Writes one sparse fragment.
@@ -80,7 +82,8 @@ impl SparseInsert {
         let fragment = FragmentWriter::new(&snapshot.storage, &fields, name);
         let key = snapshot.storage.encryption_key().cloned();
         let budget = Arc::clone(&target.budget);
-        let pipeline = TilePipeline::new(Arc::clone(&fields), fragment, key, target.width, budget)?;
+        let pipeline = TilePipeline::new(Arc::clone(&fields), fragment, key, target.width, budget)?
+            .counted_in(&target.written);
         Ok(Self {
             tiler: SparseTiler::new(fields, writers, time)?,
             delete,
@@ -125,11 +128,6 @@ impl SparseInsert {
     /// The number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
-    }
-
-    /// The number of tiles, and bytes of data files, so far.
-    pub fn progress(&self) -> (u64, u64) {
-        self.pipeline.progress()
     }
 
     /// Finishes the fragment; `None` without rows, which leave nothing on storage.

@@ -4,7 +4,9 @@
 //! store. If the memory is used up, tiles that are on their way are waited for first.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
@@ -16,6 +18,38 @@ use crate::filter::EncryptionKey;
 use crate::format::domain_range::DomainRange;
 use crate::memory::budget::{Grant, MemoryBudget};
 
+/// What has been written so far. It grows while a change runs, and may be looked at meanwhile.
+#[derive(Debug, Default)]
+pub struct Written {
+    tiles: AtomicU64,
+    bytes: AtomicU64,
+    filtering_nanos: AtomicU64,
+}
+
+impl Written {
+    /// The tiles that were handed to the store.
+    pub fn tiles(&self) -> u64 {
+        self.tiles.load(Ordering::Relaxed)
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The time that threads have spent on putting tiles together and filtering them.
+    pub fn filtering(&self) -> Duration {
+        Duration::from_nanos(self.filtering_nanos.load(Ordering::Relaxed))
+    }
+
+    fn add(&self, bytes: u64, filtering: Duration) {
+        let nanos = u64::try_from(filtering.as_nanos()).unwrap_or(u64::MAX);
+        self.tiles.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.filtering_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
 /// Filters tiles and appends them to a fragment.
 #[derive(Debug)]
 pub struct TilePipeline {
@@ -26,11 +60,13 @@ pub struct TilePipeline {
     /// Tiles that are filtered at the same time.
     width: usize,
     budget: Arc<dyn MemoryBudget>,
+    written: Arc<Written>,
 }
 
 #[derive(Debug)]
 struct Running {
-    encoded: JoinHandle<Result<EncodedTile>>,
+    /// The tile, and the time that it took.
+    encoded: JoinHandle<Result<(EncodedTile, Duration)>>,
     memory: Vec<Grant>,
 }
 
@@ -83,7 +119,17 @@ impl TilePipeline {
             running: VecDeque::new(),
             width: width.max(1),
             budget,
+            written: Arc::default(),
         })
+    }
+
+    /// Counts in `written` what is written.
+    #[must_use]
+    pub fn counted_in(self, written: &Arc<Written>) -> Self {
+        Self {
+            written: Arc::clone(written),
+            ..self
+        }
     }
 
     /// Reserves memory, after waiting for running tiles if there is too little.
@@ -130,7 +176,11 @@ impl TilePipeline {
             self.append_first().await?;
         }
         let (fields, encoders) = (Arc::clone(&self.fields), Arc::clone(&self.encoders));
-        let encode = move || encoders.encode(&fields, &make()?);
+        let encode = move || {
+            let began = Instant::now();
+            let tile = encoders.encode(&fields, &make()?)?;
+            Ok((tile, began.elapsed()))
+        };
         self.running.push_back(Running {
             encoded: tokio::task::spawn_blocking(encode),
             memory,
@@ -157,11 +207,6 @@ impl TilePipeline {
         self.fragment.withdraw().await;
     }
 
-    /// The number of tiles, and bytes of data files, so far.
-    pub fn progress(&self) -> (u64, u64) {
-        (self.fragment.tiles(), self.fragment.bytes())
-    }
-
     /// Waits until the first of the running tiles has been appended, so that its memory is free; `false` if none is running.
     ///
     /// # Errors
@@ -179,7 +224,10 @@ impl TilePipeline {
         let encoded = first.encoded.await.map_err(|error| {
             Error::internal("filtering a tile ended in a panic").with_source(error)
         })?;
-        self.fragment.append(encoded?).await?;
+        let (tile, filtering) = encoded?;
+        let bytes = tile.bytes();
+        self.fragment.append(tile).await?;
+        self.written.add(bytes, filtering);
         drop(first.memory);
         Ok(())
     }

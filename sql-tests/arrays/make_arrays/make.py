@@ -50,7 +50,7 @@ def recheck(case):
 
 def index(facts, cases):
     proves = {c.name: c.proves for c in cases}
-    out = ["# Golden arrays", "", f"Written by libtiledb {capi.version()} with `make_arrays/make.py`, which also wrote this page; `<name>.expected.jsonl`",
+    out = ["# Golden arrays", "", f"Written by libtiledb {capi.version()} (and `ours_…` by `tiledb-sql`) with `make_arrays/make.py`, which also wrote this page; `<name>.expected.jsonl`",
            "is what libtiledb reads back. `arrays.tar.zst` holds both, `make_arrays/README.md` explains the form.", "", "| Array | Kind | Rows | Proves |", "|---|---|---|---|"]
     for f in facts:
         more = f"; windows {', '.join(f'{a}–{b}' for a, b in f['windows'])}" if f["windows"] else ""

@@ -2,15 +2,18 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
+use datafusion_tiledb::sql::progress::Maintenance;
 use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
 use futures::TryStreamExt;
 
 use crate::interrupt::{self, Interruptible};
+use crate::progress::Showing;
 use crate::report;
 use crate::run::{Shell, external};
 
@@ -75,9 +78,15 @@ impl Shell {
             .session(&self.ctx)
             .check(options)
             .map_err(external)?;
+        let mut showing = Showing::begin(&self.watch, quiet);
+        let maintenance = Maintenance::Check(Arc::clone(check.progress()));
+        self.watch.maintenance().begin(maintenance);
         while let Some(finding) = check.try_next().await.map_err(external)? {
+            showing.end();
             print(&block(&finding))?;
+            showing.go_on();
         }
+        drop(showing);
         if !quiet {
             print(&summary(&check, began))?;
         }

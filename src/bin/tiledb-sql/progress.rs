@@ -1,4 +1,8 @@
-//! How far a statement has come, shown below it while it runs.
+//! How far a statement has come, shown below it while it runs: what it has read of arrays, then what it writes to one, or how
+//! far the maintenance of one is.
+//!
+//! A bar tells the share of one thing, and it is full only when that is all: rows that are written come after those that are
+//! read, with a bar of their own.
 //!
 //! Every plan that the session makes passes by [`Watch`], so what a statement runs on the way is seen too, as the query of
 //! `CREATE TABLE … AS` is. A thread asks the plans for their scans' counters; a thread, because the tasks of the runtime
@@ -17,8 +21,12 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use datafusion_tiledb::sql::progress::{Progress, progress_of};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use datafusion_tiledb::sql::progress::{
+    Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
+};
+use indicatif::{
+    DecimalBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
+};
 
 /// A statement shows a bar when it has taken this long.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,10 +39,19 @@ const ECHO: u16 = 3;
 /// An estimate of the time left needs so much of the work behind it.
 const ENOUGH_TO_ESTIMATE: f64 = 0.02;
 
-/// The plans of the statement that runs.
+/// The plans of the statement that runs, and the maintenance that it has begun.
 #[derive(Debug, Default)]
 pub struct Watch {
     plans: Mutex<Vec<Arc<dyn ExecutionPlan>>>,
+    maintenance: Arc<MaintenanceWatch>,
+}
+
+/// How far a statement has come.
+#[derive(Default)]
+struct State {
+    scans: Option<Progress>,
+    writing: Option<Writing>,
+    maintenance: Option<Maintenance>,
 }
 
 impl Watch {
@@ -43,14 +60,29 @@ impl Watch {
         Arc::new(WatchedPlanner(Arc::clone(self)))
     }
 
-    /// How far the scans of arrays have come; `None` if there is none.
-    fn progress(&self) -> Option<Progress> {
+    /// What is told of each maintenance that begins.
+    pub fn maintenance(&self) -> &Arc<MaintenanceWatch> {
+        &self.maintenance
+    }
+
+    /// How far the statement has come.
+    fn state(&self) -> State {
         let plans = self.plans();
         let parts = plans.iter().filter_map(progress_of);
-        parts.reduce(|a, b| Progress {
+        let scans = parts.reduce(|a, b| Progress {
             done: a.done.saturating_add(b.done),
             all: a.all.saturating_add(b.all),
-        })
+        });
+        State {
+            scans,
+            writing: plans.iter().find_map(writing_of),
+            maintenance: self.maintenance.latest(),
+        }
+    }
+
+    fn clear(&self) {
+        self.plans().clear();
+        self.maintenance.forget();
     }
 
     fn plans(&self) -> MutexGuard<'_, Vec<Arc<dyn ExecutionPlan>>> {
@@ -79,6 +111,8 @@ impl QueryPlanner for WatchedPlanner {
 /// Forgets the plans of a statement when it ends, and clears its bar away.
 pub struct Showing {
     watch: Arc<Watch>,
+    began: Instant,
+    is_shown: bool,
     bar: Option<Bar>,
 }
 
@@ -91,11 +125,21 @@ struct Bar {
 impl Showing {
     /// Begins with a statement. Without a terminal, or where nothing but results is wanted, nothing is shown.
     pub fn begin(watch: &Arc<Watch>, quiet: bool) -> Self {
-        watch.plans().clear();
-        let shown = !quiet && std::io::stderr().is_terminal();
-        Self {
+        watch.clear();
+        let mut showing = Self {
             watch: Arc::clone(watch),
-            bar: shown.then(|| Bar::begin(Arc::clone(watch))).flatten(),
+            began: Instant::now(),
+            is_shown: !quiet && std::io::stderr().is_terminal(),
+            bar: None,
+        };
+        showing.go_on();
+        showing
+    }
+
+    /// Shows a bar, or shows it again after something else was printed.
+    pub fn go_on(&mut self) {
+        if self.is_shown && self.bar.is_none() {
+            self.bar = Bar::begin(Arc::clone(&self.watch), self.began);
         }
     }
 
@@ -114,24 +158,23 @@ impl Showing {
 impl Drop for Showing {
     fn drop(&mut self) {
         self.end();
-        self.watch.plans().clear();
+        self.watch.clear();
     }
 }
 
 impl Bar {
     /// `None` if the system has no thread to spare.
-    fn begin(watch: Arc<Watch>) -> Option<Self> {
+    fn begin(watch: Arc<Watch>, began: Instant) -> Option<Self> {
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let shared = Arc::clone(&ended);
         let thread = std::thread::Builder::new().name("progress".to_owned());
-        let thread = thread.spawn(move || show(&watch, &shared)).ok()?;
+        let thread = thread.spawn(move || show(&watch, began, &shared)).ok()?;
         Some(Self { ended, thread })
     }
 }
 
 /// Shows a bar until the statement has ended.
-fn show(watch: &Watch, (ended, wakes): &(Mutex<bool>, Condvar)) {
-    let began = Instant::now();
+fn show(watch: &Watch, began: Instant, (ended, wakes): &(Mutex<bool>, Condvar)) {
     let mut shown: Option<ProgressBar> = None;
     let mut pause = PATIENCE;
     let mut guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +190,7 @@ fn show(watch: &Watch, (ended, wakes): &(Mutex<bool>, Condvar)) {
             let target = ProgressDrawTarget::term_like_with_hz(narrow, DRAWN_PER_SECOND);
             ProgressBar::with_draw_target(None, target)
         });
-        draw(bar, watch.progress(), began.elapsed());
+        draw(bar, &watch.state(), began.elapsed());
     }
     if let Some(bar) = shown {
         bar.finish_and_clear();
@@ -200,20 +243,127 @@ impl TermLike for Narrow {
     }
 }
 
-fn draw(bar: &ProgressBar, progress: Option<Progress>, elapsed: Duration) {
-    let (line, text) = match progress.filter(|progress| progress.all > 0) {
-        Some(progress) => {
-            bar.set_length(progress.all);
-            bar.set_position(progress.done);
-            (" {bar:32} {percent:>3} %  {msg}", told(progress, elapsed))
+fn draw(bar: &ProgressBar, state: &State, elapsed: Duration) {
+    let Line { share, text } = state.line(elapsed);
+    let line = match share {
+        Some((done, all)) => {
+            bar.set_length(all);
+            bar.set_position(done);
+            " {bar:32} {percent:>3} %  {msg}"
         }
-        None => (" {spinner} {msg}", seconds(elapsed)),
+        None => " {spinner} {msg}",
     };
     if let Ok(style) = ProgressStyle::with_template(line) {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     }
     bar.set_message(text);
     bar.tick();
+}
+
+/// What is shown of a statement.
+#[derive(Debug, PartialEq)]
+struct Line {
+    /// What was done, and what there is to do; shown as a bar.
+    share: Option<(u64, u64)>,
+    text: String,
+}
+
+impl Line {
+    /// A line with a bar as long as there is something left to do, and then without.
+    fn until_all(done: u64, all: u64, text: String) -> Self {
+        let share = (done < all).then_some((done, all));
+        Self { share, text }
+    }
+}
+
+impl State {
+    fn line(&self, elapsed: Duration) -> Line {
+        let so_far = seconds(elapsed);
+        if let Some(maintenance) = &self.maintenance {
+            return line_of_maintenance(maintenance, &so_far);
+        }
+        let scans = self.scans.filter(|scans| scans.all > 0);
+        let writing = self.writing.filter(|writing| writing.rows_read > 0);
+        match (writing, scans) {
+            (Some(writing), scans) => line_of_writing(writing, scans, &so_far),
+            (None, Some(scans)) => Line {
+                share: Some((scans.done, scans.all)),
+                text: told(scans, elapsed),
+            },
+            (None, None) => Line {
+                share: None,
+                text: so_far,
+            },
+        }
+    }
+}
+
+/// Rows are read, sorted, and written.
+fn line_of_writing(writing: Writing, scans: Option<Progress>, so_far: &str) -> Line {
+    let (read, written) = (writing.rows_read, writing.rows_written);
+    let (rows_read, rows_written) = (HumanCount(read), HumanCount(written));
+    let bytes = DecimalBytes(writing.bytes_written);
+    let reads = scans.filter(|scans| scans.done < scans.all);
+    let share = reads.map(|scans| (scans.done, scans.all));
+    match (written, writing.sorts) {
+        (0, true) if scans.is_some() && reads.is_none() => Line {
+            share: None,
+            text: format!("sorting {rows_read} rows, {so_far}"),
+        },
+        (0, _) => Line {
+            share,
+            text: format!("{rows_read} rows read, {so_far}"),
+        },
+        // All rows were read when the first one came out of the sort.
+        (_, true) if written < read => Line::until_all(
+            written,
+            read,
+            format!("{rows_written} of {rows_read} rows written, {bytes}, {so_far}"),
+        ),
+        (_, true) => Line {
+            share: None,
+            text: format!("finishing {rows_written} rows, {bytes}, {so_far}"),
+        },
+        (_, false) => Line {
+            share,
+            text: format!("{rows_written} rows written, {bytes}, {so_far}"),
+        },
+    }
+}
+
+/// Until it is known what there is to do, the line tells the time only.
+fn line_of_maintenance(maintenance: &Maintenance, so_far: &str) -> Line {
+    let (done, all, text) = match maintenance {
+        Maintenance::Consolidation(progress) => {
+            let (done, all, written) = (progress.done(), progress.total(), progress.written());
+            let (merged, cells) = (HumanCount(done), HumanCount(all));
+            let (tiles, bytes) = (HumanCount(written.tiles()), DecimalBytes(written.bytes()));
+            let text = format!("{merged} of {cells} cells merged, {tiles} tiles, {bytes}");
+            (done, all, text)
+        }
+        Maintenance::Vacuum(progress) => {
+            let (done, all) = (progress.done(), progress.total());
+            let (gone, files) = (HumanCount(done), HumanCount(all));
+            let bytes = DecimalBytes(progress.bytes());
+            let text = format!("{gone} of {files} files and folders removed, {bytes}");
+            (done, all, text)
+        }
+        Maintenance::Check(progress) => {
+            let counts = progress.counts();
+            let (done, all) = (counts.fragments, counts.all_fragments);
+            let (fragments, of) = (HumanCount(done), HumanCount(all));
+            let (tiles, cells) = (HumanCount(counts.tiles), HumanCount(counts.cells));
+            let text =
+                format!("{fragments} of {of} fragments checked, {tiles} tiles, {cells} cells");
+            // Fragments take times of their own, and their cells come after they are counted: no share, only numbers.
+            (all, all, text)
+        }
+        _ => (0, 0, String::new()),
+    };
+    match all {
+        0 => Line::until_all(0, 0, so_far.to_owned()),
+        _ => Line::until_all(done, all, format!("{text}, {so_far}")),
+    }
 }
 
 /// The text beside the bar.
@@ -260,5 +410,63 @@ mod tests {
         assert_eq!(told(1, 1000), "10 s");
         assert_eq!(told(250, 1000), "10 s, about 30 s left");
         assert_eq!(told(1000, 1000), "10 s");
+    }
+
+    fn line(scans: Option<(u64, u64)>, writing: Writing) -> (Option<(u64, u64)>, String) {
+        let state = State {
+            scans: scans.map(|(done, all)| Progress { done, all }),
+            writing: Some(writing),
+            maintenance: None,
+        };
+        let line = state.line(Duration::from_secs(5));
+        (line.share, line.text)
+    }
+
+    #[test]
+    fn a_bar_is_never_full_before_all_is_written() {
+        let at = |rows_read, rows_written| Writing {
+            rows_read,
+            sorts: true,
+            rows_written,
+            bytes_written: rows_written * 1000,
+        };
+        let shown = |scans, writing, share, text: &str| {
+            assert_eq!(line(scans, writing), (share, text.to_owned()));
+        };
+        let half = Some((1, 2));
+        let read = Some((2, 2));
+        shown(half, at(0, 0), half, "5 s");
+        shown(half, at(1000, 0), half, "1,000 rows read, 5 s");
+        shown(read, at(2000, 0), None, "sorting 2,000 rows, 5 s");
+        let text = "500 of 2,000 rows written, 500.00 kB, 5 s";
+        shown(read, at(2000, 500), Some((500, 2000)), text);
+        let text = "finishing 2,000 rows, 2.00 MB, 5 s";
+        shown(read, at(2000, 2000), None, text);
+        // Nobody knows how much there is to read where it is no array.
+        shown(None, at(1000, 0), None, "1,000 rows read, 5 s");
+        // Rows that come in order are read and written at the same time.
+        let sorted = |writing: Writing| Writing {
+            sorts: false,
+            ..writing
+        };
+        let text = "900 rows written, 900.00 kB, 5 s";
+        shown(half, sorted(at(1000, 900)), half, text);
+        shown(read, sorted(at(900, 900)), None, text);
+    }
+
+    #[test]
+    fn maintenance_tells_the_time_until_there_is_something_to_do() {
+        for maintenance in [
+            Maintenance::Consolidation(Arc::default()),
+            Maintenance::Vacuum(Arc::default()),
+            Maintenance::Check(Arc::default()),
+        ] {
+            let line = line_of_maintenance(&maintenance, "5 s");
+            assert_eq!(
+                (line.share, line.text.as_str()),
+                (None, "5 s"),
+                "{maintenance:?}"
+            );
+        }
     }
 }

@@ -55,7 +55,7 @@ pub struct Shell {
     pub ctx: SessionContext,
     pub printing: Printing,
     /// The plans of the statement that runs.
-    watch: Arc<Watch>,
+    pub watch: Arc<Watch>,
     /// Somebody types what runs.
     is_interactive: bool,
     /// The files being read, outermost first; `\i` adds one.

@@ -68,7 +68,7 @@ pub async fn open(args: &Args) -> Result<Session> {
 
     let watch = Arc::new(Watch::default());
     let state = SessionStateBuilder::new_with_default_features()
-        .with_config(config(args)?)
+        .with_config(config(args)?.with_extension(Arc::clone(watch.maintenance())))
         .with_runtime_env(runtime.build_arc()?)
         .with_query_planner(watch.planner())
         .build();

@@ -215,6 +215,7 @@ async fn check_array(
     let committed = fragments::check(&storage, folders, &lists, report).await?;
     let opened = open(&storage, committed, &schemas, report).await?;
     metadata::check_copies(&storage, folders, &opened, is_there, report).await?;
+    report.progress.expect_fragments(opened.len());
     for fragment in opened.into_values() {
         let folder = fragment.folder.clone();
         let checked = check_fragment(&storage, fragment, &schemas, options, report).await;

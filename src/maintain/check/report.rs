@@ -11,6 +11,7 @@ use super::rule::{Rule, Severity};
 /// What was checked so far, and what was found.
 #[derive(Debug, Default)]
 pub struct Progress {
+    all_fragments: AtomicU64,
     fragments: AtomicU64,
     tiles: AtomicU64,
     cells: AtomicU64,
@@ -23,6 +24,8 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
+    /// Fragments that were found until now; an array with dimension labels has some in each label, which are found later.
+    pub all_fragments: u64,
     /// Fragments whose metadata were checked.
     pub fragments: u64,
     /// Tiles whose cells were checked, of all fields together.
@@ -42,6 +45,7 @@ impl Progress {
     pub fn counts(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
+            all_fragments: get(&self.all_fragments),
             fragments: get(&self.fragments),
             tiles: get(&self.tiles),
             cells: get(&self.cells),
@@ -49,6 +53,11 @@ impl Progress {
             warnings: get(&self.warnings),
             leftovers: get(&self.leftovers),
         }
+    }
+
+    pub(super) fn expect_fragments(&self, fragments: usize) {
+        let fragments = u64::try_from(fragments).unwrap_or(u64::MAX);
+        self.all_fragments.fetch_add(fragments, Ordering::Relaxed);
     }
 
     pub(super) fn add_fragment(&self) {

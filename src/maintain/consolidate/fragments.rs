@@ -57,7 +57,9 @@ pub(super) async fn consolidate(
             options,
         };
         rows.push(step.run().await?);
-        options.progress.finish(group.iter().map(cells).sum());
+        if !options.dry_run {
+            options.progress.finish(group.iter().map(cells).sum());
+        }
     }
     Ok(rows)
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::maintain::plan::Grouping;
 use crate::memory::budget::{MemoryBudget, Unlimited};
 use crate::write::clock::Clock;
+use crate::write::pipeline::Written;
 
 /// What is consolidated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,12 +146,14 @@ impl ConsolidateOptions {
     }
 }
 
-/// Numbers of cells, which grow while a consolidation runs.
+/// Numbers of cells, and what was written of them, which grow while a consolidation runs.
 #[derive(Debug, Default)]
 pub struct Progress {
     total: AtomicU64,
     before: AtomicU64,
     read: AtomicU64,
+    fragments: AtomicU64,
+    written: Arc<Written>,
 }
 
 impl Progress {
@@ -165,6 +168,16 @@ impl Progress {
         before.saturating_add(self.read.load(Ordering::Relaxed))
     }
 
+    /// The fragments that came into being so far.
+    pub fn fragments(&self) -> u64 {
+        self.fragments.load(Ordering::Relaxed)
+    }
+
+    /// The tiles and bytes that were written so far.
+    pub fn written(&self) -> &Arc<Written> {
+        &self.written
+    }
+
     pub(super) fn expect(&self, cells: u64) {
         self.total.fetch_add(cells, Ordering::Relaxed);
     }
@@ -177,5 +190,6 @@ impl Progress {
     pub(super) fn finish(&self, cells: u64) {
         self.read.store(0, Ordering::Relaxed);
         self.before.fetch_add(cells, Ordering::Relaxed);
+        self.fragments.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -17,6 +17,8 @@ mod fragments;
 mod leftovers;
 mod metadata;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -98,9 +100,36 @@ pub struct VacuumOptions {
     pub dry_run: bool,
     /// Only what has been of no use for so long; queries that began before are not disturbed.
     pub min_age: Duration,
+    /// How far it has come.
+    pub progress: Arc<Progress>,
     /// The source of times and names.
     #[doc(hidden)]
     pub clock: Clock,
+}
+
+/// Numbers of files and folders, which grow while a vacuum runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    total: AtomicU64,
+    done: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Progress {
+    /// The steps that are to be done: mostly files and folders to remove.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// The steps that were done so far.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that were freed so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 impl VacuumOptions {
@@ -113,6 +142,7 @@ impl VacuumOptions {
                 VacuumMode::Leftovers => LEFTOVER_AGE,
                 _ => Duration::ZERO,
             },
+            progress: Arc::default(),
             clock: Clock::system(),
         }
     }
@@ -144,7 +174,7 @@ pub async fn vacuum(storage: Storage, options: VacuumOptions) -> Result<Vec<Repo
             VacuumMode::Leftovers => leftovers::plan(&storage, &options).await?,
         };
         if !options.dry_run {
-            plan.run(&storage).await?;
+            plan.run(&storage, &options.progress).await?;
         }
         Ok(plan.rows(options.mode, options.dry_run))
     };
@@ -203,10 +233,14 @@ impl Plan {
     }
 
     /// Does it.
-    async fn run(&self, storage: &Storage) -> Result<()> {
+    async fn run(&self, storage: &Storage, progress: &Progress) -> Result<()> {
+        let steps = self.stages.iter().flatten().map(Vec::len).sum::<usize>();
+        progress
+            .total
+            .store(u64::try_from(steps)?, Ordering::Relaxed);
         for stage in &self.stages {
             stream::iter(stage.clone())
-                .map(|chain| follow(storage.clone(), chain))
+                .map(|chain| follow(storage.clone(), chain, progress))
                 .buffered(CONCURRENCY)
                 .try_collect::<Vec<()>>()
                 .await?;
@@ -244,13 +278,15 @@ impl Plan {
     }
 }
 
-async fn follow(storage: Storage, chain: Vec<Action>) -> Result<()> {
+async fn follow(storage: Storage, chain: Vec<Action>, progress: &Progress) -> Result<()> {
     for action in chain {
         match action.what {
             What::File => storage.remove_file(&action.path).await?,
             What::Folder => storage.remove_folder(&action.path).await?,
             What::Create(bytes) => storage.create_file(&action.path, bytes).await?,
         }
+        progress.done.fetch_add(1, Ordering::Relaxed);
+        progress.bytes.fetch_add(action.bytes, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, Session};
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
 use super::group::{AttachAs, TileDbGroup};
 use crate::error::Error;
+use crate::storage::Location;
 
 /// The groups of one session by name.
 #[derive(Debug)]
@@ -99,6 +100,34 @@ pub(super) fn attach(
 /// Detaches the group called `name`; returns whether there was one.
 pub(super) fn detach(ctx: &SessionContext, name: &str) -> bool {
     attached(ctx).is_some_and(|attached| attached.write().remove(name).is_some())
+}
+
+/// The groups attached to a session whose lists of arrays follow the session's own changes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AttachedGroups(Option<Arc<Attached>>);
+
+impl AttachedGroups {
+    /// Those of a session.
+    pub(crate) fn of(session: &dyn Session) -> Self {
+        Self(session.config().get_extension::<Attached>())
+    }
+
+    /// Lists the arrays of those groups anew that list what the group at `changed` holds. The change is done, so a group
+    /// that cannot be read keeps its list.
+    pub(crate) async fn follow(&self, changed: &Location) {
+        let attached = self.0.iter().flat_map(|attached| {
+            let groups = attached.read();
+            groups.values().map(|a| a.group.clone()).collect::<Vec<_>>()
+        });
+        for group in attached.collect::<Vec<_>>() {
+            if let Err(error) = group.0.list_after_change(changed).await {
+                let uri = group.0.root.uri();
+                log::warn!(
+                    "the list of arrays of the attached group {uri} stays as it was: {error}"
+                );
+            }
+        }
+    }
 }
 
 fn default_catalog(ctx: &SessionContext) -> String {

@@ -8,9 +8,8 @@ use datafusion::prelude::SessionContext;
 use super::super::location::group_storage;
 use super::super::options::TableOptions;
 use super::attached;
-use super::explore::{Explored, Stores};
+use super::explore::Stores;
 use super::group::{AttachAs, Shared, TileDbGroup};
-use crate::array::group::Group;
 use crate::error::{Error, Result};
 use crate::sql::optimizer;
 use crate::storage::{Location, MetadataCache, RequestLog};
@@ -123,14 +122,7 @@ impl TileDbGroupBuilder {
         if let Some(cache) = self.cache {
             root = root.with_cache(cache);
         }
-        let window = Shared::window(&self.options)?;
-        let group = Group::open(&root, window).await?;
-        let listing = Explored::of(group, &stores, window).await.into();
-        Ok(TileDbGroup(Arc::new(Shared {
-            root,
-            options: self.options,
-            stores,
-            listing,
-        })))
+        let shared = Shared::open(root, self.options, stores).await?;
+        Ok(TileDbGroup(Arc::new(shared)))
     }
 }

@@ -1,14 +1,17 @@
 //! A group, opened to be attached to a session, and the names of the arrays below it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::Mutex;
 
 use super::super::options::TableOptions;
 use super::explore::{Explored, Stores, join};
+use crate::array::group::Group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
 use crate::format::group::ObjectKind;
-use crate::storage::Storage;
+use crate::storage::{Location, Storage};
 
 /// A TileDB group as a [catalog](datafusion::catalog::CatalogProvider) of all arrays below it.
 ///
@@ -24,15 +27,52 @@ pub(super) struct Shared {
     /// The options for opening members.
     pub(super) options: TableOptions,
     pub(super) stores: Stores,
-    /// The arrays that existed when the group was opened.
-    pub(super) listing: GroupListing,
+    /// The arrays that were there when the group was opened, or when its session last changed it.
+    listing: RwLock<Arc<GroupListing>>,
+    /// Held while the arrays are listed anew, so that of two lists the later one stays.
+    listing_anew: Mutex<()>,
 }
 
 impl Shared {
+    /// Opens the group at `root` and lists everything below it.
+    pub(super) async fn open(root: Storage, options: TableOptions, stores: Stores) -> Result<Self> {
+        let listing = list(&root, &options, &stores).await?;
+        Ok(Self {
+            root,
+            options,
+            stores,
+            listing: RwLock::new(Arc::new(listing)),
+            listing_anew: Mutex::new(()),
+        })
+    }
+
+    /// The arrays that are listed.
+    pub(super) fn listing(&self) -> Arc<GroupListing> {
+        let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&listing)
+    }
+
+    /// Lists everything anew if a change of the group at `changed` may show in the list.
+    pub(super) async fn list_after_change(&self, changed: &Location) -> Result<()> {
+        let _alone = self.listing_anew.lock().await;
+        if !self.listing().may_show(changed) {
+            return Ok(());
+        }
+        let listing = Arc::new(list(&self.root, &self.options, &self.stores).await?);
+        *self.listing.write().unwrap_or_else(PoisonError::into_inner) = listing;
+        Ok(())
+    }
+
     pub(super) fn window(options: &TableOptions) -> Result<OpenWindow> {
         // Members added before the start of the window are members, too.
         OpenWindow::new(TimestampMs(0), options.timestamp_end.map(TimestampMs))
     }
+}
+
+async fn list(root: &Storage, options: &TableOptions, stores: &Stores) -> Result<GroupListing> {
+    let window = Shared::window(options)?;
+    let group = Group::open(root, window).await?;
+    Ok(Explored::of(group, stores, window).await.into())
 }
 
 /// What a group is attached as.
@@ -57,11 +97,17 @@ const MAX_ARRAYS: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub(super) struct GroupListing {
     groups: BTreeMap<String, Vec<String>>,
+    locations: Vec<Location>,
+    /// Some groups could not be entered.
+    has_gaps: bool,
 }
 
 impl From<Explored> for GroupListing {
     fn from(explored: Explored) -> Self {
         let mut room = MAX_ARRAYS;
+        let entered = explored.groups.iter();
+        let locations = entered.map(|(_, group)| group.storage.location().clone());
+        let locations = locations.collect();
         let groups = explored.groups.into_iter().map(|(path, group)| {
             let members = group.members.into_iter();
             let arrays = members.filter(|m| m.kind == ObjectKind::Array);
@@ -71,11 +117,19 @@ impl From<Explored> for GroupListing {
         });
         Self {
             groups: groups.collect(),
+            locations,
+            has_gaps: !explored.problems.is_empty(),
         }
     }
 }
 
 impl GroupListing {
+    /// Whether the list may be another one after a change of the group at `changed`.
+    fn may_show(&self, changed: &Location) -> bool {
+        let mut listed = self.locations.iter();
+        self.has_gaps || listed.any(|listed| listed.same_location(changed))
+    }
+
     /// The paths of all groups; the first one is the empty path of the attached group.
     pub(super) fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)

@@ -14,8 +14,9 @@
 //! - If no member matches a part exactly, the only one that matches in another case is taken: `exp.ms."rna/var"`.
 //! - A member without a name is named by the last part of its URI, with a number if that is taken (`data`, `data_2`).
 //! - A nested group called `public` or `information_schema` is the schema `./public`; any path may begin with `./`.
-//! - `information_schema` and SHOW TABLES list the arrays that existed when the group was attached, each once by
-//!   catalog and once by schema. Names in queries are looked up each time, so a query is never stale.
+//! - `information_schema` and SHOW TABLES list the arrays that were there when the group was attached, or when this
+//!   session last changed the members of a group in it, each once by catalog and once by schema. What others change is
+//!   listed once the group is attached again. Names in queries are looked up each time, so a query is never stale.
 //!
 //! Attaching only reads group files. An array is opened when a query names it; the error of one that is missing or
 //! damaged appears then, and affects nothing else. A group that contains itself is listed once. `timestamp` applies to
@@ -30,6 +31,7 @@ mod resolve;
 mod statement;
 use datafusion::prelude::SessionContext;
 
+pub(crate) use self::attached::AttachedGroups;
 pub use self::builder::TileDbGroupBuilder;
 pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;

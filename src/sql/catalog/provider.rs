@@ -32,7 +32,7 @@ impl TileDbGroup {
 
 impl CatalogProvider for TileDbGroup {
     fn schema_names(&self) -> Vec<String> {
-        self.0.listing.groups().map(schema_name).collect()
+        self.0.listing().groups().map(schema_name).collect()
     }
 
     /// Any name is a schema: whether the group exists is checked when one of its tables is looked up.
@@ -134,9 +134,9 @@ impl SchemaProvider for GroupSchema {
     fn table_names(&self) -> Vec<String> {
         self.is_listed.store(true, Ordering::Relaxed);
         if self.lists_all {
-            self.shared.listing.array_paths().collect()
+            self.shared.listing().array_paths().collect()
         } else {
-            self.shared.listing.arrays(&self.path).to_vec()
+            self.shared.listing().arrays(&self.path).to_vec()
         }
     }
 
@@ -171,7 +171,7 @@ impl SchemaProvider for GroupSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.shared.listing.has_array(&self.path, name)
+        self.shared.listing().has_array(&self.path, name)
     }
 }
 

@@ -21,8 +21,11 @@ mod write_exec;
 
 pub(super) use again::Again;
 pub(crate) use copy::Once;
-pub(super) use copy::{ArrayFormatFactory, copy_choices};
+pub(super) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
 pub(super) use insert::{Destination, insert_plan};
 pub(super) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };
+pub(super) use touched_exec::TileDbTouchedExec;
+pub(super) use write::{BYTES_WRITTEN, ROWS_WRITTEN};
+pub(super) use write_exec::TileDbWriteExec;

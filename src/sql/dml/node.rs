@@ -68,14 +68,16 @@ pub struct StepExec<S> {
     metrics: ExecutionPlanMetricsSet,
 }
 
+impl<S> StepExec<S> {
+    /// What the node does.
+    pub(in crate::sql) fn step(&self) -> &S {
+        &self.step
+    }
+}
+
 impl<S: Step> StepExec<S> {
     pub(super) fn new(input: Plan, step: S) -> Self {
         Self::of(input, Arc::new(step))
-    }
-
-    /// The step.
-    pub(super) fn step(&self) -> &S {
-        &self.step
     }
 
     fn of(input: Plan, step: Arc<S>) -> Self {

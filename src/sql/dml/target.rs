@@ -10,7 +10,7 @@ use super::again::Again;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
-use crate::format::schema::ArraySchema;
+use crate::format::schema::{ArraySchema, DataOrder};
 use crate::sql::budget::PoolBudget;
 use crate::sql::options::TableOptions;
 use crate::storage::Storage;
@@ -66,6 +66,24 @@ impl Unpublished {
     }
 }
 
+/// The values of an attribute with an order follow each other along the dimension. Such are the arrays of dimension labels,
+/// which are searched for values; one that is out of order would hide others.
+fn check_no_order(schema: &ArraySchema) -> Result<()> {
+    let mut attributes = schema.attributes.iter();
+    let ordered = attributes.find(|attribute| attribute.order != DataOrder::Unordered);
+    let Some(attribute) = ordered else {
+        return Ok(());
+    };
+    let order = match attribute.order {
+        DataOrder::Decreasing => "decreasing",
+        _ => "increasing",
+    };
+    Err(Error::unsupported(format!(
+        "the attribute {} holds dimension labels in {order} order, which a statement could break: write labels with libtiledb",
+        attribute.name
+    )))
+}
+
 impl Target {
     /// The array as it is now, ready to be written to.
     pub(super) async fn open(&self, context: &TaskContext) -> Result<WriteTarget> {
@@ -80,6 +98,7 @@ impl Target {
             )
             .with("array", self.storage.uri()));
         }
+        check_no_order(&self.schema).map_err(|e| e.with("array", self.storage.uri()))?;
         let budget = PoolBudget::named("TileDbWrite", context.memory_pool());
         Ok(WriteTarget {
             snapshot,
@@ -88,6 +107,7 @@ impl Target {
             clock: self.clock.clone(),
             budget: Arc::new(budget),
             width: context.session_config().target_partitions(),
+            written: Arc::default(),
         })
     }
 

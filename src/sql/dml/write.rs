@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::filter;
@@ -10,7 +11,7 @@ use datafusion::arrow::datatypes::UInt8Type;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::metrics::Count;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use futures::StreamExt;
 
 use super::change::Change;
@@ -29,13 +30,53 @@ use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
 use crate::write::insert::{SparseInsert, WriteTarget};
+use crate::write::pipeline::Written;
 use crate::write::requirement::{Region, Requirement, check, check_covered};
 
-/// What a statement counts.
+/// What a statement counts; all but the fragments grow while it runs.
 pub(super) struct Counters {
-    pub(super) fragments: Count,
-    pub(super) tiles: Count,
-    pub(super) bytes: Count,
+    rows: Count,
+    fragments: Count,
+    tiles: Count,
+    bytes: Count,
+    filtering: Time,
+}
+
+/// The metric of the rows that were taken to be written.
+pub(in crate::sql) const ROWS_WRITTEN: &str = "rows_written";
+/// The metric of bytes that were handed to the store.
+pub(in crate::sql) const BYTES_WRITTEN: &str = "bytes_written";
+
+impl Counters {
+    pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, 0);
+        Self {
+            rows: counter(ROWS_WRITTEN),
+            fragments: counter("fragments_written"),
+            tiles: counter("tiles_written"),
+            bytes: counter(BYTES_WRITTEN),
+            filtering: MetricBuilder::new(metrics).subset_time("filter_time", 0),
+        }
+    }
+
+    /// Tells what has been written so far.
+    fn update(&self, written: &Written) {
+        raise(&self.tiles, written.tiles());
+        raise(&self.bytes, written.bytes());
+        let known = u64::try_from(self.filtering.value()).unwrap_or(u64::MAX);
+        let more = written
+            .filtering()
+            .saturating_sub(Duration::from_nanos(known));
+        if !more.is_zero() {
+            self.filtering.add_duration(more);
+        }
+    }
+}
+
+/// Raises a count to a number.
+fn raise(count: &Count, number: u64) {
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    count.add(number.saturating_sub(count.value()));
 }
 
 /// One execution of a statement.
@@ -52,7 +93,6 @@ pub(super) struct Statement {
 /// Complete fragments that are not visible yet.
 struct Staged {
     rows: u64,
-    tiles: u64,
     fragments: Vec<StagedFragment>,
     /// Boxes that were filled with what the array showed.
     filled: Vec<KeyBox>,
@@ -77,6 +117,7 @@ impl Statement {
             opened.time = Some(time.map_err(DataFusionError::from)?);
         }
         let (snapshot, clock) = (opened.snapshot.clone(), opened.clock.clone());
+        let written = Arc::clone(&opened.written);
         let time = opened.time;
         let staged = self.stage(opened, rows).await?;
         if let Err(error) = self.check(&snapshot, &staged).await {
@@ -93,10 +134,9 @@ impl Statement {
         let fragments = staged.fragments.len();
         let committed = self.commit(&snapshot, &clock, time, staged.fragments).await;
         committed.map_err(DataFusionError::from)?;
-        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         self.counters.fragments.add(fragments);
-        self.counters.tiles.add(count(staged.tiles));
-        self.counters.bytes.add(count(bytes));
+        self.counters.update(&written);
+        raise(&self.counters.bytes, bytes);
         log::debug!(
             "{}: committed {} rows in {fragments} fragments",
             snapshot.storage.uri(),
@@ -188,6 +228,7 @@ impl Statement {
         // A sort puts out its first rows when it has seen them all. The time of an insert is that of its first row.
         let mut waiting = VecDeque::new();
         waiting.extend(rows.next().await.transpose()?);
+        let so_far = Arc::clone(&opened.written);
         let insert = match &self.touched {
             None => self.sparse(opened).await.map_err(DataFusionError::from)?,
             Some(touched) => {
@@ -212,6 +253,8 @@ impl Statement {
                 };
                 let pushed = self.push(&mut insert, &batch).await;
                 pushed.map_err(DataFusionError::from)?;
+                self.counters.rows.add(batch.num_rows());
+                self.counters.update(&so_far);
             }
         };
         let written: Result<()> = written.await;
@@ -286,7 +329,6 @@ impl Insert {
                 let staged = insert.finish().await?;
                 Ok(Staged {
                     rows,
-                    tiles: staged.iter().map(StagedFragment::tiles).sum(),
                     fragments: staged.into_iter().collect(),
                     filled: Vec::new(),
                 })
@@ -296,7 +338,6 @@ impl Insert {
                 let (fragments, filled) = insert.finish().await?;
                 Ok(Staged {
                     rows,
-                    tiles: fragments.iter().map(StagedFragment::tiles).sum(),
                     fragments,
                     filled,
                 })

@@ -9,7 +9,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::stream;
@@ -65,17 +65,11 @@ impl Step for Write {
             change.reset();
         }
         let rows = input.execute(0, Arc::clone(&context))?;
-        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, 0);
-        let counters = Counters {
-            fragments: counter("fragments_written"),
-            tiles: counter("tiles_written"),
-            bytes: counter("bytes_written"),
-        };
         let statement = Statement {
             target: self.target.clone(),
             touched: self.touched.clone(),
             change: self.change.clone(),
-            counters,
+            counters: Counters::new(metrics),
             context: Arc::clone(&context),
         };
         let again = self.target.again.clone();

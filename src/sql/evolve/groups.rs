@@ -22,6 +22,7 @@ use super::functions::{check_time, usage};
 use super::once::{ChangeFunction, Doing, Done};
 use crate::GroupEdit;
 use crate::error::Result;
+use crate::sql::catalog::AttachedGroups;
 use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
 use crate::sql::location::locate;
 use crate::sql::url_table::Named;
@@ -52,8 +53,10 @@ impl ChangeFunction for CreateGroup {
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
         let target = Surroundings::of(session).resolve(&self.0).await?;
+        let attached = AttachedGroups::of(session);
         let doing = async move {
             create_group_in(&target.storage).await?;
+            attached.follow(target.storage.location()).await;
             Ok(Done {
                 uri: target.storage.uri().to_owned(),
                 changes: vec!["create group".to_owned()],
@@ -104,7 +107,7 @@ impl ChangeFunction for AddMember {
         let target = Surroundings::of(session).resolve(&self.call).await?;
         let member = place(&self.member, &target.runtime)?;
         let edit = GroupEdit::new().add_member(member, self.name.as_deref(), self.relative);
-        Ok(doing(edit, target))
+        Ok(doing(edit, target, AttachedGroups::of(session)))
     }
 }
 
@@ -143,18 +146,20 @@ impl ChangeFunction for RemoveMember {
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
         let target = Surroundings::of(session).resolve(&self.call).await?;
-        Ok(doing(GroupEdit::new().remove(&self.name), target))
+        let edit = GroupEdit::new().remove(&self.name);
+        Ok(doing(edit, target, AttachedGroups::of(session)))
     }
 }
 
-/// Changes the members of the target once it is awaited.
-fn doing(edit: GroupEdit, target: Target) -> Doing {
+/// Changes the members of the target once it is awaited; the lists of `attached` groups follow.
+fn doing(edit: GroupEdit, target: Target, attached: AttachedGroups) -> Doing {
     let edit = match target.options.write_timestamp {
         Some(ms) => edit.timestamp(ms),
         None => edit,
     };
     async move {
         let (file, changes) = edit.apply_in(&target.storage).await?;
+        attached.follow(target.storage.location()).await;
         Ok(Done {
             uri: target.storage.uri().to_owned(),
             changes,

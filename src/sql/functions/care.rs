@@ -15,6 +15,7 @@ use crate::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
 use crate::maintain::report::ReportRow;
 use crate::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
 use crate::sql::budget::PoolBudget;
+use crate::sql::progress::Maintenance;
 
 /// The columns of a report.
 fn schema() -> SchemaRef {
@@ -174,6 +175,7 @@ impl Describe for Consolidation {
             options.end = target.options.timestamp_end;
             let budget = PoolBudget::named(Self::NAME, &target.runtime.memory_pool);
             options.budget = Arc::new(budget);
+            request.show(Maintenance::Consolidation(Arc::clone(&options.progress)));
             let report = consolidate(target.storage, options).await?;
             Ok(rows(&report))
         })
@@ -240,6 +242,7 @@ impl Describe for Vacuum {
         once(async move {
             let mut options = vacuum_options(&request.values)?;
             options.dry_run = request.options.contains(&DRY_RUN);
+            request.show(Maintenance::Vacuum(Arc::clone(&options.progress)));
             let report = vacuum(target.storage, options).await?;
             Ok(rows(&report))
         })

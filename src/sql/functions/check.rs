@@ -23,6 +23,7 @@ use super::description::{Describe, Request, Rows};
 use crate::error::Result;
 use crate::maintain::check::{CheckOptions, Finding, check};
 use crate::sql::budget::PoolBudget;
+use crate::sql::progress::Maintenance;
 
 /// The function.
 pub(super) struct Findings;
@@ -53,7 +54,9 @@ impl Describe for Findings {
             .with_exact_statistics(is_on(EXACT_STATISTICS))
             .with_budget(Arc::new(budget));
         // What was found by the time somebody asks is a batch.
-        let found = check(target.storage, options).try_ready_chunks(request.batch_size);
+        let check = check(target.storage, options);
+        request.show(Maintenance::Check(Arc::clone(check.progress())));
+        let found = check.try_ready_chunks(request.batch_size);
         found
             .map_err(|e| e.1)
             .map_ok(|findings| rows(&findings))

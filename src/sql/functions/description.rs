@@ -25,6 +25,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use super::arguments::{Call, Surroundings, Target};
+use crate::sql::progress::{Maintenance, MaintenanceWatch};
 use crate::sql::provider::evaluable;
 
 /// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are
@@ -46,6 +47,8 @@ pub(super) struct Request {
     pub options: Vec<&'static str>,
     /// The function's own options that have a value.
     pub values: Values,
+    /// Those who show how far the maintenance of arrays has come.
+    pub watch: Option<Arc<MaintenanceWatch>>,
 }
 
 /// Options of a function with their values.
@@ -61,6 +64,13 @@ impl Values {
 }
 
 impl Request {
+    /// Shows how far a maintenance has come to those who watch.
+    pub(super) fn show(&self, maintenance: Maintenance) {
+        if let Some(watch) = &self.watch {
+            watch.begin(maintenance);
+        }
+    }
+
     /// Whether one of these columns of the function's schema is selected.
     pub(super) fn wants(&self, columns: &[usize]) -> bool {
         columns.iter().any(|c| self.projection.contains(c))
@@ -218,6 +228,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
                     .filter(|option| self.call.is_on(option).unwrap_or(false))
                     .collect(),
                 values: values::<D>(&self.call),
+                watch: state.config().get_extension::<MaintenanceWatch>(),
             }),
             schema: Arc::clone(&schema),
             describe: PhantomData,

@@ -392,13 +392,14 @@ impl DenseInsert {
             .target
             .clock
             .fresh_fragment_name(self.time, self.time)?;
-        TilePipeline::new(
+        let pipeline = TilePipeline::new(
             Arc::clone(&self.fields),
             FragmentWriter::new(storage, &self.fields, name),
             storage.encryption_key().cloned(),
             self.target.width,
             Arc::clone(&self.target.budget),
-        )
+        )?;
+        Ok(pipeline.counted_in(&self.target.written))
     }
 
     fn stored_domain(&self, cells: &KeyBox) -> Vec<DomainRange> {

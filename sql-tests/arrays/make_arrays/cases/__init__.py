@@ -42,7 +42,7 @@ def case(name, proves, *features, **more):
 
 
 def load_all():
-    from cases import (commits, consolidation, coordinates, delete_conditions, dense, deletes, encrypted, enumerations, datatypes, filters, labels, metadata, orders, showcase, sparse, time_travel, versions)  # noqa: F401
+    from cases import (commits, consolidation, coordinates, delete_conditions, dense, deletes, encrypted, enumerations, datatypes, filters, labels, metadata, orders, ours, showcase, sparse, time_travel, versions)  # noqa: F401
 
     names = [c.name for c in CASES]
     doubled = {n for n in names if names.count(n) > 1}

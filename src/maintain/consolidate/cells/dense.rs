@@ -110,7 +110,8 @@ impl DenseMerge {
         let key = self.storage.encryption_key().cloned();
         let budget = Arc::clone(&self.budget);
         let mut pipeline =
-            TilePipeline::new(Arc::clone(fields), fragment, key, self.width, budget)?;
+            TilePipeline::new(Arc::clone(fields), fragment, key, self.width, budget)?
+                .counted_in(self.progress.written());
         match self.fill(&mut pipeline).await {
             Ok(counts) => {
                 let domain = self.stored_domain();

@@ -82,7 +82,8 @@ impl SparseMerge {
             let key = self.storage.encryption_key().cloned();
             let budget = Arc::clone(&self.budget);
             let pipeline =
-                TilePipeline::new(Arc::clone(fields), fragment, key, self.width, budget)?;
+                TilePipeline::new(Arc::clone(fields), fragment, key, self.width, budget)?
+                    .counted_in(self.progress.written());
             let mut sink = Sink::Fragment(Box::new(pipeline));
             let merged = self.merge(trust, &mut sink).await;
             let Sink::Fragment(pipeline) = sink else {

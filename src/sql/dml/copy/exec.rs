@@ -18,7 +18,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -47,6 +47,8 @@ pub struct Copy {
     pub(super) looks: Option<Domains>,
     /// What the rows decided when the plan was executed last.
     pub(super) chosen: Arc<Mutex<Vec<Choice>>>,
+    /// The plan that writes the rows, once it runs.
+    pub(super) running: Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>,
 }
 
 /// The plan node.
@@ -69,6 +71,12 @@ pub(in crate::sql) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String>
 const SAMPLE_ROWS: usize = 65_536;
 
 impl Copy {
+    /// The plan that writes the rows, once it runs.
+    pub(in crate::sql) fn running(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.clone()
+    }
+
     /// Writes the rows to a new array and makes both visible at once; the stream puts out the number of rows.
     async fn fill(
         self: Arc<Self>,
@@ -85,7 +93,13 @@ impl Copy {
                 (staged, array, sorted(plan, limit)?)
             }
         };
-        let counts = plan.execute(0, context)?.try_collect::<Vec<_>>().await?;
+        let counts = plan.execute(0, context)?;
+        // What it counts is shown as counted by this step, from now on.
+        for metric in plan.metrics().iter().flat_map(MetricsSet::iter) {
+            metrics.register(Arc::clone(metric));
+        }
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+        let counts = counts.try_collect::<Vec<_>>().await?;
         if let Err(error) = staged.publish().await {
             let uri = self.storage.uri();
             if let Err(left) = array.committed().withdraw(&self.storage).await {

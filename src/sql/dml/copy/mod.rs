@@ -10,7 +10,7 @@ mod profile;
 mod spool;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -31,9 +31,10 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::{ObjectMeta, ObjectStore};
 
 use self::choice::Domains;
-pub(in crate::sql) use self::exec::copy_choices;
-use self::exec::{Copy, TileDbCopyExec};
+use self::exec::Copy;
+pub(in crate::sql) use self::exec::{TileDbCopyExec, copy_choices};
 pub(crate) use self::spool::Once;
+pub(in crate::sql) use self::spool::ROWS_READ;
 use crate::error::Error;
 use crate::sql::location::storage;
 use crate::sql::options::{COPY_OPTIONS, TableOptions, is_of_copy};
@@ -140,6 +141,9 @@ impl ArrayFormat {
             builder = builder.option_in_lower_case(key, value)?;
         }
         builder = builder.encryption_key(options.encryption_key.clone());
+        if let Some(ms) = options.write_timestamp {
+            builder = builder.timestamp(ms);
+        }
         if looks.is_none() || !builder.lacks_domains() {
             builder.definition()?;
         }
@@ -150,7 +154,8 @@ impl ArrayFormat {
             storage,
             options,
             looks,
-            chosen: Arc::new(Mutex::default()),
+            chosen: Arc::default(),
+            running: Arc::default(),
         };
         Ok(Arc::new(TileDbCopyExec::new(input, copy)))
     }

@@ -11,7 +11,9 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SpillManager};
@@ -25,6 +27,9 @@ use crate::write::insert::sliced_bytes;
 
 /// Rows take at most this part of a pool with a limit, so that there is room for those who make and sort them.
 const MEMORY_PART: usize = 4;
+
+/// The metric of the rows that were read to look at them.
+pub(in crate::sql) const ROWS_READ: &str = "rows_read";
 
 /// Reads all rows of a plan, and returns a plan that has them, once, with what is known of them.
 ///
@@ -48,6 +53,7 @@ pub(super) async fn spool(
         let profile = Profile::new(&schema, builder)?;
         let name = format!("TileDbCopy[{partition}]");
         let memory = MemoryConsumer::new(name).with_can_spill(true);
+        let rows_read = MetricBuilder::new(metrics).counter(ROWS_READ, partition);
         let metrics = SpillMetrics::new(metrics, partition);
         let kept = Kept {
             disk: SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)),
@@ -55,6 +61,7 @@ pub(super) async fn spool(
             most_bytes,
             batches: VecDeque::new(),
             files: VecDeque::new(),
+            rows_read,
         };
         Ok(SpawnedTask::spawn(keep(rows, kept, profile)))
     });
@@ -88,6 +95,7 @@ struct Kept {
     most_bytes: usize,
     batches: VecDeque<RecordBatch>,
     files: VecDeque<Arc<dyn SpillFile>>,
+    rows_read: Count,
 }
 
 async fn keep(
@@ -97,6 +105,7 @@ async fn keep(
 ) -> Result<(Kept, Profile)> {
     while let Some(batch) = rows.next().await {
         let batch = batch?;
+        kept.rows_read.add(batch.num_rows());
         profile.add(&batch)?;
         kept.add(batch)?;
     }
@@ -146,6 +155,7 @@ impl Kept {
             batches,
             files,
             most_bytes: _,
+            rows_read: _,
         } = self;
         let schema = Arc::clone(disk.schema());
         let on_disk = stream::iter(files)
