@@ -157,14 +157,14 @@ async fn session_with_table(store: &Arc<Faulty>) -> Result<SessionContext, Faile
 }
 
 /// How the statements ended that met before the n-th request of the first, and what readers find then.
-pub struct Met {
-    pub mine: Result<(), String>,
-    pub theirs: Result<(), String>,
-    pub found: Option<Vec<String>>,
-    pub requests: usize,
+struct Met {
+    mine: Result<(), String>,
+    theirs: Result<(), String>,
+    found: Option<Vec<String>>,
+    requests: usize,
 }
 
-pub async fn meet(
+async fn meet(
     before: &InMemory,
     mine: &str,
     theirs: &'static str,
