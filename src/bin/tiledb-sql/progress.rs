@@ -283,9 +283,15 @@ impl State {
             return line_of_maintenance(maintenance, &so_far);
         }
         let scans = self.scans.filter(|scans| scans.all > 0);
-        let writing = self.writing.filter(|writing| writing.rows_read > 0);
-        match (writing, scans) {
-            (Some(writing), scans) => line_of_writing(writing, scans, &so_far),
+        match (self.writing, scans) {
+            (Some(writing), scans) if writing.rows_read > 0 => {
+                line_of_writing(writing, scans, &so_far)
+            }
+            // What follows the scans of a plan that writes cannot be estimated from them.
+            (Some(_), scans) => Line {
+                share: scans.map(|scans| (scans.done, scans.all)),
+                text: so_far,
+            },
             (None, Some(scans)) => Line {
                 share: Some((scans.done, scans.all)),
                 text: told(scans, elapsed),
