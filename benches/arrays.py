@@ -104,7 +104,7 @@ def write_sparse_twin(twin, key, a, b):
 
 
 def sparse10m(uri, twin):
-    """10 M cells at random places of a square, one fragment, 100 tiles."""
+    """10 M cells at random places of a square, one fragment, 100 tiles; and a file of the same rows as they come."""
     create_sparse(uri)
     rng = np.random.default_rng(2)
     key = places(rng, SPARSE_CELLS)
@@ -113,6 +113,8 @@ def sparse10m(uri, twin):
     with tiledb.open(uri, "w", timestamp=1) as w:
         w[key // SPARSE_SIDE, key % SPARSE_SIDE] = {"a": a, "b": b}
     write_sparse_twin(twin, key, a, b)
+    with Twin(uri + "_unordered.parquet") as out:
+        out.write(d0=key // SPARSE_SIDE, d1=key % SPARSE_SIDE, a=a, b=b)
 
 
 def overlapping20(uri, twin):

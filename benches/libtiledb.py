@@ -9,9 +9,12 @@ of arrays.py.
 """
 import json
 import os
+import shutil
 import sys
 import time
 
+import numpy as np
+import pyarrow.parquet as pq
 import tiledb
 import tiledb.multirange_indexing
 
@@ -64,12 +67,13 @@ def aggregated(uri, ctx, wanted, *box):
     return scan
 
 
-def measure(case, ways, cells=None):
+def measure(case, ways, cells=None, prepare=lambda: None):
     best = None
     for way, run in ways.items():
         times = []
         # Once is enough of what takes long.
         while len(times) < 5 and sum(times) < 10:
+            prepare()
             begin = time.perf_counter()
             rows = run()
             times.append(time.perf_counter() - begin)
@@ -159,10 +163,60 @@ def metadata_aggregates(folder):
     measure("sparse, all", {"agg": aggregated(sparse, context(), {"a": ["count", "min", "max"], "b": ["sum"]})})
 
 
+def writing(folder):
+    """Reads a Parquet file into Arrow and writes it whole, the way of the package that takes the least time."""
+    def path(name):
+        return os.path.join(folder, name)
+
+    scratch = path("writing_scratch")
+
+    def emptied(array):
+        def prepare():
+            shutil.rmtree(scratch, ignore_errors=True)
+            with tiledb.open(path(array)) as a:
+                tiledb.Array.create(scratch, a.schema)
+        return prepare
+
+    def sparse(file):
+        def write():
+            rows = pq.read_table(path(file))
+            d0, d1, a, b = (rows[name].to_numpy() for name in ("d0", "d1", "a", "b"))
+            with tiledb.open(scratch, "w", ctx=context()) as w:
+                w[d0, d1] = {"a": a, "b": b}
+            return len(a)
+        return {"write": write}
+
+    def dense():
+        rows = pq.read_table(path("dense50m.parquet"))
+        y, x, v = (rows[name].to_numpy() for name in ("y", "x", "v"))
+        grid = np.empty((SIDE, SIDE), np.float32)
+        grid[y, x] = v
+        with tiledb.open(scratch, "w", ctx=context()) as w:
+            w[:] = grid
+        return v.size
+
+    measure("sparse, rows in order", sparse("sparse10m.parquet"), SPARSE_CELLS, emptied("sparse10m"))
+    measure("sparse, rows in no order", sparse("sparse10m_unordered.parquet"), SPARSE_CELLS, emptied("sparse10m"))
+    measure("dense", {"scattered, then written": dense}, SIDE * SIDE, emptied("dense50m"))
+
+    def copied(array):
+        def prepare():
+            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.copytree(path(array), scratch)
+        return prepare
+
+    def consolidate():
+        tiledb.consolidate(scratch, ctx=context())
+
+    for case, array in (("consolidate, 20 fragments", "overlapping20"), ("consolidate, 500 fragments", "fragments500")):
+        measure(case, {"consolidate": consolidate}, prepare=copied(array))
+    shutil.rmtree(scratch)
+
+
 QUESTIONS = {
     question.__name__.rstrip("_"): question
     for question in (
-        dense_scan, sparse_scan, slice_, point_list, overlapping_merge, open_fragments, metadata_aggregates,
+        dense_scan, sparse_scan, slice_, point_list, overlapping_merge, open_fragments, metadata_aggregates, writing,
     )
 }
 

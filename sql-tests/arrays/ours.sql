@@ -185,8 +185,11 @@ INSERT INTO t SELECT value, CASE WHEN value % 3 > 0 THEN 'secret ' || value END,
 CREATE EXTERNAL TABLE t2 STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '2000', 'tiledb.encryption_key' '$KEY');
 INSERT INTO t2 VALUES (3, 'new', 'b');
 
---- ours_copied: a query's rows as a new array
-COPY (SELECT value AS d, value * 2 AS twice, CAST(value AS VARCHAR) AS text FROM range(0, 25)) TO '$ARRAY' STORED AS TILEDB PARTITIONED BY (d) OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '10');
+--- ours_copied: a query's rows as a new array, made as their types want it
+COPY (SELECT value AS d, value * 2 AS twice, CAST(value AS VARCHAR) AS text FROM range(0, 25)) TO '$ARRAY' STORED AS TILEDB PARTITIONED BY (d) OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.capacity' '10', 'tiledb.choose_by' 'types');
+
+--- ours_chosen: a query's rows as a new array, made as they want it: domains, an enumeration, filters
+COPY (SELECT value AS d, value * 2 AS twice, CASE WHEN value % 3 = 0 THEN 'three' ELSE 'größer' END AS kind, value / 8.0 AS share, 'text ' || value AS text FROM range(0, 2000)) TO '$ARRAY' STORED AS TILEDB PARTITIONED BY (d) OPTIONS ('tiledb.write_timestamp' '1000');
 
 --- ours_times: sparse, times of the day and counts of days as dimensions
 CREATE EXTERNAL TABLE t (at TIME NOT NULL, ns TIMESTAMP NOT NULL, a INT, PRIMARY KEY (at, ns)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.dim.ns.domain' '[2000-01-01, 2030-01-01]', 'tiledb.dim.ns.tile' '1 hour');
