@@ -23,7 +23,6 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use common::sql;
 use common::{Bench, Volume, time};

@@ -32,6 +32,9 @@ pub fn trials() -> Vec<Trial> {
         trial("memory::dropped_halfway", || block_on(dropped_halfway())),
         trial("memory::idle", || block_on(idle())),
         trial("memory::executed_again", || block_on(executed_again())),
+        trial("memory::dense_rows_on_disk", || {
+            block_on(dense_rows_on_disk())
+        }),
         trial(
             "memory::limit_stops_early",
             || block_on(limit_stops_early()),
@@ -101,6 +104,58 @@ async fn expect_empty(pool: &Arc<dyn MemoryPool>, what: &str) -> Result<(), Fail
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Err(format!("{what}: {} bytes are still reserved", pool.reserved()).into())
+}
+
+/// Rows of a dense array come in no order, and the pool holds a part of them: the others wait on disk, several times. The array
+/// has them all in the end, and two rows of one cell are refused even where the one waits on disk when the other comes.
+async fn dense_rows_on_disk() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let place = scratch.path().join("t").display().to_string();
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(3 << 20));
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::clone(&pool))
+        .build_arc()?;
+    let config = SessionConfig::new().with_target_partitions(2);
+    let ctx = SessionContext::new_with_config_rt(config, runtime);
+    datafusion_tiledb::register(&ctx)?;
+    let create = format!(
+        "CREATE EXTERNAL TABLE t (y INT NOT NULL, x INT NOT NULL, a BIGINT, s VARCHAR NOT NULL, PRIMARY KEY (y, x)) STORED AS TILEDB \
+         LOCATION '{place}' OPTIONS ('tiledb.array_type' 'dense', 'tiledb.cell_order' 'col-major', 'tiledb.tile_order' 'col-major', \
+         'tiledb.dim.y.domain' '[-150, 149]', 'tiledb.dim.y.tile' '40', 'tiledb.dim.x.domain' '[7, 506]', 'tiledb.dim.x.tile' '70')"
+    );
+    ctx.sql(&create).await?.collect().await?;
+    // 7919 has no common factor with the 150,000 cells, so each comes once.
+    let rows = "SELECT c / 500 - 150 AS y, c % 500 + 7 AS x, CASE WHEN c % 11 > 0 THEN c END AS a, \
+                repeat('x', CAST(c % 9 AS INT)) || CAST(c AS VARCHAR) AS s \
+                FROM (SELECT value * 7919 % 150000 AS c FROM range(0, 150000))";
+    let twice = format!("INSERT INTO t {rows} UNION ALL SELECT -150, 7, 1, 'twice'");
+    let refused = ctx.sql(&twice).await?.collect().await;
+    let refused = refused
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    if !refused.contains("two rows have the coordinates (y = -150, x = 7)") {
+        return Err(format!("a cell twice: {refused}").into());
+    }
+    let plan = ctx.sql(&format!("INSERT INTO t {rows}")).await?;
+    let plan = plan.create_physical_plan().await?;
+    collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+    let spills = plan.metrics().and_then(|metrics| metrics.spill_count());
+    if spills.is_none_or(|spills| spills < 2) {
+        return Err(format!("{spills:?} times on disk, expected several").into());
+    }
+    let plain = SessionContext::new();
+    let table = TileDbTable::open(place).await?;
+    plain.register_table("t", Arc::new(table))?;
+    let wrong = format!(
+        "(SELECT y, x, a, s FROM t EXCEPT {rows}) UNION ALL ({rows} EXCEPT SELECT y, x, a, s FROM t)"
+    );
+    let wrong = plain.sql(&wrong).await?.count().await?;
+    let count = plain.sql("SELECT * FROM t").await?.count().await?;
+    if (count, wrong) != (150_000, 0) {
+        return Err(format!("{count} rows, {wrong} of them wrong").into());
+    }
+    expect_empty(&pool, "after the insert").await
 }
 
 /// Under any limit a scan gives all rows or says that the memory does not suffice.

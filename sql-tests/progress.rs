@@ -111,7 +111,8 @@ async fn of_writing() -> Result<(), Failed> {
         let after = writing_of(&plan);
         let expected = Writing {
             rows_read: ROWS,
-            sorts: true,
+            // Rows of dense arrays are put into their tiles as they come.
+            sorts: name != "dense",
             rows_written: ROWS,
             bytes_written: bytes_below(&scratch.path().join(name).join("__fragments"))?,
         };

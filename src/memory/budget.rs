@@ -17,6 +17,7 @@ pub trait MemoryBudget: fmt::Debug + Send + Sync {
 }
 
 /// Reserved memory; dropping it gives the memory back.
+#[derive(Default)]
 pub struct Grant {
     bytes: usize,
     release: Option<Arc<dyn Fn(usize) + Send + Sync>>,
@@ -39,6 +40,20 @@ impl Grant {
         Self {
             bytes,
             release: self.release.clone(),
+        }
+    }
+
+    /// The bytes that are reserved.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes another grant of the same budget in.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        other.bytes = 0;
+        if let Some(release) = other.release.take() {
+            self.release = Some(release);
         }
     }
 

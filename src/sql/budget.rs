@@ -1,16 +1,25 @@
-//! A memory budget backed by DataFusion's memory pool.
+//! The memory and the disk that DataFusion lets a statement use.
 
+use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::{AsArray, LargeBinaryBuilder, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
+use datafusion::physical_plan::SpillManager;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use futures::{StreamExt, TryStreamExt, stream};
+
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::storage::release_buffers;
 use crate::tile::tile_memory::release_tile_memory;
+use crate::write::dense::collected::{Records, Scratch};
 
 /// Larger reservations are refused without asking the pool: a pool without a limit adds without a check, and after an
 /// overflow the reservation cannot be released.
@@ -75,6 +84,82 @@ impl MemoryBudget for PoolBudget {
 
     fn idle_limit(&self) -> usize {
         self.idle_limit
+    }
+}
+
+/// The disk on which DataFusion keeps what a statement's memory does not hold.
+pub(crate) struct DiskScratch {
+    manager: SpillManager,
+}
+
+/// Records are kept together until they have so many bytes.
+const RECORD_BYTES: usize = 1 << 20;
+
+impl DiskScratch {
+    /// The disk of a session; what goes there is counted in `metrics`.
+    pub(crate) fn new(context: &TaskContext, metrics: &ExecutionPlanMetricsSet) -> Self {
+        let field = Field::new("record", DataType::LargeBinary, false);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let metrics = SpillMetrics::new(metrics, 0);
+        Self {
+            manager: SpillManager::new(context.runtime_env(), metrics, schema),
+        }
+    }
+
+    fn spill(
+        &self,
+        records: &mut dyn Iterator<Item = Vec<u8>>,
+    ) -> datafusion::common::Result<Records> {
+        let mut file = self
+            .manager
+            .create_in_progress_file("rows of a dense array")?;
+        let mut records = records.peekable();
+        while records.peek().is_some() {
+            let mut together = LargeBinaryBuilder::new();
+            while together.values_slice().len() < RECORD_BYTES
+                && let Some(record) = records.next()
+            {
+                together.append_value(record);
+            }
+            let schema = Arc::clone(self.manager.schema());
+            let batch = RecordBatch::try_new(schema, vec![Arc::new(together.finish())])?;
+            file.append_batch(&batch)?;
+        }
+        let Some(file) = file.finish()? else {
+            return Ok(stream::empty().boxed());
+        };
+        let batches = self.manager.read_spill_as_stream(file, None)?;
+        let records = batches.map_ok(|batch| {
+            let column = batch.columns().first();
+            let column = column.and_then(|column| column.as_binary_opt::<i64>());
+            let values = column
+                .into_iter()
+                .flat_map(|column| column.iter().flatten());
+            let values = values.map(|value| Ok(value.to_vec()));
+            stream::iter(values.collect::<Vec<Result<_>>>())
+        });
+        let records = records.map_err(unreadable);
+        Ok(records.try_flatten().boxed())
+    }
+}
+
+fn unreadable(error: DataFusionError) -> Error {
+    let what = "what the memory does not hold cannot be kept on disk";
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(why) => Error::out_of_memory(format!("{what}: {why}")),
+        _ => Error::storage(what).with_source(error),
+    }
+}
+
+impl fmt::Debug for DiskScratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskScratch").finish_non_exhaustive()
+    }
+}
+
+impl Scratch for DiskScratch {
+    fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Records> {
+        self.spill(records).map_err(unreadable)
     }
 }
 

@@ -12,8 +12,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
 use super::dml::{
-    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbTouchedExec, TileDbWriteExec,
-    copy_choices,
+    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbWriteExec, copy_choices,
 };
 use super::source::TileDbSource;
 pub use super::source::counters::Progress;
@@ -108,8 +107,7 @@ fn rows_below(plan: &Arc<dyn ExecutionPlan>) -> (u64, bool) {
         sorts |= is_sort;
         let passes_rows_on = is_sort
             || input.downcast_ref::<SortPreservingMergeExec>().is_some()
-            || input.downcast_ref::<CoalescePartitionsExec>().is_some()
-            || input.downcast_ref::<TileDbTouchedExec>().is_some();
+            || input.downcast_ref::<CoalescePartitionsExec>().is_some();
         if !passes_rows_on {
             let rows = input.metrics().and_then(|metrics| metrics.output_rows());
             let rows = rows.and_then(|rows| u64::try_from(rows).ok());

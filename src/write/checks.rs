@@ -152,9 +152,7 @@ impl CellChecker {
     /// # Errors
     /// A cell lies outside, or another one has its coordinates.
     pub fn check(&mut self, cells: &[Coordinates<'_>]) -> Result<()> {
-        for (dimension, coordinates) in self.dimensions.iter().zip(cells) {
-            dimension.check(coordinates, |cell| self.describe(cells, cell))?;
-        }
+        self.check_bounds(cells)?;
         let count = cells.first().map_or(0, Coordinates::len);
         let nothing = Coordinate::Key(0);
         let coordinate =
@@ -177,6 +175,25 @@ impl CellChecker {
         Ok(())
     }
 
+    /// Checks cells in no order, given their coordinates in each dimension.
+    ///
+    /// # Errors
+    /// A cell lies outside.
+    pub fn check_bounds(&self, cells: &[Coordinates<'_>]) -> Result<()> {
+        for (dimension, coordinates) in self.dimensions.iter().zip(cells) {
+            dimension.check(coordinates, |cell| self.describe(cells, cell))?;
+        }
+        Ok(())
+    }
+
+    /// The error for cells of which two are the one that is described.
+    pub fn twice(&self, cells: &[Coordinates<'_>], cell: usize) -> Error {
+        Error::invalid(format!(
+            "two rows have the coordinates {}, and the array allows no duplicates",
+            self.describe(cells, cell)
+        ))
+    }
+
     /// Compares two cells that follow each other. Places on a Hilbert curve are not computed again: there, only equal cells
     /// are told.
     fn compare<'a>(&self, at: impl Fn(usize) -> (Coordinate<'a>, Coordinate<'a>)) -> Ordering {
@@ -193,10 +210,7 @@ impl CellChecker {
         match order {
             Ordering::Less => Ok(()),
             Ordering::Equal if self.allows_duplicates => Ok(()),
-            Ordering::Equal => Err(Error::invalid(format!(
-                "two rows have the coordinates {}, and the array allows no duplicates",
-                self.describe(cells, cell)
-            ))),
+            Ordering::Equal => Err(self.twice(cells, cell)),
             Ordering::Greater => Err(Error::internal(format!(
                 "the cell {} was given after one that follows it",
                 self.describe(cells, cell)

@@ -17,7 +17,7 @@ use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::scan::EmptyCells;
 use crate::sql::options::TableOptions;
-use crate::write::dense::existing::{EXISTING_TYPES, ExistingCells};
+use crate::write::dense::insert::{EXISTING_TYPES, ExistingCells};
 
 /// Reads cells of a snapshot.
 pub(super) struct SnapshotCells {

@@ -1,4 +1,4 @@
-//! The plan of INSERT: rows are numbered by their place in global order, sorted by it, and written.
+//! The plan of INSERT: rows of sparse arrays are numbered by their place in global order, sorted by it, and written.
 
 use std::sync::Arc;
 
@@ -14,12 +14,10 @@ use super::again::Again;
 use super::change::Change;
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
 use super::target::{Target, Unpublished};
-use super::touched_exec::{SharedTouched, TileDbTouchedExec, Touch};
 use super::write_exec::{TileDbWriteExec, Write};
 use crate::array::table::ArrayTable;
 use crate::format::schema::ArraySchema;
 use crate::geometry::order_key::KeyColumn;
-use crate::geometry::tile_grid::TileGrid;
 use crate::sql::options::TableOptions;
 use crate::storage::Storage;
 use crate::write::clock::Clock;
@@ -94,14 +92,6 @@ pub(in crate::sql) fn insert_plan(
     write_plan(destination, input, None)
 }
 
-/// Tells a plan that writes rows that these are read before it is executed.
-pub(super) fn keep_touched(plan: &Arc<dyn ExecutionPlan>) {
-    let write = plan.downcast_ref::<TileDbWriteExec>();
-    if let Some(touched) = write.and_then(|write| write.step().touched.as_ref()) {
-        touched.keep();
-    }
-}
-
 /// A plan that writes the rows that `plan` would write, which are given in their order, to an array that differs only in how
 /// it stores them.
 pub(super) fn retargeted(
@@ -116,7 +106,6 @@ pub(super) fn retargeted(
     let write = Write {
         target: destination.target(),
         order: planned.order.clone(),
-        touched: planned.touched.clone(),
         change: planned.change.clone(),
     };
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
@@ -129,6 +118,25 @@ pub(super) fn write_plan(
     input: Arc<dyn ExecutionPlan>,
     change: Option<Change>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let (rows, order) = match destination.array_schema().is_dense() {
+        // They are put into their tiles as they come.
+        true => (input, Vec::new()),
+        false => in_global_order(destination, input, change.as_ref())?,
+    };
+    let write = Write {
+        target: destination.target(),
+        order: LexOrdering::new(order),
+        change: change.map(Arc::new),
+    };
+    Ok(Arc::new(TileDbWriteExec::new(rows, write)))
+}
+
+/// The rows with what they are sorted by, and the order in which they are written.
+fn in_global_order(
+    destination: &Destination,
+    input: Arc<dyn ExecutionPlan>,
+    change: Option<&Change>,
+) -> Result<(Arc<dyn ExecutionPlan>, Vec<PhysicalSortExpr>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
     let numbers = OrderNumbers::new(schema, &table.options).map_err(DataFusionError::from)?;
     let numbers = Arc::new(numbers);
@@ -161,25 +169,10 @@ pub(super) fn write_plan(
         };
         order.push(PhysicalSortExpr::new_default(sorted_by));
     }
-    if change.as_ref().is_some_and(|change| change.removes) {
+    if change.is_some_and(|change| change.removes) {
         let (kind, _) = column(destination.stored_columns())?;
         order.push(PhysicalSortExpr::new_default(kind));
     }
-    let mut rows: Arc<dyn ExecutionPlan> = Arc::new(ProjectionExec::try_new(projected, input)?);
-    let touched = match schema.is_dense() {
-        false => None,
-        true => {
-            let grid = TileGrid::new(schema).map_err(DataFusionError::from)?;
-            let shared = Arc::new(SharedTouched::new(&numbers, grid));
-            rows = Arc::new(TileDbTouchedExec::new(rows, Touch(Arc::clone(&shared))));
-            Some(shared)
-        }
-    };
-    let write = Write {
-        target: destination.target(),
-        order: LexOrdering::new(order),
-        touched,
-        change: change.map(Arc::new),
-    };
-    Ok(Arc::new(TileDbWriteExec::new(rows, write)))
+    let rows = ProjectionExec::try_new(projected, input)?;
+    Ok((Arc::new(rows), order))
 }

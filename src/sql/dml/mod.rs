@@ -15,7 +15,6 @@ mod order_columns;
 mod plan;
 mod remove_exec;
 mod target;
-mod touched_exec;
 mod write;
 mod write_exec;
 
@@ -26,6 +25,5 @@ pub(super) use insert::{Destination, insert_plan};
 pub(super) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };
-pub(super) use touched_exec::TileDbTouchedExec;
 pub(super) use write::{BYTES_WRITTEN, ROWS_WRITTEN};
 pub(super) use write_exec::TileDbWriteExec;

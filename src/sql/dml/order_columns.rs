@@ -43,12 +43,6 @@ impl OrderNumbers {
         &self.keys
     }
 
-    /// The keys of rows in each dimension; the first columns are the dimensions.
-    pub(super) fn keys_of(&self, columns: &[ArrayRef]) -> OwnResult<Vec<Vec<u64>>> {
-        let coordinates = self.coordinates(columns)?;
-        Ok(coordinates.into_iter().map(|(keys, _)| keys).collect())
-    }
-
     /// The keys of each fixed-size dimension, and the cells of each.
     fn coordinates(&self, columns: &[ArrayRef]) -> OwnResult<Vec<(Vec<u64>, StoredCells)>> {
         let dimensions = &self.schema.dimensions;

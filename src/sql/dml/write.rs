@@ -1,6 +1,5 @@
 //! The execution of a statement that writes rows: from sorted rows to the commit.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,11 +18,11 @@ use super::changed_rows::ChangedRows;
 use super::existing::SnapshotCells;
 use super::nan_coordinates::check_none;
 use super::target::Target;
-use super::touched_exec::SharedTouched;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result as OwnResult};
 use crate::geometry::domain::KeyBox;
+use crate::sql::budget::DiskScratch;
 use crate::write::clock::Clock;
 use crate::write::commit::{commit, commit_delete, commit_with_delete};
 use crate::write::delete::DeleteFile;
@@ -82,11 +81,10 @@ fn raise(count: &Count, number: u64) {
 /// One execution of a statement.
 pub(super) struct Statement {
     pub(super) target: Target,
-    /// The tiles that rows of a dense array touch.
-    pub(super) touched: Option<Arc<SharedTouched>>,
     /// What the statement changes besides adding rows.
     pub(super) change: Option<Arc<Change>>,
     pub(super) counters: Counters,
+    pub(super) metrics: ExecutionPlanMetricsSet,
     pub(super) context: Arc<TaskContext>,
 }
 
@@ -225,36 +223,24 @@ impl Statement {
         opened: WriteTarget,
         mut rows: SendableRecordBatchStream,
     ) -> Result<Staged> {
-        // A sort puts out its first rows when it has seen them all. The time of an insert is that of its first row.
-        let mut waiting = VecDeque::new();
-        waiting.extend(rows.next().await.transpose()?);
+        // A sort puts out its first rows when it has seen them all. The time of an insert is not before that of its first row.
+        let mut next = rows.next().await.transpose()?;
         let so_far = Arc::clone(&opened.written);
-        let insert = match &self.touched {
-            None => self.sparse(opened).await.map_err(DataFusionError::from)?,
-            Some(touched) => {
-                while touched.complete().is_none()
-                    && let Some(batch) = rows.next().await
-                {
-                    waiting.push_back(batch?);
-                }
-                let insert = self.dense(opened, touched).await;
-                insert.map_err(DataFusionError::from)?
-            }
+        let insert = match opened.snapshot.schema.is_dense() {
+            false => self.sparse(opened).await,
+            true => self.dense(opened),
         };
-        let mut insert = insert;
+        let mut insert = insert.map_err(DataFusionError::from)?;
         let written = async {
             loop {
-                let batch = match waiting.pop_front() {
-                    Some(batch) => batch,
-                    None => match rows.next().await {
-                        Some(batch) => batch?,
-                        None => return insert.complete().map_err(DataFusionError::from),
-                    },
+                let Some(batch) = next else {
+                    return insert.complete().map_err(DataFusionError::from);
                 };
                 let pushed = self.push(&mut insert, &batch).await;
                 pushed.map_err(DataFusionError::from)?;
                 self.counters.rows.add(batch.num_rows());
                 self.counters.update(&so_far);
+                next = rows.next().await.transpose()?;
             }
         };
         let written: Result<()> = written.await;
@@ -301,14 +287,13 @@ impl Statement {
         Ok(Insert::Sparse(Box::new(insert), ChangedRows::default()))
     }
 
-    async fn dense(&self, opened: WriteTarget, touched: &SharedTouched) -> OwnResult<Insert> {
-        let touched = touched.complete();
-        let touched = touched.ok_or_else(|| Error::internal("some rows were not seen"))?;
+    fn dense(&self, opened: WriteTarget) -> OwnResult<Insert> {
         let existing = Arc::new(SnapshotCells {
             snapshot: opened.snapshot.clone(),
             context: Arc::clone(&self.context),
         });
-        let insert = DenseInsert::begin(opened, touched.boxes()?, existing).await?;
+        let scratch = Arc::new(DiskScratch::new(&self.context, &self.metrics));
+        let insert = DenseInsert::begin(opened, existing, scratch)?;
         Ok(Insert::Dense(Box::new(insert)))
     }
 }

@@ -18,7 +18,6 @@ use super::again::settled;
 use super::change::Change;
 use super::node::{Step, StepExec, count_schema, puts_out_count};
 use super::target::Target;
-use super::touched_exec::SharedTouched;
 use super::write::{Counters, Statement};
 
 /// Writes the rows of its input to an array.
@@ -27,8 +26,6 @@ pub struct Write {
     pub(super) target: Target,
     /// The order that rows are needed in; `None` if there is only one cell.
     pub(super) order: Option<LexOrdering>,
-    /// The tiles that rows of a dense array touch.
-    pub(super) touched: Option<Arc<SharedTouched>>,
     /// What the statement changes besides adding rows.
     pub(super) change: Option<Arc<Change>>,
 }
@@ -58,18 +55,15 @@ impl Step for Write {
         context: Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
-        if let Some(touched) = &self.touched {
-            touched.reset();
-        }
         if let Some(change) = &self.change {
             change.reset();
         }
         let rows = input.execute(0, Arc::clone(&context))?;
         let statement = Statement {
             target: self.target.clone(),
-            touched: self.touched.clone(),
             change: self.change.clone(),
             counters: Counters::new(metrics),
+            metrics: metrics.clone(),
             context: Arc::clone(&context),
         };
         let again = self.target.again.clone();

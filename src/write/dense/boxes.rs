@@ -4,8 +4,11 @@
 //! own cells, and such boxes are joined along the direction in which tiles follow each other, if nothing is missing in them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
+use super::given::GivenRun;
 use crate::error::{Error, Result};
+use crate::format::schema::Layout;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::tile_grid::TileGrid;
 
@@ -16,6 +19,7 @@ const MISSING_PER_CELL: u128 = 1;
 #[derive(Debug, Clone)]
 pub struct TouchedTiles {
     grid: TileGrid,
+    /// By their places in tile order.
     tiles: BTreeMap<Vec<u64>, Touched>,
 }
 
@@ -52,58 +56,61 @@ impl TouchedTiles {
         }
     }
 
-    /// Adds cells by their keys, one list for each dimension. Cells outside the domain are left out; they are refused when
-    /// they are written.
-    pub fn add(&mut self, keys: &[Vec<u64>]) {
-        let rows = keys.first().map_or(0, Vec::len);
-        let mut run: Option<(Vec<u64>, Touched)> = None;
-        let mut tile = Vec::with_capacity(keys.len());
-        let mut cell = Vec::with_capacity(keys.len());
-        for row in 0..rows {
-            cell.clear();
-            cell.extend(keys.iter().filter_map(|of_dim| of_dim.get(row).copied()));
-            if !self.grid.domain().contains_cell(&cell) {
-                continue;
+    /// Adds cells of a tile, in the order of their places.
+    pub(super) fn add_runs(&mut self, tile: &[u64], runs: &[GivenRun]) {
+        let first = self.grid.tile_lo(tile);
+        let sides = first.into_iter().zip(self.grid.strides());
+        let sides = sides.zip(self.grid.extents());
+        let mut sides: Vec<_> = sides
+            .map(|((lo, stride), extent)| (lo, stride, *extent))
+            .collect();
+        // From the dimension in which neighbours lie farthest apart to that in which they are next to each other.
+        let turned = matches!(self.grid.cell_order(), Layout::ColMajor);
+        if turned {
+            sides.reverse();
+        }
+        for run in runs {
+            let (from, to) = (run.place, run.end().saturating_sub(1));
+            let mut touched = Touched {
+                cells: u64::from(run.len),
+                lo: Vec::with_capacity(sides.len()),
+                hi: Vec::with_capacity(sides.len()),
+            };
+            let mut apart = false;
+            for (lo, stride, extent) in &sides {
+                // Cells from more than one line reach from the line's begin to its end.
+                let (begin, end) = match apart {
+                    true => (0, extent - 1),
+                    false => (from / stride % extent, to / stride % extent),
+                };
+                apart |= begin != end;
+                touched.lo.push(lo.saturating_add(begin));
+                touched.hi.push(lo.saturating_add(end));
             }
-            tile.clear();
-            tile.extend(
-                cell.iter()
-                    .enumerate()
-                    .map(|(dim, key)| self.grid.tile_of(dim, *key)),
-            );
-            match &mut run {
-                Some((of_run, touched)) if *of_run == tile => touched.extend(&cell),
-                _ => {
-                    let next = (tile.clone(), Touched::of(&cell));
-                    if let Some((of_run, touched)) = run.replace(next) {
-                        self.touch(of_run, &touched);
-                    }
-                }
+            if turned {
+                touched.lo.reverse();
+                touched.hi.reverse();
+            }
+            self.touch(self.in_tile_order(tile), touched);
+        }
+    }
+
+    /// A tile as it compares with others in tile order.
+    pub(super) fn in_tile_order(&self, tile: &[u64]) -> Vec<u64> {
+        let mut tile = tile.to_vec();
+        if matches!(self.grid.tile_order(), Layout::ColMajor) {
+            tile.reverse();
+        }
+        tile
+    }
+
+    fn touch(&mut self, tile: Vec<u64>, touched: Touched) {
+        match self.tiles.entry(tile) {
+            Entry::Occupied(mut known) => known.get_mut().merge(&touched),
+            Entry::Vacant(vacant) => {
+                vacant.insert(touched);
             }
         }
-        if let Some((of_run, touched)) = run {
-            self.touch(of_run, &touched);
-        }
-    }
-
-    /// Adds the cells of another part of the same statement.
-    pub fn merge(&mut self, other: Self) {
-        for (tile, touched) in other.tiles {
-            self.touch(tile, &touched);
-        }
-    }
-
-    /// About how much memory it takes.
-    pub fn memory_bytes(&self) -> usize {
-        let of_tile = 3 * size_of::<u64>() * self.grid.ndim() + 128;
-        self.tiles.len().saturating_mul(of_tile)
-    }
-
-    fn touch(&mut self, tile: Vec<u64>, touched: &Touched) {
-        self.tiles
-            .entry(tile)
-            .and_modify(|known| known.merge(touched))
-            .or_insert_with(|| touched.clone());
     }
 
     /// The boxes to write, no two of which share a tile.
@@ -145,26 +152,6 @@ impl TouchedTiles {
 }
 
 impl Touched {
-    fn of(cell: &[u64]) -> Self {
-        Self {
-            cells: 1,
-            lo: cell.to_vec(),
-            hi: cell.to_vec(),
-        }
-    }
-
-    fn extend(&mut self, cell: &[u64]) {
-        self.cells = self.cells.saturating_add(1);
-        self.lo
-            .iter_mut()
-            .zip(cell)
-            .for_each(|(lo, key)| *lo = (*lo).min(*key));
-        self.hi
-            .iter_mut()
-            .zip(cell)
-            .for_each(|(hi, key)| *hi = (*hi).max(*key));
-    }
-
     fn merge(&mut self, other: &Self) {
         self.cells = self.cells.saturating_add(other.cells);
         self.lo
@@ -210,7 +197,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::format::schema::Layout;
 
     fn grid() -> TileGrid {
         let domain = KeyBox::new(vec![0, 0], vec![19, 29]).unwrap();
@@ -219,8 +205,22 @@ mod tests {
 
     fn boxes_of(cells: &[[u64; 2]]) -> Vec<WrittenBox> {
         let mut touched = TouchedTiles::new(grid());
-        let keys = [0, 1].map(|dim| cells.iter().map(|cell| cell[dim]).collect());
-        touched.add(&keys);
+        let mut by_tile: BTreeMap<[u64; 2], Vec<GivenRun>> = BTreeMap::new();
+        for [x, y] in cells {
+            let place = x % 5 * 10 + y % 10;
+            let runs = by_tile.entry([x / 5, y / 10]).or_default();
+            match runs.last_mut() {
+                Some(last) if last.end() == place => last.len += 1,
+                _ => runs.push(GivenRun {
+                    place,
+                    cell: 0,
+                    len: 1,
+                }),
+            }
+        }
+        for (tile, runs) in by_tile {
+            touched.add_runs(&tile, &runs);
+        }
         touched.boxes().unwrap()
     }
 
@@ -252,7 +252,6 @@ mod tests {
                 .count(),
             1
         );
-        assert!(boxes_of(&[[20, 0]]).is_empty(), "outside the domain");
     }
 
     #[test]

@@ -1,27 +1,43 @@
-//! Rows in global order become dense fragments, one for each box.
+//! Rows become dense fragments, one for each box.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use async_trait::async_trait;
 
 use super::boxes::WrittenBox;
-use super::existing::{EXISTING_TYPES, ExistingCells};
-use super::tiler::{DenseTiler, FoundCells, GivenCells};
+use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
+use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::CellWriter;
+use crate::arrow::{CellWriter, InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
-use crate::geometry::tile_grid::TileBox;
 use crate::memory::budget::Grant;
 use crate::write::checks::{CellChecker, Coordinates, coordinate_cells};
-use crate::write::encode::RawTile;
 use crate::write::fields::{WrittenFields, cell_writers};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::insert::{WriteTarget, sliced_bytes};
 use crate::write::pipeline::TilePipeline;
+
+/// The types of the columns of existing cells: those that lose nothing of what is stored.
+pub const EXISTING_TYPES: TypeOptions = TypeOptions {
+    invalid_utf8: InvalidUtf8::Binary,
+    time_as: TimeAs::Duration,
+};
+
+/// Reads cells of the array as it was when the statement began.
+#[async_trait]
+pub trait ExistingCells: fmt::Debug + Send + Sync {
+    /// The cells of a box that were ever written, in any order: batches of the columns of all dimensions and attributes, of
+    /// the types that [`EXISTING_TYPES`] give.
+    ///
+    /// # Errors
+    /// The array cannot be read.
+    async fn read(&self, cells: &KeyBox) -> Result<Vec<Vec<ArrayRef>>>;
+}
 
 /// Memory is reserved for so many times the bytes of a tile: its cells, and what its filters make of them.
 const COPIES: usize = 2;
@@ -30,91 +46,51 @@ const COPIES: usize = 2;
 #[derive(Debug)]
 pub struct DenseInsert {
     target: WriteTarget,
-    time: TimestampMs,
     fields: Arc<WrittenFields>,
-    writers: Vec<CellWriter>,
+    dimensions: Vec<CellWriter>,
+    attributes: Vec<CellWriter>,
     existing: Arc<dyn ExistingCells>,
     existing_writers: Vec<CellWriter>,
     tiler: DenseTiler,
     checker: CellChecker,
-    boxes: Vec<OpenBox>,
-    /// The box of each tile, for boxes of one tile; there may be many.
-    by_tile: HashMap<Vec<u64>, usize>,
-    current: Option<CurrentTile>,
-    memory: Vec<Grant>,
+    collected: CollectedTiles,
+    /// Where the tiles of the current box go.
+    pipeline: Option<TilePipeline>,
     staged: Vec<StagedFragment>,
     rows: u64,
-    tiles: u64,
-}
-
-/// A box whose fragment is not finished.
-#[derive(Debug)]
-struct OpenBox {
-    written: WrittenBox,
-    tiles: TileBox,
-    /// The number of the next tile to write.
-    next: u64,
-    pipeline: Option<TilePipeline>,
-}
-
-/// The space tile that rows are added to.
-#[derive(Debug)]
-struct CurrentTile {
-    tile: Vec<u64>,
-    of_box: usize,
-    given: GivenCells,
 }
 
 impl DenseInsert {
-    /// Begins fragments for `boxes`, which hold all rows that will be added.
+    /// Begins to collect rows. What the memory does not hold goes to `scratch`.
     ///
     /// # Errors
     /// The array is sparse, or has fields that cannot be written.
-    pub async fn begin(
+    pub fn begin(
         target: WriteTarget,
-        boxes: Vec<WrittenBox>,
         existing: Arc<dyn ExistingCells>,
+        scratch: Arc<dyn Scratch>,
     ) -> Result<Self> {
         let snapshot = &target.snapshot;
         let schema = &snapshot.schema;
-        let time = match target.time {
-            Some(time) => time,
-            None => target.clock.fresh_time().await,
-        };
         let tiler = DenseTiler::new(schema)?;
-        let mut by_tile = HashMap::new();
-        let mut open = Vec::with_capacity(boxes.len());
-        for written in boxes {
-            let tiles = tiler.grid.tiles_of_box(&written.cells);
-            if tiles.count() == Some(1) {
-                by_tile.insert(tiles.lo().to_vec(), open.len());
-            }
-            open.push(OpenBox {
-                written,
-                tiles,
-                next: 0,
-                pipeline: None,
-            });
-        }
         let existing_writers = cell_writers(snapshot, &EXISTING_TYPES)?;
+        let mut dimensions = cell_writers(snapshot, &target.types)?;
+        let attributes = dimensions.split_off(schema.dimensions.len().min(dimensions.len()));
         Ok(Self {
             fields: Arc::new(WrittenFields::new(schema, snapshot.schema_name()?)),
-            writers: cell_writers(snapshot, &target.types)?,
+            dimensions,
+            attributes,
             existing_writers: existing_writers
                 .into_iter()
                 .map(CellWriter::with_nulls)
                 .collect(),
             existing,
             checker: CellChecker::new(schema)?,
+            collected: CollectedTiles::new(&tiler.grid, scratch),
             tiler,
-            boxes: open,
-            by_tile,
-            current: None,
-            memory: Vec::new(),
+            pipeline: None,
             staged: Vec::new(),
             rows: 0,
-            tiles: 0,
-            time,
             target,
         })
     }
@@ -124,67 +100,86 @@ impl DenseInsert {
         self.rows
     }
 
-    /// The number of tiles so far.
-    pub fn tiles(&self) -> u64 {
-        self.tiles
-    }
-
-    /// Adds rows, one column for each dimension and attribute, which follow in global order those before them.
+    /// Adds rows in any order, one column for each dimension and attribute.
     ///
     /// # Errors
-    /// A row cannot be stored, the memory is not enough, or the store fails.
+    /// A row cannot be stored, or neither memory nor disk has room.
     pub async fn push(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        let bytes = columns.iter().map(sliced_bytes).sum::<usize>();
-        let grant = self.reserve(bytes).await?;
-        self.memory.push(grant);
-        let rows = columns.first().map_or(0, |column| column.len());
         let keys = self.checked_keys(columns)?;
+        let rows = keys.first().map_or(0, Vec::len);
+        let attributes = columns.get(self.dimensions.len()..).unwrap_or_default();
+        let bytes = attributes.iter().map(sliced_bytes).sum::<usize>();
+        let bytes = bytes.saturating_add(rows.saturating_mul(size_of::<u64>()));
+        let memory = self.reserve(bytes.saturating_mul(COPIES)).await?;
+        let added = self
+            .collected
+            .add(&keys, attributes, &self.attributes, memory);
         self.rows = self.rows.saturating_add(rows as u64);
-        let mut start = 0;
-        while start < rows {
-            let of_row = keys.iter().filter_map(|keys| keys.get(start)).enumerate();
-            let tile = of_row.map(|(dim, key)| self.tiler.grid.tile_of(dim, *key));
-            let tile = tile.collect::<Vec<_>>();
-            self.enter(&tile).await?;
-            let mut places = Vec::new();
-            self.tiler.places(&tile, &keys, start, &mut places)?;
-            let count = places.len();
-            if count == 0 {
-                return Err(Error::internal("a cell lies outside its tile"));
-            }
-            let part = columns.iter().map(|column| column.slice(start, count));
-            let part = part.collect::<Vec<_>>();
-            self.add(&part, places, &keys, start)?;
-            start += count;
-        }
-        Ok(())
+        added.map_err(|why| match why {
+            NotAdded::Failed(error) => error,
+            NotAdded::Refused(refused) => self.refused(*refused),
+        })
     }
 
-    /// Finishes all fragments.
+    fn refused(&self, refused: RefusedCell) -> Error {
+        let attribute = self.fields.schema.attributes.get(refused.attribute);
+        let name = attribute.map_or("", |attribute| attribute.name.as_str());
+        let cell = self
+            .checker
+            .describe(&self.cell(&refused.tile, refused.place), 0);
+        refused.why.with("attribute", name).with("cell", cell)
+    }
+
+    /// The coordinates of the cell in a place of a tile.
+    fn cell(&self, tile: &[u64], place: u64) -> Vec<Coordinates<'static>> {
+        let grid = &self.tiler.grid;
+        let sides = grid.tile_lo(tile).into_iter().zip(grid.strides());
+        let sides = sides.zip(grid.extents());
+        let keys = sides.map(|((lo, stride), extent)| lo.saturating_add(place / stride % extent));
+        keys.map(|key| Coordinates::Keys(vec![key])).collect()
+    }
+
+    /// Writes all fragments.
     ///
     /// # Errors
     /// The store fails; what has been written is removed then.
     pub async fn finish(mut self) -> Result<(Vec<StagedFragment>, Vec<KeyBox>)> {
-        if let Err(error) = self.write_rest().await {
-            self.withdraw().await;
-            return Err(error);
+        match self.write_boxes().await {
+            Ok(filled) => Ok((self.staged, filled)),
+            Err(error) => {
+                self.withdraw().await;
+                Err(error)
+            }
         }
-        let boxes = self.boxes.into_iter().map(|open| open.written);
-        let filled = boxes.filter(WrittenBox::needs_filling);
-        Ok((self.staged, filled.map(|written| written.cells).collect()))
     }
 
-    async fn write_rest(&mut self) -> Result<()> {
-        self.leave().await?;
-        for of_box in 0..self.boxes.len() {
-            self.write_until(of_box, None).await?;
+    /// Writes a fragment for each box, and returns those that were filled with what the array shows.
+    async fn write_boxes(&mut self) -> Result<Vec<KeyBox>> {
+        let boxes = self.collected.complete().boxes()?;
+        let time = match self.target.time {
+            Some(time) => time,
+            None => self.target.clock.fresh_time().await,
+        };
+        let mut filled = Vec::new();
+        for written in boxes {
+            self.pipeline = Some(self.begin_fragment(time)?);
+            for tile in &self.tiler.grid.tiles_of_box(&written.cells) {
+                self.write_tile(&written, &tile).await?;
+            }
+            if let Some(pipeline) = self.pipeline.take() {
+                let domain = self.stored_domain(&written.cells);
+                self.staged.push(pipeline.finish(Some(domain)).await?);
+            }
+            if written.needs_filling() {
+                filled.push(written.cells);
+            }
         }
-        Ok(())
+        Ok(filled)
     }
 
     /// Removes what has been written.
     pub async fn withdraw(self) {
-        for pipeline in self.boxes.into_iter().filter_map(|open| open.pipeline) {
+        if let Some(pipeline) = self.pipeline {
             pipeline.withdraw().await;
         }
         for staged in self.staged {
@@ -192,13 +187,13 @@ impl DenseInsert {
         }
     }
 
-    fn checked_keys(&mut self, columns: &[ArrayRef]) -> Result<Vec<Vec<u64>>> {
+    fn checked_keys(&self, columns: &[ArrayRef]) -> Result<Vec<Vec<u64>>> {
         let dimensions = &self.fields.schema.dimensions;
-        let stored = coordinate_cells(dimensions, &self.writers, columns)?;
+        let stored = coordinate_cells(dimensions, &self.dimensions, columns)?;
         let coordinates = dimensions.iter().zip(&stored);
         let coordinates = coordinates.map(|(d, cells)| Coordinates::new(d.datatype, cells));
         let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
-        self.checker.check(&coordinates)?;
+        self.checker.check_bounds(&coordinates)?;
         let keys = coordinates
             .into_iter()
             .map(|coordinates| match coordinates {
@@ -210,135 +205,27 @@ impl DenseInsert {
         keys.collect()
     }
 
-    fn add(
-        &mut self,
-        columns: &[ArrayRef],
-        places: Vec<usize>,
-        keys: &[Vec<u64>],
-        first_row: usize,
-    ) -> Result<()> {
-        let dimensions = self.fields.schema.dimensions.len();
-        let current = self.current.as_mut();
-        let current = current.ok_or_else(|| Error::internal("rows are added to a tile"))?;
-        let sources = self.writers.iter().zip(columns).skip(dimensions);
-        for ((i, (writer, column)), cells) in sources.enumerate().zip(&mut current.given.fields) {
-            if let Err(refused) = writer.append(column, cells) {
-                let attribute = self.fields.schema.attributes.get(i);
-                let name = attribute.map_or("", |attribute| attribute.name.as_str());
-                let row = first_row.saturating_add(refused.row);
-                let parts = keys.iter().zip(&self.fields.schema.dimensions);
-                let parts = parts.map(|(keys, dimension)| {
-                    let key = keys.get(row).copied().unwrap_or(0);
-                    format!(
-                        "{} = {}",
-                        dimension.name,
-                        key::show(dimension.datatype, key)
-                    )
-                });
-                let cell = format!("({})", parts.collect::<Vec<_>>().join(", "));
-                return Err(refused.why.with("attribute", name).with("cell", cell));
-            }
-        }
-        current.given.places.extend(places);
-        Ok(())
-    }
-
-    /// Makes `tile` the current one.
-    async fn enter(&mut self, tile: &[u64]) -> Result<()> {
-        if self
-            .current
-            .as_ref()
-            .is_some_and(|current| current.tile == tile)
-        {
-            return Ok(());
-        }
-        self.leave().await?;
-        let single = self.by_tile.get(tile).copied();
-        let found = single.or_else(|| {
-            let mut open = self.boxes.iter();
-            open.position(|open| open.tiles.contains(tile) && open.tiles.count() != Some(1))
-        });
-        let of_box = found.ok_or_else(|| {
-            Error::internal("a row lies in none of the boxes that were planned for it")
-        })?;
-        let dimensions = self.fields.schema.dimensions.len();
-        let attributes = self.writers.iter().skip(dimensions);
-        self.current = Some(CurrentTile {
-            tile: tile.to_vec(),
-            of_box,
-            given: GivenCells {
-                fields: attributes.map(CellWriter::no_cells).collect(),
-                places: Vec::new(),
-            },
-        });
-        Ok(())
-    }
-
-    /// Writes the current tile, after those of its box that come before it and have no rows.
-    async fn leave(&mut self) -> Result<()> {
-        let Some(CurrentTile {
-            tile,
-            of_box,
-            given,
-        }) = self.current.take()
-        else {
-            return Ok(());
-        };
-        self.write_until(of_box, Some(&tile)).await?;
-        self.write_tile(of_box, &tile, given).await
-    }
-
-    /// Writes the tiles without rows before `tile`, or all that are left, and then finishes the fragment.
-    async fn write_until(&mut self, of_box: usize, tile: Option<&[u64]>) -> Result<()> {
-        loop {
-            let Some(open) = self.boxes.get(of_box) else {
-                return Err(Error::internal("a box is not open"));
-            };
-            let next = open.tiles.tile_at(open.next);
-            let next = next.filter(|_| open.tiles.count().is_some_and(|count| open.next < count));
-            match (next, tile) {
-                (Some(next), Some(tile)) if next == tile => return Ok(()),
-                (Some(next), _) => {
-                    let attributes = self
-                        .writers
-                        .iter()
-                        .skip(self.fields.schema.dimensions.len());
-                    let nothing = GivenCells {
-                        fields: attributes.map(CellWriter::no_cells).collect(),
-                        places: Vec::new(),
-                    };
-                    self.write_tile(of_box, &next, nothing).await?;
-                }
-                (None, None) => return Ok(()),
-                (None, Some(_)) => {
-                    return Err(Error::internal(
-                        "the tiles of a box were given out of order",
-                    ));
-                }
-            }
-        }
-    }
-
-    async fn write_tile(&mut self, of_box: usize, tile: &[u64], given: GivenCells) -> Result<()> {
-        let Some(open) = self.boxes.get(of_box) else {
-            return Err(Error::internal("a box is not open"));
-        };
-        let clip = self
-            .tiler
-            .grid
-            .tile_box(tile)
-            .intersect(&open.written.cells);
+    async fn write_tile(&mut self, written: &WrittenBox, tile: &[u64]) -> Result<()> {
+        let clip = self.tiler.grid.tile_box(tile).intersect(&written.cells);
         let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
+        let taken = self.collected.take(tile, &self.attributes, COPIES).await;
+        let (mut given, memory) = taken?;
+        if let Some(place) = given.sort() {
+            return Err(self.checker.twice(&self.cell(tile, place), 0));
+        }
         let real = self.tiler.runs(tile, &clip)?;
-        let needed = real.iter().map(ExactSizeIterator::len).sum::<usize>();
-        let missing = needed != given.places.len();
-        let found = match missing {
-            true => Some(self.existing_cells(tile, &clip).await?),
-            false => None,
+        let needed = real.iter().map(|run| run.len() as u64).sum::<u64>();
+        let found = match given.count() == needed {
+            true => None,
+            false => Some(self.existing_cells(tile, &clip).await?),
         };
-        let (found, _memory) = found.unzip();
+        let (found, _memory_of_found) = found.unzip();
         let raw = self.tiler.tile(real, given, found.as_ref())?;
-        self.push_tile(of_box, raw).await
+        let more = raw.bytes().saturating_mul(COPIES);
+        let more = self.reserve(more.saturating_sub(memory.bytes())).await?;
+        let pipeline = self.pipeline.as_mut();
+        let pipeline = pipeline.ok_or_else(|| Error::internal("a box has no fragment"))?;
+        pipeline.push(raw, vec![memory, more]).await
     }
 
     /// The cells of a box that are there, with the memory that they take.
@@ -351,47 +238,9 @@ impl DenseInsert {
         Ok((found, memory))
     }
 
-    async fn push_tile(&mut self, of_box: usize, raw: RawTile) -> Result<()> {
-        let bytes = raw.bytes();
-        let memory_of_tile = self.reserve(bytes.saturating_mul(COPIES)).await?;
-        let count = self.tiles.saturating_add(1);
-        if self
-            .boxes
-            .get(of_box)
-            .is_some_and(|open| open.pipeline.is_none())
-        {
-            let pipeline = self.pipeline()?;
-            if let Some(open) = self.boxes.get_mut(of_box) {
-                open.pipeline = Some(pipeline);
-            }
-        }
-        let Some(open) = self.boxes.get_mut(of_box) else {
-            return Err(Error::internal("a box is not open"));
-        };
-        let Some(pipeline) = &mut open.pipeline else {
-            return Err(Error::internal("a box has no fragment"));
-        };
-        let mut memory = std::mem::take(&mut self.memory);
-        memory.push(memory_of_tile);
-        pipeline.push(raw, memory).await?;
-        open.next += 1;
-        self.tiles = count;
-        if open.tiles.count() == Some(open.next)
-            && let Some(pipeline) = open.pipeline.take()
-        {
-            let written = open.written.cells.clone();
-            let domain = self.stored_domain(&written);
-            self.staged.push(pipeline.finish(Some(domain)).await?);
-        }
-        Ok(())
-    }
-
-    fn pipeline(&self) -> Result<TilePipeline> {
+    fn begin_fragment(&self, time: TimestampMs) -> Result<TilePipeline> {
         let storage = &self.target.snapshot.storage;
-        let name = self
-            .target
-            .clock
-            .fresh_fragment_name(self.time, self.time)?;
+        let name = self.target.clock.fresh_fragment_name(time, time)?;
         let pipeline = TilePipeline::new(
             Arc::clone(&self.fields),
             FragmentWriter::new(storage, &self.fields, name),
@@ -411,23 +260,21 @@ impl DenseInsert {
         ranges.collect()
     }
 
-    /// Reserves memory, after waiting for running tiles if there is too little.
+    /// Reserves memory. If there is too little, tiles that are being written are waited for, and what is collected goes to disk.
     async fn reserve(&mut self, bytes: usize) -> Result<Grant> {
-        'again: loop {
+        loop {
             let refused = match self.target.budget.reserve(bytes) {
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => error,
                 reserved => return reserved,
             };
-            for pipeline in self
-                .boxes
-                .iter_mut()
-                .filter_map(|open| open.pipeline.as_mut())
+            if let Some(pipeline) = &mut self.pipeline
+                && pipeline.free_some().await?
             {
-                if pipeline.free_some().await? {
-                    continue 'again;
-                }
+                continue;
             }
-            return Err(refused);
+            if !self.collected.spill()? {
+                return Err(refused);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
+use super::given::GivenCells;
 use crate::arrow::{CellWriter, StoredCells};
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
@@ -14,21 +15,12 @@ use crate::geometry::key;
 use crate::geometry::tile_grid::TileGrid;
 use crate::write::encode::RawTile;
 
-/// Makes tiles of cells that are given in cell order, and of existing ones.
+/// Makes tiles of given cells and of existing ones.
 #[derive(Debug)]
 pub(super) struct DenseTiler {
     pub(super) grid: TileGrid,
     schema: Arc<ArraySchema>,
     tile_cells: usize,
-}
-
-/// The cells of a tile that a statement gives.
-#[derive(Debug, Default)]
-pub(super) struct GivenCells {
-    /// The attributes.
-    pub(super) fields: Vec<StoredCells>,
-    /// Where in the tile each cell is, ascending.
-    pub(super) places: Vec<usize>,
 }
 
 /// Cells of the array that are there already.
@@ -146,15 +138,17 @@ impl DenseTiler {
         Ok(FoundCells { fields, by_place })
     }
 
-    /// The whole tile: given cells, existing ones in the other places of the box, and padding around it.
+    /// The whole tile: given cells, sorted by their place, existing ones in the other places of the box, and padding around it.
     pub(super) fn tile(
         &self,
         real: Vec<Range<usize>>,
         given: GivenCells,
         found: Option<&FoundCells>,
     ) -> Result<RawTile> {
-        if given.places.len() == self.tile_cells {
-            // All cells of the tile are there, and none twice.
+        if let [run] = given.runs.as_slice()
+            && usize::try_from(run.len).is_ok_and(|len| len == self.tile_cells)
+        {
+            // All cells of the tile are there, in their order.
             let fields = given.fields;
             return Ok(RawTile { fields, real });
         }
@@ -170,23 +164,17 @@ impl DenseTiler {
                 fill: &attribute.fill_value,
                 fill_valid: attribute.fill_valid,
             };
-            let mut next_given = 0;
+            let mut runs = given.runs.iter().peekable();
             let mut place = 0;
             for run in &real {
                 writer.pad(run.start - place)?;
                 place = run.start;
                 while place < run.end {
-                    let known = given.places.get(next_given).copied().unwrap_or(usize::MAX);
-                    if known == place {
-                        // Given cells that follow each other are copied together.
-                        let rest = given.places.get(next_given..).unwrap_or_default();
-                        let together = rest.iter().enumerate();
-                        let together = together
-                            .take_while(|(i, at)| **at == place + i && place + i < run.end)
-                            .count();
-                        writer.copy(cells, next_given..next_given + together);
-                        next_given += together;
-                        place += together;
+                    if let Some(given) = runs.next_if(|given| given.place == place as u64) {
+                        let first = usize::try_from(given.cell)?;
+                        let len = usize::try_from(given.len)?;
+                        writer.copy(cells, first..first + len);
+                        place += len;
                         continue;
                     }
                     let there =
@@ -199,7 +187,7 @@ impl DenseTiler {
                 }
             }
             writer.pad(self.tile_cells.saturating_sub(place))?;
-            if next_given != given.places.len() {
+            if runs.next().is_some() {
                 return Err(Error::internal("a given cell lies outside its box"));
             }
             fields.push(writer.out);

@@ -29,7 +29,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::choice::{Choice, Domains, Sample, choose};
 use super::spool::{once, spool};
 use crate::array::snapshot::Snapshot;
-use crate::sql::dml::insert::{Destination, insert_plan, keep_touched, retargeted};
+use crate::sql::dml::insert::{Destination, insert_plan, retargeted};
 use crate::sql::dml::node::{Step, StepExec, count_schema, puts_out_count};
 use crate::sql::dml::target::Unpublished;
 use crate::sql::options::TableOptions;
@@ -128,7 +128,6 @@ impl Copy {
         let usual = self.stage(&builder).await?;
         let (array, plan) = self.plan(&usual, rows).await?;
         let plan = sorted(plan, context.memory_pool().memory_limit())?;
-        keep_touched(&plan);
         let in_order = rows_of(&plan)?;
         let in_order = in_order.execute(0, Arc::clone(context))?;
         let memory = MemoryConsumer::new("TileDbCopy").register(context.memory_pool());

@@ -1,0 +1,317 @@
+//! The rows of a statement, kept by the space tile they belong to.
+//!
+//! Rows come in any order. Each is put to the others of its tile with its place in there, so that nothing needs to be sorted but
+//! the places of a tile, and most often not even those. What the memory does not hold goes to disk, tile by tile.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+
+use super::boxes::TouchedTiles;
+use super::given::{GivenCells, decode, encode};
+use crate::arrow::{CellWriter, Refused};
+use crate::error::{Error, Result};
+use crate::geometry::tile_grid::TileGrid;
+use crate::memory::budget::Grant;
+
+/// Keeps records on disk while a statement runs.
+pub trait Scratch: fmt::Debug + Send + Sync {
+    /// Keeps records, and gives them back, in their order, once.
+    ///
+    /// # Errors
+    /// The disk is full, or must not be used.
+    fn keep(&self, records: &mut dyn Iterator<Item = Vec<u8>>) -> Result<Records>;
+}
+
+/// Records that are read back.
+pub type Records = BoxStream<'static, Result<Vec<u8>>>;
+
+/// Rows are brought into the order of their tiles first if so few of them in a row belong to one tile.
+const FEW_TOGETHER: usize = 8;
+
+/// A row that cannot be stored.
+#[derive(Debug)]
+pub(super) struct RefusedCell {
+    /// The number of the attribute.
+    pub(super) attribute: usize,
+    pub(super) tile: Vec<u64>,
+    pub(super) place: u64,
+    pub(super) why: Error,
+}
+
+/// Why rows are not added.
+#[derive(Debug)]
+pub(super) enum NotAdded {
+    Refused(Box<RefusedCell>),
+    Failed(Error),
+}
+
+impl From<Error> for NotAdded {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The rows of a statement, by space tile.
+#[derive(Debug)]
+pub(super) struct CollectedTiles {
+    grid: TileGrid,
+    tiles: HashMap<Vec<u64>, GivenCells>,
+    touched: TouchedTiles,
+    spilled: Vec<SpilledTiles>,
+    scratch: Arc<dyn Scratch>,
+    /// What is reserved for the tiles in memory.
+    memory: Grant,
+}
+
+/// Where the rows of a batch belong.
+struct Places {
+    /// The place of each row in its tile.
+    places: Vec<u64>,
+    /// Rows that follow each other and belong to one tile: the first one, and behind it the tile.
+    segments: Vec<(usize, Vec<u64>)>,
+}
+
+impl CollectedTiles {
+    pub(super) fn new(grid: &TileGrid, scratch: Arc<dyn Scratch>) -> Self {
+        Self {
+            grid: grid.clone(),
+            tiles: HashMap::new(),
+            touched: TouchedTiles::new(grid.clone()),
+            spilled: Vec::new(),
+            scratch,
+            memory: Grant::default(),
+        }
+    }
+
+    /// Adds rows inside the domain, for which `memory` is reserved: the keys of each dimension, and the columns of all attributes.
+    pub(super) fn add(
+        &mut self,
+        keys: &[Vec<u64>],
+        columns: &[ArrayRef],
+        writers: &[CellWriter],
+        memory: Grant,
+    ) -> Result<(), NotAdded> {
+        self.memory.absorb(memory);
+        let rows = keys.first().map_or(0, Vec::len);
+        let mut given = self.places(keys);
+        let mut columns = columns.to_vec();
+        if given.segments.len().saturating_mul(FEW_TOGETHER) > rows {
+            given = in_order_of_tiles(given, &mut columns)?;
+        }
+        let ends = given.segments.iter().skip(1).map(|(first, _)| *first);
+        let ends = ends.chain([rows]).collect::<Vec<_>>();
+        for ((first, tile), end) in given.segments.into_iter().zip(ends) {
+            let places = given.places.get(first..end).unwrap_or_default();
+            if !self.tiles.contains_key(&tile) {
+                self.tiles.insert(tile.clone(), GivenCells::none(writers));
+            }
+            let Some(cells) = self.tiles.get_mut(&tile) else {
+                return Err(Error::internal("a tile was just put in").into());
+            };
+            cells.place(places)?;
+            let sources = writers.iter().zip(&columns).zip(&mut cells.fields);
+            for (attribute, ((writer, column), cells)) in sources.enumerate() {
+                let part = column.slice(first, places.len());
+                if let Err(Refused { row, why }) = writer.append(&part, cells) {
+                    return Err(NotAdded::Refused(Box::new(RefusedCell {
+                        attribute,
+                        place: places.get(row).copied().unwrap_or(0),
+                        tile,
+                        why,
+                    })));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn places(&self, keys: &[Vec<u64>]) -> Places {
+        let (extents, strides) = (self.grid.extents(), self.grid.strides());
+        let rows = keys.first().map_or(0, Vec::len);
+        let mut given = Places {
+            places: vec![0; rows],
+            segments: Vec::new(),
+        };
+        // The first key of the current tile in each dimension, and the number of keys in it.
+        let mut tile = vec![0; keys.len()];
+        let mut sides: Vec<(u64, u64, u64)> = Vec::new();
+        for row in 0..rows {
+            let of_row = || keys.iter().filter_map(|of_dim| of_dim.get(row).copied());
+            let mut place = 0_u64;
+            let mut inside = !sides.is_empty();
+            for (key, (lo, extent, stride)) in of_row().zip(&sides) {
+                let offset = key.wrapping_sub(*lo);
+                inside &= offset < *extent;
+                place = place.wrapping_add(offset.wrapping_mul(*stride));
+            }
+            if !inside {
+                let of_tile = of_row().enumerate();
+                let of_tile = of_tile.map(|(dim, key)| self.grid.tile_of(dim, key));
+                tile.clear();
+                tile.extend(of_tile);
+                let lo = self.grid.tile_lo(&tile);
+                let of_sides = lo.into_iter().zip(extents).zip(&strides);
+                sides.clear();
+                sides.extend(of_sides.map(|((lo, extent), stride)| (lo, *extent, *stride)));
+                given.segments.push((row, tile.clone()));
+                place = 0;
+                for (key, (lo, _, stride)) in of_row().zip(&sides) {
+                    place = place.wrapping_add(key.wrapping_sub(*lo).wrapping_mul(*stride));
+                }
+            }
+            if let Some(slot) = given.places.get_mut(row) {
+                *slot = place;
+            }
+        }
+        given
+    }
+
+    /// Puts what is in memory on disk; `false` if there is nothing.
+    pub(super) fn spill(&mut self) -> Result<bool> {
+        if self.tiles.is_empty() {
+            return Ok(false);
+        }
+        self.touch();
+        let mut tiles: Vec<_> = mem::take(&mut self.tiles).into_iter().collect();
+        tiles.sort_by_cached_key(|(tile, _)| self.touched.in_tile_order(tile));
+        let spilled = SpilledTiles::write(self.scratch.as_ref(), tiles)?;
+        self.spilled.push(spilled);
+        self.memory = Grant::default();
+        Ok(true)
+    }
+
+    /// Remembers which cells of the tiles in memory are given.
+    fn touch(&mut self) {
+        for (tile, cells) in &mut self.tiles {
+            cells.sort();
+            self.touched.add_runs(tile, &cells.runs);
+        }
+    }
+
+    /// No more rows come; tells which cells are given.
+    pub(super) fn complete(&mut self) -> &TouchedTiles {
+        self.touch();
+        &self.touched
+    }
+
+    /// Takes out the cells of a tile, with the memory that is reserved for those of them that were not on disk. Tiles are taken
+    /// in tile order.
+    pub(super) async fn take(
+        &mut self,
+        tile: &[u64],
+        writers: &[CellWriter],
+        copies: usize,
+    ) -> Result<(GivenCells, Grant)> {
+        let mut given = GivenCells::none(writers);
+        for spilled in &mut self.spilled {
+            if let Some(more) = spilled.take(tile).await? {
+                given.append(more)?;
+            }
+        }
+        let Some(in_memory) = self.tiles.remove(tile) else {
+            return Ok((given, Grant::default()));
+        };
+        let memory = self.memory.split(in_memory.bytes().saturating_mul(copies));
+        if given.runs.is_empty() {
+            return Ok((in_memory, memory));
+        }
+        given.append(in_memory)?;
+        Ok((given, memory))
+    }
+}
+
+/// Tiles on disk, in tile order.
+pub(super) struct SpilledTiles {
+    records: Records,
+    next: Option<(Vec<u64>, GivenCells)>,
+    begun: bool,
+}
+
+impl fmt::Debug for SpilledTiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpilledTiles").finish_non_exhaustive()
+    }
+}
+
+impl SpilledTiles {
+    /// Keeps tiles, which are in tile order.
+    pub(super) fn write(scratch: &dyn Scratch, tiles: Vec<(Vec<u64>, GivenCells)>) -> Result<Self> {
+        let mut records = tiles.into_iter().map(|(tile, cells)| encode(&tile, &cells));
+        Ok(Self {
+            records: scratch.keep(&mut records)?,
+            next: None,
+            begun: false,
+        })
+    }
+
+    /// The cells of a tile, which none comes after that was taken before.
+    pub(super) async fn take(&mut self, tile: &[u64]) -> Result<Option<GivenCells>> {
+        if !self.begun {
+            self.begun = true;
+            self.advance().await?;
+        }
+        let Some((next, _)) = &self.next else {
+            return Ok(None);
+        };
+        if next != tile {
+            return Ok(None);
+        }
+        let taken = self.next.take().map(|(_, cells)| cells);
+        self.advance().await?;
+        Ok(taken)
+    }
+
+    async fn advance(&mut self) -> Result<()> {
+        let record = self.records.next().await.transpose()?;
+        self.next = record.map(|record| decode(&record)).transpose()?;
+        Ok(())
+    }
+}
+
+/// The same rows with those of each tile behind each other, in their order there.
+fn in_order_of_tiles(given: Places, columns: &mut [ArrayRef]) -> Result<Places> {
+    let mut numbers: BTreeMap<&[u64], usize> = BTreeMap::new();
+    for (_, tile) in &given.segments {
+        numbers.insert(tile, 0);
+    }
+    for (number, slot) in numbers.values_mut().enumerate() {
+        *slot = number;
+    }
+    let ends = given.segments.iter().skip(1).map(|(first, _)| *first);
+    let ends = ends.chain([given.places.len()]);
+    let mut order: Vec<(usize, u64, u32)> = Vec::with_capacity(given.places.len());
+    for ((first, tile), end) in given.segments.iter().zip(ends) {
+        let number = numbers.get(tile.as_slice()).copied().unwrap_or(0);
+        for row in *first..end {
+            let place = given.places.get(row).copied().unwrap_or(0);
+            order.push((number, place, u32::try_from(row)?));
+        }
+    }
+    // Rows of the same cell stay in their order.
+    order.sort_unstable();
+    let rows = UInt32Array::from_iter_values(order.iter().map(|(.., row)| *row));
+    for column in columns {
+        let taken = take(column.as_ref(), &rows, None);
+        *column = taken.map_err(|e| Error::internal("rows cannot be reordered").with_source(e))?;
+    }
+    let tiles = numbers.into_keys().map(<[u64]>::to_vec).collect::<Vec<_>>();
+    let mut segments: Vec<(usize, Vec<u64>)> = Vec::with_capacity(tiles.len());
+    let mut last = None;
+    for (row, (number, ..)) in order.iter().enumerate() {
+        if last != Some(number) {
+            last = Some(number);
+            segments.push((row, tiles.get(*number).cloned().unwrap_or_default()));
+        }
+    }
+    Ok(Places {
+        places: order.iter().map(|(_, place, _)| *place).collect(),
+        segments,
+    })
+}
