@@ -1,4 +1,4 @@
-//! How fast does a small part of an array come, and how much of the rest is read with it?
+//! How fast do a small part of an array and the cells of a list come, and how much of the rest is read with them?
 //!
 //! ```text
 //! python benches/arrays.py /data/bench            # once; needs tiledb==0.36.1, numpy, pyarrow
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Rows and columns of the dense array are one cell wide, the thinnest slices there are: each touches a row, or a
-//! column, of tiles.
+//! column, of tiles. The points of a list in the dense array are spread evenly; those in the sparse one lie in a tenth of its
+//! tiles.
 
 #![allow(
     missing_docs,
@@ -21,6 +22,11 @@ mod common;
 use common::Bench;
 
 fn main() {
+    slices();
+    lists();
+}
+
+fn slices() {
     let mut bench = Bench::new("slice", 1.5);
     for (case, array, condition) in [
         (
@@ -45,4 +51,39 @@ fn main() {
         bench.query(case, array, &sql);
     }
     bench.report();
+}
+
+fn lists() {
+    let mut bench = Bench::new("point_list", 1.5);
+    for points in [10, 100] {
+        bench.query(
+            &format!("dense, OR of {points} points"),
+            "dense50m",
+            &format!("SELECT * FROM a WHERE {}", any_of(points)),
+        );
+    }
+    // Ten numbers in each of ten rows of tiles.
+    let numbers = (0..100).map(|i| (i / 10 * 100_000 + i % 10 * 997).to_string());
+    let numbers = numbers.collect::<Vec<_>>().join(", ");
+    bench.query(
+        "sparse, 100 numbers of a dimension",
+        "sparse10m",
+        &format!("SELECT * FROM a WHERE d0 IN ({numbers})"),
+    );
+    bench.query(
+        "sparse, join with 1,000 points",
+        "sparse10m",
+        "CREATE TABLE points AS SELECT d0, d1 FROM a WHERE d0 < 100000 AND d0 % 1000 = 7;\
+         SELECT a.* FROM a JOIN points USING (d0, d1)",
+    );
+    bench.report();
+}
+
+/// Points spread over the whole dense array.
+fn any_of(points: u64) -> String {
+    let points = (0..points).map(|i| {
+        let (y, x) = (i * 2_654_435_761 % 7072, i * 40_503 % 7069);
+        format!("(y = {y} AND x = {x})")
+    });
+    points.collect::<Vec<_>>().join(" OR ")
 }

@@ -42,7 +42,7 @@ pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io:
 pub(super) async fn begin(path: PathBuf) -> io::Result<File> {
     blocking(move || {
         create_folder(parent_of(&path)?)?;
-        OpenOptions::new().write(true).create_new(true).open(&path)
+        create_new(&path)
     })
     .await
 }
@@ -51,7 +51,7 @@ pub(super) async fn begin(path: PathBuf) -> io::Result<File> {
 pub(super) async fn append(mut file: File, pieces: Vec<Bytes>) -> io::Result<File> {
     blocking(move || {
         for piece in pieces {
-            file.write_all(&piece)?;
+            write(&mut file, &piece)?;
         }
         Ok(file)
     })
@@ -61,7 +61,7 @@ pub(super) async fn append(mut file: File, pieces: Vec<Bytes>) -> io::Result<Fil
 /// Waits until the bytes of files are on disk, and then the names in their folders.
 pub(super) async fn sync(files: Vec<File>, folders: Vec<PathBuf>) -> io::Result<()> {
     blocking(move || {
-        files.iter().try_for_each(File::sync_all)?;
+        files.iter().try_for_each(sync_file)?;
         folders.iter().try_for_each(|folder| sync_folder(folder))
     })
     .await
@@ -76,7 +76,7 @@ pub(super) async fn create_folders(folders: Vec<PathBuf>) -> io::Result<()> {
 pub(super) async fn remove_folder(folder: PathBuf) -> io::Result<()> {
     blocking(move || match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
+        removed => removed.inspect(|()| record(|| Event::RemoveFolder(folder.clone()))),
     })
     .await
 }
@@ -84,7 +84,10 @@ pub(super) async fn remove_folder(folder: PathBuf) -> io::Result<()> {
 /// Removes a file, and waits until that is on disk; one that does not exist is removed already.
 pub(super) async fn remove_file(path: PathBuf) -> io::Result<()> {
     blocking(move || match fs::remove_file(&path) {
-        Ok(()) => sync_folder(parent_of(&path)?),
+        Ok(()) => {
+            record(|| Event::Remove(path.clone()));
+            sync_folder(parent_of(&path)?)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     })
@@ -94,7 +97,10 @@ pub(super) async fn remove_file(path: PathBuf) -> io::Result<()> {
 /// Gives the staged file its name, unless another file has it.
 fn give_name(staging: &Path, path: &Path) -> io::Result<Created> {
     match fs::hard_link(staging, path) {
-        Ok(()) => Ok(Created::New),
+        Ok(()) => {
+            record(|| Event::Link(staging.to_owned(), path.to_owned()));
+            Ok(Created::New)
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
         // The file system may have no hard links. Nobody else has chosen this name, so looking first is enough.
         Err(_) if path.try_exists()? => Ok(Created::Exists),
@@ -125,8 +131,8 @@ fn staging_path(staging: &Path, number: u32) -> PathBuf {
 
 /// Writes a file that does not exist yet; if that fails, there is none.
 fn write_new(path: &Path, bytes: &Bytes) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let mut file = create_new(path)?;
+    let written = write(&mut file, bytes).and_then(|()| sync_file(&file));
     if written.is_err() {
         drop(file);
         remove_if_there(path)?;
@@ -136,9 +142,31 @@ fn write_new(path: &Path, bytes: &Bytes) -> io::Result<()> {
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
+        Ok(()) => {
+            record(|| Event::Remove(path.to_owned()));
+            Ok(())
+        }
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        Err(_) => Ok(()),
     }
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    record(|| Event::Create(path.to_owned(), id_of(&file)));
+    Ok(file)
+}
+
+fn write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    record(|| Event::Write(id_of(file), bytes.to_vec()));
+    Ok(())
+}
+
+fn sync_file(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    record(|| Event::SyncFile(id_of(file)));
+    Ok(())
 }
 
 /// Creates a folder and those above it that are missing, and waits until their names are on disk.
@@ -150,6 +178,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     let parents = missing.filter_map(Path::parent).map(Path::to_owned);
     let parents = parents.collect::<Vec<_>>();
     fs::create_dir_all(folder)?;
+    record(|| Event::CreateFolder(folder.to_owned()));
     parents.iter().try_for_each(|parent| sync_folder(parent))
 }
 
@@ -166,7 +195,9 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     } else {
         folder
     };
-    File::open(folder)?.sync_all()
+    File::open(folder)?.sync_all()?;
+    record(|| Event::SyncFolder(folder.to_owned()));
+    Ok(())
 }
 
 /// Other systems have no way to sync a folder.
@@ -182,6 +213,113 @@ async fn blocking<T: Send + 'static>(
     match Handle::try_current() {
         Ok(runtime) => runtime.spawn_blocking(work).await?,
         Err(_) => work(),
+    }
+}
+
+/// What happens on the disk. Tests of power cuts look at it; otherwise nobody does.
+#[cfg_attr(not(test), expect(dead_code, reason = "nobody looks at it"))]
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// A new file, which is known by its number from now on.
+    Create(PathBuf, u64),
+    Write(u64, Vec<u8>),
+    SyncFile(u64),
+    /// The file of the first name has the second name, too.
+    Link(PathBuf, PathBuf),
+    Remove(PathBuf),
+    /// A folder, and those above it that were missing.
+    CreateFolder(PathBuf),
+    RemoveFolder(PathBuf),
+    SyncFolder(PathBuf),
+}
+
+#[cfg(not(test))]
+fn record(_: impl FnOnce() -> Event) {}
+
+#[cfg(not(test))]
+fn id_of(_: &File) -> u64 {
+    0
+}
+
+#[cfg(test)]
+use recorder::{id_of, record};
+
+#[cfg(test)]
+pub(crate) mod recorder {
+    use std::collections::HashSet;
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Path, PathBuf};
+    use std::sync::{Arc, Mutex, Weak};
+
+    use super::Event;
+
+    /// What happens in a folder, until this is dropped.
+    pub(crate) struct Recording(Arc<Mutex<Watched>>);
+
+    struct Watched {
+        folder: PathBuf,
+        files: HashSet<u64>,
+        events: Vec<Event>,
+    }
+
+    static RECORDINGS: Mutex<Vec<Weak<Mutex<Watched>>>> = Mutex::new(Vec::new());
+
+    /// Remembers from now on what happens in a folder.
+    pub(crate) fn watch(folder: &Path) -> Recording {
+        let watched = Arc::new(Mutex::new(Watched {
+            folder: folder.to_owned(),
+            files: HashSet::new(),
+            events: Vec::new(),
+        }));
+        RECORDINGS.lock().unwrap().push(Arc::downgrade(&watched));
+        Recording(watched)
+    }
+
+    impl Recording {
+        pub(crate) fn take(self) -> Vec<Event> {
+            std::mem::take(&mut self.0.lock().unwrap().events)
+        }
+    }
+
+    pub(super) fn record(event: impl FnOnce() -> Event) {
+        let mut recordings = RECORDINGS.lock().unwrap();
+        recordings.retain(|recording| recording.strong_count() > 0);
+        if recordings.is_empty() {
+            return;
+        }
+        let event = event();
+        for recording in recordings.iter().filter_map(Weak::upgrade) {
+            recording.lock().unwrap().add(&event);
+        }
+    }
+
+    impl Watched {
+        fn add(&mut self, event: &Event) {
+            let of_folder = match event {
+                Event::Create(path, file) if path.starts_with(&self.folder) => {
+                    self.files.insert(*file);
+                    true
+                }
+                Event::Create(_, file) => {
+                    self.files.remove(file);
+                    false
+                }
+                Event::Write(file, _) | Event::SyncFile(file) => self.files.contains(file),
+                Event::Link(path, _)
+                | Event::Remove(path)
+                | Event::CreateFolder(path)
+                | Event::RemoveFolder(path)
+                | Event::SyncFolder(path) => path.starts_with(&self.folder),
+            };
+            if of_folder {
+                self.events.push(event.clone());
+            }
+        }
+    }
+
+    pub(super) fn id_of(file: &File) -> u64 {
+        file.metadata().unwrap().ino()
     }
 }
 

@@ -21,6 +21,9 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use file_write::{Event, recorder};
+
 pub use buffers::release_buffers;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
 pub use listing::{FileInfo, Keep, Listing};

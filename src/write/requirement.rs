@@ -119,7 +119,7 @@ impl Check<'_> {
         for fragment in now.fragments.iter() {
             if self.is_unseen(&fragment.name.name, |seen| &seen.fragments)
                 && let Some(region) = self.met_by(fragment)
-                && !(self.requirement.later_than.is_some() && !now.schema.is_dense())
+                && (self.requirement.later_than.is_none() || now.schema.is_dense())
             {
                 return Err(self.overtaken("the fragment", &fragment.name.name, "was", region));
             }

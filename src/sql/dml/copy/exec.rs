@@ -8,6 +8,9 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::{
+    SortColumn, concat_batches, lexsort_to_indices, take_record_batch,
+};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_err};
@@ -131,7 +134,11 @@ impl Copy {
         let in_order = rows_of(&plan)?;
         let in_order = in_order.execute(0, Arc::clone(context))?;
         let memory = MemoryConsumer::new("TileDbCopy").register(context.memory_pool());
-        let (sample, in_order) = first_rows(in_order, memory).await?;
+        let (mut sample, in_order) = first_rows(in_order, memory).await?;
+        let schema = &array.snapshot().schema;
+        if schema.is_dense() {
+            sample = ordered(&sample, schema.dimensions.len())?;
+        }
         let tried = Sample {
             snapshot: array.snapshot().clone(),
             types: self.options.types(),
@@ -219,6 +226,21 @@ async fn first_rows(
     });
     let rows = RecordBatchStreamAdapter::new(schema, again.chain(rows));
     Ok((first, Box::pin(rows)))
+}
+
+/// Rows in the order of their first columns: those of dense arrays are stored in order, and come in any.
+fn ordered(rows: &[RecordBatch], columns: usize) -> Result<Vec<RecordBatch>> {
+    let Some(first) = rows.first() else {
+        return Ok(Vec::new());
+    };
+    let rows = concat_batches(first.schema_ref(), rows)?;
+    let columns = rows.columns().iter().take(columns);
+    let columns = columns.map(|column| SortColumn {
+        values: Arc::clone(column),
+        options: None,
+    });
+    let order = lexsort_to_indices(&columns.collect::<Vec<_>>(), None)?;
+    Ok(vec![take_record_batch(&rows, &order)?])
 }
 
 /// The input with the columns of the table, in their order and of their types.

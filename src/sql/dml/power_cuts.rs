@@ -1,0 +1,309 @@
+//! Power cuts: at every moment of every statement the disk may hold any of several images, and each of them is an array.
+//!
+//! What a statement does on the disk is recorded, and replayed up to each moment with what was written and what was synced kept
+//! apart. Of both, images are built: only what was synced; all that was written; all names, but of the bytes only those that
+//! were synced, or half of the others; and what was synced with one other name. Each image opens, and shows the state before the
+//! statement or the one behind it; when the statement has said that it succeeded, it is the one behind it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::storage::{Event, recorder};
+
+/// Statements, one after the other, on the arrays `s` (sparse) and `d` (dense).
+const STATEMENTS: [&str; 15] = [
+    "CREATE EXTERNAL TABLE s (k VARCHAR NOT NULL, n INT NOT NULL, a DOUBLE, c VARCHAR, PRIMARY KEY (k, n)) STORED AS TILEDB LOCATION '$S' \
+     OPTIONS ('tiledb.capacity' '3', 'tiledb.attr.c.enumeration' '[\"x\", \"y\"]')",
+    "INSERT INTO s VALUES ('a', 1, 0.5, 'x'), ('b', 2, NULL, 'y'), ('c', 3, 1.5, NULL), ('d', 4, 2.5, 'x'), ('e', 5, 3.5, 'x')",
+    "INSERT INTO s VALUES ('b', 2, 9.5, 'x'), ('f', 6, 4.5, 'y')",
+    "DELETE FROM s WHERE a > 3",
+    "UPDATE s SET a = 7, n = n + 1 WHERE k = 'c'",
+    "SELECT * FROM tiledb_set_metadata('$S', 'title', 'power')",
+    "SELECT * FROM tiledb_extend_enumeration('$S', 'c', ['z'])",
+    "SELECT * FROM tiledb_evolve('$S', add => 'more INT')",
+    "SELECT * FROM tiledb_consolidate('$S')",
+    "SELECT * FROM tiledb_vacuum('$S')",
+    "INSERT OVERWRITE s VALUES ('z', 26, 1, 'y', 8)",
+    "TRUNCATE TABLE s",
+    "COPY (SELECT value AS d, value * 2 AS a FROM range(0, 40)) TO '$D' STORED AS TILEDB PARTITIONED BY (d) \
+     OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.d.domain' '[0, 99]', 'tiledb.dim.d.tile' '10')",
+    "INSERT INTO d VALUES (3, 33), (77, 7)",
+    "SELECT * FROM tiledb_consolidate('$D', mode => 'commits')",
+];
+
+/// The bytes of a file that were written, and those of them that were synced.
+#[derive(Debug, Clone, Default)]
+struct Bytes {
+    written: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+/// What a path stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    File(usize),
+    Folder,
+}
+
+type Names = BTreeMap<PathBuf, Name>;
+/// Files with their bytes, and folders without.
+type Image = BTreeMap<PathBuf, Option<Vec<u8>>>;
+
+#[derive(Debug, Default)]
+struct Disk {
+    /// The folder of all the paths, which has been there before.
+    root: PathBuf,
+    files: Vec<Bytes>,
+    by_number: HashMap<u64, usize>,
+    written: Names,
+    synced: Names,
+}
+
+impl Disk {
+    /// What lies in a folder, all of it synced.
+    fn of(folder: &Path) -> Self {
+        let mut disk = Self {
+            root: folder.to_owned(),
+            ..Self::default()
+        };
+        disk.add(folder);
+        disk.synced = disk.written.clone();
+        disk
+    }
+
+    fn add(&mut self, folder: &Path) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                self.written.insert(path.clone(), Name::Folder);
+                self.add(&path);
+            } else {
+                let bytes = fs::read(&path).unwrap();
+                self.written.insert(path, Name::File(self.files.len()));
+                self.files.push(Bytes {
+                    written: bytes.clone(),
+                    synced: bytes,
+                });
+            }
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Create(path, number) => {
+                self.by_number.insert(*number, self.files.len());
+                self.written
+                    .insert(path.clone(), Name::File(self.files.len()));
+                self.files.push(Bytes::default());
+            }
+            Event::Write(number, bytes) => {
+                self.files[self.by_number[number]].written.extend(bytes);
+            }
+            Event::SyncFile(number) => {
+                let file = &mut self.files[self.by_number[number]];
+                file.synced = file.written.clone();
+            }
+            Event::Link(from, to) => {
+                let name = self.written[from];
+                self.written.insert(to.clone(), name);
+            }
+            Event::Remove(path) => {
+                self.written.remove(path);
+            }
+            Event::CreateFolder(folder) => {
+                let missing = folder.ancestors();
+                for folder in missing.take_while(|folder| *folder != self.root) {
+                    self.written.insert(folder.to_owned(), Name::Folder);
+                }
+            }
+            Event::RemoveFolder(folder) => self.written.retain(|path, _| !path.starts_with(folder)),
+            Event::SyncFolder(folder) => {
+                let inside = |path: &Path| path.parent() == Some(folder);
+                let gone = |path: &PathBuf| inside(path) && !self.written.contains_key(path);
+                let gone = self.synced.keys().filter(|path| gone(path)).cloned();
+                for gone in gone.collect::<Vec<_>>() {
+                    self.synced.retain(|path, _| !path.starts_with(&gone));
+                }
+                let there = self.written.iter().filter(|(path, _)| inside(path));
+                self.synced
+                    .extend(there.map(|(path, name)| (path.clone(), *name)));
+            }
+        }
+    }
+
+    /// The images that a power cut may leave now.
+    fn images(&self) -> Vec<Image> {
+        let synced = |file: &Bytes| file.synced.clone();
+        let half = |file: &Bytes| {
+            let more = (file.written.len() - file.synced.len()).div_ceil(2);
+            file.written[..file.synced.len() + more].to_vec()
+        };
+        let mut images = vec![
+            self.image(&self.synced, synced),
+            self.image(&self.written, |file| file.written.clone()),
+            self.image(&self.written, synced),
+            self.image(&self.written, half),
+        ];
+        let more = self
+            .written
+            .iter()
+            .filter(|(path, _)| !self.synced.contains_key(*path));
+        for (path, name) in more {
+            let mut names = self.synced.clone();
+            names.insert(path.clone(), *name);
+            images.push(self.image(&names, synced));
+        }
+        let less = self
+            .synced
+            .keys()
+            .filter(|path| !self.written.contains_key(*path));
+        for path in less {
+            let mut names = self.synced.clone();
+            names.retain(|name, _| !name.starts_with(path));
+            images.push(self.image(&names, synced));
+        }
+        images
+    }
+
+    fn image(&self, names: &Names, bytes: impl Fn(&Bytes) -> Vec<u8>) -> Image {
+        let content = |name: &Name| match name {
+            Name::File(file) => Some(bytes(&self.files[*file])),
+            Name::Folder => None,
+        };
+        let names = names
+            .iter()
+            .map(|(path, name)| (path.clone(), content(name)));
+        names.collect()
+    }
+}
+
+/// Lays an image out in a folder, in the place of `origin`. What lies in a folder that has no name is lost.
+fn lay_out(image: &Image, origin: &Path, folder: &Path) {
+    for (path, content) in image {
+        let path = folder.join(path.strip_prefix(origin).unwrap());
+        if !path.parent().unwrap().is_dir() {
+            continue;
+        }
+        match content {
+            Some(bytes) => fs::write(path, bytes).unwrap(),
+            None => fs::create_dir(path).unwrap(),
+        }
+    }
+}
+
+fn session() -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(2);
+    let ctx = SessionContext::new_with_config(config);
+    crate::register(&ctx).unwrap();
+    ctx
+}
+
+/// What both arrays show; an array that is not there shows nothing.
+async fn state(folder: &Path) -> String {
+    let mut state = String::new();
+    for (array, order) in [("s", "k, n"), ("d", "d")] {
+        let uri = folder.join(array);
+        let schemas = fs::read_dir(uri.join("__schema"));
+        if schemas.is_ok_and(|mut schemas| schemas.any(|entry| entry.unwrap().path().is_file())) {
+            let uri = uri.display();
+            for query in [
+                format!("SELECT * FROM tiledb_scan('{uri}') ORDER BY {order}"),
+                format!("SELECT * FROM tiledb_metadata('{uri}')"),
+                format!("SELECT * FROM tiledb_enumerations('{uri}')"),
+            ] {
+                let rows = session().sql(&query).await;
+                let rows = match rows {
+                    Ok(rows) => rows.collect().await,
+                    Err(error) => Err(error),
+                };
+                state += &match rows {
+                    Ok(rows) => pretty_format_batches(&rows).unwrap().to_string(),
+                    Err(error) => format!("{query}: {error}"),
+                };
+                state.push('\n');
+            }
+        }
+    }
+    state
+}
+
+/// Runs all statements, and tells of the first image that is a third state; otherwise it counts the images. The `forgotten`
+/// events do not happen to the images, as if the statement did without them.
+async fn run(forgotten: impl Fn(&Event) -> bool) -> Result<usize, String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().canonicalize().unwrap().join("arrays");
+    fs::create_dir(&folder).unwrap();
+    let image_folder = scratch.path().join("image");
+    let mut tried = 0;
+    for statement in STATEMENTS {
+        let before = state(&folder).await;
+        let mut disk = Disk::of(&folder);
+        let events = execute(statement, &folder).await;
+        let behind = state(&folder).await;
+        let mut known = HashSet::new();
+        for moment in 0..=events.len() {
+            let last = moment == events.len();
+            for image in disk.images() {
+                if !known.insert(image.clone()) && !last {
+                    continue;
+                }
+                tried += 1;
+                fs::create_dir(&image_folder).unwrap();
+                lay_out(&image, &folder, &image_folder);
+                let shown = state(&image_folder).await;
+                if shown != behind && (last || shown != before) {
+                    let names = image.keys().collect::<Vec<_>>();
+                    let events = &events[..moment];
+                    return Err(format!(
+                        "{statement}\nafter {events:#?}\nof {names:#?}\n{shown}\nbefore\n{before}\nbehind\n{behind}"
+                    ));
+                }
+                fs::remove_dir_all(&image_folder).unwrap();
+            }
+            if let Some(event) = events.get(moment).filter(|event| !forgotten(event)) {
+                disk.happen(event);
+            }
+        }
+    }
+    Ok(tried)
+}
+
+/// What a statement does on the disk.
+async fn execute(statement: &str, folder: &Path) -> Vec<Event> {
+    let place = |array: &str| folder.join(array).display().to_string();
+    let ctx = session();
+    for array in ["s", "d"] {
+        if folder.join(array).join("__schema").is_dir() {
+            let place = place(array);
+            let table =
+                format!("CREATE EXTERNAL TABLE {array} STORED AS TILEDB LOCATION '{place}'");
+            ctx.sql(&table).await.unwrap().collect().await.unwrap();
+        }
+    }
+    let sql = statement.replace("$S", &place("s"));
+    let sql = sql.replace("$D", &place("d"));
+    let recording = recorder::watch(folder);
+    ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+    recording.take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_image_is_the_state_before_or_behind() {
+    match run(|_| false).await {
+        Ok(tried) => assert!(tried > 200, "{tried} images were tried"),
+        Err(wrong) => panic!("{wrong}"),
+    }
+}
+
+/// Without the syncs an image shows neither state, which proves that images are looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn syncs_are_needed() {
+    let files = run(|event| matches!(event, Event::SyncFile(_))).await;
+    assert!(files.is_err(), "{files:?}");
+    let folders = run(|event| matches!(event, Event::SyncFolder(_))).await;
+    assert!(folders.is_err(), "{folders:?}");
+}
