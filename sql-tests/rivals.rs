@@ -508,10 +508,9 @@ impl State {
         let batches = run(ctx, "SELECT x, w, s, v FROM t WHERE w >= -1").await?;
         let mut state = Self::default();
         for batch in batches {
-            let columns = (0..4).map(|i| batch.column(i).as_primitive::<Int64Type>().values());
-            let columns = columns.collect::<Vec<_>>();
-            for row in 0..batch.num_rows() {
-                let [x, w, s, v] = [0, 1, 2, 3].map(|i: usize| columns[i][row]);
+            let [x, w, s, v] =
+                [0, 1, 2, 3].map(|i| batch.column(i).as_primitive::<Int64Type>().values().iter());
+            for (((&x, &w), &s), &v) in x.zip(w).zip(s).zip(v) {
                 if w == ACCOUNT {
                     state.accounts.push((x, s, v));
                 } else {

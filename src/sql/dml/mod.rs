@@ -13,7 +13,8 @@ mod nan_coordinates;
 mod node;
 mod order_columns;
 mod plan;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod power_cuts;
 mod remove_exec;
 mod target;
