@@ -9,11 +9,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 /// The exit status of programs that Ctrl-C ended.
 const STATUS: u8 = 130;
+
+/// How long, and how often, a signal is looked for that has reached the process and not yet the task that listens.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+const LOOKS: Duration = Duration::from_millis(1);
 
 /// Counts the signals.
 static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
@@ -56,6 +61,15 @@ impl Interruptible {
     /// Whether there was a signal.
     pub fn is_interrupted(&self) -> bool {
         self.signals.has_changed().unwrap_or(false)
+    }
+
+    /// Waits for a signal that something else, which shares the terminal, has already got. Without this wait, the signal
+    /// would interrupt whatever begins next.
+    pub fn take_signal_on_its_way(&self) {
+        let began = Instant::now();
+        while !self.is_interrupted() && began.elapsed() < ON_ITS_WAY {
+            std::thread::sleep(LOOKS);
+        }
     }
 
     /// Runs a future to its end; `None` if there is a signal before.

@@ -7,6 +7,7 @@ mod markdown;
 mod pager;
 
 pub use pager::Pager;
+use pager::Shown;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -105,7 +106,9 @@ impl Printing {
         // Who looks at the rows in a pager takes as long as they like.
         let elapsed = began.elapsed();
         let print = |out: &mut dyn Write| self.print_rows(out, rows, options);
-        self.pager.show(&mut running.stdout(), print)?;
+        if self.pager.show(&mut running.stdout(), print)? == Shown::UntilInterrupt {
+            running.take_signal_on_its_way();
+        }
         // To a pager Ctrl-C is a key like others.
         let after = Interruptible::begin();
         self.print_details(&mut after.stdout(), rows.count, rows.most, elapsed)

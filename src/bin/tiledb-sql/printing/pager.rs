@@ -5,7 +5,7 @@
 use std::env;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use console::{Term, measure_text_width};
 use datafusion::error::Result;
@@ -24,6 +24,16 @@ const LINES_BELOW: usize = 4;
 const BYTES_PER_COLUMN: usize = 64;
 /// With these exit statuses `sh` says that it could not run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
+/// The exit status with which `sh` says that Ctrl-C ended a command.
+const INTERRUPTED: i32 = 130;
+
+/// How the showing of rows ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    ToTheEnd,
+    /// Ctrl-C ended the pager.
+    UntilInterrupt,
+}
 
 /// Whether results are paged, and through what.
 #[derive(Debug, Clone, Default)]
@@ -56,9 +66,9 @@ impl Pager {
         &self,
         out: &mut impl Write,
         print: impl FnOnce(&mut dyn Write) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Shown> {
         let Some(command) = self.pages().then(|| self.command()).flatten() else {
-            return print(out);
+            return print(out).map(|()| Shown::ToTheEnd);
         };
         let (rows, columns) = Term::stdout().size();
         let mut paged = Paged {
@@ -142,10 +152,10 @@ struct Running {
 
 impl Paged {
     /// Shows what was held back, or waits until the user leaves the pager.
-    fn end(self, out: &mut impl Write) -> Result<()> {
+    fn end(self, out: &mut impl Write) -> Result<Shown> {
         let Some(mut running) = self.running else {
             out.write_all(&self.held)?;
-            return Ok(());
+            return Ok(Shown::ToTheEnd);
         };
         running.flush()?;
         drop(running.input.take());
@@ -156,8 +166,26 @@ impl Paged {
                 self.command
             )));
         }
-        Ok(())
+        Ok(if is_interrupted(status) {
+            Shown::UntilInterrupt
+        } else {
+            Shown::ToTheEnd
+        })
     }
+}
+
+/// Whether Ctrl-C ended a program, or what ran in its shell.
+fn is_interrupted(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt;
+        use tokio::signal::unix::SignalKind;
+
+        if status.signal() == Some(SignalKind::interrupt().as_raw_value()) {
+            return true;
+        }
+    }
+    status.code() == Some(INTERRUPTED)
 }
 
 impl Write for Paged {
