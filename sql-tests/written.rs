@@ -12,14 +12,14 @@ use datafusion_tiledb::format::commit::{
 };
 use datafusion_tiledb::format::datatype::Datatype;
 use datafusion_tiledb::format::delete_condition::Condition;
+use datafusion_tiledb::format::delete_condition::{
+    decode_processed_conditions, encode_processed_conditions,
+};
 use datafusion_tiledb::format::enumeration::Enumeration;
 use datafusion_tiledb::format::filter_list::{Filter, FilterList};
 use datafusion_tiledb::format::fragment::consolidated;
 use datafusion_tiledb::format::fragment::footer::Footer;
 use datafusion_tiledb::format::fragment::offsets::{decode_u64s, encode_u64s};
-use datafusion_tiledb::format::fragment::processed_conditions::{
-    decode_processed_conditions, encode_processed_conditions,
-};
 use datafusion_tiledb::format::fragment::rtree::Mbrs;
 use datafusion_tiledb::format::fragment::statistics::{FragmentStatistics, TileMinMax};
 use datafusion_tiledb::format::generic_tile::GenericTileHeader;

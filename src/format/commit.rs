@@ -231,6 +231,17 @@ fn suffix_from<'a>(line: &'a str, folder: &str) -> Option<&'a str> {
     whole_component.then(|| line.get(start..)).flatten()
 }
 
+/// Whether the vacuum file of this name hides the fragments `hidden` without a replacement, as TRUNCATE does.
+///
+/// The file of a consolidation has the name of the fragment that replaces others, and ends at the time of the last of these.
+/// The file of a TRUNCATE has a single time, after all fragments that it hides, so the two are told apart by their names.
+pub fn truncates(name: &TimestampedName, hidden: &[impl AsRef<str>]) -> bool {
+    let mut ends = hidden
+        .iter()
+        .map(|hidden| TimestampedName::parse(hidden.as_ref()).map(|hidden| hidden.t2));
+    name.t1 == name.t2 && ends.all(|end| end.is_ok_and(|end| end < name.t1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,5 +368,18 @@ mod tests {
         assert_eq!(CommitKind::of("x/__1_1_u_22.wrt"), Some(CommitKind::Write));
         assert_eq!(CommitKind::of("a.con/__1_1_u_22"), None);
         assert_eq!(CommitKind::of("__1_1_u_22.tmp"), None);
+    }
+
+    #[test]
+    fn only_a_later_time_truncates() {
+        const UUID: &str = "00000000000000000000000000000000";
+        let name = |t1: u64, t2: u64| format!("__{t1}_{t2}_{UUID}_22");
+        let parsed = |t1, t2| TimestampedName::parse(&name(t1, t2)).unwrap();
+        assert!(truncates(&parsed(5, 5), &[name(1, 1), name(2, 4)]));
+        // Consolidated with the times of its cells, and without.
+        assert!(!truncates(&parsed(1, 4), &[name(1, 1), name(2, 4)]));
+        assert!(!truncates(&parsed(4, 4), &[name(1, 1), name(2, 4)]));
+        assert!(!truncates(&parsed(3, 3), &[name(1, 1), name(2, 4)]));
+        assert!(!truncates(&parsed(5, 5), &["no name of a fragment"]));
     }
 }

@@ -244,6 +244,30 @@ fn decode_members(cursor: &mut Cursor<'_>, values: &[u8]) -> Result<Vec<Vec<u8>>
     Ok(members)
 }
 
+/// Reads the list of the conditions that a consolidated fragment has processed: the paths of their files, relative to the array
+/// (specification: "Fragment Metadata File", Processed Conditions).
+///
+/// `u64 count`, then `u64 length` and text each. The subtle thing: the `dci` values of cells index this list.
+pub fn decode_processed_conditions(tile: &[u8]) -> Result<Vec<String>> {
+    let mut cursor = Cursor::new(tile, "processed conditions");
+    let count = cursor.count_u64(size_of::<u64>(), "count")?;
+    let paths = (0..count)
+        .map(|_| cursor.string_u64("delete file"))
+        .collect::<Result<_>>()?;
+    match cursor.remaining() {
+        0 => Ok(paths),
+        bytes => Err(cursor.invalid("bytes after the end", bytes, "none")),
+    }
+}
+
+/// Writes what [`decode_processed_conditions`] reads.
+pub fn encode_processed_conditions(paths: &[String]) -> Vec<u8> {
+    let mut to = Encoder::new();
+    to.count_u64(paths.len());
+    paths.iter().for_each(|path| to.bytes_u64(path.as_bytes()));
+    to.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Dimension, Layout};
 
-use crate::geometry::coordinate::Coordinate;
 use crate::geometry::hilbert::Hilbert;
+use crate::geometry::key::Coordinate;
 use crate::geometry::key::{self, Native};
 
 /// How the values of a dimension are divided into space tiles.

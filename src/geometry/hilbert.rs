@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::format::schema::Dimension;
 
 use crate::format::datatype::Datatype;
-use crate::geometry::coordinate::Coordinate;
+use crate::geometry::key::Coordinate;
 use crate::geometry::key::{self, Native, with_native};
 
 /// The curve through the buckets of `D` dimensions.

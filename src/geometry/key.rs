@@ -9,6 +9,8 @@ mod show;
 
 pub use show::show;
 
+use std::cmp::Ordering;
+
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 
@@ -302,6 +304,28 @@ pub fn extent(datatype: Datatype, bytes: &[u8]) -> Option<u64> {
     let mut wide = [0; 8];
     wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(u64::from_le_bytes(wide))
+}
+
+/// One coordinate of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coordinate<'a> {
+    /// The key of a fixed-size dimension.
+    Key(u64),
+    /// The value of a string dimension.
+    Bytes(&'a [u8]),
+}
+
+impl Coordinate<'_> {
+    /// Compares coordinates of one dimension: keys by number, strings by unsigned bytes.
+    #[inline]
+    pub fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Key(a), Self::Key(b)) => a.cmp(b),
+            (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
+            (Self::Key(_), Self::Bytes(_)) => Ordering::Less,
+            (Self::Bytes(_), Self::Key(_)) => Ordering::Greater,
+        }
+    }
 }
 
 #[cfg(test)]

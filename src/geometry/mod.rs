@@ -5,7 +5,6 @@
 
 pub mod box_runs;
 pub mod cell_order;
-pub mod coordinate;
 pub mod domain;
 pub mod hilbert;
 pub mod key;

@@ -7,8 +7,8 @@
 use crate::error::Result;
 use crate::format::schema::{ArraySchema, Dimension, Layout};
 use crate::geometry::cell_order::GlobalOrder;
-use crate::geometry::coordinate::Coordinate;
 use crate::geometry::key;
+use crate::geometry::key::Coordinate;
 
 const NUMBER_BITS: u32 = u64::BITS;
 

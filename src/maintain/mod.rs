@@ -6,5 +6,4 @@ mod column;
 pub mod consolidate;
 pub mod plan;
 pub mod report;
-mod truncation;
 pub mod vacuum;

@@ -38,7 +38,6 @@ pub mod source;
 mod statistics;
 mod time_travel;
 mod url_table;
-mod waiting;
 #[cfg(feature = "distributed")]
 mod wire;
 

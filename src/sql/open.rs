@@ -1,6 +1,7 @@
-//! Opening an array as a table, by path or URL.
+//! Opening an array as a table, by path or URL; also where a planner, which cannot wait, needs the columns of arrays.
 
 use std::sync::Arc;
+use std::thread;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
@@ -8,7 +9,7 @@ use datafusion::prelude::SessionContext;
 use super::location::{locate, storage, with_key};
 use super::options::TableOptions;
 use super::provider::TileDbTable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::EncryptionKey;
 use crate::storage::{Location, MetadataCache, RequestLog, Storage};
 
@@ -30,6 +31,28 @@ pub(super) async fn open_columns(
 ) -> Result<TileDbTable> {
     let storage = storage(path, options, runtime)?;
     TileDbTable::open_columns(storage, options.clone()).await
+}
+
+/// Does the work on a thread of its own while the caller waits, whose runtime may have no other thread than the one
+/// that waits here. `name` is that of the thread.
+pub(super) fn wait_for<T, F>(name: &str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: AsyncFnOnce() -> Result<T> + Send + 'static,
+{
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::internal("no runtime to open the array with").with_source(e))?;
+        runtime.block_on(work())
+    };
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    let thread =
+        thread.map_err(|e| Error::internal("no thread to open the array with").with_source(e))?;
+    thread
+        .join()
+        .map_err(|_| Error::internal("opening the array ended in a panic"))?
 }
 
 /// Opens a [`TileDbTable`], or an [`Array`](crate::Array), with options; see [`TileDbTable::builder`].

@@ -20,9 +20,9 @@ use datafusion::sql::sqlparser::ast::{
     Value,
 };
 
+use crate::sql::open::wait_for;
 use crate::sql::options::TableOptions;
 use crate::sql::provider::TileDbTable;
-use crate::sql::waiting::wait_for;
 use crate::sql::{evolve, functions};
 
 /// Adds the planners to a session that is being built and does not have them.

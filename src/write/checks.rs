@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Dimension};
 use crate::geometry::cell_order::GlobalOrder;
-use crate::geometry::coordinate::Coordinate;
 use crate::geometry::domain::Bounds;
 use crate::geometry::key;
+use crate::geometry::key::Coordinate;
 
 /// Checks cells, batch by batch, in the order in which they are written.
 #[derive(Debug)]

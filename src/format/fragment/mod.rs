@@ -9,7 +9,6 @@ pub mod data_files;
 pub mod footer;
 pub mod monolithic;
 pub mod offsets;
-pub mod processed_conditions;
 pub mod rtree;
 pub mod slots;
 pub mod statistics;

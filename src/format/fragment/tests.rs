@@ -3,10 +3,10 @@
 use super::consolidated;
 use super::footer::Footer;
 use super::offsets::{TileExtents, decode_u64s};
-use super::processed_conditions::decode_processed_conditions;
 use super::rtree::{MbrColumn, Mbrs};
 use super::slots::Slots;
 use super::statistics::{FragmentStatistics, TileMinMax};
+use crate::format::delete_condition::decode_processed_conditions;
 use crate::format::fixtures::{
     bytes, refuses_every_prefix, starting_with, survives_bit_flips, unhex,
 };

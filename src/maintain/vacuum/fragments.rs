@@ -12,9 +12,9 @@ use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
+use crate::format::commit::truncates;
 use crate::format::commit::{CommitKind, encode_ignore, path_name};
 use crate::format::names::TimestampedName;
-use crate::maintain::truncation::truncates;
 use crate::storage::Storage;
 
 const REPLACED: &str = "another fragment replaces it";

@@ -14,8 +14,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use crate::arrow::{CellWriter, ColumnType, StoredCells, TypeOptions};
 use crate::error::{Error, Result as OwnResult};
 use crate::format::schema::ArraySchema;
-use crate::geometry::coordinate::Coordinate;
 use crate::geometry::key;
+use crate::geometry::key::Coordinate;
 use crate::geometry::order_key::{OrderKeys, Part};
 use crate::write::checks::coordinate_cells;
 

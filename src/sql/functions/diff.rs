@@ -15,8 +15,8 @@ use datafusion::logical_expr::Expr;
 use super::arguments::{Call, Surroundings, text};
 use crate::error::{Error, Result};
 use crate::sql::diff::ArrayDiff;
+use crate::sql::open::wait_for;
 use crate::sql::options::TableOptions;
-use crate::sql::waiting::wait_for;
 
 /// The name in SQL.
 pub(super) const NAME: &str = "tiledb_diff";

@@ -10,8 +10,8 @@ use datafusion::error::DataFusionError;
 
 use super::arguments::{Call, Surroundings};
 use crate::error::Result;
+use crate::sql::open::wait_for;
 use crate::sql::provider::TileDbTable;
-use crate::sql::waiting::wait_for;
 
 /// The name in SQL.
 pub(super) const NAME: &str = "tiledb_scan";

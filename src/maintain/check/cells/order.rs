@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::geometry::cell_order::GlobalOrder;
-use crate::geometry::coordinate::Coordinate;
+use crate::geometry::key::Coordinate;
 use crate::geometry::key::{NanKeys, Native, nan_keys, show};
 use crate::maintain::check::rule::Rule;
 

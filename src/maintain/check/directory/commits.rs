@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::folders::{COMMITS_FOLDER, Folders, about_stored};
 use crate::error::Result;
+use crate::format::commit::truncates;
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
-use crate::maintain::truncation::truncates;
 use crate::storage::{FileInfo, Storage};
 
 /// Checks the files about other commits. `is_there` says whether the folder of a fragment exists.

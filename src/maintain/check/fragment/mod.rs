@@ -14,7 +14,7 @@ use self::lists::Lists;
 use crate::array::fragment::Fragment;
 use crate::error::Result;
 use crate::format::commit::path_name;
-use crate::format::fragment::processed_conditions::decode_processed_conditions;
+use crate::format::delete_condition::decode_processed_conditions;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::fragment::statistics::FragmentStatistics;
 use crate::format::names::TimestampedName;

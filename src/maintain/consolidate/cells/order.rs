@@ -11,8 +11,8 @@ use crate::array::fragment::boxes::TileRange;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Layout};
-use crate::geometry::coordinate::Coordinate;
 use crate::geometry::key;
+use crate::geometry::key::Coordinate;
 use crate::geometry::order_key::{KeyColumn, OrderKeys};
 use crate::maintain::column::Column;
 
