@@ -6,11 +6,13 @@
 //! between the lines of a pipe, the signal ends the process as ever.
 
 use std::io::{self, Write};
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use tokio::sync::watch;
 
 /// The exit status of programs that Ctrl-C ended.
@@ -23,15 +25,33 @@ const LOOKS: Duration = Duration::from_millis(1);
 /// Counts the signals.
 static SIGNALS: LazyLock<watch::Sender<u64>> = LazyLock::new(|| {
     let (sender, _) = watch::channel(0);
-    tokio::spawn(listen(sender.clone()));
+    if let Some(next) = next_signal() {
+        tokio::spawn(listen(next, sender.clone()));
+    }
     sender
 });
+
+type NextSignal = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The number of things that can be interrupted now.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-async fn listen(signals: watch::Sender<u64>) {
-    while tokio::signal::ctrl_c().await.is_ok() {
+/// The next signal, which counts from now on; `None` if the system tells of none.
+///
+/// The first poll is what sets the handler. Without it, a signal that comes before the task that listens has run for the
+/// first time would end the process.
+fn next_signal() -> Option<NextSignal> {
+    let mut next: NextSignal = Box::pin(tokio::signal::ctrl_c());
+    match next.as_mut().now_or_never() {
+        None => Some(next),
+        Some(_) => None,
+    }
+}
+
+async fn listen(mut next: NextSignal, signals: watch::Sender<u64>) {
+    while next.await.is_ok() {
+        let Some(after) = next_signal() else { return };
+        next = after;
         if RUNNING.load(Ordering::Relaxed) == 0 {
             std::process::exit(STATUS.into());
         }
