@@ -193,7 +193,7 @@ pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
 pub use scan::EmptyCells;
 pub use sql::evolve::alter::AlterTable;
 pub use sql::evolve::run_statement;
-pub use sql::options::{AggregateFrom, TableOptions};
+pub use sql::options::{AggregateFrom, NewValues, TableOptions};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
     TileDbTableFactory, detach_group, equip, register, register_group,

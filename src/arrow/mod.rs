@@ -30,7 +30,7 @@ pub use schema::{
 };
 use serde::{Deserialize, Serialize};
 pub use stored::stored_values;
-pub use storing::{CellWriter, Refused, StoredCells};
+pub use storing::{CellWriter, Refused, StoredCells, UnknownValue, UnknownValues};
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 

@@ -48,6 +48,17 @@ pub enum AggregateFrom {
     Cells,
 }
 
+/// What becomes of a value that the enumeration of its column does not have, when rows with it are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum NewValues {
+    /// The statement fails.
+    #[default]
+    Error,
+    /// The enumeration is extended first.
+    Extend,
+}
+
 /// The options of a table, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -66,6 +77,8 @@ pub struct TableOptions {
     pub aggregate_from: AggregateFrom,
     /// The time at which INSERT writes, in milliseconds since 1970; the present if not set.
     pub write_timestamp: Option<u64>,
+    /// The handling of values that an enumeration does not have, when they are written.
+    pub new_values: NewValues,
     /// Whether the table has the columns `__timestamp` and `__fragment`.
     pub system_columns: bool,
     /// Whether every version of a cell of a sparse array is a row, instead of the newest one.
@@ -138,6 +151,10 @@ impl TableOptions {
                         ("cells", AggregateFrom::Cells),
                     ],
                 )?;
+            }
+            "new_values" => {
+                let choices = [("error", NewValues::Error), ("extend", NewValues::Extend)];
+                self.new_values = choose(key, value, &choices)?;
             }
             "system_columns" => self.system_columns = choose(key, value, &YES_OR_NO)?,
             "all_versions" => self.all_versions = choose(key, value, &YES_OR_NO)?,

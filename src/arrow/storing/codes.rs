@@ -1,6 +1,7 @@
 //! Values of an enumerated attribute as the codes that are stored.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::kernels::cast::cast;
@@ -9,6 +10,25 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 
 use super::Refused;
 use crate::error::{Error, Result};
+
+/// The source of the error that a value is not in the enumeration of its column.
+#[derive(Debug)]
+pub struct UnknownValue;
+
+impl fmt::Display for UnknownValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the enumeration has no such value")
+    }
+}
+
+impl std::error::Error for UnknownValue {}
+
+/// The values of columns that an enumeration does not have.
+#[derive(Debug)]
+pub struct UnknownValues<'a> {
+    table: &'a CodeTable,
+    found: BTreeSet<OwnedRow>,
+}
 
 /// The code of each value of an enumeration.
 #[derive(Debug)]
@@ -59,6 +79,13 @@ impl CodeTable {
             None => true,
         };
         self.null_code = (!known).then(|| code.to_vec());
+    }
+
+    pub(super) fn unknown_values(&self) -> UnknownValues<'_> {
+        UnknownValues {
+            table: self,
+            found: BTreeSet::new(),
+        }
     }
 
     /// Appends the codes of a column, `width` bytes each.
@@ -117,6 +144,49 @@ impl CodeTable {
     }
 }
 
+impl UnknownValues<'_> {
+    /// Looks at the values of a column, which may be a dictionary.
+    ///
+    /// # Errors
+    /// The column is not of the enumeration's type.
+    pub fn look_at(&mut self, column: &ArrayRef) -> Result<()> {
+        let failed = |error| {
+            Error::internal("a column has the values of its enumeration").with_source(error)
+        };
+        let values = cast(column, &self.table.values).map_err(failed)?;
+        let rows = &self.table.rows;
+        let rows = rows.convert_columns(std::slice::from_ref(&values));
+        for (row, value) in rows.map_err(failed)?.iter().enumerate() {
+            let value = value.owned();
+            if values.is_valid(row) && !self.table.codes.contains_key(&value) {
+                self.found.insert(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of different values found.
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether none was found.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// The values in ascending order.
+    ///
+    /// # Errors
+    /// They cannot become an array.
+    pub fn into_values(self) -> Result<ArrayRef> {
+        let rows = self.found.iter().map(OwnedRow::row);
+        let columns = self.table.rows.convert_rows(rows);
+        let column = columns.ok().and_then(|columns| columns.into_iter().next());
+        column.ok_or_else(|| Error::internal("values of an enumeration become an array"))
+    }
+}
+
 fn rows_of(
     converter: &RowConverter,
     values: &ArrayRef,
@@ -133,6 +203,8 @@ fn unknown(values: &ArrayRef, at: usize) -> Error {
         |shown| format!("'{}'", shown.as_string::<i32>().value(0)),
     );
     Error::invalid(format!(
-        "{shown} is not a value of the enumeration: extend the enumeration first"
+        "{shown} is not a value of the enumeration: extend the enumeration first, or set tiledb.new_values to 'extend' for the \
+         table"
     ))
+    .with_source(UnknownValue)
 }

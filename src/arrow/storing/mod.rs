@@ -12,6 +12,8 @@ mod tests;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
+pub use self::codes::{UnknownValue, UnknownValues};
+
 use self::codes::CodeTable;
 use self::elements::NullElement;
 use super::column_type::{ColumnType, Element, Shape};
@@ -124,6 +126,11 @@ impl CellWriter {
     /// The type of the columns it takes.
     pub fn column_type(&self) -> &ColumnType {
         &self.ty
+    }
+
+    /// Looks for values that the enumeration of the field does not have; `None` without one.
+    pub fn unknown_values(&self) -> Option<UnknownValues<'_>> {
+        self.codes.as_ref().map(CodeTable::unknown_values)
     }
 
     /// No cells of the field.

@@ -71,21 +71,22 @@ impl Again {
         }
     }
 
-    async fn plan(&self) -> Result<Arc<dyn ExecutionPlan>> {
+    /// The statement planned anew; `None` if its rows cannot be read again.
+    pub(super) async fn plan(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let statement = LogicalPlan::Dml(DmlStatement::new(
             self.name.clone(),
             Arc::new(DefaultTableSource::new(Arc::clone(&self.target))),
             WriteOp::Insert(self.op),
             Arc::clone(&self.rows),
         ));
-        self.state.create_physical_plan(&statement).await
+        let plan = self.state.create_physical_plan(&statement).await?;
+        Ok(Some(plan).filter(can_be_read_twice))
     }
 
     async fn run(&self, context: &Arc<TaskContext>) -> Result<Option<u64>> {
-        let plan = self.plan().await?;
-        if !can_be_read_twice(&plan) {
+        let Some(plan) = self.plan().await? else {
             return Ok(None);
-        }
+        };
         let counts = collect(plan, Arc::clone(context)).await?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first());
         let counts = counts.filter_map(|column| column.as_primitive_opt::<UInt64Type>());

@@ -10,6 +10,7 @@ mod existing;
 mod expand_exec;
 mod insert;
 mod nan_coordinates;
+mod new_values;
 mod node;
 mod order_columns;
 mod plan;

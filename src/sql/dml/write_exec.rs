@@ -16,6 +16,7 @@ use futures::stream;
 
 use super::again::settled;
 use super::change::Change;
+use super::new_values::settled_values;
 use super::node::{Step, StepExec, count_schema, puts_out_count};
 use super::target::Target;
 use super::write::{Counters, Statement};
@@ -67,7 +68,13 @@ impl Step for Write {
             context: Arc::clone(&context),
         };
         let again = self.target.again.clone();
-        let written = async move { statement.write(rows).await };
+        let (target, within) = (self.target.clone(), Arc::clone(&context));
+        let written = async move {
+            match statement.write(rows).await {
+                Err(refused) => Err(settled_values(&target, &within, refused).await),
+                written => written,
+            }
+        };
         Ok(counted(settled(written, again, context)))
     }
 }

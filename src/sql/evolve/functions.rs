@@ -7,6 +7,7 @@
 //! ```
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::execution::session_state::SessionState;
@@ -193,20 +194,25 @@ fn values(argument: &Expr) -> Result<Vec<Value>> {
     };
     elements
         .into_iter()
-        .map(|element| match &element {
-            null if null.is_null() => Err(wrong("NULL, or a list with NULL")),
-            ScalarValue::Binary(Some(bytes))
-            | ScalarValue::LargeBinary(Some(bytes))
-            | ScalarValue::BinaryView(Some(bytes)) => Ok(Value::Bytes(bytes.clone())),
-            other => {
-                let text = other.cast_to(&datafusion::arrow::datatypes::DataType::Utf8);
-                match text {
-                    Ok(ScalarValue::Utf8(Some(text))) => Ok(Value::Text(text)),
-                    _ => Err(wrong(&other.data_type().to_string())),
-                }
-            }
+        .map(|element| match value_of(&element) {
+            Some(value) => Ok(value),
+            None if element.is_null() => Err(wrong("NULL, or a list with NULL")),
+            None => Err(wrong(&element.data_type().to_string())),
         })
         .collect()
+}
+
+/// A value of a column as one of an enumeration; `None` for NULL, and for what no enumeration holds.
+pub(in crate::sql) fn value_of(scalar: &ScalarValue) -> Option<Value> {
+    match scalar {
+        ScalarValue::Binary(Some(bytes))
+        | ScalarValue::LargeBinary(Some(bytes))
+        | ScalarValue::BinaryView(Some(bytes)) => Some(Value::Bytes(bytes.clone())),
+        other => match other.cast_to(&DataType::Utf8) {
+            Ok(ScalarValue::Utf8(Some(text))) => Some(Value::Text(text)),
+            _ => None,
+        },
+    }
 }
 
 /// Evolves the target once it is awaited.

@@ -6,7 +6,7 @@ use std::any::Any;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
-use super::{AggregateFrom, TableOptions};
+use super::{AggregateFrom, NewValues, TableOptions};
 use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::error::Error;
 use crate::scan::EmptyCells;
@@ -20,7 +20,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 13] = [
+pub(super) const KNOWN: [(&str, &str); 14] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -56,6 +56,10 @@ pub(super) const KNOWN: [(&str, &str); 13] = [
         "aggregate_from",
         "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
          can differ from that of a scan, or cells",
+    ),
+    (
+        "new_values",
+        "values that an enumeration does not have, in rows that are written: error, or extend the enumeration",
     ),
     (
         "system_columns",
@@ -205,6 +209,10 @@ impl TableOptions {
                 AggregateFrom::Metadata => "metadata",
                 AggregateFrom::ExactMetadata => "exact_metadata",
                 AggregateFrom::Cells => "cells",
+            },
+            "new_values" => match self.new_values {
+                NewValues::Error => "error",
+                NewValues::Extend => "extend",
             },
             "system_columns" => yes_or_no(self.system_columns),
             "all_versions" => yes_or_no(self.all_versions),
