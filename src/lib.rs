@@ -176,6 +176,10 @@ pub mod tile;
 #[doc(hidden)]
 pub mod write;
 
+/// A world in which tests let many processes share a store.
+#[cfg(test)]
+mod simulated;
+
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

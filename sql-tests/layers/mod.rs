@@ -16,12 +16,13 @@ pub use self::sizes::finds_sizes;
 pub use self::tracked::{check_tracked, finds_tracked, refused_by_windows};
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
-const LEVELS: [(&str, u8); 17] = [
+const LEVELS: [(&str, u8); 18] = [
     ("error", 0),
     ("format", 1),
     ("memory", 1),
     ("filter", 2),
     ("geometry", 2),
+    ("simulated", 3),
     ("storage", 3),
     ("arrow", 3),
     ("array", 4),

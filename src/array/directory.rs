@@ -300,7 +300,8 @@ impl ArrayDirectory {
                 OLD_SCHEMA_NAME => "the array's folder",
                 _ => SCHEMA_FOLDER,
             };
-            Error::corrupt(format!(
+            // It may have been put after the schemas were listed, and before the fragment was.
+            Error::not_found(format!(
                 "the schema \"{name}\" named by a fragment is not in {folder}"
             ))
         })

@@ -14,7 +14,7 @@ use super::fragment::Fragment;
 use super::snapshot::{load_enumerations, open_fragments, open_schema};
 use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::arrow::Enumerations;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::commit::CommitKind;
 use crate::format::schema::ArraySchema;
@@ -75,6 +75,12 @@ impl Inspection {
             window,
             directory,
         })
+    }
+
+    /// Whether an error is of a file that is gone since the array was listed, as while somebody consolidates and vacuums it.
+    pub async fn is_outdated(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::NotFound
+            && matches!(self.directory.list_again(&self.storage).await, Ok(Some(_)))
     }
 
     /// The storage, with the key only if the array is encrypted.

@@ -7,6 +7,7 @@ mod footers;
 mod staged;
 
 pub use self::footers::open_alone;
+pub use self::staged::DEAD_AFTER_MS;
 
 pub(super) use self::footers::open_fragments;
 
@@ -50,17 +51,21 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Opens the array at `storage` as seen through `window`.
+    ///
+    /// The present is that of the end of the listing: an earlier one would hide changes of later times that are listed, but
+    /// not those of earlier times that were committed after them, and so show what never was.
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
-        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let directory = ArrayDirectory::list(storage).await?;
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         Self::open_listed(storage, window, directory).await
     }
 
     /// Opens the array at `storage` as seen through `window` now, and reuses what has not changed since this snapshot
     /// was taken.
     pub async fn reopen(&self, storage: &Storage, window: OpenWindow) -> Result<Self> {
+        let changed = self.directory.list_again(storage).await?;
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
-        if let Some(directory) = self.directory.list_again(storage).await? {
+        if let Some(directory) = changed {
             return Self::open_listed(storage, window, directory).await;
         }
         let ends = [window.end_or_now(), self.window.end_or_now()];

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, StringViewArray, TimestampMillisecondArray, new_null_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -10,7 +9,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use super::directory::ArrayDirectory;
 use super::fragment::{Fragment, FragmentField};
 use super::snapshot::Snapshot;
-use super::window::OpenWindow;
+use super::window::{OpenWindow, TimestampMs};
 use crate::arrow::{
     ColumnType, ROLE_KEY, SYSTEM_ROLE, TypeOptions, arrow_schema, check_problem, fill_array,
 };
@@ -173,7 +172,7 @@ pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<Ar
 
 /// Reading the rows of a statement starts within this time after planning it. A schema that is added within this time,
 /// and that no fragment was written with, may be treated as added later.
-const MOMENT: Duration = Duration::from_secs(1);
+const MOMENT_MS: u64 = 1000;
 
 /// The columns of an array, and the listing they were found by.
 ///
@@ -184,7 +183,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// enumeration, for example, can only be read with a schema as new as their fragment.
 #[derive(Debug)]
 pub struct Columns {
-    listed: Instant,
+    listed: TimestampMs,
     directory: Arc<ArrayDirectory>,
     without_fragments: Snapshot,
 }
@@ -193,7 +192,7 @@ impl Columns {
     /// Reads the schema that `window` shows; `None` if only opening the whole array can tell which one it is, or that
     /// there is none.
     pub async fn read(storage: &Storage, window: OpenWindow) -> Result<Option<Self>> {
-        let listed = Instant::now();
+        let listed = TimestampMs::now();
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let Some(directory) = ArrayDirectory::list_schemas(storage, &window).await? else {
             return Ok(None);
@@ -215,7 +214,9 @@ impl Columns {
 
     /// Opens the array as seen through `window` now.
     pub async fn open(&self, storage: &Storage, window: OpenWindow) -> Result<Snapshot> {
-        if self.listed.elapsed() < MOMENT
+        // A clock that was set back has no idea how long ago that was.
+        let elapsed_ms = TimestampMs::now().0.checked_sub(self.listed.0);
+        if elapsed_ms.is_some_and(|elapsed_ms| elapsed_ms < MOMENT_MS)
             && let Ok(snapshot) = self.open_rest(storage, window).await
             && self.knows_schemas_of(&snapshot)
         {
@@ -225,8 +226,8 @@ impl Columns {
     }
 
     async fn open_rest(&self, storage: &Storage, window: OpenWindow) -> Result<Snapshot> {
-        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let directory = self.directory.list_rest(storage).await?;
+        let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         Snapshot::open_listed(storage, window, directory).await
     }
 

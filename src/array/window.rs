@@ -18,6 +18,10 @@ pub struct TimestampMs(pub u64);
 impl TimestampMs {
     /// The current time of the system clock.
     pub fn now() -> Self {
+        #[cfg(test)]
+        if let Some(world) = crate::simulated::world() {
+            return Self(world.now_ms());
+        }
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
         let ms = elapsed.map_or(0, |d| d.as_millis());
         Self(u64::try_from(ms).unwrap_or(u64::MAX))

@@ -36,6 +36,11 @@ enum Source {
 impl Clock {
     /// The clock of this machine, which all writers of the process share.
     pub fn system() -> Self {
+        // The processes of a simulated world share a thread, and no clock.
+        #[cfg(test)]
+        if crate::simulated::world().is_some() {
+            return Self::of(Source::System);
+        }
         static SHARED: Mutex<Option<Clock>> = Mutex::new(None);
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = shared.get_or_insert_with(|| Self::of(Source::System));
@@ -69,6 +74,10 @@ impl Clock {
 
     /// Waits so long.
     pub async fn wait(&self, time: Duration) {
+        #[cfg(test)]
+        if let Some(world) = crate::simulated::world() {
+            return world.wait(time).await;
+        }
         let slept = tokio::task::spawn_blocking(move || std::thread::sleep(time));
         // A runtime that is shut down no longer sleeps; who waits in a loop needs a limit.
         let _ = slept.await;
@@ -144,6 +153,12 @@ impl State {
 
     fn random(&mut self) -> Result<u128> {
         match &mut self.source {
+            #[cfg(test)]
+            Source::System if crate::simulated::world().is_some() => {
+                let world = crate::simulated::world();
+                let next = || world.as_ref().map_or(0, |world| u128::from(world.random()));
+                Ok(next() << 64 | next())
+            }
             Source::System => {
                 let mut bytes = [0; 16];
                 getrandom::getrandom(&mut bytes).map_err(|error| {

@@ -9,6 +9,7 @@ use super::fields::WrittenFields;
 use super::metadata::{self, FieldSections};
 use super::staging::StagingFolder;
 use crate::array::fragment::METADATA_FILE;
+use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
 use crate::format::domain_range::DomainRange;
 use crate::format::fragment::data_files::FilePart;
@@ -55,6 +56,8 @@ pub struct StagedFragment {
     tiles: u64,
     /// Bytes of all its files.
     pub bytes: u64,
+    /// When it was complete.
+    pub(super) completed: TimestampMs,
     /// The delete that its deleted cells name; it must be there before the fragment is.
     pub(super) delete: Option<DeleteFile>,
 }
@@ -121,6 +124,7 @@ impl FragmentWriter {
                 cells: self.cells,
                 tiles: self.tiles,
                 bytes,
+                completed: TimestampMs::now(),
                 delete: None,
             }),
             Err(error) => {

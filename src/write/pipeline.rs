@@ -182,7 +182,7 @@ impl TilePipeline {
             Ok((tile, began.elapsed()))
         };
         self.running.push_back(Running {
-            encoded: tokio::task::spawn_blocking(encode),
+            encoded: on_another_thread(encode),
             memory,
         });
         Ok(())
@@ -231,4 +231,16 @@ impl TilePipeline {
         drop(first.memory);
         Ok(())
     }
+}
+
+/// Runs `work` on a thread that may be busy for long.
+fn on_another_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    // A simulated world has one thread.
+    #[cfg(test)]
+    if crate::simulated::world().is_some() {
+        return tokio::spawn(async move { work() });
+    }
+    tokio::task::spawn_blocking(work)
 }

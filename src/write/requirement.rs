@@ -12,7 +12,7 @@ use super::delete::deletes_nothing;
 use super::fragment::StagedFragment;
 use crate::array::deletes::Delete;
 use crate::array::fragment::Fragment;
-use crate::array::snapshot::{Seen, Snapshot};
+use crate::array::snapshot::{DEAD_AFTER_MS, Seen, Snapshot};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
@@ -88,6 +88,18 @@ pub async fn check(
     let first = written.iter().map(StagedFragment::age).min();
     let mut waited = Duration::ZERO;
     loop {
+        // Others take this change for dead soon, and no longer wait for it.
+        let now = TimestampMs::now().0;
+        let completed = written.iter().map(|staged| staged.completed.0);
+        if completed
+            .into_iter()
+            .any(|then| now.saturating_sub(then) > DEAD_AFTER_MS / 2)
+        {
+            return Err(Error::conflict(
+                "the statement did not come to its commit for so long that others may have overtaken it: run the statement again",
+            )
+            .with("array", snapshot.storage.uri()));
+        }
         let window = OpenWindow::new(TimestampMs(0), None)?;
         let now = snapshot.reopen(&snapshot.storage, window).await?;
         check.committed(&now)?;

@@ -15,7 +15,7 @@ use crate::format::names::TimestampedName;
 
 const FRAGMENTS_FOLDER: &str = "__fragments";
 /// A writer that has not committed its complete fragment for so long is dead.
-const DEAD_AFTER_MS: u64 = 20_000;
+pub const DEAD_AFTER_MS: u64 = 20_000;
 
 impl Snapshot {
     /// The fragments that running writers have completed since this snapshot was taken, and not committed then. Those of

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{STAGED_VACUUM, parse_vacuum, path_name, staged_vacuum};
 use crate::maintain::plan;
 use crate::maintain::report::{Outcome, ReportRow};
-use crate::storage::Storage;
+use crate::storage::{Listing, Storage};
 use crate::write::commit::{
     announce_replacement, commit_replacement, complete_replacement, give_up_announcement,
     withdraw_replacement,
@@ -41,13 +41,18 @@ pub(super) async fn replace(
     let folders = folders.collect::<Vec<_>>();
     let ready = async {
         announce_replacement(storage, &staged, &folders).await?;
-        check_before(snapshot, inputs, &staged, options).await
+        let listed = storage.list(COMMITS_FOLDER).await?;
+        check_before(snapshot, inputs, &staged, options).await?;
+        Ok(listed)
     };
-    if let Err(e) = ready.await {
-        // What cannot be removed is left to vacuum.
-        drop(withdraw_replacement(storage, staged).await);
-        return Err(e);
-    }
+    let listed = match ready.await {
+        Ok(listed) => listed,
+        Err(e) => {
+            // What cannot be removed is left to vacuum.
+            drop(withdraw_replacement(storage, staged).await);
+            return Err(e);
+        }
+    };
     if !commit_replacement(storage, &mut staged, &folders).await? {
         withdraw_replacement(storage, staged).await?;
         return Err(Error::conflict(
@@ -55,7 +60,41 @@ pub(super) async fn replace(
              run it again for the rest",
         ));
     }
+    if loses_times(snapshot, options)
+        && let Some(delete) = late_delete(storage, &listed, &staged).await?
+    {
+        withdraw_replacement(storage, staged).await?;
+        return Err(late(&delete));
+    }
     check_after(storage, &folders, staged).await
+}
+
+/// Whether the new cells do not tell any more what a change of an earlier time would have met.
+fn loses_times(snapshot: &Snapshot, options: &ConsolidateOptions) -> bool {
+    snapshot.schema.is_dense() || !options.timestamps || options.purge_deleted
+}
+
+/// A delete that was committed since the listing, for times of the fragment's inputs.
+async fn late_delete(
+    storage: &Storage,
+    listed: &Listing,
+    staged: &StagedFragment,
+) -> Result<Option<String>> {
+    let now = storage.list(COMMITS_FOLDER).await?;
+    let known = listed.files.iter().map(|file| file.name.as_str());
+    let known = known.collect::<HashSet<_>>();
+    let mut new = now.files.iter().map(|file| file.name.as_str());
+    let late = new.find(|name| {
+        let delete = name.strip_suffix(".del").filter(|_| !known.contains(name));
+        delete.is_some_and(|name| delete_time(name) <= staged.name.t2)
+    });
+    Ok(late.map(str::to_owned))
+}
+
+fn late(delete: &str) -> Error {
+    Error::conflict(format!(
+        "the delete {delete} was committed meanwhile, for times of these fragments: run it again"
+    ))
 }
 
 /// Fails if the inputs are no longer there, or something has come between them.
@@ -91,15 +130,23 @@ async fn check_before(
     }
     let known = snapshot.deletes.names().collect::<HashSet<_>>();
     let mut late = now.deletes.names().filter(|name| !known.contains(name));
-    // Where cells have no times, or are gone, a delete that was not evaluated would find them no longer as they were.
-    if (!options.timestamps || options.purge_deleted)
-        && let Some(delete) = late.find(|name| delete_time(name) <= staged.name.t2)
-    {
-        return Err(Error::conflict(format!(
-            "the delete {delete} was committed meanwhile, for times of these fragments: run it again"
-        )));
+    if !loses_times(snapshot, options) {
+        return Ok(());
     }
-    Ok(())
+    // Where cells have no times, or are gone, a delete that was not evaluated would find them no longer as they were.
+    if let Some(delete) = late.find(|name| delete_time(name) <= staged.name.t2) {
+        return Err(self::late(delete));
+    }
+    // What is complete, and committed only later, would be hidden, or show what it replaced.
+    let ours = HashSet::from([staged.name.name.as_str()]);
+    let running = now.staged(&ours).await?;
+    match running.iter().find(|f| f.name.t1 <= staged.name.t2) {
+        None => Ok(()),
+        Some(running) => Err(Error::conflict(format!(
+            "the fragment {} is about to be committed by somebody else, with a time among those of these fragments: run it again",
+            running.name.name
+        ))),
+    }
 }
 
 fn delete_time(name: &str) -> u64 {

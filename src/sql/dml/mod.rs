@@ -18,6 +18,8 @@ mod plan;
 #[cfg(unix)]
 mod power_cuts;
 mod remove_exec;
+#[cfg(test)]
+mod simulation;
 mod target;
 mod write;
 mod write_exec;

@@ -112,7 +112,7 @@ impl Storage {
     /// As [`read_suffix`](Self::read_suffix) for each file; local files are read together.
     pub async fn read_suffixes(&self, files: &[String], len: u64) -> Vec<Result<Suffix>> {
         let paths = files.iter().map(|file| self.location.local_path(file));
-        let Some(paths) = paths.collect::<Option<Vec<_>>>() else {
+        let Some(paths) = paths.collect::<Option<Vec<_>>>().filter(|p| !p.is_empty()) else {
             let reads = files.iter().map(|file| self.read_suffix(file, len));
             return futures::future::join_all(reads).await;
         };

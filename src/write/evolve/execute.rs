@@ -57,7 +57,10 @@ impl Execution<'_> {
                     changes: Vec::new(),
                 });
             }
-            compatible::check(&base, &steps, &evolved).await?;
+            match compatible::check(&base, &steps, &evolved).await {
+                Err(error) if base.inspection.is_outdated(&error).await => continue,
+                checked => checked?,
+            }
             let newest = base.inspection.schema_name.clone();
             let time = self.time_after(&newest).await?;
             let staged = self.stage(base.storage(), &evolved).await?;
@@ -75,7 +78,9 @@ impl Execution<'_> {
                 }
             }
             let name = self.put(base.storage(), &staged, time).await?;
-            let schema = self.settle(&base, &steps, name).await?;
+            let schema = self.settle(&base, &steps, name.clone()).await;
+            // It was put, whatever happened then.
+            let schema = schema.map_err(|e| e.with("schema that was put", name))?;
             let changes = steps.iter().map(ToString::to_string).collect();
             return Ok(Evolved { schema, changes });
         }
@@ -119,7 +124,7 @@ impl Execution<'_> {
             )));
         }
         while time <= latest {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            self.clock.wait(Duration::from_millis(1)).await;
             time = self.clock.fresh_time().await;
         }
         Ok(time)
