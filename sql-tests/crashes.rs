@@ -235,7 +235,13 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         Ok::<bool, Failed>(found == after)
     };
     // Statements that hang are waited for together.
-    let points = stream::iter(0..requests).map(point).buffer_unordered(4);
+    let at_once = match fault {
+        Fault::Hangs => 16,
+        _ => 4,
+    };
+    let points = stream::iter(0..requests)
+        .map(point)
+        .buffer_unordered(at_once);
     let points = points.try_collect::<Vec<_>>().await?;
     let changed = points.iter().filter(|changed| **changed).count();
     let kept = points.len() - changed;

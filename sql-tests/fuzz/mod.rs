@@ -34,7 +34,7 @@ use self::campaign::Campaign;
 use crate::trial;
 
 /// How long a trial runs if nothing else is asked for.
-const SECONDS: u64 = 25;
+const SECONDS: u64 = 12;
 const FIXED_SEED: u64 = 20_261_122;
 
 pub fn trials() -> Vec<Trial> {
