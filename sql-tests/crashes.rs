@@ -1,6 +1,7 @@
 //! A store that fails, hangs or loses an answer at its n-th request, for every n of every statement that writes: afterwards
 //! the array opens and holds the state before the statement or the one after it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -52,7 +53,35 @@ const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://s
 const EVOLVED: &str = "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, c VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB LOCATION \
      'crash://store/array' OPTIONS ('tiledb.attr.c.enumeration' '[\"a\", \"b\"]')";
 
-const CASES: [Case; 17] = [
+/// Three commits of metadata, one of which removes a key that another has set.
+const NOTES: [&str; 3] = [
+    "SELECT * FROM tiledb_set_metadata('t', {'a': 1, 'b': 2})",
+    "SELECT * FROM tiledb_set_metadata('t', {'a': 'one', 'c': [1, 2]})",
+    "SELECT * FROM tiledb_delete_metadata('t', 'b')",
+];
+const MERGE_NOTES: &str =
+    "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'array_metadata')";
+const GROUP: [&str; 4] = [
+    "SELECT * FROM tiledb_create_group('crash://store/group')",
+    "SELECT * FROM tiledb_set_metadata('crash://store/group', {'a': 1, 'b': 2})",
+    "SELECT * FROM tiledb_set_metadata('crash://store/group', {'a': 'one', 'c': [1, 2]})",
+    "SELECT * FROM tiledb_delete_metadata('crash://store/group', 'b')",
+];
+const MERGE_GROUP: &str =
+    "SELECT * FROM tiledb_consolidate('crash://store/group', mode => 'array_metadata')";
+
+/// Fragments and a delete.
+const COMMITS: [&str; 3] = [
+    "INSERT INTO t SELECT i, chr(96 + i) FROM unnest(range(1, 10)) AS u(i)",
+    "INSERT INTO t VALUES (2, 'two'), (20, 'twenty')",
+    "DELETE FROM t WHERE x > 7",
+];
+const LIST_COMMITS: &str =
+    "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'commits')";
+const COPY_FOOTERS: &str =
+    "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'fragment_metadata')";
+
+const CASES: [Case; 27] = [
     Case {
         name: "insert_sparse",
         create: "CREATE EXTERNAL TABLE t (x INT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
@@ -179,6 +208,98 @@ const CASES: [Case; 17] = [
         ],
         statement: "SELECT * FROM tiledb_remove_member('crash://store/group', 'a')",
     },
+    Case {
+        name: "copy_to",
+        create: "",
+        before: &[],
+        statement: "COPY (SELECT i AS x, 'v' || i AS s FROM unnest(range(1, 12)) AS u(i)) TO 'crash://store/array' \
+                    STORED AS TILEDB PARTITIONED BY (x)",
+    },
+    Case {
+        name: "consolidate_commits",
+        create: LETTERS,
+        before: &COMMITS,
+        statement: LIST_COMMITS,
+    },
+    Case {
+        name: "vacuum_commits",
+        create: LETTERS,
+        before: &[
+            COMMITS[0],
+            COMMITS[1],
+            LIST_COMMITS,
+            COMMITS[2],
+            "INSERT INTO t VALUES (3, 'three')",
+            LIST_COMMITS,
+        ],
+        statement: "SELECT * FROM tiledb_vacuum('crash://store/array', mode => 'commits')",
+    },
+    Case {
+        name: "consolidate_footers",
+        create: LETTERS,
+        before: &COMMITS,
+        statement: COPY_FOOTERS,
+    },
+    Case {
+        name: "vacuum_footers",
+        create: LETTERS,
+        before: &[
+            COMMITS[0],
+            COMMITS[1],
+            COPY_FOOTERS,
+            "INSERT INTO t VALUES (3, 'three')",
+            COPY_FOOTERS,
+            "INSERT INTO t VALUES (4, 'four')",
+            COPY_FOOTERS,
+        ],
+        statement: "SELECT * FROM tiledb_vacuum('crash://store/array', mode => 'fragment_metadata')",
+    },
+    Case {
+        name: "consolidate_metadata",
+        create: EVOLVED,
+        before: &NOTES,
+        statement: MERGE_NOTES,
+    },
+    Case {
+        // What replaces the first ones is replaced in turn, twice.
+        name: "vacuum_metadata",
+        create: EVOLVED,
+        before: &[
+            NOTES[0],
+            NOTES[1],
+            MERGE_NOTES,
+            NOTES[2],
+            MERGE_NOTES,
+            "SELECT * FROM tiledb_set_metadata('t', {'d': 4})",
+            MERGE_NOTES,
+        ],
+        statement: "SELECT * FROM tiledb_vacuum('crash://store/array', mode => 'array_metadata')",
+    },
+    Case {
+        name: "set_metadata_of_group",
+        create: "",
+        before: &[GROUP[0], GROUP[1]],
+        statement: GROUP[2],
+    },
+    Case {
+        name: "consolidate_metadata_of_group",
+        create: "",
+        before: &GROUP,
+        statement: MERGE_GROUP,
+    },
+    Case {
+        name: "vacuum_metadata_of_group",
+        create: "",
+        before: &[
+            GROUP[0],
+            GROUP[1],
+            GROUP[2],
+            MERGE_GROUP,
+            GROUP[3],
+            MERGE_GROUP,
+        ],
+        statement: "SELECT * FROM tiledb_vacuum('crash://store/group', mode => 'array_metadata')",
+    },
 ];
 
 pub fn trials() -> Vec<Trial> {
@@ -215,6 +336,10 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         return Err(format!("{} changes rows: {}", case.name, before != after).into());
     }
     let requests = counting.requests.count.load(Ordering::SeqCst);
+    let remains = match tends {
+        true => goes_on(&counting.inner, case, &after).await?,
+        false => Vec::new(),
+    };
     let point = async |n: usize| {
         let faulty = Faulty::new(copy_of(&base).await?, n, fault);
         let ended = tokio::time::timeout(Duration::from_millis(500), run(&faulty, case)).await;
@@ -230,7 +355,13 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         }
         check(&faulty.inner).await?;
         if tends {
-            goes_on(&faulty.inner, case, &after).await?;
+            let found = goes_on(&faulty.inner, case, &after).await?;
+            if found != remains {
+                return Err(format!(
+                    "{fault:?} at {n} of {requests}: {found:?} remain, not {remains:?}"
+                )
+                .into());
+            }
         }
         Ok::<bool, Failed>(found == after)
     };
@@ -249,39 +380,64 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         return Ok(());
     }
     let some_kept = kept > 0 || fault == Fault::LosesTheAnswer;
-    match some_kept && requests > 3 {
+    match some_kept && requests > 1 {
         true => Ok(()),
         false => Err(format!("{requests} requests, {kept} kept, {changed} changed").into()),
     }
 }
 
-/// What was interrupted is completed by doing it again, and leaves nothing behind.
-async fn goes_on(left: &InMemory, case: &Case, rows: &Option<Vec<String>>) -> Result<(), Failed> {
+/// What was interrupted is completed by doing it again, and leaves nothing behind: the files that remain, by their folders.
+async fn goes_on(
+    left: &InMemory,
+    case: &Case,
+    rows: &Option<Vec<String>>,
+) -> Result<Vec<(String, usize)>, Failed> {
     let again = Faulty::new(copy_of(left).await?, usize::MAX, Fault::Dies);
     run(&again, case).await?;
     let ctx = session(&again)?;
-    for function in [
-        "tiledb_vacuum('crash://store/array')",
-        "tiledb_vacuum('crash://store/array', mode => 'commits')",
-        "tiledb_vacuum('crash://store/array', mode => 'leftovers', min_age => '0')",
-    ] {
-        let statement = format!("SELECT * FROM {function}");
+    let (place, modes) = match case.create.is_empty() {
+        true => ("group", &["array_metadata"][..]),
+        false => (
+            "array",
+            &[
+                "fragments",
+                "commits",
+                "fragment_metadata",
+                "array_metadata",
+            ][..],
+        ),
+    };
+    let uri = format!("crash://store/{place}");
+    for mode in modes {
+        let statement = format!("SELECT * FROM tiledb_vacuum('{uri}', mode => '{mode}')");
         ctx.sql(&statement).await?.collect().await?;
     }
-    let found = state(&again.inner).await?;
-    let findings = "SELECT rule, object, found FROM tiledb_check('crash://store/array')";
-    let findings = ctx.sql(findings).await?.collect().await?;
-    let findings = neutral::rows(&findings);
-    let fragments = "SELECT fragment FROM tiledb_fragments('crash://store/array')";
-    let fragments = ctx.sql(fragments).await?.collect().await?;
-    let fragments = fragments
-        .iter()
-        .map(|batch| batch.num_rows())
-        .sum::<usize>();
-    match found == *rows && findings.is_empty() && fragments == 1 {
-        true => Ok(()),
-        false => Err(format!("{fragments} fragments, {found:?}, {findings:?}").into()),
+    if place == "array" {
+        let leftovers =
+            format!("SELECT * FROM tiledb_vacuum('{uri}', mode => 'leftovers', min_age => '0')");
+        ctx.sql(&leftovers).await?.collect().await?;
     }
+    let found = state(&again.inner).await?;
+    let findings = format!("SELECT rule, object, found FROM tiledb_check('{uri}')");
+    let findings = ctx.sql(&findings).await?.collect().await?;
+    let findings = neutral::rows(&findings);
+    if found != *rows || !findings.is_empty() {
+        return Err(format!("{found:?}, {findings:?}").into());
+    }
+    files(&again.inner).await
+}
+
+/// The number of files in each folder of an array or a group.
+async fn files(store: &InMemory) -> Result<Vec<(String, usize)>, Failed> {
+    let objects = store.list(None).try_collect::<Vec<_>>().await?;
+    let mut counted = BTreeMap::new();
+    for object in objects {
+        let folders = object.location.parts().take(2);
+        let folders = folders.map(|part| part.as_ref().to_owned());
+        let folder = folders.collect::<Vec<_>>().join("/");
+        *counted.entry(folder).or_insert(0) += 1;
+    }
+    Ok(counted.into_iter().collect())
 }
 
 /// A session whose tables lie in the store.
@@ -345,6 +501,7 @@ pub async fn state(store: &InMemory) -> Result<Option<Vec<String>>, Failed> {
         "SELECT enumeration, index, value FROM tiledb_enumerations('crash://store/array')",
         "SELECT key, type, value FROM tiledb_metadata('crash://store/array')",
         "SELECT path, type, uri FROM tiledb_members('crash://store/group')",
+        "SELECT key, type, value FROM tiledb_metadata('crash://store/group')",
     ] {
         let Ok(rows) = ctx.sql(described).await?.collect().await else {
             continue;

@@ -161,7 +161,7 @@ fn find_arrays(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failed> {
 const EXCEPTIONS: [(&str, &str); 6] = [
     ("labels", "dimension label"),
     ("/__labels/", "attribute \"label\" as it is stored"),
-    ("/webp_", "filter webp"),
+    ("/webp_", "lossy images"),
     ("_bitsort_", "filter bitsort"),
     ("_anonymous", "two underscores"),
     ("/odd_names", "but for the case of letters"),

@@ -16,7 +16,7 @@ use datafusion_tiledb::format::delete_condition::{
     decode_processed_conditions, encode_processed_conditions,
 };
 use datafusion_tiledb::format::enumeration::Enumeration;
-use datafusion_tiledb::format::filter_list::{Filter, FilterList};
+use datafusion_tiledb::format::filter_list::{Filter, FilterList, Setting};
 use datafusion_tiledb::format::fragment::consolidated;
 use datafusion_tiledb::format::fragment::footer::Footer;
 use datafusion_tiledb::format::fragment::offsets::{decode_u64s, encode_u64s};
@@ -339,8 +339,19 @@ fn tiles() -> std::result::Result<(), Failed> {
 
 /// Filters whose output is a matter of the library that compresses.
 fn is_free(filters: &FilterList) -> bool {
-    let free = |f: &Filter| matches!(f, Filter::Gzip | Filter::Zstd | Filter::Lz4 | Filter::Bzip2);
-    filters.filters.iter().any(free)
+    filters.contains(|f| {
+        matches!(
+            f,
+            Filter::Gzip | Filter::Zstd | Filter::Lz4 | Filter::Bzip2 | Filter::WebP(_)
+        )
+    })
+}
+
+/// Whether there are images that nobody writes here.
+fn makes_lossy_images(filters: &FilterList) -> bool {
+    let lossy = |setting: &Setting| !matches!(setting, Setting::Image(image) if image.lossless);
+    let mut stages = filters.stages();
+    stages.any(|(filter, setting)| matches!(filter, Filter::WebP(_)) && lossy(setting))
 }
 
 fn reduces(filters: &FilterList) -> bool {
@@ -404,8 +415,7 @@ impl Tiles<'_> {
         {
             return Ok(None);
         }
-        if self.filters.contains(|f| matches!(f, Filter::WebP(_))) {
-            // Nobody writes images yet.
+        if makes_lossy_images(self.filters) {
             return Ok(Some(read));
         }
         // libtiledb writes empty chunks, some of which it cannot read back.

@@ -197,3 +197,9 @@ INSERT INTO t VALUES ('00:00:00', '2000-01-01T00:00:00', 1), ('23:59:59.999', '2
 
 --- ours_empty: an array without fragments
 CREATE EXTERNAL TABLE t (d INT NOT NULL, s VARCHAR, PRIMARY KEY (d)) STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000');
+
+--- ours_webp: dense, lossless images of every form of pixels, tiles cut by the domain and written in part, colours that nobody sees
+CREATE EXTERNAL TABLE t (y INT NOT NULL, x INT NOT NULL, rgb TINYINT UNSIGNED NOT NULL, bgr TINYINT UNSIGNED, rgba TINYINT UNSIGNED NOT NULL, bgra TINYINT UNSIGNED NOT NULL, PRIMARY KEY (y, x))
+  STORED AS TILEDB LOCATION '$ARRAY' OPTIONS ('tiledb.write_timestamp' '1000', 'tiledb.array_type' 'dense', 'tiledb.dim.y.domain' '[1, 9]', 'tiledb.dim.y.tile' '4', 'tiledb.dim.x.domain' '[-6, 23]', 'tiledb.dim.x.tile' '12',
+  'tiledb.attr.rgb.filters' 'webp(rgb, lossless)', 'tiledb.attr.bgr.filters' 'webp(bgr, lossless), zstd(3)', 'tiledb.attr.rgba.filters' 'webp(rgba, lossless)', 'tiledb.attr.bgra.filters' 'webp(bgra, lossless), checksum_md5');
+INSERT INTO t SELECT 1 + value / 30, value % 30 - 6, value * value % 251, CASE WHEN value % 7 > 0 THEN value / 3 END, CASE WHEN value % 3 = 0 THEN 0 ELSE value * 7 % 256 END, 255 - value % 4 FROM range(30, 240);

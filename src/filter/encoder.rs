@@ -10,12 +10,13 @@ use std::sync::Arc;
 use super::buffer::Filtered;
 use super::encryption_key::EncryptionKey;
 use super::pipeline::string_form;
-use super::stage::{Check, Stage, TileContext, Transform};
+use super::stage::{Check, IMAGES_FIRST, Stage, TileContext, Transform};
 use super::strings::{self, StringForm};
 use super::word::{with_number, with_word};
 use super::zstd::Compressor;
 use super::{
-    aes_256_gcm, bit_width_reduction, bitshuffle, byteshuffle, compression, positive_delta, xor,
+    aes_256_gcm, bit_width_reduction, bitshuffle, byteshuffle, compression, positive_delta, webp,
+    xor,
 };
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
@@ -67,14 +68,12 @@ impl TileEncoder {
     ) -> Result<Self> {
         let strings = string_form(list, context);
         let mut datatype = context.datatype;
-        let settings = list
-            .settings
-            .iter()
-            .chain(std::iter::repeat(&Setting::None));
-        let filters = list.filters.iter().zip(settings);
         let mut stages = Vec::new();
-        for (filter, setting) in filters.skip(usize::from(strings.is_some())) {
-            let stage = EncodedStage::compile(filter, setting, &mut datatype, context);
+        for (filter, setting) in list.stages().skip(usize::from(strings.is_some())) {
+            let stage = match (filter, stages.is_empty()) {
+                (Filter::WebP(_), false) => Err(Error::unsupported(IMAGES_FIRST)),
+                _ => EncodedStage::compile(filter, setting, &mut datatype, context),
+            };
             stages.extend(stage.context("filter pipeline", || list.to_string())?);
         }
         if let Some(key) = key {
@@ -99,6 +98,11 @@ impl TileEncoder {
 
     /// Filters a tile of cells of one size.
     pub fn encode(&mut self, tile: &[u8]) -> Result<Vec<u8>> {
+        let makes_images = |stage: &EncodedStage| stage.stage.makes_images();
+        if self.stages.iter().any(makes_images) {
+            // A tile is one image.
+            return self.encode_chunks(tile, std::iter::once(tile.len()));
+        }
         let cell = self.cell_bytes.max(1);
         let whole_cells = CHUNK_BYTES.min(tile.len()) / cell * cell;
         let chunk_bytes = whole_cells.max(cell);
@@ -193,12 +197,21 @@ impl EncodedStage {
         datatype: &mut Datatype,
         context: &TileContext,
     ) -> Result<Option<Self>> {
-        if matches!(
-            filter,
-            Filter::Bitsort | Filter::WebP(_) | Filter::Aes256Gcm
-        ) {
+        let is_written = match (filter, setting) {
+            (Filter::WebP(format), Setting::Image(image)) => format.is_some() && image.lossless,
+            (Filter::Bitsort | Filter::WebP(_) | Filter::Aes256Gcm, _) => false,
+            _ => true,
+        };
+        if !is_written {
+            let lossy = match filter {
+                Filter::WebP(Some(format)) => format!(
+                    ": its images are lossy, which are only read; lossless ones, of webp({}, lossless), are written",
+                    format.name()
+                ),
+                _ => String::new(),
+            };
             return Err(Error::unsupported(format!(
-                "filter {filter} cannot be written by this release"
+                "filter {filter} cannot be written by this release{lossy}"
             )));
         }
         let stage = Stage::compile(filter, datatype, context, None)?;
@@ -271,7 +284,10 @@ impl EncodedStage {
                 )?;
                 return Ok(own.finish());
             }
-            Transform::WebP(_) => return Err(Error::internal("this filter was refused before")),
+            Transform::WebP(format) => match self.setting {
+                Setting::Image(image) => webp::encode(format, image, part, out)?,
+                _ => return Err(Error::internal("this filter was refused before")),
+            },
         }
         part_list(&[out.len()])
     }

@@ -26,6 +26,10 @@ pub(super) const NO_KEY: &str = "the array is encrypted (AES-256-GCM) and no key
      tiledb.encryption_key_file, tiledb.encryption_key_env or tiledb.encryption_key, or the environment variable \
      TILEDB_ENCRYPTION_KEY";
 
+/// The message for images that are made of anything but cells.
+pub(super) const IMAGES_FIRST: &str =
+    "filter webp behind another filter: it takes the cells of a tile, as the first filter";
+
 /// A filter to reverse.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Stage {
@@ -133,6 +137,7 @@ impl Stage {
                 return Ok(Some(Self::Encrypted(Arc::clone(key))));
             }
             Filter::Bitsort => return Ok(Some(Self::Sorted(width))),
+            // Its output is BLOB, which the filters behind it take as they take UINT8.
             Filter::WebP(Some(format)) => return transform(Transform::WebP(format)),
             Filter::WebP(None) | Filter::Unknown(_) => {
                 return Err(Error::unsupported(format!(
@@ -141,6 +146,13 @@ impl Stage {
             }
         };
         Ok(Some(Self::Compressed(codec)))
+    }
+}
+
+impl Stage {
+    /// Whether it makes an image of a whole tile.
+    pub(super) fn makes_images(&self) -> bool {
+        matches!(self, Self::Transformed(Transform::WebP(_)))
     }
 }
 
@@ -207,9 +219,7 @@ impl Transform {
             Self::BitWidthReduction { .. } => bit_width_reduction::original_bytes(metadata, input),
             Self::ScaleFloat(scale) => scale.output_bytes(input.len()),
             // The claimed size of an image is unbounded: it can only be compared with the tile's own size.
-            Self::WebP(_) => Err(Error::unsupported(
-                "filter webp behind another filter: it takes the cells of a tile, as the first filter",
-            )),
+            Self::WebP(_) => Err(Error::unsupported(IMAGES_FIRST)),
             _ => Ok(input.len()),
         }
     }

@@ -7,19 +7,24 @@
 //! Lossy images decode to exactly the bytes that libwebp decodes: colours between samples are interpolated in the same
 //! way. An image of a few bytes may claim to be huge, also in a second header, so sizes are compared with the tile's
 //! size before the image is decoded.
+//!
+//! Only lossless images are written. Unlike those of libtiledb, they keep the colours of pixels that nobody sees.
 
+use std::borrow::Cow;
 use std::io;
 
-use image_webp::WebPDecoder;
+use image_webp::{ColorType, WebPDecoder, WebPEncoder};
 
 use super::parts::{expect_full, for_each_part, take_front};
 use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
-use crate::format::filter_list::PixelFormat;
+use crate::format::filter_list::{ImageSetting, PixelFormat};
 
 const FILTER: &str = "webp";
 /// Size of `RIFF`, a size, and `WEBP` before the chunks of an image.
 const HEADER_BYTES: usize = 12;
+/// The most lines of an image, and the most pixels of a line, that libwebp takes.
+const MOST_PIXELS: u32 = 16383;
 
 /// Decodes into exactly `out`.
 pub(super) fn decode_into(
@@ -36,7 +41,7 @@ pub(super) fn decode_into(
         if decoder.is_animated() {
             return Err(Error::corrupt("webp: the image is animated"));
         }
-        let line_bytes = u64::from(width) * pixel_bytes(format);
+        let line_bytes = u64::from(width) * u64::from(format.bytes());
         let bytes = usize::try_from(line_bytes.saturating_mul(u64::from(height)))?;
         let out = take_front(&mut rest, bytes, FILTER)?;
         let has_alpha = decoder.has_alpha();
@@ -52,15 +57,49 @@ pub(super) fn decode_into(
     expect_full(rest, FILTER)
 }
 
-fn broken(source: image_webp::DecodingError) -> Error {
-    Error::corrupt("webp: the image cannot be decoded").with_source(source)
+/// Appends a lossless image of `cells` to `out`.
+pub(super) fn encode(
+    format: PixelFormat,
+    image: ImageSetting,
+    cells: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let (lines, line_bytes) = (u32::from(image.lines), u32::from(image.line_bytes));
+    let pixel = u32::from(format.bytes());
+    let whole = line_bytes.checked_rem(pixel) == Some(0);
+    let width = line_bytes.checked_div(pixel).unwrap_or_default();
+    let size = u64::from(lines) * u64::from(line_bytes);
+    if !whole || size != cells.len() as u64 || lines.max(width) > MOST_PIXELS {
+        return Err(Error::invalid(format!(
+            "webp: {lines} lines of {line_bytes} bytes are no {} image of a tile of {} bytes",
+            format.name(),
+            cells.len()
+        )));
+    }
+    let (colours, pixels) = match format {
+        PixelFormat::Rgb => (ColorType::Rgb8, Cow::Borrowed(cells)),
+        PixelFormat::Bgr => (ColorType::Rgb8, red_first(cells, 3)),
+        PixelFormat::Rgba => (ColorType::Rgba8, Cow::Borrowed(cells)),
+        PixelFormat::Bgra => (ColorType::Rgba8, red_first(cells, 4)),
+    };
+    let encoder = WebPEncoder::new(out);
+    let encoded = encoder.encode(&pixels, width, lines, colours);
+    encoded.map_err(|e| Error::internal("webp: the image cannot be encoded").with_source(e))
 }
 
-fn pixel_bytes(format: PixelFormat) -> u64 {
-    match format {
-        PixelFormat::Rgb | PixelFormat::Bgr => 3,
-        PixelFormat::Rgba | PixelFormat::Bgra => 4,
+/// Swaps blue, which comes first, with red.
+fn red_first(cells: &[u8], pixel_bytes: usize) -> Cow<'_, [u8]> {
+    let mut pixels = cells.to_vec();
+    for pixel in pixels.chunks_exact_mut(pixel_bytes) {
+        if let [blue, _, red, ..] = pixel {
+            std::mem::swap(blue, red);
+        }
     }
+    Cow::Owned(pixels)
+}
+
+fn broken(source: image_webp::DecodingError) -> Error {
+    Error::corrupt("webp: the image cannot be decoded").with_source(source)
 }
 
 /// Converts pixels of red, green, blue and possibly opacity to `format`.

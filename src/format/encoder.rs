@@ -23,7 +23,7 @@ impl Encoder {
         Self::default()
     }
 
-    write_number!(u8: u8, u32: u32, u64: u64, i32: i32, f64: f64);
+    write_number!(u8: u8, u16: u16, u32: u32, u64: u64, i32: i32, f32: f32, f64: f64);
 
     /// Appends bytes as they are.
     pub fn bytes(&mut self, bytes: &[u8]) {

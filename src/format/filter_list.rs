@@ -9,6 +9,7 @@ mod stage;
 use std::fmt;
 
 pub use parse::MAX_CHUNK_BYTES;
+pub use stage::{ImageSetting, PixelFormat};
 
 use super::cursor::Cursor;
 use super::datatype::Datatype;
@@ -68,19 +69,6 @@ pub enum Filter {
     Bitsort,
     /// A filter or compressor that this release does not know, by its code.
     Unknown(u8),
-}
-
-/// The bytes of a pixel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PixelFormat {
-    /// Red, green, blue.
-    Rgb,
-    /// Blue, green, red.
-    Bgr,
-    /// Red, green, blue, opacity.
-    Rgba,
-    /// Blue, green, red, opacity.
-    Bgra,
 }
 
 impl Filter {
@@ -147,6 +135,7 @@ impl Filter {
                 },
                 _,
             ) => write!(f, "({scale:?}, {offset:?}, {byte_width})"),
+            (Self::WebP(Some(format)), Setting::Image(image)) => image.write(*format, f),
             _ => Ok(()),
         }
     }
@@ -155,7 +144,7 @@ impl Filter {
 /// The level that says: the compressor's own default.
 const DEFAULT_LEVEL: i32 = -1;
 /// The options of a stage that only its writer needs. Stage and setting together hold everything that is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Setting {
     /// Nothing.
     #[default]
@@ -164,6 +153,8 @@ pub enum Setting {
     Level(i32),
     /// The bytes of a window.
     Window(u32),
+    /// The quality and the size of images.
+    Image(ImageSetting),
     /// The stage as it is stored, where this release does not know all that its options say.
     Stored {
         /// The type of the filter; that of a compressor may differ from it.
@@ -207,11 +198,7 @@ impl FilterList {
     pub fn encode(&self, to: &mut Encoder) -> Result<()> {
         to.u32(self.max_chunk_bytes);
         to.count_u32(self.filters.len(), "number of filters")?;
-        let settings = self
-            .settings
-            .iter()
-            .chain(std::iter::repeat(&Setting::None));
-        for (filter, setting) in self.filters.iter().zip(settings) {
+        for (filter, setting) in self.stages() {
             let (code, options) = filter.stored(setting, FormatVersion::WRITTEN);
             to.u8(code);
             to.bytes_u32(&options, "filter option bytes")?;
@@ -229,9 +216,35 @@ impl FilterList {
         self.filters.iter().any(wanted)
     }
 
-    /// Whether what is read need not be what was written.
+    /// The filters, each with what its writer was told.
+    pub fn stages(&self) -> impl Iterator<Item = (&Filter, &Setting)> {
+        let settings = self.settings.iter();
+        let settings = settings.chain(std::iter::repeat(&Setting::None));
+        self.filters.iter().zip(settings)
+    }
+
+    /// Whether what is read need not be what was written. In lossless images, libtiledb changes the colours of pixels
+    /// that nobody sees.
     pub fn is_lossy(&self) -> bool {
-        self.contains(|f| matches!(f, Filter::ScaleFloat { .. } | Filter::WebP(_)))
+        self.stages().any(|(filter, setting)| match filter {
+            Filter::ScaleFloat { .. } => true,
+            Filter::WebP(Some(PixelFormat::Rgb | PixelFormat::Bgr)) => {
+                !matches!(setting, Setting::Image(image) if image.lossless)
+            }
+            Filter::WebP(_) => true,
+            _ => false,
+        })
+    }
+
+    /// The same filters for tiles whose images have so many lines of so many bytes; `None` if no image can be so large.
+    #[must_use]
+    pub fn for_images_of(mut self, size: Option<(u16, u16)>) -> Self {
+        for setting in &mut self.settings {
+            if let (Setting::Image(image), Some(size)) = (setting, size) {
+                (image.lines, image.line_bytes) = size;
+            }
+        }
+        self
     }
 }
 
@@ -397,19 +410,56 @@ mod tests {
         // As libtiledb 2.30 writes it: quality 80, BGRA, lossless, extents 4 and 24.
         let filter = |format: u8| {
             [
-                &[0, 0, 1, 0, 1, 0, 0, 0, 18, 10, 0, 0, 0][..],
+                &[0, 0, 1, 0, 1, 0, 0, 0, 18, 12, 0, 0, 0][..],
                 &80_f32.to_le_bytes(),
-                &[format, 1, 4, 0, 24, 0],
+                &[format, 1, 4, 0, 24, 0, 0, 0],
             ]
             .concat()
         };
         let list = decode(&filter(4)).unwrap();
         assert_eq!(list.filters, [Filter::WebP(Some(PixelFormat::Bgra))]);
-        let options = filter(4).split_off(13);
-        assert_eq!(list.settings, [Setting::Stored { code: 18, options }]);
-        for unknown in [0, 5, 255] {
-            let list = decode(&filter(unknown)).unwrap();
-            assert_eq!(list.filters, [Filter::WebP(None)]);
+        let image = ImageSetting {
+            quality: 80.0,
+            lossless: true,
+            lines: 4,
+            line_bytes: 24,
+        };
+        assert_eq!(list.settings, [Setting::Image(image)]);
+        assert_eq!(list.to_string(), "webp(bgra, lossless, quality 80)");
+        for format in 0..=255 {
+            let list = decode(&filter(format)).unwrap();
+            assert_eq!(encode(&list), filter(format));
+            let known = matches!(list.filters[..], [Filter::WebP(Some(_))]);
+            assert_eq!(known, (1..=4).contains(&format), "{format}");
         }
+    }
+
+    #[test]
+    fn unusual_options_of_images_are_kept() {
+        let usual = [&80_f32.to_le_bytes()[..], &[2, 1, 4, 0, 24, 0, 0, 0]].concat();
+        let mut flag = usual.clone();
+        flag[5] = 2;
+        let mut no_number = usual.clone();
+        no_number[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        let longer = [&usual[..], &[0, 0]].concat();
+        let unpadded = usual[..10].to_vec();
+        let shorter = usual[..5].to_vec();
+        for options in [flag, no_number, longer, unpadded, shorter] {
+            let mut bytes = vec![0, 0, 1, 0, 1, 0, 0, 0, 18];
+            bytes.extend((options.len() as u32).to_le_bytes());
+            bytes.extend(&options);
+            let list = decode(&bytes).unwrap();
+            assert_eq!(list.filters, [Filter::WebP(Some(PixelFormat::Bgr))]);
+            assert_eq!(list.settings, [Setting::Stored { code: 18, options }]);
+            assert_eq!(encode(&list), bytes);
+            assert!(list.is_lossy());
+        }
+        // What stands in the padding is whatever was in the memory of the writer.
+        let mut bytes = [&[0, 0, 1, 0, 1, 0, 0, 0, 18, 12, 0, 0, 0][..], &usual].concat();
+        let expected = bytes.clone();
+        bytes[24] = 0xA5;
+        let list = decode(&bytes).unwrap();
+        assert!(!list.is_lossy());
+        assert_eq!(encode(&list), expected);
     }
 }

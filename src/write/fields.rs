@@ -90,6 +90,7 @@ impl WrittenFields {
                     dimension.cell_val_num,
                 ),
             });
+        let image_size = schema.image_size();
         let attributes = schema.attributes.iter().enumerate();
         let attributes = attributes.map(|(i, attribute)| WrittenField {
             field: FragmentField::Attribute(i),
@@ -99,7 +100,8 @@ impl WrittenFields {
             datatype: attribute.datatype,
             cell_val_num: attribute.cell_val_num,
             nullable: attribute.nullable,
-            filters: attribute.filters.clone(),
+            // libtiledb stores the size of the images of its last attribute alone.
+            filters: attribute.filters.clone().for_images_of(image_size),
             statistics: StatisticsKind::of_attribute(
                 attribute.datatype,
                 attribute.cell_val_num,

@@ -1,7 +1,10 @@
 //! WebP: tiles that libtiledb 2.30 wrote with what it reads from them, lossless and lossy; and forged images.
 
+use proptest::prelude::*;
+
 use super::*;
-use crate::format::filter_list::PixelFormat;
+use crate::error::ErrorKind;
+use crate::format::filter_list::{ImageSetting, PixelFormat, Setting};
 
 /// Three lines of two pixels: pixel format, tile, cells.
 const IMAGES: [(PixelFormat, &str, &str); 8] = [
@@ -103,6 +106,150 @@ fn an_image_stands_first() {
     let filters = [Filter::Zstd, Filter::WebP(Some(PixelFormat::Rgb))];
     let filtered = hex(IMAGES[0].1);
     let error = decode(&filters, &context(Datatype::UInt8, false), &filtered, 18).unwrap_err();
-    assert_eq!(error.kind(), crate::error::ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("first filter"), "{error}");
+}
+
+/// Filters that begin with images of so many lines of so many bytes.
+fn list(format: PixelFormat, lines: u16, line_bytes: u16, lossless: bool) -> FilterList {
+    let image = ImageSetting {
+        quality: ImageSetting::QUALITY,
+        lossless,
+        lines,
+        line_bytes,
+    };
+    FilterList::of([(Filter::WebP(Some(format)), Setting::Image(image))])
+}
+
+fn write(list: &FilterList, cells: &[u8]) -> Result<Vec<u8>> {
+    TileEncoder::new(list, &context(Datatype::UInt8, false))?.encode(cells)
+}
+
+fn assert_restored(format: PixelFormat, lines: u16, width: u16, cells: &[u8]) {
+    let list = list(format, lines, width * u16::from(format.bytes()), true);
+    let written = write(&list, cells).unwrap();
+    // One chunk, one image, whatever the size of the tile.
+    assert_eq!(written[..8], 1_u64.to_le_bytes());
+    assert_eq!(written[20..24], 1_u32.to_le_bytes());
+    let restored = read(format, &written, cells.len()).unwrap();
+    assert!(restored == cells, "{format:?} {lines} by {width}");
+}
+
+/// Bytes without any pattern.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+#[test]
+fn images_of_any_size_come_back_as_they_were() {
+    for format in PixelFormat::ALL {
+        for (lines, width) in [
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (1, 300),
+            (300, 1),
+            (7, 5),
+            (64, 65),
+            (150, 201),
+        ] {
+            let len = usize::from(lines) * usize::from(width) * usize::from(format.bytes());
+            let smooth = (0..len).map(|i| (i / 37) as u8).collect::<Vec<_>>();
+            for cells in [noise(len), vec![0; len], vec![255; len], smooth] {
+                assert_restored(format, lines, width, &cells);
+            }
+        }
+        // As long and as wide as images get.
+        assert_restored(
+            format,
+            1,
+            16383,
+            &noise(16383 * usize::from(format.bytes())),
+        );
+        assert_restored(
+            format,
+            16383,
+            1,
+            &noise(16383 * usize::from(format.bytes())),
+        );
+    }
+}
+
+#[test]
+fn colours_that_nobody_sees_are_kept() {
+    let cells = [1, 2, 3, 0, 4, 5, 6, 0, 7, 8, 9, 255, 10, 11, 12, 1];
+    for format in [PixelFormat::Rgba, PixelFormat::Bgra] {
+        assert_restored(format, 2, 2, &cells);
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_images_come_back_as_they_were(
+        format in proptest::sample::select(&PixelFormat::ALL[..]),
+        lines in 1_u16..12,
+        width in 1_u16..12,
+        values in 1_u8..=255,
+        bytes in proptest::collection::vec(any::<u8>(), 12 * 12 * 4),
+    ) {
+        // Few values make long runs and trees of few codes.
+        let len = usize::from(lines) * usize::from(width) * usize::from(format.bytes());
+        let cells = bytes[..len].iter().map(|b| b % values).collect::<Vec<_>>();
+        assert_restored(format, lines, width, &cells);
+    }
+}
+
+#[test]
+fn other_filters_may_follow_an_image() {
+    let cells = noise(7 * 5 * 3);
+    let image = list(PixelFormat::Bgr, 7, 15, true);
+    let follow = [
+        Filter::Zstd,
+        Filter::ByteShuffle,
+        Filter::BitShuffle,
+        Filter::Sha256,
+        Filter::Xor,
+        Filter::Delta(None),
+    ];
+    for filter in follow {
+        let mut list = image.clone();
+        list.filters.push(filter);
+        list.settings.push(Setting::None);
+        let written = write(&list, &cells).unwrap();
+        let context = context(Datatype::UInt8, false);
+        let restored = decode(&list.filters, &context, &written, cells.len()).unwrap();
+        assert_eq!(restored, cells, "{list}");
+    }
+}
+
+#[test]
+fn images_that_are_not_written_are_refused() {
+    let error = write(&list(PixelFormat::Bgra, 1, 4, false), &[0; 4]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(
+        error
+            .to_string()
+            .contains("webp(bgra, lossless), are written"),
+        "{error}"
+    );
+    // Without the size of images, of another size than tiles have, and with half a pixel at the end of a line.
+    for (lines, line_bytes) in [(0, 0), (2, 6), (4, 4), (1, 12), (16, 1), (16384, 3)] {
+        let error = write(&list(PixelFormat::Rgb, lines, line_bytes, true), &[0; 16]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("tile of 16 bytes"), "{error}");
+    }
+    let large = list(PixelFormat::Rgb, 16384, 3, true);
+    assert!(write(&large, &[0; 16384 * 3]).is_err());
+    let mut behind = list(PixelFormat::Rgb, 1, 3, true);
+    behind.filters.insert(0, Filter::Zstd);
+    behind.settings.insert(0, Setting::None);
+    let error = write(&behind, &[0; 3]).unwrap_err();
     assert!(error.to_string().contains("first filter"), "{error}");
 }

@@ -4,7 +4,7 @@
 //! The subtle thing: no text at all is an empty pipeline, which for a dimension means the filters of all coordinates, while
 //! `none` is a filter that passes everything.
 
-use super::{Filter, FilterList, Setting};
+use super::{Filter, FilterList, ImageSetting, PixelFormat, Setting};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 
@@ -14,7 +14,7 @@ pub const MAX_CHUNK_BYTES: u32 = 64 << 10;
 /// Every filter that an array can be created with, and how it is spelled.
 const KNOWN: &str = "none, gzip(level), zstd(level), lz4, rle, bzip2(level), dictionary, delta(TYPE), double_delta(TYPE), \
      positive_delta(bytes), bit_width_reduction(bytes), bitshuffle, byteshuffle, xor, float_scale(scale, offset, byte width), \
-     checksum_md5, checksum_sha256";
+     checksum_md5, checksum_sha256, webp(rgb|bgr|rgba|bgra, lossless)";
 
 impl FilterList {
     /// A pipeline of these filters, for a new array.
@@ -135,9 +135,7 @@ fn parse_stage(stage: &str) -> Result<(Filter, Setting)> {
         "float_scale" => arguments.float_scale(),
         "checksum_md5" => plain(Filter::Md5),
         "checksum_sha256" => plain(Filter::Sha256),
-        "webp" => Err(Error::unsupported(
-            "filter webp: this release reads images of WebP, and writes none",
-        )),
+        "webp" => arguments.image(),
         "bitsort" => Err(Error::unsupported(
             "filter bitsort: libtiledb had it in one release and has withdrawn it, so nobody could read the array",
         )),
@@ -226,6 +224,36 @@ impl Arguments<'_> {
         Ok((filter, Setting::Window(bytes)))
     }
 
+    /// The form of pixels, and whether the images are lossless or of what quality. Their size follows from the array.
+    fn image(&self) -> Result<(Filter, Setting)> {
+        let expected =
+            || self.wrong("the form of pixels and lossless, such as webp(rgb, lossless)");
+        let (form, rest) = self.arguments.split_first().ok_or_else(expected)?;
+        let mut all = PixelFormat::ALL.into_iter();
+        let format = all.find(|format| format.name().eq_ignore_ascii_case(form));
+        let format = format.ok_or_else(expected)?;
+        let quality = |text: &str| {
+            let number = text.split_once(char::is_whitespace)?;
+            let is_quality = number.0.eq_ignore_ascii_case("quality");
+            let number = number.1.trim().parse().ok().filter(|_| is_quality)?;
+            (0.0..=100.0).contains(&number).then_some(number)
+        };
+        let (lossless, quality) = match rest {
+            [] => (false, Some(ImageSetting::QUALITY)),
+            [word] if word.eq_ignore_ascii_case("lossless") => (true, Some(ImageSetting::QUALITY)),
+            [word, number] if word.eq_ignore_ascii_case("lossless") => (true, quality(number)),
+            [number] => (false, quality(number)),
+            _ => (false, None),
+        };
+        let image = ImageSetting {
+            quality: quality.ok_or_else(expected)?,
+            lossless,
+            lines: 0,
+            line_bytes: 0,
+        };
+        Ok((Filter::WebP(Some(format)), Setting::Image(image)))
+    }
+
     fn float_scale(&self) -> Result<(Filter, Setting)> {
         let parsed = match self.arguments.as_slice() {
             [scale, offset, byte_width] => {
@@ -290,7 +318,6 @@ mod tests {
     #[test]
     fn what_cannot_be_chosen_is_refused_by_name() {
         for (text, kind, why) in [
-            ("webp", ErrorKind::Unsupported, "webp"),
             ("Bitsort", ErrorKind::Unsupported, "bitsort"),
             ("aes_256_gcm", ErrorKind::InvalidInput, "encryption key"),
             (
@@ -352,6 +379,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn images_need_the_form_of_their_pixels() {
+        for text in [
+            "webp",
+            "webp()",
+            "webp(lossless)",
+            "webp(hsv, lossless)",
+            "webp(rgb, best)",
+            "webp(rgb, quality 101)",
+            "webp(rgb, quality NaN)",
+            "webp(rgb, quality)",
+            "webp(rgb, lossless, 9)",
+            "webp(rgb, lossless, quality 9, quality 9)",
+        ] {
+            let error = FilterList::parse(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            let expected = "expected the form of pixels and lossless, such as webp(rgb, lossless)";
+            assert!(error.message().contains(expected), "{text}: {error}");
+        }
+        let list = FilterList::parse("WebP( BGRA ,Lossless), zstd").unwrap();
+        assert_eq!(list.to_string(), "webp(bgra, lossless), zstd");
+        assert!(FilterList::parse("webp(rgb)").unwrap().is_lossy());
+    }
+
     fn stage() -> impl Strategy<Value = (Filter, Setting)> {
         let datatype = || {
             let known = Datatype::ALL.iter().filter(|d| **d != Datatype::Any);
@@ -372,7 +423,22 @@ mod tests {
                 n.is_finite() && *n != 0.0
             })
         };
+        let image = (
+            proptest::sample::select(&PixelFormat::ALL[..]),
+            any::<bool>(),
+            prop_oneof![Just(ImageSetting::QUALITY), 0.0_f32..=100.0],
+        );
+        let image = image.prop_map(|(format, lossless, quality)| {
+            let image = ImageSetting {
+                quality,
+                lossless,
+                lines: 0,
+                line_bytes: 0,
+            };
+            (Filter::WebP(Some(format)), Setting::Image(image))
+        });
         prop_oneof![
+            image,
             proptest::sample::select(plain.to_vec()).prop_map(|f| (f, Setting::None)),
             level().prop_map(|l| (Filter::Gzip, l)),
             level().prop_map(|l| (Filter::Zstd, l)),

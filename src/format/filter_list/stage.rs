@@ -1,7 +1,9 @@
-//! One stage of a pipeline ↔ bytes.
+//! One stage of a pipeline ↔ bytes, and what the stage that makes images is told.
 
-use super::{DEFAULT_LEVEL, Filter, PixelFormat, Setting};
-use crate::error::Result;
+use std::fmt;
+
+use super::{DEFAULT_LEVEL, Filter, Setting};
+use crate::error::{Error, Result};
 use crate::format::cursor::Cursor;
 use crate::format::datatype::Datatype;
 use crate::format::encoder::Encoder;
@@ -11,6 +13,81 @@ use crate::format::version::FormatVersion;
 const REINTERPRETS_DOUBLE_DELTA: u32 = 20;
 /// As for double delta.
 const REINTERPRETS_DELTA: u32 = 19;
+
+/// The bytes of a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PixelFormat {
+    /// Red, green, blue.
+    Rgb,
+    /// Blue, green, red.
+    Bgr,
+    /// Red, green, blue, opacity.
+    Rgba,
+    /// Blue, green, red, opacity.
+    Bgra,
+}
+
+impl PixelFormat {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Rgb, Self::Bgr, Self::Rgba, Self::Bgra];
+
+    /// The name used in options and messages, as `rgb`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rgb => "rgb",
+            Self::Bgr => "bgr",
+            Self::Rgba => "rgba",
+            Self::Bgra => "bgra",
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Rgb => 1,
+            Self::Bgr => 2,
+            Self::Rgba => 3,
+            Self::Bgra => 4,
+        }
+    }
+
+    /// The bytes of a pixel.
+    pub const fn bytes(self) -> u8 {
+        match self {
+            Self::Rgb | Self::Bgr => 3,
+            Self::Rgba | Self::Bgra => 4,
+        }
+    }
+}
+
+/// What the writer of images is told besides the form of their pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ImageSetting {
+    /// From 0 to 100; of lossless images it says nothing.
+    pub quality: f32,
+    /// Whether the pixels come back as they were.
+    pub lossless: bool,
+    /// The lines of an image: the tile extent of the first dimension.
+    pub lines: u16,
+    /// The bytes of a line: the tile extent of the second dimension.
+    pub line_bytes: u16,
+}
+
+impl ImageSetting {
+    /// The quality unless the writer was told otherwise.
+    pub const QUALITY: f32 = 100.0;
+
+    pub(super) fn write(&self, format: PixelFormat, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quality = self.quality;
+        write!(f, "({}", format.name())?;
+        if self.lossless {
+            f.write_str(", lossless")?;
+        }
+        if !self.lossless || quality.to_bits() != Self::QUALITY.to_bits() {
+            write!(f, ", quality {quality}")?;
+        }
+        f.write_str(")")
+    }
+}
 
 impl Filter {
     /// Reads a stage and what its writer was told.
@@ -50,12 +127,20 @@ impl Filter {
             },
             16 => Self::Xor,
             17 => Self::Bitsort,
-            18 => Self::WebP(pixel_format(&mut options)?),
+            18 => {
+                let (format, image) = decode_image(&mut options)?;
+                setting = image.map_or(Setting::None, Setting::Image);
+                Self::WebP(format)
+            }
             // What stands behind is readable all the same: columns that do not use the filter are.
             other => Self::Unknown(other),
         };
-        // Whatever would be written in another way is kept as it is.
-        if filter.stored(&setting, version) != (code, stored.to_vec()) {
+        // Whatever would be written in another way is kept as it is, but for the end of a structure of C++.
+        let mut meant = stored.to_vec();
+        if let (Setting::Image(_), Some(padding)) = (&setting, meant.get_mut(IMAGE_BYTES..)) {
+            padding.fill(0);
+        }
+        if filter.stored(&setting, version) != (code, meant) {
             let options = stored.to_vec();
             setting = Setting::Stored { code, options };
         }
@@ -114,6 +199,16 @@ impl Filter {
                 options.f64(*scale);
                 options.f64(*offset);
                 options.u64(*byte_width);
+            }
+            Self::WebP(format) => {
+                if let Setting::Image(image) = setting {
+                    options.f32(image.quality);
+                    options.u8(format.map_or(NO_PIXEL_FORMAT, PixelFormat::code));
+                    options.bool(image.lossless);
+                    options.u16(image.lines);
+                    options.u16(image.line_bytes);
+                    options.bytes(&IMAGE_PADDING);
+                }
             }
             _ => {}
         }
@@ -182,16 +277,28 @@ impl Setting {
     }
 }
 
-/// Behind the quality; whether it was lossless, and the tile's extents, the image itself tells.
-fn pixel_format(options: &mut Cursor<'_>) -> Result<Option<PixelFormat>> {
-    let _quality = options.f32("quality")?;
-    Ok(match options.u8("pixel format")? {
-        1 => Some(PixelFormat::Rgb),
-        2 => Some(PixelFormat::Bgr),
-        3 => Some(PixelFormat::Rgba),
-        4 => Some(PixelFormat::Bgra),
-        _ => None,
-    })
+/// Bytes of the options of images that mean something; padding follows, which libtiledb reads, too.
+const IMAGE_BYTES: usize = 10;
+const IMAGE_PADDING: [u8; 2] = [0; 2];
+/// The code that says that nobody chose a format.
+const NO_PIXEL_FORMAT: u8 = 0;
+
+/// The format of pixels, without which nothing can be read, and what only the writer needs, if all of it is there.
+fn decode_image(options: &mut Cursor<'_>) -> Result<(Option<PixelFormat>, Option<ImageSetting>)> {
+    let quality = options.f32("quality")?;
+    let code = options.u8("pixel format")?;
+    let format = PixelFormat::ALL.into_iter().find(|f| f.code() == code);
+    let mut rest = || {
+        Ok::<_, Error>(ImageSetting {
+            quality,
+            lossless: options.u8("lossless")? == 1,
+            lines: options.u16("extent of the first dimension")?,
+            line_bytes: options.u16("extent of the second dimension")?,
+        })
+    };
+    // A quality that is no number would make a schema differ from itself.
+    let image = rest().ok().filter(|image| !image.quality.is_nan());
+    Ok((format, image))
 }
 
 /// The type the input is read as; `ANY` (17) says: the field's own.

@@ -339,6 +339,15 @@ impl ArraySchema {
         self.enumerations.iter().find(|e| e.name == name)
     }
 
+    /// The lines of the images that WebP makes of tiles, and the bytes of each line; `None` if tiles are no images.
+    pub fn image_size(&self) -> Option<(u16, u16)> {
+        let extent = |dimension: &Dimension| u16::try_from(dimension.extent_steps()?).ok();
+        match self.dimensions.as_slice() {
+            [lines, line] if self.is_dense() => Some((extent(lines)?, extent(line)?)),
+            _ => None,
+        }
+    }
+
     /// Number of cells in every tile of a dense fragment: the product of the extents.
     ///
     /// Fails for a sparse array, whose tiles hold [`capacity`](Self::capacity) cells.

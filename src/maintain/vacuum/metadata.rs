@@ -1,5 +1,10 @@
 //! Files of metadata that a consolidated one replaces: key-value metadata of an array or a group, and copies of
 //! footers.
+//!
+//! The subtle thing: what replaces some files may itself be replaced. It goes after them and after the list that names them,
+//! so that no list is ever without the file that makes it true.
+
+use std::collections::HashSet;
 
 use super::{Action, Plan, VacuumOptions};
 use crate::array::directory::ArrayDirectory;
@@ -12,35 +17,100 @@ use crate::storage::Storage;
 pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {
     let listing = storage.list(METADATA_FOLDER).await?;
     let find = |name: &str| listing.files.iter().find(|file| file.name == name);
-    let (mut replaced, mut lists) = (Vec::new(), Vec::new());
+    let mut lists = Vec::new();
     for list in &listing.files {
         let Some(replacement) = list.name.strip_suffix(".vac") else {
             continue;
         };
-        // Without the file that replaces the others, the list is not believed.
-        if find(replacement).is_none() || !options.is_old(list) {
+        if !options.is_old(list) {
             continue;
         }
         let path = format!("{METADATA_FOLDER}/{}", list.name);
         let bytes = storage.read(&path).await?;
-        for named in parse_vacuum(&bytes).context("file", || &path)? {
-            let name = path_name(&named);
-            if let Some(file) = find(name).filter(|_| name != replacement) {
-                let path = format!("{METADATA_FOLDER}/{name}");
-                let why = "a consolidated file replaces it";
-                replaced.push(vec![Action::file(path, file.bytes, why)]);
+        let named = parse_vacuum(&bytes).context("file", || &path)?;
+        let named = named.iter().map(|path| path_name(path).to_owned());
+        lists.push(List {
+            path,
+            bytes: list.bytes,
+            replacement,
+            named: named.filter(|name| name != replacement).collect(),
+        });
+    }
+    let is_there = |name: &str| find(name).is_some();
+    let believed = believed(&lists, is_there);
+    let (mut left, others): (Vec<_>, Vec<_>) = lists
+        .iter()
+        .partition(|list| believed.contains(list.replacement));
+    let mut plan = Plan::default();
+    let mut gone = HashSet::new();
+    while !left.is_empty() {
+        let replacements = left.iter().map(|list| list.replacement);
+        let replacements = replacements.collect::<HashSet<_>>();
+        let is_outer =
+            |list: &&List<'_>| list.named.iter().any(|n| replacements.contains(n.as_str()));
+        let (mut outer, mut inner): (Vec<_>, Vec<_>) = left.into_iter().partition(is_outer);
+        if inner.is_empty() {
+            // Lists that replace each other are damaged, and hide all of their files already.
+            inner = std::mem::take(&mut outer);
+        }
+        let named = inner.iter().flat_map(|list| &list.named);
+        let named = named.filter_map(|name| find(name).filter(|file| gone.insert(&file.name)));
+        let replaced = named.map(|file| {
+            let path = format!("{METADATA_FOLDER}/{}", file.name);
+            vec![Action::file(
+                path,
+                file.bytes,
+                "a consolidated file replaces it",
+            )]
+        });
+        plan.then(replaced.collect());
+        plan.then(inner.into_iter().map(List::removal).collect());
+        left = outer;
+    }
+    // Neither what they name nor what replaces it is there.
+    let idle = others
+        .into_iter()
+        .filter(|list| !list.named.iter().any(|name| is_there(name)));
+    plan.then(idle.map(List::removal).collect());
+    Ok(plan)
+}
+
+/// A list of files that another one replaces.
+struct List<'a> {
+    path: String,
+    bytes: u64,
+    /// The file that replaces the others.
+    replacement: &'a str,
+    named: Vec<String>,
+}
+
+impl List<'_> {
+    fn removal(&self) -> Vec<Action> {
+        let why = "what it names is gone";
+        vec![Action::file(self.path.as_str(), self.bytes, why)]
+    }
+}
+
+/// The replacements that count: those that are there, and those that others replace which count. What replaces some files
+/// may be gone before them, where a vacuum of another program was interrupted.
+fn believed<'a>(lists: &[List<'a>], is_there: impl Fn(&str) -> bool) -> HashSet<&'a str> {
+    let mut believed = HashSet::new();
+    loop {
+        let before = believed.len();
+        for list in lists {
+            let name = list.replacement;
+            let replaced = || {
+                let mut others = lists.iter().filter(|l| believed.contains(l.replacement));
+                others.any(|other| other.named.iter().any(|named| named == name))
+            };
+            if is_there(name) || replaced() {
+                believed.insert(name);
             }
         }
-        lists.push(vec![Action::file(
-            path,
-            list.bytes,
-            "what it names is gone",
-        )]);
+        if believed.len() == before {
+            return believed;
+        }
     }
-    let mut plan = Plan::default();
-    plan.then(replaced);
-    plan.then(lists);
-    Ok(plan)
 }
 
 pub(super) async fn plan_copies(storage: &Storage, options: &VacuumOptions) -> Result<Plan> {

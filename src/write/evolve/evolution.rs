@@ -296,7 +296,11 @@ impl SchemaEvolution {
         steps.extend(self.extensions(array, &columns)?);
         let names = attributes.iter().map(|a| a.name.clone());
         let names = names.collect::<Vec<_>>();
-        steps.extend(attributes.into_iter().map(Step::AddAttribute));
+        let image_size = array.schema.image_size();
+        steps.extend(attributes.into_iter().map(|mut attribute| {
+            attribute.filters = attribute.filters.for_images_of(image_size);
+            Step::AddAttribute(attribute)
+        }));
         let grown = self.grown(array, &columns, &added)?;
         steps.extend(grown.map(Step::CurrentDomain));
         let evolved = apply(array, &steps)?;

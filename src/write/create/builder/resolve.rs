@@ -96,6 +96,11 @@ impl ArrayBuilder {
                 .push(resolved.context("column", || &column.name)?);
         }
         self.fill_in_extents(&mut schema)?;
+        let image_size = schema.image_size();
+        for attribute in &mut schema.attributes {
+            let filters = std::mem::take(&mut attribute.filters);
+            attribute.filters = filters.for_images_of(image_size);
+        }
         schema.current_domain = self.resolve_current_domain(&schema.dimensions)?;
         Ok(schema)
     }

@@ -5,15 +5,22 @@
 
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
-use crate::format::filter_list::{Filter, FilterList, Setting};
-use crate::format::schema::{ArraySchema, CellValNum, Dimension};
+use crate::format::filter_list::{Filter, FilterList, PixelFormat, Setting};
+use crate::format::schema::{ArraySchema, Attribute, CellValNum, Dimension};
+use crate::write::create::types::show;
+
+/// The most lines of an image, and the most pixels of a line, that WebP has.
+const MOST_PIXELS: u64 = 16383;
+
+/// Checks the filters of an attribute.
+pub(super) fn check_attribute(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
+    let filters = &attribute.filters;
+    check_field(filters, attribute.datatype, attribute.cell_val_num)?;
+    check_images(attribute, schema).context("filters", || filters)
+}
 
 /// Checks the filters of a field.
-pub(super) fn check_field(
-    filters: &FilterList,
-    datatype: Datatype,
-    count: CellValNum,
-) -> Result<()> {
+fn check_field(filters: &FilterList, datatype: Datatype, count: CellValNum) -> Result<()> {
     check_known(filters)?;
     let text = matches!(datatype, Datatype::StringAscii | Datatype::StringUtf8) && count.is_var();
     check_text_filters(filters, text)?;
@@ -27,6 +34,7 @@ pub(super) fn check_field(
 /// Checks the filters of a dimension: its own, or those of all coordinates.
 pub(super) fn check_dimension(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
     if !dimension.filters.is_empty() {
+        check_no_images(&dimension.filters)?;
         return check_field(
             &dimension.filters,
             dimension.datatype,
@@ -57,6 +65,7 @@ pub(super) fn check_shared(schema: &ArraySchema) -> Result<()> {
         ),
     ] {
         let checked = match datatype {
+            _ if makes_images(filters) => check_no_images(filters),
             None => check_known(filters),
             Some(datatype) if filters.is_lossy() => Err(Error::invalid(format!(
                 "float_scale rounds, and {} must come back as they were",
@@ -74,6 +83,87 @@ pub(super) fn check_shared(schema: &ArraySchema) -> Result<()> {
     Ok(())
 }
 
+fn makes_images(filters: &FilterList) -> bool {
+    filters.contains(|filter| matches!(filter, Filter::WebP(_)))
+}
+
+/// Fails for images of anything but attributes: libtiledb tells no other filter how large its images are.
+fn check_no_images(filters: &FilterList) -> Result<()> {
+    match makes_images(filters) {
+        false => Ok(()),
+        true => Err(Error::invalid(
+            "webp makes images of an attribute's values, and is no filter of coordinates, offsets or validity",
+        )
+        .with("filters", filters)),
+    }
+}
+
+/// Checks that the tiles of an attribute can be images, if webp is among its filters.
+fn check_images(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
+    let stages = attribute.filters.stages().enumerate();
+    let images = stages.filter_map(|(index, (filter, setting))| match (filter, setting) {
+        (Filter::WebP(Some(format)), Setting::Image(image)) => Some((index, *format, *image)),
+        _ => None,
+    });
+    for (index, format, image) in images {
+        let name = format.name();
+        if !image.lossless {
+            return Err(Error::unsupported(format!(
+                "filter webp with lossy images, which this release reads and does not write: choose webp({name}, lossless)"
+            )));
+        }
+        if index > 0 {
+            return Err(Error::invalid(format!(
+                "webp is filter {} of the attribute: expected it to be the first one, because it makes an image of the values",
+                index + 1
+            )));
+        }
+        if attribute.cell_val_num != CellValNum::Fixed(1) {
+            return Err(Error::invalid(format!(
+                "webp is a filter of {}: expected UINT8, one value for each cell",
+                show(attribute.datatype, attribute.cell_val_num)
+            )));
+        }
+        check_image_size(format, schema)?;
+    }
+    Ok(())
+}
+
+/// Checks that tiles are as large as images can be.
+fn check_image_size(format: PixelFormat, schema: &ArraySchema) -> Result<()> {
+    if !schema.is_dense() {
+        return Err(Error::invalid(
+            "webp needs rectangles of cells, and tiledb.array_type is sparse: expected dense",
+        ));
+    }
+    let [lines, line] = schema.dimensions.as_slice() else {
+        return Err(Error::invalid(format!(
+            "webp needs two dimensions, the lines of an image and the bytes of a line: found {}",
+            schema.dimensions.len()
+        )));
+    };
+    let line_bytes = line.extent_steps().unwrap_or_default();
+    let pixel = u64::from(format.bytes());
+    if line_bytes.checked_rem(pixel) != Some(0) {
+        return Err(Error::invalid(format!(
+            "tiledb.dim.{}.tile is {line_bytes}: expected a multiple of {pixel}, the bytes of a pixel of webp({})",
+            line.name,
+            format.name()
+        )));
+    }
+    for (dimension, unit, what) in [(lines, 1, "lines"), (line, pixel, "bytes")] {
+        let extent = dimension.extent_steps().unwrap_or_default();
+        let most = MOST_PIXELS * unit;
+        if extent > most {
+            return Err(Error::invalid(format!(
+                "tiledb.dim.{}.tile is {extent}: expected {most} {what} at most, because an image of webp has no more than {MOST_PIXELS} by {MOST_PIXELS} pixels",
+                dimension.name
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Fails for a filter that can only be read.
 fn check_known(filters: &FilterList) -> Result<()> {
     let settings = filters.settings.iter();
@@ -83,7 +173,7 @@ fn check_known(filters: &FilterList) -> Result<()> {
     let unknown = filters.contains(|filter| {
         matches!(
             filter,
-            Filter::Unknown(_) | Filter::WebP(_) | Filter::Bitsort | Filter::Aes256Gcm
+            Filter::Unknown(_) | Filter::WebP(None) | Filter::Bitsort | Filter::Aes256Gcm
         )
     });
     match unknown || unusual > 0 {
@@ -150,6 +240,8 @@ fn output(filter: &Filter, input: Datatype) -> Result<Datatype> {
             (4 | 8, 8) => Datatype::Int64,
             _ => return refused("values of 4 or 8 bytes"),
         },
+        Filter::WebP(_) if input != Datatype::UInt8 => return refused("UINT8"),
+        Filter::WebP(_) => Datatype::Blob,
         Filter::Xor => match input.size() {
             1 => Datatype::Int8,
             2 => Datatype::Int16,
@@ -239,6 +331,30 @@ mod tests {
         ] {
             let error = check(datatype, count, text).unwrap_err();
             assert!(error.message().contains(why), "{datatype} {text}: {error}");
+        }
+    }
+
+    #[test]
+    fn images_are_made_of_bytes() {
+        let check = |datatype, text: &str| {
+            check_field(
+                &FilterList::parse(text).unwrap(),
+                datatype,
+                CellValNum::Fixed(1),
+            )
+        };
+        check(Datatype::UInt8, "webp(rgb, lossless), positive_delta, zstd").unwrap();
+        for (datatype, text, found) in [
+            (Datatype::Int8, "webp(rgb, lossless)", "INT8"),
+            (
+                Datatype::UInt8,
+                "webp(rgb, lossless), webp(rgb, lossless)",
+                "BLOB",
+            ),
+        ] {
+            let error = check(datatype, text).unwrap_err();
+            let expected = format!("filter webp does not take {found}: expected UINT8");
+            assert!(error.message().contains(&expected), "{text}: {error}");
         }
     }
 }

@@ -206,7 +206,7 @@ fn check_attribute(attribute: &Attribute, schema: &ArraySchema) -> Result<()> {
             }
         )));
     }
-    filters::check_field(&attribute.filters, datatype, attribute.cell_val_num)
+    filters::check_attribute(attribute, schema)
 }
 
 fn check_current_domain(schema: &ArraySchema) -> Result<()> {
