@@ -11,13 +11,15 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use super::Refused;
 use crate::error::{Error, Result};
 
-/// The source of the error that a value is not in the enumeration of its column.
+/// The source of the error that a value is not in the enumeration of its column: it tells errors apart, and what to do.
 #[derive(Debug)]
 pub struct UnknownValue;
 
 impl fmt::Display for UnknownValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the enumeration has no such value")
+        f.write_str(
+            "extend the enumeration first, or set tiledb.new_values to 'extend' for the table",
+        )
     }
 }
 
@@ -202,9 +204,5 @@ fn unknown(values: &ArrayRef, at: usize) -> Error {
         || "the value".to_owned(),
         |shown| format!("'{}'", shown.as_string::<i32>().value(0)),
     );
-    Error::invalid(format!(
-        "{shown} is not a value of the enumeration: extend the enumeration first, or set tiledb.new_values to 'extend' for the \
-         table"
-    ))
-    .with_source(UnknownValue)
+    Error::invalid(format!("{shown} is not a value of the enumeration")).with_source(UnknownValue)
 }

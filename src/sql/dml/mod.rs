@@ -28,6 +28,7 @@ pub(super) use again::Again;
 pub(crate) use copy::Once;
 pub(super) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
 pub(super) use insert::{Destination, insert_plan};
+pub(super) use new_values::value_of;
 pub(super) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::Array;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
@@ -17,7 +18,6 @@ use super::again::Again;
 use super::target::Target;
 use crate::arrow::{CellWriter, UnknownValue, UnknownValues};
 use crate::error::Error;
-use crate::sql::evolve::functions::value_of;
 use crate::sql::options::NewValues;
 use crate::write::create::Value;
 use crate::write::evolve::SchemaEvolution;
@@ -141,5 +141,18 @@ impl Brought<'_> {
         let values = (0..values.len()).map(|row| ScalarValue::try_from_array(&values, row));
         let values = values.collect::<Result<Vec<_>>>()?;
         Ok(values.iter().filter_map(value_of).collect())
+    }
+}
+
+/// A value of a column as one of an enumeration; `None` for NULL, and for what no enumeration holds.
+pub(in crate::sql) fn value_of(scalar: &ScalarValue) -> Option<Value> {
+    match scalar {
+        ScalarValue::Binary(Some(bytes))
+        | ScalarValue::LargeBinary(Some(bytes))
+        | ScalarValue::BinaryView(Some(bytes)) => Some(Value::Bytes(bytes.clone())),
+        other => match other.cast_to(&DataType::Utf8) {
+            Ok(ScalarValue::Utf8(Some(text))) => Some(Value::Text(text)),
+            _ => None,
+        },
     }
 }

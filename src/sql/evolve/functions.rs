@@ -7,7 +7,6 @@
 //! ```
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::execution::session_state::SessionState;
@@ -20,6 +19,7 @@ use super::alter::{self, NewColumn, add_columns};
 use super::once::{ChangeFunction, Doing, Done};
 use crate::SchemaEvolution;
 use crate::error::{Error, Result};
+use crate::sql::dml::value_of;
 use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
 use crate::sql::options::is_creation;
 use crate::sql::provider::TileDbTable;
@@ -200,19 +200,6 @@ fn values(argument: &Expr) -> Result<Vec<Value>> {
             None => Err(wrong(&element.data_type().to_string())),
         })
         .collect()
-}
-
-/// A value of a column as one of an enumeration; `None` for NULL, and for what no enumeration holds.
-pub(in crate::sql) fn value_of(scalar: &ScalarValue) -> Option<Value> {
-    match scalar {
-        ScalarValue::Binary(Some(bytes))
-        | ScalarValue::LargeBinary(Some(bytes))
-        | ScalarValue::BinaryView(Some(bytes)) => Some(Value::Bytes(bytes.clone())),
-        other => match other.cast_to(&DataType::Utf8) {
-            Ok(ScalarValue::Utf8(Some(text))) => Some(Value::Text(text)),
-            _ => None,
-        },
-    }
 }
 
 /// Evolves the target once it is awaited.
