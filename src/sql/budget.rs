@@ -1,7 +1,7 @@
 //! The memory and the disk that DataFusion lets a statement use.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::arrow::array::{AsArray, LargeBinaryBuilder, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
@@ -10,7 +10,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
-
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -27,6 +27,137 @@ const MOST_BYTES: usize = isize::MAX.cast_unsigned() >> 8;
 
 /// What waits between queries takes at most this part of a pool with a limit.
 const IDLE_PART: usize = 16;
+
+/// Sorts that can go on on disk may hold all of a pool but this part, all together: they need memory to merge what they hold.
+const MERGE_PART: usize = 4;
+
+/// A pool whose memory is shared evenly among those who can go on on disk.
+///
+/// The pool of a session may give memory to whoever asks first. Then the sort of one partition takes what that of another
+/// needs to put its rows on disk, and the statement fails, however small its rows are.
+#[derive(Debug)]
+struct FairPool {
+    pool: Arc<dyn MemoryPool>,
+    limit: usize,
+    shares: Mutex<Shares>,
+}
+
+#[derive(Debug, Default)]
+struct Shares {
+    /// Those who can go on on disk.
+    spillers: usize,
+    /// The bytes of all others.
+    fixed: usize,
+}
+
+/// A task with the same pool, of which each sort takes no more than its share.
+pub(super) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
+    let pool = context.memory_pool();
+    let MemoryLimit::Finite(limit) = pool.memory_limit() else {
+        return Arc::clone(context);
+    };
+    let fair = FairPool {
+        pool: Arc::clone(pool),
+        limit,
+        shares: Mutex::default(),
+    };
+    let runtime = RuntimeEnv {
+        memory_pool: Arc::new(fair),
+        ..context.runtime_env().as_ref().clone()
+    };
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        context.session_config().clone(),
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        Arc::new(runtime),
+    ))
+}
+
+impl FairPool {
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grown(&self, reservation: &MemoryReservation, additional: usize) {
+        if !reservation.consumer().can_spill() {
+            let mut shares = self.shares();
+            shares.fixed = shares.fixed.saturating_add(additional);
+        }
+    }
+}
+
+impl fmt::Display for FairPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pool.fmt(f)
+    }
+}
+
+impl MemoryPool for FairPool {
+    fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.pool.register(consumer);
+        self.shares().spillers += usize::from(consumer.can_spill());
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        let mut shares = self.shares();
+        let spillers = usize::from(consumer.can_spill());
+        shares.spillers = shares.spillers.saturating_sub(spillers);
+        drop(shares);
+        self.pool.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.pool.grow(reservation, additional);
+        self.grown(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.pool.shrink(reservation, shrink);
+        if !reservation.consumer().can_spill() {
+            let mut shares = self.shares();
+            shares.fixed = shares.fixed.saturating_sub(shrink);
+        }
+    }
+
+    fn try_grow(
+        &self,
+        reservation: &MemoryReservation,
+        additional: usize,
+    ) -> datafusion::common::Result<()> {
+        if reservation.consumer().can_spill() {
+            let shares = self.shares();
+            let free = self.limit.saturating_sub(shares.fixed);
+            let share = (free - free / MERGE_PART) / shares.spillers.max(1);
+            drop(shares);
+            if reservation.size().saturating_add(additional) > share {
+                return Err(DataFusionError::ResourcesExhausted(format!(
+                    "{} asks for {additional} bytes more than the {} that it has, and its share of the memory is {share}",
+                    reservation.consumer().name(),
+                    reservation.size()
+                )));
+            }
+        }
+        self.pool.try_grow(reservation, additional)?;
+        self.grown(reservation, additional);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.pool.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.pool.memory_limit()
+    }
+}
 
 /// Reserves memory from the pool of a query.
 #[derive(Debug)]
@@ -198,5 +329,35 @@ mod tests {
         assert!(pool.reserved() <= 20 * bytes / IDLE_PART);
         let scan = PoolBudget::named("scan", &pool);
         assert!(scan.reserve(20 * bytes).is_ok());
+    }
+
+    /// A pool that gives memory to whoever asks first lets one sort starve another; a share does not, and what cannot go on on
+    /// disk finds some left.
+    #[test]
+    fn sorts_share_a_pool() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
+        let context = TaskContext::default().with_runtime(runtime.build_arc().unwrap());
+        let context = with_fair_pool(&Arc::new(context));
+        let fair = context.memory_pool();
+        let sort = |name: &str| {
+            MemoryConsumer::new(name)
+                .with_can_spill(true)
+                .register(fair)
+        };
+        let (one, other) = (sort("one"), sort("other"));
+        one.try_grow(375).unwrap();
+        let error = one.try_grow(1).unwrap_err().to_string();
+        assert!(error.contains("its share of the memory is 375"), "{error}");
+        other.try_grow(375).unwrap();
+        let merge = MemoryConsumer::new("merge").register(fair);
+        merge.try_grow(250).unwrap();
+        assert!(merge.try_grow(1).is_err());
+        assert_eq!((pool.reserved(), fair.reserved()), (1000, 1000));
+        drop(other);
+        merge.shrink(250);
+        one.try_grow(375).unwrap();
+        drop((one, merge));
+        assert_eq!(pool.reserved(), 0);
     }
 }

@@ -20,6 +20,7 @@ use super::new_values::settled_values;
 use super::node::{Step, StepExec, count_schema, puts_out_count};
 use super::target::Target;
 use super::write::{Counters, Statement};
+use crate::sql::budget::with_fair_pool;
 
 /// Writes the rows of its input to an array.
 #[derive(Debug)]
@@ -59,6 +60,7 @@ impl Step for Write {
         if let Some(change) = &self.change {
             change.reset();
         }
+        let context = with_fair_pool(&context);
         let rows = input.execute(0, Arc::clone(&context))?;
         let statement = Statement {
             target: self.target.clone(),

@@ -32,6 +32,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::choice::{Choice, Domains, Sample, choose};
 use super::spool::{once, spool};
 use crate::array::snapshot::Snapshot;
+use crate::sql::budget::with_fair_pool;
 use crate::sql::dml::insert::{Destination, insert_plan, retargeted};
 use crate::sql::dml::node::{Step, StepExec, count_schema, puts_out_count};
 use crate::sql::dml::target::Unpublished;
@@ -87,6 +88,7 @@ impl Copy {
         context: Arc<TaskContext>,
         metrics: ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
+        let context = with_fair_pool(&context);
         let (staged, array, plan) = match self.looks {
             Some(domains) => self.look(input, domains, &context, &metrics).await?,
             None => {
