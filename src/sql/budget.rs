@@ -28,8 +28,9 @@ const MOST_BYTES: usize = isize::MAX.cast_unsigned() >> 8;
 /// What waits between queries takes at most this part of a pool with a limit.
 const IDLE_PART: usize = 16;
 
-/// Sorts that can go on on disk may hold all of a pool but this part, all together: they need memory to merge what they hold.
-const MERGE_PART: usize = 4;
+/// Sorts that can go on on disk may hold all of a pool but this part, all together: they need memory to merge what they hold,
+/// which then no longer can go on on disk, and so does what merges their rows.
+const MERGE_PART: usize = 2;
 
 /// A pool whose memory is shared evenly among those who can go on on disk.
 ///
@@ -298,6 +299,7 @@ impl Scratch for DiskScratch {
 mod tests {
     use datafusion::arrow::buffer::Buffer;
     use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 
     use super::*;
     use crate::memory::budget::Unlimited;
@@ -346,17 +348,17 @@ mod tests {
                 .register(fair)
         };
         let (one, other) = (sort("one"), sort("other"));
-        one.try_grow(375).unwrap();
+        one.try_grow(250).unwrap();
         let error = one.try_grow(1).unwrap_err().to_string();
-        assert!(error.contains("its share of the memory is 375"), "{error}");
-        other.try_grow(375).unwrap();
+        assert!(error.contains("its share of the memory is 250"), "{error}");
+        other.try_grow(250).unwrap();
         let merge = MemoryConsumer::new("merge").register(fair);
-        merge.try_grow(250).unwrap();
+        merge.try_grow(500).unwrap();
         assert!(merge.try_grow(1).is_err());
         assert_eq!((pool.reserved(), fair.reserved()), (1000, 1000));
         drop(other);
-        merge.shrink(250);
-        one.try_grow(375).unwrap();
+        merge.shrink(500);
+        one.try_grow(250).unwrap();
         drop((one, merge));
         assert_eq!(pool.reserved(), 0);
     }
