@@ -59,7 +59,7 @@ pub struct Copy {
 pub type TileDbCopyExec = StepExec<Copy>;
 
 /// Partitions are sorted side by side if each of the sorts can have so much memory.
-const LEAST_SORT_BYTES: usize = 64 << 20;
+const LEAST_SORT_BYTES: usize = 512 << 20;
 
 /// What the rows decided when a plan was executed last, if it is a COPY.
 pub(in crate::sql) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
