@@ -2,7 +2,9 @@
 //! before; and the auditor finds no error. Lists of what was or would be done agree. One array of four is tried;
 //! `GOLDEN=each` tries each.
 
+use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::UInt64Type;
@@ -13,7 +15,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
 use crate::shell::{Place, Ran, shell_trial};
-use crate::workshop::Files;
+use crate::workshop::{Files, METADATA_FILE};
 use crate::{block_on, golden, neutral, trial};
 
 /// Why fragments may stay as they are: parts of messages.
@@ -249,10 +251,27 @@ fn parent(array: &Path) -> &Path {
     array.parent().unwrap_or(array)
 }
 
+/// Makes fragments old, so that those which nothing commits are what a crash left, and not about to be committed.
+fn make_old(array: &Path) -> Result<(), Failed> {
+    let Ok(fragments) = fs::read_dir(array.join("__fragments")) else {
+        return Ok(());
+    };
+    let old = SystemTime::now() - Duration::from_secs(3600);
+    for fragment in fragments {
+        let metadata = fragment?.path().join(METADATA_FILE);
+        if metadata.is_file() {
+            let file = fs::File::options().append(true).open(metadata)?;
+            file.set_modified(old)?;
+        }
+    }
+    Ok(())
+}
+
 async fn whole(array: &Path, entry: &Value) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("array");
     Files::of(array).write(&copy);
+    make_old(&copy)?;
     let before = errors(&copy, entry).await?;
     let planned = care("tiledb_consolidate", &copy, entry, ", dry_run => true").await?;
     let options = ", verify => true";
@@ -296,6 +315,7 @@ async fn newest(array: &Path, entry: &Value) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("array");
     Files::of(array).write(&copy);
+    make_old(&copy)?;
     let before = errors(&copy, entry).await?;
     let options = ", timestamps => false, verify => true";
     let done = care("tiledb_consolidate", &copy, entry, options).await?;

@@ -18,7 +18,7 @@ use crate::{golden, neutral, pruning};
 const SESSIONS: [(usize, usize); 2] = [(3, 8192), (1, 7)];
 
 pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("enumerated", |array, entry| async move {
+    golden::on_oldest_or_newest("enumerated", 2, |array, entry| async move {
         check(&array, &entry).await
     })
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{golden, neutral, pruning};
 
 pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("grouping", |array, entry| async move {
+    golden::on_oldest_or_newest("grouping", 1, |array, entry| async move {
         check(&array, &entry).await
     })
 }

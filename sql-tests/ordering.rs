@@ -59,7 +59,7 @@ const READ_IN_ORDER: [&str; 13] = [
 ];
 
 pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("ordering", |array, entry| async move {
+    golden::on_oldest_or_newest("ordering", 0, |array, entry| async move {
         check(&array, &entry).await
     })
 }

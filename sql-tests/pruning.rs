@@ -28,7 +28,7 @@ const QUERIES: usize = 4;
 const SESSIONS: [(usize, usize); 3] = [(2, 8192), (1, 7), (5, 100)];
 
 pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("pruning", |array, entry| async move {
+    golden::on_oldest_or_newest("pruning", 0, |array, entry| async move {
         check(&array, &entry).await
     })
 }

@@ -21,7 +21,7 @@ const VALUES: usize = 3;
 const QUERIES: usize = 4;
 
 pub fn trials() -> Vec<Trial> {
-    golden::on_oldest_or_newest("texts", |array, entry| async move {
+    golden::on_oldest_or_newest("texts", 1, |array, entry| async move {
         check(&array, &entry).await
     })
 }
