@@ -263,7 +263,7 @@ impl World {
             }
             // The files of a fragment show nothing by themselves, so only some of them are looked at.
             let shows = path.is_none_or(|path| !path.as_ref().contains("/__fragments/"));
-            let looks = shows || state.next_random() % 8 == 0;
+            let looks = shows || state.next_random().is_multiple_of(8);
             state.audit.clone().filter(|_| looks)
         };
         if let Some(audit) = audit {
@@ -317,7 +317,7 @@ impl State {
 
     /// Whether a process is killed before this request, or was before.
     fn is_dead(&mut self, process: usize) -> bool {
-        let before = self.next_random() % 2 == 0;
+        let before = self.next_random().is_multiple_of(2);
         let Some((left, killed)) = self.doomed.get_mut(&process) else {
             return false;
         };

@@ -324,8 +324,7 @@ fn what_nobody_was_told_is_seen() {
         prepare(&stage).await.unwrap();
         let (ctx, _) = stage.open(9).await.unwrap();
         run(&ctx, "UPDATE t SET v = 0 WHERE x = 1").await.unwrap();
-        let wrong = stage.ledger().wrong.clone();
-        wrong
+        stage.ledger().wrong.clone()
     });
     let wrong = wrong.unwrap();
     assert!(wrong.contains("process 9, told None"), "{wrong}");

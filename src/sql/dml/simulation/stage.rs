@@ -137,13 +137,15 @@ impl Effect {
             }
             Self::Drop { writer, batch } => {
                 // By a stored condition, or row by row.
-                let sum = match kind == Kind::Sparse && random % 2 == 0 {
+                let sum = match kind == Kind::Sparse && random.is_multiple_of(2) {
                     true => " + 0",
                     false => "",
                 };
                 format!("DELETE FROM t WHERE w{sum} = {writer} AND s = {batch}")
             }
-            Self::Transfer { from, to, amount } if kind == Kind::Sparse && random % 2 == 0 => {
+            Self::Transfer { from, to, amount }
+                if kind == Kind::Sparse && random.is_multiple_of(2) =>
+            {
                 format!(
                     "MERGE INTO t USING (VALUES ({from}, -{amount}), ({to}, {amount})) AS n(k, d) ON t.x = n.k \
                      WHEN MATCHED THEN UPDATE SET v = v + n.d, s = s + 1"
