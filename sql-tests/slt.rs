@@ -56,7 +56,7 @@ const OF_ARRAYS: [&str; 3] = ["changing", "evolution", "metadata_and_groups"];
 /// Topics that join a large array, which takes minutes a few rows at a time.
 const NOT_ROW_BY_ROW: [&str; 1] = ["run_time_filters"];
 
-/// The same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
+/// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
 /// turns with the shapes, unless `GOLDEN=each` is set.
 async fn run_otherwise(file: &Path, number: usize) -> Result<(), Failed> {
     let left_out = |sql: &str| {

@@ -236,7 +236,7 @@ impl FilterList {
         })
     }
 
-    /// The same filters for tiles whose images have so many lines of so many bytes; `None` if no image can be so large.
+    /// Returns these filters for tiles whose images have so many lines of so many bytes; `None` if no image can be so large.
     #[must_use]
     pub fn for_images_of(mut self, size: Option<(u16, u16)>) -> Self {
         for setting in &mut self.settings {
