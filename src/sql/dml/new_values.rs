@@ -138,9 +138,17 @@ impl Brought<'_> {
 
     fn values(self) -> Result<Vec<Value>> {
         let values = self.unknown.into_values()?;
-        let values = (0..values.len()).map(|row| ScalarValue::try_from_array(&values, row));
-        let values = values.collect::<Result<Vec<_>>>()?;
-        Ok(values.iter().filter_map(value_of).collect())
+        let values = (0..values.len()).map(|row| {
+            let scalar = ScalarValue::try_from_array(&values, row)?;
+            value_of(&scalar).ok_or_else(|| {
+                DataFusionError::from(Error::invalid(format!(
+                    "the rows bring the value {scalar} to the enumeration \"{}\" of the attribute \"{}\", and an enumeration \
+                     cannot hold it",
+                    self.name, self.attribute
+                )))
+            })
+        });
+        values.collect()
     }
 }
 
