@@ -135,3 +135,62 @@ fn fields_have_the_statistics_that_libtiledb_gives_them() {
     assert!(dimension.has_sum() && !dimension.has_min_max());
     assert!(!StatisticsKind::of_dimension(D::StringAscii, var).has_sum());
 }
+
+/// Numbers that are summarised in blocks have the statistics that each of them by itself gives, bit for bit.
+#[test]
+fn blocks_change_nothing() {
+    fn check<T: Summed + std::fmt::Debug, const N: usize>(
+        numbers: &[T],
+        stored: impl Fn(T) -> [u8; N],
+        read: impl Fn([u8; N]) -> T + Copy,
+    ) {
+        let cells = numbers.iter().map(|n| stored(*n)).collect::<Vec<_>>();
+        let bits = |(min, max, sum): (Option<T>, Option<T>, T::Sum)| {
+            (min.map(&stored), max.map(&stored), sum.bytes())
+        };
+        let expected = bits(summarise(numbers.iter().copied()));
+        assert_eq!(bits(summarise_blocks(&cells, read)), expected);
+    }
+
+    let mut random = 12345_u64;
+    let mut next = || {
+        random = random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        random >> 11
+    };
+    for case in 0..200 {
+        let len = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK][case % 6];
+        let rare = 1 + next() % 3000;
+        let numbers = (0..len)
+            .map(|_| (next(), next() % rare == 0))
+            .collect::<Vec<_>>();
+        let special = [
+            f64::NAN,
+            -0.0,
+            0.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN,
+        ];
+        let of = |(n, is_special): (u64, bool)| match is_special {
+            true => special[n as usize % special.len()],
+            false => n as f64 / 1e6 - 1e6,
+        };
+        let doubles = numbers.iter().map(|n| of(*n)).collect::<Vec<_>>();
+        check(&doubles, f64::to_le_bytes, f64::from_le_bytes);
+        let floats = doubles.iter().map(|n| *n as f32).collect::<Vec<_>>();
+        check(&floats, f32::to_le_bytes, f32::from_le_bytes);
+        let of = |(n, is_special): (u64, bool)| match is_special {
+            true => [i64::MIN, i64::MAX, 0][n as usize % 3],
+            false => n as i64 - (1 << 52),
+        };
+        let integers = numbers.iter().map(|n| of(*n)).collect::<Vec<_>>();
+        check(&integers, i64::to_le_bytes, i64::from_le_bytes);
+        let unsigned = integers.iter().map(|n| *n as u64).collect::<Vec<_>>();
+        check(&unsigned, u64::to_le_bytes, u64::from_le_bytes);
+        let small = integers.iter().map(|n| *n as i16).collect::<Vec<_>>();
+        check(&small, i16::to_le_bytes, i16::from_le_bytes);
+    }
+}
