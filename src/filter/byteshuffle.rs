@@ -43,9 +43,24 @@ pub(super) fn unshuffle(width: Width, part: &[u8], out: &mut [u8]) {
 
 /// Encodes one part.
 pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) {
-    let (elements, incomplete) = part.split_at(part.len() / width.bytes() * width.bytes());
-    for byte in 0..width.bytes() {
-        out.extend(elements.iter().skip(byte).step_by(width.bytes()));
+    match width {
+        Width::One => out.extend_from_slice(part),
+        Width::Two => shuffle::<2>(part, out),
+        Width::Four => shuffle::<4>(part, out),
+        Width::Eight => shuffle::<8>(part, out),
+    }
+}
+
+fn shuffle<const N: usize>(part: &[u8], out: &mut Vec<u8>) {
+    let (elements, incomplete) = part.as_chunks::<N>();
+    for byte in 0..N {
+        let plane = elements.iter().filter_map(|element| element.get(byte));
+        let first = out.len();
+        out.resize(first + elements.len(), 0);
+        let slots = out.get_mut(first..).unwrap_or_default();
+        for (slot, byte) in slots.iter_mut().zip(plane) {
+            *slot = *byte;
+        }
     }
     out.extend_from_slice(incomplete);
 }
