@@ -58,6 +58,9 @@ impl From<Error> for NotAdded {
     }
 }
 
+/// Rows whose places are computed side by side.
+const BLOCK: usize = 64;
+
 /// The rows of a statement, by space tile.
 #[derive(Debug)]
 pub(super) struct CollectedTiles {
@@ -139,36 +142,22 @@ impl CollectedTiles {
             places: vec![0; rows],
             segments: Vec::new(),
         };
-        // The first key of the current tile in each dimension, and the number of keys in it.
-        let mut tile = vec![0; keys.len()];
-        let mut sides: Vec<(u64, u64, u64)> = Vec::new();
-        for row in 0..rows {
-            let of_row = || keys.iter().filter_map(|of_dim| of_dim.get(row).copied());
-            let mut place = 0_u64;
-            let mut inside = !sides.is_empty();
-            for (key, (lo, extent, stride)) in of_row().zip(&sides) {
-                let offset = key.wrapping_sub(*lo);
-                inside &= offset < *extent;
-                place = place.wrapping_add(offset.wrapping_mul(*stride));
-            }
-            if !inside {
-                let of_tile = of_row().enumerate();
-                let of_tile = of_tile.map(|(dim, key)| self.grid.tile_of(dim, key));
-                tile.clear();
-                tile.extend(of_tile);
-                let lo = self.grid.tile_lo(&tile);
-                let of_sides = lo.into_iter().zip(extents).zip(&strides);
-                sides.clear();
-                sides.extend(of_sides.map(|((lo, extent), stride)| (lo, *extent, *stride)));
-                given.segments.push((row, tile.clone()));
-                place = 0;
-                for (key, (lo, _, stride)) in of_row().zip(&sides) {
-                    place = place.wrapping_add(key.wrapping_sub(*lo).wrapping_mul(*stride));
-                }
-            }
-            if let Some(slot) = given.places.get_mut(row) {
-                *slot = place;
-            }
+        let mut row = 0;
+        while row < rows {
+            let of_row = keys.iter().filter_map(|of_dim| of_dim.get(row).copied());
+            let of_row = of_row.enumerate();
+            let tile = of_row.map(|(dim, key)| self.grid.tile_of(dim, key));
+            let tile = tile.collect::<Vec<_>>();
+            let lo = self.grid.tile_lo(&tile);
+            let sides = lo.into_iter().zip(extents).zip(&strides);
+            let sides = sides.map(|((lo, extent), stride)| Side {
+                lo,
+                extent: *extent,
+                stride: *stride,
+            });
+            let sides = sides.collect::<Vec<_>>();
+            given.segments.push((row, tile));
+            row = places_in_tile(keys, &sides, row, &mut given.places);
         }
         given
     }
@@ -224,6 +213,45 @@ impl CollectedTiles {
         }
         given.append(in_memory)?;
         Ok((given, memory))
+    }
+}
+
+/// A tile in one dimension.
+struct Side {
+    /// Its first key.
+    lo: u64,
+    /// The number of its keys.
+    extent: u64,
+    /// The distance between the places of neighbours.
+    stride: u64,
+}
+
+/// Computes the places of the rows from `row` on, the first of which belongs to the tile, up to one that does not; returns
+/// the number of that one.
+fn places_in_tile(keys: &[Vec<u64>], sides: &[Side], row: usize, places: &mut [u64]) -> usize {
+    let first = row;
+    let mut row = row;
+    loop {
+        let block = row..places.len().min(row + BLOCK);
+        let slots = places.get_mut(block.clone()).unwrap_or_default();
+        slots.fill(0);
+        let mut outside = [false; BLOCK];
+        for (keys, side) in keys.iter().zip(sides) {
+            let keys = keys.get(block.clone()).unwrap_or_default();
+            for ((key, slot), outside) in keys.iter().zip(slots.iter_mut()).zip(&mut outside) {
+                let offset = key.wrapping_sub(side.lo);
+                *outside |= offset >= side.extent;
+                *slot = slot.wrapping_add(offset.wrapping_mul(side.stride));
+            }
+        }
+        if let Some(inside) = outside.iter().position(|outside| *outside) {
+            // A tile has its first row even if that lies outside the domain, or this would not end.
+            return (row + inside).max(first + 1);
+        }
+        row = block.end;
+        if row == places.len() {
+            return row;
+        }
     }
 }
 

@@ -54,18 +54,24 @@ impl GivenCells {
             Some(last) => last.cell.checked_add(last.len),
             None => Some(0),
         };
-        for place in places {
-            let of_next =
-                cell.ok_or_else(|| Error::unsupported("a tile has more than 2³² cells"))?;
+        let mut rest = places;
+        while let Some(first) = rest.first().copied() {
+            let of_next = cell.ok_or_else(too_many_cells)?;
+            let follow = rest.iter().zip(first..).take_while(|(a, b)| *a == b);
+            let count = follow.count();
+            let len = u32::try_from(count).map_err(|_| too_many_cells())?;
             match self.runs.last_mut() {
-                Some(last) if last.end() == *place => last.len += 1,
+                Some(last) if last.end() == first => {
+                    last.len = last.len.checked_add(len).ok_or_else(too_many_cells)?;
+                }
                 _ => self.runs.push(GivenRun {
-                    place: *place,
+                    place: first,
                     cell: of_next,
-                    len: 1,
+                    len,
                 }),
             }
-            cell = of_next.checked_add(1);
+            cell = of_next.checked_add(len);
+            rest = rest.get(count..).unwrap_or_default();
         }
         Ok(())
     }
@@ -80,7 +86,7 @@ impl GivenCells {
         let first = first.unwrap_or(0);
         for run in other.runs {
             let cell = first.checked_add(run.cell);
-            let cell = cell.ok_or_else(|| Error::unsupported("a tile has more than 2³² cells"))?;
+            let cell = cell.ok_or_else(too_many_cells)?;
             self.runs.push(GivenRun { cell, ..run });
         }
         for (to, from) in self.fields.iter_mut().zip(other.fields) {
@@ -217,6 +223,10 @@ impl<'a> Rest<'a> {
             .map(|number| u64::from_le_bytes(*number))
             .collect())
     }
+}
+
+fn too_many_cells() -> Error {
+    Error::unsupported("a tile has more than 2³² cells")
 }
 
 fn cut_off() -> Error {
