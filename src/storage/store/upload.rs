@@ -6,11 +6,12 @@
 //! Parts of an upload that is never completed cost money until it is aborted, so dropping one aborts it.
 
 use std::fs::File;
-use std::mem;
+use std::{io, mem};
 
 use bytes::{Bytes, BytesMut};
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use super::Storage;
 use crate::error::{Error, Result};
@@ -21,6 +22,8 @@ use crate::storage::request_log::RequestKind;
 const PART_BYTES: usize = 8 << 20;
 /// Bytes of a local file that are written at a time.
 const FILE_PIECE_BYTES: usize = 1 << 20;
+/// After so many bytes, a local file begins to go to the disk.
+const SYNC_BYTES: u64 = 16 << 20;
 
 /// A file that grows.
 #[derive(Debug)]
@@ -31,6 +34,9 @@ pub struct Upload {
     pieces: Vec<Bytes>,
     waiting_bytes: usize,
     target: Target,
+    /// Bytes of a local file for which nobody has asked the disk yet.
+    unsynced: u64,
+    syncing: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Where the bytes go.
@@ -61,6 +67,8 @@ impl Upload {
             pieces: Vec::new(),
             waiting_bytes: 0,
             target: Target::Unopened,
+            unsynced: 0,
+            syncing: None,
         }
     }
 
@@ -97,6 +105,7 @@ impl Upload {
         let bytes = self.written;
         if self.storage.local_path(&self.file).is_some() {
             self.write_pieces().await?;
+            self.end_sync().await?;
             let Target::File(open) = mem::replace(&mut self.target, Target::Unopened) else {
                 return Err(Error::internal("a written file is not open"));
             };
@@ -152,10 +161,33 @@ impl Upload {
         let pieces = mem::take(&mut self.pieces);
         let written = file_write::append(file, pieces).await.map_err(failed);
         self.target = Target::File(None);
-        self.target = Target::File(Some(written?));
+        let written = written?;
         ticket.finish(self.waiting_bytes as u64);
+        self.unsynced = self.unsynced.saturating_add(self.waiting_bytes as u64);
         self.waiting_bytes = 0;
+        let is_busy = self
+            .syncing
+            .as_ref()
+            .is_some_and(|task| !task.is_finished());
+        if self.unsynced >= SYNC_BYTES && !is_busy {
+            self.end_sync().await?;
+            self.syncing = file_write::begin_sync(&written).map_err(failed)?;
+            self.unsynced = 0;
+        }
+        self.target = Target::File(Some(written));
         Ok(())
+    }
+
+    /// Waits for the disk, which may tell of an error only once.
+    async fn end_sync(&mut self) -> Result<()> {
+        let Some(syncing) = self.syncing.take() else {
+            return Ok(());
+        };
+        let synced = match syncing.await {
+            Ok(synced) => synced,
+            Err(error) => Err(io::Error::from(error)),
+        };
+        synced.map_err(|error| self.storage.write_failed(&self.file, error))
     }
 
     /// Sends all whole parts that wait.
