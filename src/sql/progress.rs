@@ -8,11 +8,10 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::metrics::MetricsSet;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
 use super::dml::{
-    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbWriteExec, copy_choices,
+    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbOrderExec, TileDbWriteExec,
+    copy_choices,
 };
 use super::source::TileDbSource;
 pub use super::source::counters::Progress;
@@ -103,11 +102,10 @@ fn rows_below(plan: &Arc<dyn ExecutionPlan>) -> (u64, bool) {
             return (0, sorts);
         };
         let input = Arc::clone(input);
-        let is_sort = input.downcast_ref::<SortExec>().is_some();
-        sorts |= is_sort;
-        let passes_rows_on = is_sort
-            || input.downcast_ref::<SortPreservingMergeExec>().is_some()
-            || input.downcast_ref::<CoalescePartitionsExec>().is_some();
+        let order = input.downcast_ref::<TileDbOrderExec>();
+        sorts |= order.is_some_and(|order| order.step().sorts());
+        let passes_rows_on =
+            order.is_some() || input.downcast_ref::<CoalescePartitionsExec>().is_some();
         if !passes_rows_on {
             let rows = input.metrics().and_then(|metrics| metrics.output_rows());
             let rows = rows.and_then(|rows| u64::try_from(rows).ok());

@@ -21,6 +21,8 @@ pub struct CellChecker {
     order: GlobalOrder,
     allows_duplicates: bool,
     last: Option<Vec<OwnedCoordinate>>,
+    /// The number of the last cell, if that is known.
+    last_number: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -144,16 +146,47 @@ impl CellChecker {
             order: GlobalOrder::new(schema)?,
             allows_duplicates: schema.allows_duplicates,
             last: None,
+            last_number: None,
         })
     }
 
-    /// Checks the next cells, given their coordinates in each dimension.
+    /// Checks the next cells, given their coordinates in each dimension, and their `numbers` if each cell of the domain has one
+    /// by which all are sorted.
     ///
     /// # Errors
     /// A cell lies outside, or another one has its coordinates.
-    pub fn check(&mut self, cells: &[Coordinates<'_>]) -> Result<()> {
+    pub fn check(&mut self, cells: &[Coordinates<'_>], numbers: Option<&[u64]>) -> Result<()> {
         self.check_bounds(cells)?;
         let count = cells.first().map_or(0, Coordinates::len);
+        if !self.grow(numbers, count) {
+            self.check_orders(cells, count)?;
+        }
+        if let Some(last) = count.checked_sub(1) {
+            let last = cells
+                .iter()
+                .map(|of_dim| OwnedCoordinate::of(of_dim.at(last)));
+            self.last = Some(last.collect());
+        }
+        Ok(())
+    }
+
+    /// Whether the numbers of the next cells show that these are in order and differ from each other.
+    fn grow(&mut self, numbers: Option<&[u64]>, count: usize) -> bool {
+        let numbers = numbers.filter(|numbers| numbers.len() == count);
+        let is_first = self.last.is_none();
+        let before = self.last_number.take();
+        let Some((first, last)) = numbers.and_then(|n| n.first().zip(n.last())) else {
+            return false;
+        };
+        self.last_number = Some(*last);
+        let follows = is_first || before.is_some_and(|before| before < *first);
+        let mut pairs = numbers
+            .into_iter()
+            .flat_map(|n| n.iter().zip(n.iter().skip(1)));
+        follows && pairs.all(|(a, b)| a < b)
+    }
+
+    fn check_orders(&self, cells: &[Coordinates<'_>], count: usize) -> Result<()> {
         let nothing = Coordinate::Key(0);
         let coordinate =
             |dim: usize, cell: usize| cells.get(dim).map_or(nothing, |of_dim| of_dim.at(cell));
@@ -167,10 +200,6 @@ impl CellChecker {
         for cell in 1..count {
             let order = self.compare(|dim| (coordinate(dim, cell - 1), coordinate(dim, cell)));
             self.check_order(order, cells, cell)?;
-        }
-        if let Some(last) = count.checked_sub(1) {
-            let last = (0..cells.len()).map(|dim| OwnedCoordinate::of(coordinate(dim, last)));
-            self.last = Some(last.collect());
         }
         Ok(())
     }
@@ -247,7 +276,10 @@ impl CheckedDimension {
             let Some(bounds) = bounds else { continue };
             let outside = match (bounds, cells) {
                 (Bounds::Keys { lo, hi }, Coordinates::Keys(keys)) => {
-                    keys.iter().position(|key| key < lo || key > hi)
+                    let is_outside = |key: &u64| key < lo || key > hi;
+                    // Most often none is, and all are compared faster than one after the other.
+                    let any = keys.iter().fold(false, |any, key| any | is_outside(key));
+                    any.then(|| keys.iter().position(is_outside)).flatten()
                 }
                 (Bounds::Bytes { lo, hi }, Coordinates::Strings(strings)) => {
                     let outside = |cell: &usize| {

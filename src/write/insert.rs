@@ -100,7 +100,7 @@ impl SparseInsert {
     }
 
     /// Adds rows, one column for each dimension and attribute, which follow in global order those before them. The rows that
-    /// are `removed` become deleted cells, which hide what is there.
+    /// are `removed` become deleted cells, which hide what is there. Each row may have a number, by which all are sorted then.
     ///
     /// # Errors
     /// A row cannot be stored, the memory is not enough, or the store fails.
@@ -108,12 +108,13 @@ impl SparseInsert {
         &mut self,
         columns: &[ArrayRef],
         removed: Option<&BooleanArray>,
+        numbers: Option<&[u64]>,
     ) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         let bytes = columns.iter().map(sliced_bytes).sum::<usize>();
         let mut grant = self.pipeline.reserve(bytes.saturating_mul(COPIES)).await?;
         let mut full = Vec::new();
-        self.tiler.push(columns, removed, &mut full)?;
+        self.tiler.push(columns, removed, numbers, &mut full)?;
         self.rows = self.rows.saturating_add(rows as u64);
         for tile in full {
             // The tile takes the memory of the rows of earlier batches, and of its own part of this one.

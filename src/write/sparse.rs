@@ -55,7 +55,7 @@ impl SparseTiler {
 
     /// Adds rows, one column for each dimension and attribute, which follow in global order those before them; returns the
     /// tiles that they fill. Of the rows that are `removed`, only the coordinates matter: they become deleted cells, which
-    /// hide what was there.
+    /// hide what was there. If cells have `numbers` by which all are sorted, they are known to be in order by these.
     ///
     /// # Errors
     /// A row cannot be stored; it is named by its coordinates.
@@ -63,13 +63,14 @@ impl SparseTiler {
         &mut self,
         columns: &[ArrayRef],
         removed: Option<&BooleanArray>,
+        numbers: Option<&[u64]>,
         full: &mut Vec<RawTile>,
     ) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         if removed.is_some() && self.fields.recorded.deletes.is_none() {
             return Err(Error::internal("the fragment records no deletes"));
         }
-        let dimensions = self.check(columns)?;
+        let dimensions = self.check(columns, numbers)?;
         let mut start = 0;
         while start < rows {
             let room = (rows - start).min(self.capacity - self.cells);
@@ -101,13 +102,13 @@ impl SparseTiler {
         Some(RawTile { fields, real })
     }
 
-    fn check(&mut self, columns: &[ArrayRef]) -> Result<Vec<StoredCells>> {
+    fn check(&mut self, columns: &[ArrayRef], numbers: Option<&[u64]>) -> Result<Vec<StoredCells>> {
         let dimensions = &self.fields.schema.dimensions;
         let stored = coordinate_cells(dimensions, &self.writers, columns)?;
         let coordinates = dimensions.iter().zip(&stored);
         let coordinates = coordinates.map(|(d, cells)| Coordinates::new(d.datatype, cells));
         let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
-        self.checker.check(&coordinates)?;
+        self.checker.check(&coordinates, numbers)?;
         drop(coordinates);
         Ok(stored)
     }

@@ -137,7 +137,7 @@ fn is_conflict(error: &DataFusionError) -> bool {
 }
 
 /// Whether all sources of a plan give their rows again to another plan of the same statement.
-fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     if !children.is_empty() {
         return children.into_iter().all(can_be_read_twice);

@@ -12,6 +12,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::again::Again;
 use super::change::Change;
+use super::global_order::{GlobalOrder, TileDbOrderExec};
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
 use super::target::{Target, Unpublished};
 use super::write_exec::{TileDbWriteExec, Write};
@@ -105,7 +106,7 @@ pub(super) fn retargeted(
     let planned = planned.step();
     let write = Write {
         target: destination.target(),
-        order: planned.order.clone(),
+        numbers: planned.numbers,
         change: planned.change.clone(),
     };
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
@@ -118,25 +119,25 @@ pub(super) fn write_plan(
     input: Arc<dyn ExecutionPlan>,
     change: Option<Change>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let (rows, order) = match destination.array_schema().is_dense() {
+    let (rows, numbers) = match destination.array_schema().is_dense() {
         // They are put into their tiles as they come.
-        true => (input, Vec::new()),
+        true => (input, None),
         false => in_global_order(destination, input, change.as_ref())?,
     };
     let write = Write {
         target: destination.target(),
-        order: LexOrdering::new(order),
+        numbers,
         change: change.map(Arc::new),
     };
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
 }
 
-/// The rows with what they are sorted by, and the order in which they are written.
+/// The rows in the order in which they are written, with what they are sorted by, and its column if that is one number.
 fn in_global_order(
     destination: &Destination,
     input: Arc<dyn ExecutionPlan>,
     change: Option<&Change>,
-) -> Result<(Arc<dyn ExecutionPlan>, Vec<PhysicalSortExpr>)> {
+) -> Result<(Arc<dyn ExecutionPlan>, Option<usize>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
     let numbers = OrderNumbers::new(schema, &table.options).map_err(DataFusionError::from)?;
     let numbers = Arc::new(numbers);
@@ -153,15 +154,17 @@ fn in_global_order(
         .map(|index| column(index).map(|(expr, alias)| ProjectionExpr { expr, alias }))
         .collect::<Result<Vec<_>>>()?;
     let mut order = Vec::new();
+    let mut number = None;
     for (i, key) in numbers.keys().columns().iter().enumerate() {
         let sorted_by: Arc<dyn PhysicalExpr> = match key {
             KeyColumn::Strings(dim) => column(*dim)?.0,
             KeyColumn::Numbers(parts) => {
-                let number = OrderNumber::new(dimensions.clone(), parts.clone(), &numbers);
+                let by = OrderNumber::new(dimensions.clone(), parts.clone(), &numbers);
                 let alias = format!("{ORDER_COLUMN}_{i}");
+                number = Some(projected.len());
                 let sorted_by = Column::new(&alias, projected.len());
                 projected.push(ProjectionExpr {
-                    expr: Arc::new(number),
+                    expr: Arc::new(by),
                     alias,
                 });
                 Arc::new(sorted_by)
@@ -173,6 +176,12 @@ fn in_global_order(
         let (kind, _) = column(destination.stored_columns())?;
         order.push(PhysicalSortExpr::new_default(kind));
     }
-    let rows = ProjectionExec::try_new(projected, input)?;
-    Ok((Arc::new(rows), order))
+    let rows = Arc::new(ProjectionExec::try_new(projected, input)?);
+    // Without an order there is only one cell.
+    let Some(order) = LexOrdering::new(order) else {
+        return Ok((rows, None));
+    };
+    let number = number.filter(|_| order.len() == 1);
+    let order = GlobalOrder::new(order, destination.again.is_some());
+    Ok((Arc::new(TileDbOrderExec::new(rows, order)), number))
 }

@@ -6,8 +6,8 @@ mod change;
 mod changed_rows;
 mod condition;
 mod copy;
-mod existing;
 mod expand_exec;
+mod global_order;
 mod insert;
 mod nan_coordinates;
 mod new_values;
@@ -25,8 +25,9 @@ mod write;
 mod write_exec;
 
 pub(super) use again::Again;
-pub(crate) use copy::Once;
 pub(super) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
+pub(crate) use global_order::Once;
+pub(super) use global_order::TileDbOrderExec;
 pub(super) use insert::{Destination, insert_plan};
 pub(super) use new_values::value_of;
 pub(super) use plan::{

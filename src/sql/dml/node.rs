@@ -8,8 +8,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning,
-    PhysicalExpr,
+    Distribution, EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr,
 };
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
@@ -36,8 +35,8 @@ pub trait Step: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// The order that the rows must come in.
-    fn wanted_order(&self) -> Option<LexOrdering> {
+    /// The order in which the rows leave, if the step makes one.
+    fn order(&self) -> Option<&LexOrdering> {
         None
     }
 
@@ -138,10 +137,6 @@ impl<S: Step> ExecutionPlan for StepExec<S> {
         }]
     }
 
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![self.step.wanted_order().map(OrderingRequirements::from)]
-    }
-
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![self.step.keeps_order()]
     }
@@ -154,7 +149,7 @@ impl<S: Step> ExecutionPlan for StepExec<S> {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for sorted_by in self.step.wanted_order().iter().flatten() {
+        for sorted_by in self.step.order().into_iter().flatten() {
             if f(&sorted_by.expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }

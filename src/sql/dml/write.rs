@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::filter;
-use datafusion::arrow::datatypes::UInt8Type;
+use datafusion::arrow::datatypes::{UInt8Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use futures::StreamExt;
 
+use super::cell_scan::SnapshotCells;
 use super::change::Change;
 use super::changed_rows::ChangedRows;
-use super::existing::SnapshotCells;
 use super::nan_coordinates::check_none;
 use super::target::Target;
 use crate::array::snapshot::Snapshot;
@@ -83,6 +83,8 @@ pub(super) struct Statement {
     pub(super) target: Target,
     /// What the statement changes besides adding rows.
     pub(super) change: Option<Arc<Change>>,
+    /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
+    pub(super) numbers: Option<usize>,
     pub(super) counters: Counters,
     pub(super) metrics: ExecutionPlanMetricsSet,
     pub(super) context: Arc<TaskContext>,
@@ -261,7 +263,11 @@ impl Statement {
             return insert.push(&self.target.stored(batch)?).await;
         };
         if !removes {
-            return insert.push(&self.target.stored(batch)?, None).await;
+            let numbers = self.numbers.and_then(|column| batch.columns().get(column));
+            let numbers = numbers.and_then(|numbers| numbers.as_primitive_opt::<UInt64Type>());
+            let numbers = numbers.map(|numbers| numbers.values().as_ref());
+            let stored = self.target.stored(batch)?;
+            return insert.push(&stored, None, numbers).await;
         }
         let columns = batch.columns().get(..stored).unwrap_or_default();
         let coordinates = columns.get(..self.target.schema.dimensions.len());
@@ -278,7 +284,9 @@ impl Statement {
         let columns = columns.iter().map(|column| kept_only(column));
         let columns = columns.collect::<OwnResult<Vec<_>>>()?;
         let removed = kept_only(&removed)?;
-        insert.push(&columns, Some(removed.as_boolean())).await
+        insert
+            .push(&columns, Some(removed.as_boolean()), None)
+            .await
     }
 
     async fn sparse(&self, opened: WriteTarget) -> OwnResult<Insert> {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
@@ -26,8 +25,8 @@ use crate::sql::budget::with_fair_pool;
 #[derive(Debug)]
 pub struct Write {
     pub(super) target: Target,
-    /// The order that rows are needed in; `None` if there is only one cell.
-    pub(super) order: Option<LexOrdering>,
+    /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
+    pub(super) numbers: Option<usize>,
     /// What the statement changes besides adding rows.
     pub(super) change: Option<Arc<Change>>,
 }
@@ -46,10 +45,6 @@ impl Step for Write {
         format!("array={}", self.target.storage.uri())
     }
 
-    fn wanted_order(&self) -> Option<LexOrdering> {
-        self.order.clone()
-    }
-
     fn execute(
         self: &Arc<Self>,
         input: &Arc<dyn ExecutionPlan>,
@@ -65,6 +60,7 @@ impl Step for Write {
         let statement = Statement {
             target: self.target.clone(),
             change: self.change.clone(),
+            numbers: self.numbers,
             counters: Counters::new(metrics),
             metrics: metrics.clone(),
             context: Arc::clone(&context),

@@ -15,7 +15,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
@@ -23,16 +23,15 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::choice::{Choice, Domains, Sample, choose};
-use super::spool::{once, spool};
+use super::spool::spool;
 use crate::array::snapshot::Snapshot;
 use crate::sql::budget::with_fair_pool;
+use crate::sql::dml::global_order::streams;
 use crate::sql::dml::insert::{Destination, insert_plan, retargeted};
 use crate::sql::dml::node::{Step, StepExec, count_schema, puts_out_count};
 use crate::sql::dml::target::Unpublished;
@@ -57,9 +56,6 @@ pub struct Copy {
 
 /// The plan node.
 pub type TileDbCopyExec = StepExec<Copy>;
-
-/// Partitions are sorted side by side if each of the sorts can have so much memory.
-const LEAST_SORT_BYTES: usize = 512 << 20;
 
 /// What the rows decided when a plan was executed last, if it is a COPY.
 pub(in crate::sql) fn copy_choices(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
@@ -94,8 +90,7 @@ impl Copy {
             None => {
                 let staged = self.stage(&self.builder).await?;
                 let (array, plan) = self.plan(&staged, input).await?;
-                let limit = context.memory_pool().memory_limit();
-                (staged, array, sorted(plan, limit)?)
+                (staged, array, in_one_partition(plan)?)
             }
         };
         let counts = plan.execute(0, context)?;
@@ -132,7 +127,7 @@ impl Copy {
         let mut made = choose(&mut builder, &mut profile, domains, &self.options.types())?;
         let usual = self.stage(&builder).await?;
         let (array, plan) = self.plan(&usual, rows).await?;
-        let plan = sorted(plan, context.memory_pool().memory_limit())?;
+        let plan = in_one_partition(plan)?;
         let in_order = rows_of(&plan)?;
         let in_order = in_order.execute(0, Arc::clone(context))?;
         let memory = MemoryConsumer::new("TileDbCopy").register(context.memory_pool());
@@ -158,7 +153,11 @@ impl Copy {
         let staged = self.stage(&builder).await?;
         let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
         let (array, destination) = self.destination(snapshot)?;
-        let plan = retargeted(&plan, &destination, once(in_order)?)?;
+        let plan = retargeted(
+            &plan,
+            &destination,
+            streams(in_order.schema(), vec![in_order])?,
+        )?;
         self.say(made);
         Ok((staged, array, plan))
     }
@@ -265,33 +264,13 @@ fn with_columns(
     Ok(Arc::new(ProjectionExec::try_new(projected, input)?))
 }
 
-/// Gives a plan its rows in one partition and in the order that it needs, as the optimizer would.
-fn sorted(plan: Arc<dyn ExecutionPlan>, memory: MemoryLimit) -> Result<Arc<dyn ExecutionPlan>> {
-    let order = plan.required_input_ordering().into_iter().next().flatten();
+/// Gives a plan its rows in one partition, as the optimizer would.
+fn in_one_partition(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let input = rows_of(&plan)?;
-    let count = input.output_partitioning().partition_count();
-    let small = match memory {
-        MemoryLimit::Finite(bytes) => bytes / count.max(1) < LEAST_SORT_BYTES,
-        _ => false,
-    };
-    let (input, several): (Arc<dyn ExecutionPlan>, bool) =
-        match count > 1 && (small || order.is_none()) {
-            true => (Arc::new(CoalescePartitionsExec::new(input)), false),
-            false => (input, count > 1),
-        };
-    let input: Arc<dyn ExecutionPlan> = match order {
-        None => input,
-        Some(order) => {
-            let order = order.into_single();
-            let order = datafusion::physical_expr::LexOrdering::from(order);
-            let sort = SortExec::new(order.clone(), input).with_preserve_partitioning(several);
-            match several {
-                true => Arc::new(SortPreservingMergeExec::new(order, Arc::new(sort))),
-                false => Arc::new(sort),
-            }
-        }
-    };
-    with_rows(&plan, input)
+    match input.output_partitioning().partition_count() {
+        1 => Ok(plan),
+        _ => with_rows(&plan, Arc::new(CoalescePartitionsExec::new(input))),
+    }
 }
 
 /// The rows that a plan writes.

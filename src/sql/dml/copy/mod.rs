@@ -33,7 +33,6 @@ use object_store::{ObjectMeta, ObjectStore};
 use self::choice::Domains;
 use self::exec::Copy;
 pub(in crate::sql) use self::exec::{TileDbCopyExec, copy_choices};
-pub(crate) use self::spool::Once;
 pub(in crate::sql) use self::spool::ROWS_READ;
 use crate::error::Error;
 use crate::sql::location::storage;

@@ -1,11 +1,9 @@
 //! The rows of a COPY, kept until all have been seen: in memory as long as the pool allows, then on disk.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
@@ -15,13 +13,12 @@ use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SpillManager};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::profile::Profile;
-use crate::error::Error;
+use crate::sql::dml::global_order::streams;
 use crate::write::create::ArrayBuilder;
 use crate::write::insert::sliced_bytes;
 
@@ -69,22 +66,13 @@ pub(super) async fn spool(
     let parts = try_join_all(tasks.into_iter().map(SpawnedTask::join_unwind)).await;
     let parts = parts.map_err(|e| DataFusionError::External(Box::new(e)))?;
     let mut profile = Profile::new(&schema, builder)?;
-    let mut partitions: Vec<Arc<dyn PartitionStream>> = Vec::new();
+    let mut partitions = Vec::new();
     for part in parts {
         let (kept, known) = part?;
         profile.merge(known)?;
-        partitions.push(Arc::new(Once::new(&schema, kept.read_back())));
+        partitions.push(kept.read_back());
     }
-    let plan = StreamingTableExec::try_new(schema, partitions, None, None, false, None)?;
-    Ok((Arc::new(plan), profile))
-}
-
-/// A plan that has the rows of a stream, once.
-pub(super) fn once(rows: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>> {
-    let schema = rows.schema();
-    let partition: Arc<dyn PartitionStream> = Arc::new(Once::new(&schema, rows));
-    let plan = StreamingTableExec::try_new(schema, vec![partition], None, None, false, None)?;
-    Ok(Arc::new(plan))
+    Ok((streams(schema, partitions)?, profile))
 }
 
 /// Rows of one partition.
@@ -172,43 +160,4 @@ impl Kept {
 
 fn bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(sliced_bytes).sum()
-}
-
-/// The only execution of a partition.
-pub(crate) struct Once {
-    schema: SchemaRef,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl Once {
-    pub(crate) fn new(schema: &SchemaRef, rows: SendableRecordBatchStream) -> Self {
-        Self {
-            schema: Arc::clone(schema),
-            rows: Mutex::new(Some(rows)),
-        }
-    }
-}
-
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
-    }
-}
-
-impl PartitionStream for Once {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.take().unwrap_or_else(|| {
-            let error = Error::internal("these rows are read once");
-            let error = stream::iter([Err(DataFusionError::from(error))]);
-            Box::pin(RecordBatchStreamAdapter::new(
-                Arc::clone(&self.schema),
-                error,
-            ))
-        })
-    }
 }
