@@ -18,6 +18,9 @@ use crate::filter::EncryptionKey;
 use crate::format::domain_range::DomainRange;
 use crate::memory::budget::{Grant, MemoryBudget};
 
+/// So many tiles for each thread are on their way, so that none waits while tiles are appended and the next ones made.
+const QUEUED: usize = 2;
+
 /// What has been written so far. It grows while a change runs, and may be looked at meanwhile.
 #[derive(Debug, Default)]
 pub struct Written {
@@ -172,7 +175,7 @@ impl TilePipeline {
         make: impl FnOnce() -> Result<RawTile> + Send + 'static,
         memory: Vec<Grant>,
     ) -> Result<()> {
-        while self.running.len() >= self.width {
+        while self.running.len() >= self.width.saturating_mul(QUEUED) {
             self.append_first().await?;
         }
         let (fields, encoders) = (Arc::clone(&self.fields), Arc::clone(&self.encoders));
