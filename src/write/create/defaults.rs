@@ -119,6 +119,9 @@ pub(super) fn whole_domain(datatype: Datatype, low: &[u8], high: &[u8]) -> Resul
     Ok(integer::bytes(datatype, size))
 }
 
+/// So many extents are looked at to find one that divides a dimension evenly.
+const MOST_EVEN_TRIED: u64 = 1_000;
+
 /// The extents of a dense array, of which some are given: as near to a cube as the domain allows.
 pub(super) fn dense_extents(domains: &[(Span, Option<u64>)]) -> Result<Vec<u64>> {
     // libtiledb counts the cells of a tile in the type of the dimensions, and crashes if it writes more than that can count.
@@ -148,10 +151,8 @@ pub(super) fn dense_extents(domains: &[(Span, Option<u64>)]) -> Result<Vec<u64>>
             return Err(Error::internal("a dimension without a domain"));
         };
         let side = root(budget, left);
-        *slot = fitting(
-            span,
-            u64::try_from(span.size()).unwrap_or(u64::MAX).min(side),
-        );
+        let size = u64::try_from(span.size()).unwrap_or(u64::MAX);
+        *slot = fitting(span, even(size, side));
         budget = (budget / (*slot).max(1)).max(1);
         left -= 1;
     }
@@ -170,6 +171,22 @@ fn root(number: u64, degree: usize) -> u64 {
         }
     }
     low
+}
+
+/// An extent of at most `side`, and not much less, whose tiles end near the end of the dimension: cells beyond it are stored, and
+/// a tile that has some is read by its cells where another one tells of itself.
+fn even(size: u64, side: u64) -> u64 {
+    if size <= side {
+        return size;
+    }
+    let usual = size.div_ceil(side);
+    let most = (usual + usual / 4).min(usual.saturating_add(MOST_EVEN_TRIED));
+    let by_parts = (usual..=most).map(|parts| {
+        let extent = size.div_ceil(parts);
+        let beyond = u128::from(size.div_ceil(extent)) * u128::from(extent) - u128::from(size);
+        (beyond, extent.abs_diff(side), extent)
+    });
+    by_parts.min().map_or(side, |(.., extent)| extent)
 }
 
 /// The extent, or a smaller one with which the last tile ends within the type.
@@ -294,11 +311,17 @@ mod tests {
             dense_extents(&domains).unwrap()
         };
         assert_eq!(extents(&[(1_000_000, None)]), [100_000]);
-        assert_eq!(extents(&[(10_000, None), (10_000, None)]), [316, 316]);
+        assert_eq!(extents(&[(10_000, None), (10_000, None)]), [250, 400]);
         assert_eq!(
             extents(&[(4, None), (10_000, None), (10_000, None)]),
-            [4, 158, 158]
+            [4, 125, 200]
         );
+        assert_eq!(
+            extents(&[(96, None), (720, None), (1_440, None)]),
+            [32, 48, 60]
+        );
+        // Nothing divides a prime number of cells.
+        assert_eq!(extents(&[(1_009, None), (1_009, None)]), [253, 253]);
         assert_eq!(
             extents(&[(10_000, Some(1_000)), (10_000, None)]),
             [1_000, 100]
