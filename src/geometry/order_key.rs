@@ -16,6 +16,9 @@ const NUMBER_BITS: u32 = u64::BITS;
 #[derive(Debug, Clone)]
 pub struct OrderKeys {
     order: GlobalOrder,
+    /// The ends of each domain.
+    domains: Vec<Option<(u64, u64)>>,
+    /// Between which keys all coordinates lie.
     ranges: Vec<Option<(u64, u64)>>,
     columns: Vec<KeyColumn>,
 }
@@ -40,12 +43,19 @@ pub struct Part {
 enum Source {
     /// The place on the Hilbert curve.
     Hilbert,
-    /// The index of the space tile in a dimension.
-    Tile(usize),
+    /// The distance from the `first` space tile in a dimension.
+    Tile { dimension: usize, first: u64 },
     /// The distance from the start of the space tile in a dimension.
     InTile { dimension: usize, extent: u64 },
-    /// The distance from the start of the domain in a dimension.
-    InDomain(usize),
+    /// The distance from the least key in a dimension.
+    InRange(usize),
+}
+
+/// Keys that are known to lie in one tile.
+struct KnownTile {
+    index: u64,
+    least: u64,
+    most: u64,
 }
 
 impl OrderKeys {
@@ -54,20 +64,39 @@ impl OrderKeys {
     /// # Errors
     /// The domain is damaged.
     pub fn new(schema: &ArraySchema) -> Result<Self> {
+        Self::within(schema, &[])
+    }
+
+    /// The keys of cells whose coordinates in each dimension are known to lie between two keys, if something is known of it;
+    /// they may have fewer numbers.
+    ///
+    /// # Errors
+    /// The domain is damaged.
+    pub fn within(schema: &ArraySchema, known: &[Option<(u64, u64)>]) -> Result<Self> {
         let order = GlobalOrder::new(schema)?;
-        let ranges = schema
+        let domains = schema
             .dimensions
             .iter()
             .map(domain_keys)
             .collect::<Result<Vec<_>>>()?;
+        let ranges = domains.iter().enumerate().map(|(dim, domain)| {
+            let (lo, hi) = (*domain)?;
+            let (least, most) = known.get(dim).copied().flatten().unwrap_or((lo, hi));
+            let (least, most) = (least.clamp(lo, hi), most.clamp(lo, hi));
+            Some((least, most.max(least)))
+        });
+        let ranges = ranges.collect::<Vec<_>>();
         let all = || 0..schema.dimensions.len();
         let mut parts = Vec::new();
         match order.hilbert() {
             Some(_) => parts.push((Source::Hilbert, NUMBER_BITS)),
             None => {
-                let tiles = all().map(|d| {
-                    let hi = ranges.get(d).copied().flatten().map_or(0, |(_, hi)| hi);
-                    (Source::Tile(d), bits_of(order.tile_index(d, hi)))
+                let tiles = all().map(|dimension| {
+                    let range = ranges.get(dimension).copied().flatten();
+                    let (lo, hi) = range.unwrap_or((0, 0));
+                    let [first, last] = [lo, hi].map(|key| order.tile_index(dimension, key));
+                    let source = Source::Tile { dimension, first };
+                    (source, bits_of(last.saturating_sub(first)))
                 });
                 let tiles = tiles.filter(|(_, bits)| *bits > 0);
                 extend_in(schema.tile_order, tiles, &mut parts);
@@ -80,13 +109,13 @@ impl OrderKeys {
                 .and_then(Dimension::extent_steps)
                 .filter(|_| !hilbert);
             match (ranges.get(d).copied().flatten(), extent) {
-                (None, _) => (Source::InDomain(d), None),
+                (None, _) => (Source::InRange(d), None),
                 (Some((lo, hi)), Some(extent)) if extent > 0 && extent <= hi - lo => {
                     let dimension = d;
                     let source = Source::InTile { dimension, extent };
                     (source, Some(bits_of(extent - 1)))
                 }
-                (Some((lo, hi)), _) => (Source::InDomain(d), Some(bits_of(hi - lo))),
+                (Some((lo, hi)), _) => (Source::InRange(d), Some(bits_of(hi - lo))),
             }
         });
         let mut columns = pack(parts.into_iter().map(|(source, bits)| (source, Some(bits))));
@@ -95,6 +124,7 @@ impl OrderKeys {
         append_packed(&mut columns, of_cells.into_iter());
         Ok(Self {
             order,
+            domains,
             ranges,
             columns,
         })
@@ -106,7 +136,7 @@ impl OrderKeys {
     }
 
     /// The numbers of one column for each cell. `coordinates` has the keys of each fixed-size dimension, and `at` gives any
-    /// coordinate of a cell. Cells outside the domain get numbers of its edge.
+    /// coordinate of a cell. Cells outside the ranges get numbers of their edge.
     pub fn numbers<'a>(
         &self,
         parts: &[Part],
@@ -116,42 +146,79 @@ impl OrderKeys {
         let mut numbers = vec![0_u64; cells];
         let mut scratch = Vec::new();
         for Part { source, bits } in parts {
-            for (cell, number) in numbers.iter_mut().enumerate() {
-                let value = match *source {
-                    Source::Hilbert => self.order.hilbert().map_or(0, |hilbert| {
+            match *source {
+                Source::Hilbert => append(&mut numbers, *bits, |cell| {
+                    self.order.hilbert().map_or(0, |hilbert| {
                         let cell = (0..self.ranges.len()).map(|dim| at(dim, cell));
                         hilbert.value(cell, &mut scratch)
-                    }),
-                    Source::Tile(dim) => {
-                        self.order.tile_index(dim, self.clamped(dim, at(dim, cell)))
-                    }
-                    Source::InTile { dimension, extent } => {
-                        self.distance(dimension, at(dimension, cell)) % extent
-                    }
-                    Source::InDomain(dim) => self.distance(dim, at(dim, cell)),
-                };
-                *number = number.checked_shl(*bits).unwrap_or(0) | value;
+                    })
+                }),
+                Source::Tile { dimension, first } => {
+                    let mut last = None;
+                    append(&mut numbers, *bits, |cell| {
+                        let key = self.clamped(dimension, at(dimension, cell));
+                        let index = self.tile_index(dimension, key, &mut last);
+                        index.saturating_sub(first)
+                    });
+                }
+                Source::InTile { dimension, extent } => {
+                    // Neighbours mostly lie in one tile, and a subtraction is faster than a division.
+                    let mut tile_start = 0;
+                    let domain = self.domains.get(dimension).copied().flatten();
+                    let (origin, _) = domain.unwrap_or((0, 0));
+                    append(&mut numbers, *bits, |cell| {
+                        let key = self.clamped(dimension, at(dimension, cell));
+                        let distance = key.saturating_sub(origin);
+                        if distance.wrapping_sub(tile_start) >= extent {
+                            tile_start = distance - distance % extent;
+                        }
+                        distance - tile_start
+                    });
+                }
+                Source::InRange(dim) => {
+                    let range = self.ranges.get(dim).copied().flatten();
+                    let (least, _) = range.unwrap_or((0, 0));
+                    append(&mut numbers, *bits, |cell| {
+                        self.clamped(dim, at(dim, cell)).saturating_sub(least)
+                    });
+                }
             }
         }
         numbers
     }
 
-    /// The key of a coordinate, or that of the domain's edge.
+    /// The index of the tile of a key. It never decreases with the key, so what lies between two keys of `last` is in their
+    /// tile.
+    fn tile_index(&self, dim: usize, key: u64, last: &mut Option<KnownTile>) -> u64 {
+        if let Some(last) = last
+            && (last.least..=last.most).contains(&key)
+        {
+            return last.index;
+        }
+        let index = self.order.tile_index(dim, key);
+        let known = last.take().filter(|last| last.index == index);
+        let (least, most) = known.map_or((key, key), |known| (known.least, known.most));
+        *last = Some(KnownTile {
+            index,
+            least: least.min(key),
+            most: most.max(key),
+        });
+        index
+    }
+
+    /// The key of a coordinate, or that of the range's edge.
     fn clamped(&self, dim: usize, coordinate: Coordinate<'_>) -> u64 {
         match (coordinate, self.ranges.get(dim)) {
             (Coordinate::Key(key), Some(Some((lo, hi)))) => key.clamp(*lo, *hi),
             _ => 0,
         }
     }
+}
 
-    fn distance(&self, dim: usize, coordinate: Coordinate<'_>) -> u64 {
-        let lo = self
-            .ranges
-            .get(dim)
-            .copied()
-            .flatten()
-            .map_or(0, |(lo, _)| lo);
-        self.clamped(dim, coordinate).saturating_sub(lo)
+/// Appends a part of so many bits to each number.
+fn append(numbers: &mut [u64], bits: u32, mut part: impl FnMut(usize) -> u64) {
+    for (cell, number) in numbers.iter_mut().enumerate() {
+        *number = number.checked_shl(bits).unwrap_or(0) | part(cell);
     }
 }
 
@@ -186,7 +253,7 @@ fn pack(parts: impl Iterator<Item = (Source, Option<u32>)>) -> Vec<KeyColumn> {
 fn append_packed(columns: &mut Vec<KeyColumn>, parts: impl Iterator<Item = (Source, Option<u32>)>) {
     for (source, bits) in parts {
         let Some(bits) = bits else {
-            if let Source::InDomain(dim) = source {
+            if let Source::InRange(dim) = source {
                 columns.push(KeyColumn::Strings(dim));
             }
             continue;
@@ -306,6 +373,7 @@ mod tests {
             cells in cells(),
             chosen in dimensions(),
             wide: bool,
+            is_known: bool,
             extents in (prop_oneof![Just(1_i64), 2..9_i64, Just(1 << 40)], 1..60_u8, prop_oneof![Just(0.5), Just(100.0)]),
             orders in (layouts(false), layouts(true)),
         ) {
@@ -336,7 +404,18 @@ mod tests {
                     _ => Coordinate::Bytes(&cell.text),
                 }
             };
-            let keys = OrderKeys::new(&schema).unwrap();
+            let known = (0..chosen.len()).map(|dim| {
+                let keys = (0..cells.len()).filter_map(|cell| match at(dim, cell) {
+                    Coordinate::Key(key) => Some(key),
+                    Coordinate::Bytes(_) => None,
+                });
+                keys.clone().min().zip(keys.max())
+            });
+            let known = known.collect::<Vec<_>>();
+            let keys = match is_known {
+                true => OrderKeys::within(&schema, &known).unwrap(),
+                false => OrderKeys::new(&schema).unwrap(),
+            };
             let order = GlobalOrder::new(&schema).unwrap();
             let numbers = keys.columns().iter().map(|column| match column {
                 KeyColumn::Numbers(parts) => keys.numbers(parts, cells.len(), at),

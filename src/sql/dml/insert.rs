@@ -38,6 +38,8 @@ pub(in crate::sql) struct Destination {
     pub(super) unpublished: Option<Arc<Unpublished>>,
     /// The statement, if it can be planned anew.
     pub(super) again: Option<Arc<Again>>,
+    /// Between which keys the coordinates of all rows lie in each dimension, where that is known.
+    pub(super) ranges: Vec<Option<(u64, u64)>>,
 }
 
 impl Destination {
@@ -54,6 +56,7 @@ impl Destination {
             columns: Arc::clone(columns),
             unpublished: None,
             again: None,
+            ranges: Vec::new(),
         }
     }
 
@@ -139,7 +142,8 @@ fn in_global_order(
     change: Option<&Change>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Option<usize>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
-    let numbers = OrderNumbers::new(schema, &table.options).map_err(DataFusionError::from)?;
+    let numbers = OrderNumbers::new(schema, &table.options, &destination.ranges);
+    let numbers = numbers.map_err(DataFusionError::from)?;
     let numbers = Arc::new(numbers);
     let fields = input.schema();
     let column = |index: usize| -> Result<(Arc<dyn PhysicalExpr>, String)> {

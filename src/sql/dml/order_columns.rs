@@ -28,12 +28,17 @@ pub(super) struct OrderNumbers {
 }
 
 impl OrderNumbers {
-    pub(super) fn new(schema: &Arc<ArraySchema>, types: &TypeOptions) -> OwnResult<Self> {
+    /// What the numbers of cells whose coordinates lie between `known` keys are computed with.
+    pub(super) fn new(
+        schema: &Arc<ArraySchema>,
+        types: &TypeOptions,
+        known: &[Option<(u64, u64)>],
+    ) -> OwnResult<Self> {
         let dimensions = schema.dimensions.iter();
         let writers = dimensions
             .map(|dimension| CellWriter::new(ColumnType::of_dimension(dimension, types)?, false));
         Ok(Self {
-            keys: OrderKeys::new(schema)?,
+            keys: OrderKeys::within(schema, known)?,
             writers: writers.collect::<OwnResult<_>>()?,
             schema: Arc::clone(schema),
         })

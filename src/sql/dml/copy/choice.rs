@@ -18,7 +18,10 @@ use crate::write::trial::{Best, best_filters};
 const TILE_BYTES: u64 = 4 << 20;
 /// The cells of a tile of a sparse array, as long as they are narrow enough.
 const MOST_CAPACITY: u64 = 100_000;
+const USUAL_CAPACITY: u64 = 10_000;
 const LEAST_CAPACITY: u64 = 1_000;
+/// Tiles have more cells than usual if there would be more than so many of them.
+const MANY_TILES: u64 = 1_000;
 /// An enumeration is worth its file if each of its values stands in so many rows.
 const ROWS_PER_VALUE: u64 = 16;
 
@@ -65,7 +68,7 @@ impl Choice {
     }
 }
 
-/// Chooses domains, order, capacity and enumerations.
+/// Chooses domains, order, extents, capacity and enumerations.
 ///
 /// # Errors
 /// A coordinate does not fit its dimension, or the rows of a dense array leave cells of their domain out.
@@ -104,6 +107,17 @@ pub(super) fn choose(
         builder.suggest_hilbert();
         say("cell_order".to_owned(), "hilbert".to_owned());
     }
+    for (name, parts) in parts(builder, profile.rows / tile.max(1)) {
+        let column = profile.columns.iter_mut().find(|c| c.name == name);
+        let range = column.map(|column| column.range()).transpose()?.flatten();
+        let Some([low, high]) = &range else {
+            continue;
+        };
+        let tile = builder.suggest_tile(&name, [low, high], parts, types);
+        for (option, value) in tile.map_err(DataFusionError::from)? {
+            say(format!("dim.{name}.{option}"), value);
+        }
+    }
     if profile.rows > 0 && builder.suggest_capacity(capacity) {
         say("capacity".to_owned(), capacity.to_string());
     }
@@ -125,7 +139,50 @@ pub(super) fn choose(
 fn capacity(profile: &Profile) -> u64 {
     let widest = profile.columns.iter().map(|column| column.bytes).max();
     let width = widest.unwrap_or(0).div_ceil(profile.rows.max(1)).max(1);
-    (TILE_BYTES / width).clamp(LEAST_CAPACITY, MOST_CAPACITY)
+    let most = (profile.rows / MANY_TILES).clamp(USUAL_CAPACITY, MOST_CAPACITY);
+    (TILE_BYTES / width).clamp(LEAST_CAPACITY, most)
+}
+
+/// Into how many space tiles each dimension is cut, where `tiles` tiles hold all rows.
+///
+/// Without space tiles, a range of the dimension by which cells are sorted first is a few neighbouring tiles, and one of any
+/// other dimension is in all of them. So the others are cut, and within each space tile the first one decides, which leaves
+/// most of the tiles to it.
+fn parts(builder: &ArrayBuilder, tiles: u64) -> Vec<(String, u64)> {
+    let Some(cut) = builder.cut_dimensions() else {
+        return Vec::new();
+    };
+    // Half a dimension more, for the first one.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let (tiles, dimensions) = (tiles as f64, cut.len() as f64 + 1.5);
+    let parts = tiles.powf(dimensions.recip()).floor();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the root of a small number of tiles"
+    )]
+    let parts = parts as u64;
+    let cut = cut.into_iter().filter(|_| parts > 1);
+    cut.map(|name| (name, parts)).collect()
+}
+
+/// Between which keys the coordinates of all rows lie in each dimension.
+pub(super) fn key_ranges(
+    builder: &ArrayBuilder,
+    profile: &mut Profile,
+    types: &TypeOptions,
+) -> Result<Vec<Option<(u64, u64)>>> {
+    let names = builder.dimensions().map(str::to_owned).collect::<Vec<_>>();
+    let ranges = names.iter().map(|name| {
+        let column = profile.columns.iter_mut().find(|c| c.name == *name);
+        let range = column.map(|column| column.range()).transpose()?.flatten();
+        let Some([low, high]) = &range else {
+            return Ok(None);
+        };
+        let keys = builder.key_range(name, [low, high], types);
+        keys.map_err(DataFusionError::from)
+    });
+    ranges.collect()
 }
 
 /// Fails if the rows of a dense array are not all cells of its domain: the others would read as fill values.

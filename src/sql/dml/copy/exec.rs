@@ -27,7 +27,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::choice::{Choice, Domains, Sample, choose};
+use super::choice::{Choice, Domains, Sample, choose, key_ranges};
 use super::spool::spool;
 use crate::array::snapshot::Snapshot;
 use crate::sql::budget::with_fair_pool;
@@ -89,7 +89,7 @@ impl Copy {
             Some(domains) => self.look(input, domains, &context, &metrics).await?,
             None => {
                 let staged = self.stage(&self.builder).await?;
-                let (array, plan) = self.plan(&staged, input).await?;
+                let (array, plan) = self.plan(&staged, input, Vec::new()).await?;
                 (staged, array, in_one_partition(plan)?)
             }
         };
@@ -124,9 +124,11 @@ impl Copy {
         let vacant = builder.check_vacant(&self.storage).await;
         vacant.map_err(DataFusionError::from)?;
         let (rows, mut profile) = spool(input, &builder, context, metrics).await?;
-        let mut made = choose(&mut builder, &mut profile, domains, &self.options.types())?;
+        let types = self.options.types();
+        let mut made = choose(&mut builder, &mut profile, domains, &types)?;
         let usual = self.stage(&builder).await?;
-        let (array, plan) = self.plan(&usual, rows).await?;
+        let ranges = key_ranges(&builder, &mut profile, &types)?;
+        let (array, plan) = self.plan(&usual, rows, ranges).await?;
         let plan = in_one_partition(plan)?;
         let in_order = rows_of(&plan)?;
         let in_order = in_order.execute(0, Arc::clone(context))?;
@@ -138,7 +140,7 @@ impl Copy {
         }
         let tried = Sample {
             snapshot: array.snapshot().clone(),
-            types: self.options.types(),
+            types,
             builder: builder.clone(),
             rows: sample,
         };
@@ -172,9 +174,14 @@ impl Copy {
         &self,
         staged: &StagedArray,
         input: Arc<dyn ExecutionPlan>,
+        ranges: Vec<Option<(u64, u64)>>,
     ) -> Result<(Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
         let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
         let (array, destination) = self.destination(snapshot)?;
+        let destination = Destination {
+            ranges,
+            ..destination
+        };
         let rows = with_columns(input, &destination.columns)?;
         Ok((array, insert_plan(&destination, rows)?))
     }
@@ -189,6 +196,7 @@ impl Copy {
             table: Arc::new(table),
             again: None,
             unpublished: Some(Arc::clone(&array)),
+            ranges: Vec::new(),
         };
         Ok((array, destination))
     }

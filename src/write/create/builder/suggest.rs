@@ -12,6 +12,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArrayType, Dimension, Layout};
+use crate::geometry::key;
 use crate::storage::Storage;
 use crate::write::create::integer::{self, Span};
 use crate::write::create::literal::{Value, show_element};
@@ -76,53 +77,121 @@ impl ArrayBuilder {
         room: bool,
         options: &TypeOptions,
     ) -> Result<Option<String>> {
-        let position = self.dimensions.iter().position(|c| c.name == dimension);
-        let Some(column) = position.and_then(|at| self.dimensions.get_mut(at)) else {
-            return Err(Error::internal("there is no such dimension"));
-        };
-        let stored = dimension_type(column)?;
-        if column.chosen.domain.is_some() || stored.datatype.is_string() {
+        let column = self.coordinate_mut(dimension)?;
+        if column.chosen.domain.is_some() {
             return Ok(None);
         }
-        let described = Dimension {
-            name: column.name.clone(),
-            datatype: stored.datatype,
-            cell_val_num: stored.count,
-            filters: FilterList::of([]),
-            domain: None,
-            extent: None,
+        let Some((datatype, [mut low, mut high])) = stored_ends(column, ends, options)? else {
+            return Ok(None);
         };
-        let ty = ColumnType::of_dimension(&described, options)?;
-        let shown = ty.data_type().clone();
-        let writer = CellWriter::new(ty, false)?;
-        let bytes = |end: &ArrayRef| {
-            let end = cast(end, &shown).map_err(|e| Error::invalid(e.to_string()))?;
-            let mut cells = writer.no_cells();
-            let appended = writer.append(&end, &mut cells);
-            appended.map_err(|refused| refused.why)?;
-            Ok(cells.values)
-        };
-        let [low, high] = ends.map(bytes);
-        let (mut low, mut high) = (
-            low.context("dimension", || dimension)?,
-            high.context("dimension", || dimension)?,
-        );
-        if stored.datatype.is_float() {
+        if datatype.is_float() {
             let ends = [&low, &high].map(|end| integer::float(end));
             if !ends.iter().all(|end| end.is_finite()) {
                 return Ok(None);
             }
             if room {
-                [low, high] = with_room(stored.datatype, ends);
+                [low, high] = with_room(datatype, ends);
             }
         }
         let shown = format!(
             "[{}, {}]",
-            show_element(stored.datatype, &low),
-            show_element(stored.datatype, &high)
+            show_element(datatype, &low),
+            show_element(datatype, &high)
         );
         column.chosen.domain = Some((Value::Bytes(low), Value::Bytes(high)));
         Ok(Some(shown))
+    }
+
+    /// The dimensions of a sparse array but the one that decides first within a space tile; `None` if some dimension is of
+    /// text, or anything was said of tiles or their order.
+    pub(crate) fn cut_dimensions(&self) -> Option<Vec<String>> {
+        let array = &self.array;
+        let open = !self.is_dense()
+            && array.tile_order.is_none()
+            && array.cell_order != Some(Layout::Hilbert);
+        let of_numbers = |column: &Column<DimensionSettings>| {
+            let stored = dimension_type(column);
+            column.chosen.tile.is_none() && stored.is_ok_and(|ty| !ty.datatype.is_string())
+        };
+        if !open || !self.dimensions.iter().all(of_numbers) {
+            return None;
+        }
+        let names = self.dimensions().map(str::to_owned);
+        let mut names = names.collect::<Vec<_>>();
+        match array.cell_order {
+            Some(Layout::ColMajor) => drop(names.pop()),
+            _ => drop(names.drain(..names.len().min(1))),
+        }
+        Some(names).filter(|names| !names.is_empty())
+    }
+
+    /// Cuts what lies between the least and the greatest value of a column into `parts` space tiles. A dimension of floats
+    /// gets a domain around them, because an extent is nothing beside that of all floats. Returns what was chosen, as options
+    /// and their values.
+    ///
+    /// # Errors
+    /// The values do not fit the type of the dimension.
+    pub(crate) fn suggest_tile(
+        &mut self,
+        dimension: &str,
+        ends: [&ArrayRef; 2],
+        parts: u64,
+        options: &TypeOptions,
+    ) -> Result<Vec<(&'static str, String)>> {
+        let column = self.coordinate_mut(dimension)?;
+        let Some((datatype, [low, high])) = stored_ends(column, ends, options)? else {
+            return Ok(Vec::new());
+        };
+        let mut chosen = Vec::new();
+        let tile = match datatype.is_float() {
+            false => {
+                let size = Span::new(datatype, &low, &high)?.size();
+                let parts = i128::from(parts).clamp(1, size.max(1));
+                integer::bytes(datatype, size.saturating_add(parts - 1) / parts)
+            }
+            true => {
+                #[expect(clippy::cast_precision_loss, reason = "a small number")]
+                let side = (integer::float(&high) - integer::float(&low)) / parts as f64;
+                if !side.is_finite() || side <= 0.0 {
+                    return Ok(Vec::new());
+                }
+                if let Some(domain) = self.suggest_domain(dimension, ends, true, options)? {
+                    chosen.push(("domain", domain));
+                }
+                integer::float_bytes(datatype, side)
+            }
+        };
+        chosen.push(("tile", show_element(datatype, &tile)));
+        self.coordinate_mut(dimension)?.chosen.tile = Some(Value::Bytes(tile));
+        Ok(chosen)
+    }
+
+    /// The keys of the least and the greatest value of a column; `None` if it is a dimension of text.
+    ///
+    /// # Errors
+    /// The values do not fit the type of the dimension.
+    pub(crate) fn key_range(
+        &self,
+        dimension: &str,
+        ends: [&ArrayRef; 2],
+        options: &TypeOptions,
+    ) -> Result<Option<(u64, u64)>> {
+        let Some(column) = self.coordinate(dimension) else {
+            return Ok(None);
+        };
+        let Some((datatype, [mut low, mut high])) = stored_ends(column, ends, options)? else {
+            return Ok(None);
+        };
+        // Both zeros are equal, and their keys are not.
+        for (end, zero) in [(&mut low, -0.0), (&mut high, 0.0)] {
+            if datatype.is_float() && integer::float(end) == 0.0 {
+                *end = integer::float_bytes(datatype, zero);
+            }
+        }
+        Ok(Some((
+            key::key(datatype, &low)?,
+            key::key(datatype, &high)?,
+        )))
     }
 
     /// The number of cells of the domain of a dense array; `None` if it is no such array, or has more than can be counted.
@@ -212,9 +281,51 @@ impl ArrayBuilder {
         }
     }
 
+    fn coordinate_mut(&mut self, name: &str) -> Result<&mut Column<DimensionSettings>> {
+        let column = self
+            .dimensions
+            .iter_mut()
+            .find(|column| column.name == name);
+        column.ok_or_else(|| Error::internal("there is no such dimension"))
+    }
+
     fn coordinate(&self, name: &str) -> Option<&Column<DimensionSettings>> {
         self.dimensions.iter().find(|column| column.name == name)
     }
+}
+
+/// The type of a dimension, and two values of it as they are stored; `None` for text.
+fn stored_ends(
+    column: &Column<DimensionSettings>,
+    ends: [&ArrayRef; 2],
+    options: &TypeOptions,
+) -> Result<Option<(Datatype, [Vec<u8>; 2])>> {
+    let stored = dimension_type(column)?;
+    if stored.datatype.is_string() {
+        return Ok(None);
+    }
+    let described = Dimension {
+        name: column.name.clone(),
+        datatype: stored.datatype,
+        cell_val_num: stored.count,
+        filters: FilterList::of([]),
+        domain: None,
+        extent: None,
+    };
+    let ty = ColumnType::of_dimension(&described, options)?;
+    let shown = ty.data_type().clone();
+    let writer = CellWriter::new(ty, false)?;
+    let bytes = |end: &ArrayRef| {
+        let end = cast(end, &shown).map_err(|e| Error::invalid(e.to_string()))?;
+        let mut cells = writer.no_cells();
+        let appended = writer.append(&end, &mut cells);
+        appended.map_err(|refused| refused.why)?;
+        Ok(cells.values)
+    };
+    let [low, high] = ends.map(bytes);
+    let low = low.context("dimension", || &column.name)?;
+    let high = high.context("dimension", || &column.name)?;
+    Ok(Some((stored.datatype, [low, high])))
 }
 
 /// A range of floats, and as much on either side of it as it is wide.
