@@ -28,6 +28,9 @@ REFUSED = inserting.REFUSED | {
     "a literal that is none of the type ": "Cannot cast",
     "a key written late": "later than this statement",
     "times of the future": "a change hides only what is older",
+    "NULL of a subquery without rows": "is declared as non-nullable but contains null values",
+    "a year of six digits": "Error parsing timestamp",
+    "a value that a filter cannot hold": "does not fit the filter float_scale",
     "no order": "does not support",
 }
 
@@ -97,6 +100,12 @@ def tidy(array):
         tiledb.vacuum(array, config=config)
 
 
+def rounds(binary, array):
+    """Whether a filter of the array stores other values than it is given: such as a fill value that no scaled number is."""
+    found, error = rows_of(binary, f"SELECT count(*) FROM tiledb_schema('{array}') WHERE filters LIKE '%float_scale%'")
+    return not error and found[0] != ["0"]
+
+
 def one_case(options, seed, folder, array, counts):
     """Returns what is wrong, if anything."""
     rng = random.Random(seed)
@@ -106,6 +115,11 @@ def one_case(options, seed, folder, array, counts):
         reason = next((reason for reason, part in REFUSED.items() if part in error), None)
         counts[f"not copied: {reason}"] += 1
         return None if reason else error
+    answer = os.path.join(folder, "answer.txt")
+    crashed = oracle.in_child(inserting.compare, (seed, array, before, answer))
+    if crashed or open(answer).read().startswith("unread"):
+        counts["not read by libtiledb"] += 1
+        return None
     done = 0
     for target, source, statement in statements(rng, options.binary, array, before):
         _, error = inserting.shell(options.binary, target, source, statement)
@@ -133,13 +147,15 @@ def one_case(options, seed, folder, array, counts):
                 counts["not consolidated by libtiledb"] += 1
                 return None
             counts["consolidated by libtiledb"] += 1
-        answer = os.path.join(folder, "answer.txt")
         if os.path.exists(answer):
             os.remove(answer)
         crashed = oracle.in_child(inserting.compare, (seed, pivot, array, answer))
         wrong, unread = inserting.judged(options.binary, array, crashed, answer)
         if unread:
             counts["not read by libtiledb"] += 1
+            return None
+        if wrong and rounds(options.binary, array):
+            counts["not compared: fill values that were written are rounded by float_scale"] += 1
             return None
         if wrong:
             return when + wrong
