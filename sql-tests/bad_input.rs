@@ -4,6 +4,8 @@
 //! what may lie at a path, what a user may ask, and what other releases wrote.
 
 use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
@@ -11,6 +13,8 @@ use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::storage::MetadataCache;
 use libtest_mimic::{Failed, Trial};
 
+#[cfg(unix)]
+use crate::shell::{Place, Ran, ran, shell_trial};
 use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};
 use crate::{block_on, golden, trial};
 
@@ -27,6 +31,8 @@ pub fn trials() -> Vec<Trial> {
             block_on(misplaced_copies_of_footers())
         }),
         trial("bad_input::names", || block_on(names())),
+        #[cfg(unix)]
+        shell_trial("full_disk", full_disk),
         trial("bad_deletes::damaged", || block_on(damaged())),
         trial("bad_deletes::senseless", || block_on(senseless())),
         trial("bad_deletes::inside_a_con_file", || {
@@ -37,6 +43,49 @@ pub fn trials() -> Vec<Trial> {
             block_on(in_a_dense_array())
         }),
     ]
+}
+
+/// A file that cannot grow is what a full disk is: the statement names it, and leaves nothing behind.
+#[cfg(unix)]
+fn full_disk(place: &Place) -> Result<(), Failed> {
+    let create = "CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, s VARCHAR NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION './t'";
+    place
+        .run(&["-q", "-c", create, "-c", "INSERT INTO t VALUES (1, 'a')"])?
+        .has(&["1"])?;
+    // Files of 32 kB; what is written of a larger one is an error instead of a signal.
+    let limited = |sql: &str| -> Result<Ran, Failed> {
+        let shell = place.command(&[]);
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "sh"]);
+        limited.arg(shell.get_program()).args(["-q", "-c", sql]);
+        limited.current_dir(&place.0).env("HOME", &place.0);
+        Ok(ran(limited.output()?))
+    };
+    let rows = "SELECT value AS k, md5(CAST(value AS VARCHAR)) AS s FROM range(10, 20000)";
+    let open = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION './t'";
+    for (sql, file) in [
+        (format!("{open}; INSERT INTO t {rows}"), "t/__fragments/"),
+        (
+            format!("{open}; INSERT OVERWRITE t {rows}"),
+            "t/__fragments/",
+        ),
+        (
+            format!("COPY ({rows}) TO './u' STORED AS TILEDB PARTITIONED BY (k)"),
+            "u/__fragments/",
+        ),
+    ] {
+        let words = ["cannot write ", file, "_var.tdb", "File too large"];
+        limited(&sql)?.failed("", &words)?;
+    }
+    let read = ["-q", "--format", "csv", "-c", open];
+    let count = "SELECT count(*) AS n, min(s) AS s FROM t";
+    let found = place.run(&[&read[..], &["-c", count]].concat())?;
+    found.gave("n,s\n1,a\n")?;
+    let clean = "1 fragments, ";
+    let checked = place.run(&["check", "./t"])?;
+    checked.has(&[clean, "0 errors, 0 warnings, 0 leftovers"])?;
+    let again = format!("COPY ({rows}) TO './u' STORED AS TILEDB PARTITIONED BY (k)");
+    place.run(&["-q", "-c", &again])?.has(&["19990"])
 }
 
 type Setting<'a> = (&'a str, &'a str);

@@ -32,6 +32,8 @@ pub enum Fault {
     LosesTheAnswer,
     /// Something else happens before this request.
     Meets,
+    /// Everything can be read, and nothing written or removed.
+    IsReadOnly,
 }
 
 /// An array with the rows (1, 'a') to (9, 'i').
@@ -307,16 +309,20 @@ pub fn trials() -> Vec<Trial> {
     let all = CASES
         .iter()
         .flat_map(|case| faults.map(|fault| (case, fault)));
-    all.map(|(case, fault)| {
+    let crashes = all.map(|(case, fault)| {
         let name = format!("crashes::{}_{fault:?}", case.name);
         trial(name, move || block_on(every_point(case, fault)))
-    })
-    .collect()
+    });
+    let refused = CASES.iter().map(|case| {
+        let name = format!("crashes::{}_{:?}", case.name, Fault::IsReadOnly);
+        trial(name, move || block_on(read_only(case)))
+    });
+    crashes.chain(refused).collect()
 }
 
-async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
-    let base = InMemory::new();
-    let quiet = Faulty::new(copy_of(&base).await?, usize::MAX, fault);
+/// The array of a case before its statement.
+async fn before(case: &Case) -> Result<InMemory, Failed> {
+    let quiet = Faulty::new(InMemory::new(), usize::MAX, Fault::Dies);
     let ctx = session(&quiet)?;
     if !case.create.is_empty() {
         ctx.sql(case.create).await?.collect().await?;
@@ -324,7 +330,34 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
     for statement in case.before {
         execute(&ctx, statement).await?;
     }
-    let base = copy_of(&quiet.inner).await?;
+    copy_of(&quiet.inner).await
+}
+
+/// A store that nobody may write to names the file and the reason, and stays as it is.
+async fn read_only(case: &Case) -> Result<(), Failed> {
+    let base = before(case).await?;
+    let store = Faulty::new(copy_of(&base).await?, 0, Fault::IsReadOnly);
+    let ended = run(&store, case).await;
+    let told = |error: &String| error.contains("crash://store/") && error.contains(READ_ONLY);
+    let objects = async |store: &InMemory| store.list(None).try_collect::<Vec<_>>().await;
+    let names = |objects: &[ObjectMeta]| {
+        let names = objects
+            .iter()
+            .map(|object| (object.location.to_string(), object.size));
+        names.collect::<Vec<_>>()
+    };
+    let (left, expected) = (objects(&store.inner).await?, objects(&base).await?);
+    match (
+        ended.as_ref().is_err_and(told),
+        names(&left) == names(&expected),
+    ) {
+        (true, true) => Ok(()),
+        (_, same) => Err(format!("{ended:?}, nothing changed: {same}").into()),
+    }
+}
+
+async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
+    let base = before(case).await?;
     let tends = ["tiledb_consolidate(", "tiledb_vacuum("];
     let tends = tends.iter().any(|name| case.statement.contains(name));
     let before = state(&base).await?;
@@ -610,6 +643,24 @@ impl Faulty {
     async fn request(&self) -> object_store::Result<Verdict> {
         request(&self.requests).await
     }
+
+    /// Refuses to change anything in a store that can only be read.
+    fn may_change(&self, path: &Path) -> object_store::Result<()> {
+        may_change(&self.requests, path)
+    }
+}
+
+/// What a store says that can only be read.
+const READ_ONLY: &str = "this store can only be read";
+
+fn may_change(requests: &Requests, path: &Path) -> object_store::Result<()> {
+    match requests.fault {
+        Fault::IsReadOnly => Err(object_store::Error::PermissionDenied {
+            path: path.to_string(),
+            source: READ_ONLY.into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 async fn request(requests: &Requests) -> object_store::Result<Verdict> {
@@ -685,6 +736,7 @@ impl ObjectStore for Faulty {
         payload: PutPayload,
         opts: PutOptions,
     ) -> object_store::Result<PutResult> {
+        self.may_change(location)?;
         let verdict = self.request().await?;
         answered(verdict, self.inner.put_opts(location, payload, opts).await)
     }
@@ -694,6 +746,7 @@ impl ObjectStore for Faulty {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        self.may_change(location)?;
         self.request().await?;
         Ok(Box::new(FaultyUpload {
             inner: self.inner.put_multipart_opts(location, opts).await?,
@@ -719,7 +772,9 @@ impl ObjectStore for Faulty {
             let requests = Arc::clone(&requests);
             async move {
                 request(&requests).await?;
-                location
+                let location = location?;
+                may_change(&requests, &location)?;
+                Ok(location)
             }
         });
         self.inner.delete_stream(checked.boxed())
@@ -752,6 +807,7 @@ impl ObjectStore for Faulty {
         to: &Path,
         options: CopyOptions,
     ) -> object_store::Result<()> {
+        self.may_change(to)?;
         self.request().await?;
         self.inner.copy_opts(from, to, options).await
     }
