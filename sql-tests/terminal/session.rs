@@ -303,7 +303,7 @@ fn bar_of_a_write(place: &Place) -> Result<(), Failed> {
     let mut shell = Terminal::open(place, &["./weather"])?;
     shell.line("CREATE EXTERNAL TABLE t (n BIGINT NOT NULL, PRIMARY KEY (n)) STORED AS TILEDB LOCATION 't';")?;
     // Some hours of work.
-    shell.line("INSERT INTO t SELECT value FROM range(0, 1000000000000);")?;
+    shell.line("INSERT INTO t SELECT -value FROM range(0, 1000000000000);")?;
     shell.wait("the rows that were read", |text| {
         shows_bar(text) && text.contains(" rows read, ")
     })?;

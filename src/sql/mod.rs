@@ -15,7 +15,6 @@ mod diff;
 #[doc(hidden)]
 pub mod dml;
 mod encryption;
-mod error;
 pub mod evolve;
 #[doc(hidden)]
 pub mod expressions;
@@ -48,3 +47,16 @@ pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;
 pub use self::register::{equip, register};
 pub use self::session::TileDbSessionExt;
+
+use datafusion::error::DataFusionError;
+
+use crate::error::{Error, ErrorKind};
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::OutOfMemory => Self::ResourcesExhausted(error.to_string()),
+            _ => Self::External(Box::new(error)),
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Expected values come from first principles, and the kinds from what libtiledb stores.
 
+use super::numbers::{BLOCK, Summed, Total, summarise, summarise_blocks};
 use super::*;
 
 const ONE: CellValNum = CellValNum::Fixed(1);

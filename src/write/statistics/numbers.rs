@@ -1,0 +1,300 @@
+//! Smallest and largest number of many, and their sum.
+
+use std::cmp::Ordering;
+
+/// Numbers as they are stored, little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+/// Minimum, maximum and sum of numbers.
+pub(super) struct Summary {
+    pub(super) min: Vec<u8>,
+    pub(super) max: Vec<u8>,
+    pub(super) sum: [u8; 8],
+}
+
+/// Runs `$body` with `$native` as the Rust type of the numbers.
+macro_rules! with_numbers {
+    ($numbers:expr, $native:ident => $body:expr) => {
+        match $numbers {
+            Numbers::I8 => {
+                type $native = i8;
+                $body
+            }
+            Numbers::I16 => {
+                type $native = i16;
+                $body
+            }
+            Numbers::I32 => {
+                type $native = i32;
+                $body
+            }
+            Numbers::I64 => {
+                type $native = i64;
+                $body
+            }
+            Numbers::U8 => {
+                type $native = u8;
+                $body
+            }
+            Numbers::U16 => {
+                type $native = u16;
+                $body
+            }
+            Numbers::U32 => {
+                type $native = u32;
+                $body
+            }
+            Numbers::U64 => {
+                type $native = u64;
+                $body
+            }
+            Numbers::F32 => {
+                type $native = f32;
+                $body
+            }
+            Numbers::F64 => {
+                type $native = f64;
+                $body
+            }
+        }
+    };
+}
+
+/// A number whose sum is kept in eight bytes.
+pub(super) trait Summed: Copy + PartialOrd {
+    /// The type of the sum.
+    type Sum: Total;
+    fn widened(self) -> Self::Sum;
+    /// Whether it is equal to nothing.
+    fn is_nan(self) -> bool;
+}
+
+/// A sum that stops at the limits of its type.
+pub(super) trait Total: Copy + Default {
+    /// The sum, and whether it has stopped.
+    fn add(self, other: Self) -> (Self, bool);
+    /// Whether the sum can neither stop nor become NaN while this many numbers from `least` to `most` are added.
+    fn has_room_for(self, count: usize, least: Self, most: Self) -> bool;
+    /// The sum, where there is room.
+    fn plus(self, other: Self) -> Self;
+    fn bytes(self) -> [u8; 8];
+    fn of_bytes(bytes: [u8; 8]) -> Self;
+}
+
+macro_rules! integers {
+    ($sum:ty: $($native:ty),*) => {
+        impl Total for $sum {
+            fn add(self, other: Self) -> (Self, bool) {
+                match self.checked_add(other) {
+                    Some(sum) => (sum, false),
+                    None => (self.saturating_add(other), true),
+                }
+            }
+            fn has_room_for(self, count: usize, least: Self, most: Self) -> bool {
+                let magnitude = |number: Self| i128::from(number).unsigned_abs();
+                let added = magnitude(least).max(magnitude(most)) * count as u128;
+                magnitude(self) + added <= magnitude(Self::MAX)
+            }
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn bytes(self) -> [u8; 8] {
+                self.to_le_bytes()
+            }
+            fn of_bytes(bytes: [u8; 8]) -> Self {
+                Self::from_le_bytes(bytes)
+            }
+        }
+        $(impl Summed for $native {
+            type Sum = $sum;
+            fn widened(self) -> $sum {
+                self.into()
+            }
+            fn is_nan(self) -> bool {
+                false
+            }
+        })*
+    };
+}
+
+integers!(i64: i8, i16, i32, i64);
+integers!(u64: u8, u16, u32, u64);
+
+impl Total for f64 {
+    /// As libtiledb adds: a sum stops where a number of its own sign would lead beyond the limits, and not where one of the
+    /// other sign is infinite.
+    fn add(self, other: Self) -> (Self, bool) {
+        let same_sign = (self < 0.0) == (other < 0.0);
+        match same_sign && self.abs() > f64::MAX - other.abs() {
+            true if self < 0.0 => (f64::MIN, true),
+            true => (f64::MAX, true),
+            false => (self + other, false),
+        }
+    }
+    fn has_room_for(self, count: usize, least: Self, most: Self) -> bool {
+        // Half of the room is left for what rounding adds; the number of cells is small enough to be exact.
+        #[expect(clippy::cast_precision_loss, reason = "a block has few cells")]
+        let count = count as Self;
+        self.abs() + least.abs().max(most.abs()) * count <= Self::MAX / 2.0
+    }
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+    fn bytes(self) -> [u8; 8] {
+        self.to_le_bytes()
+    }
+    fn of_bytes(bytes: [u8; 8]) -> Self {
+        Self::from_le_bytes(bytes)
+    }
+}
+
+macro_rules! floats {
+    ($($native:ty),*) => {$(
+        impl Summed for $native {
+            type Sum = f64;
+            fn widened(self) -> f64 {
+                self.into()
+            }
+            fn is_nan(self) -> bool {
+                <$native>::is_nan(self)
+            }
+        }
+    )*};
+}
+
+floats!(f32, f64);
+
+impl Numbers {
+    /// As [`Self::summarise`], for cells without gaps.
+    pub(super) fn summarise_all(self, cells: &[u8]) -> Summary {
+        with_numbers!(self, T => {
+            let (cells, _) = cells.as_chunks::<{ size_of::<T>() }>();
+            let (min, max, sum) = summarise_blocks(cells, T::from_le_bytes);
+            let stored = |number: Option<T>| number.map_or_else(Vec::new, |n| n.to_le_bytes().to_vec());
+            Summary { min: stored(min), max: stored(max), sum: sum.bytes() }
+        })
+    }
+
+    pub(super) fn summarise<'a>(self, cells: impl Iterator<Item = &'a [u8]>) -> Summary {
+        with_numbers!(self, T => {
+            let numbers = cells.filter_map(|cell| cell.try_into().ok()).map(T::from_le_bytes);
+            let (min, max, sum) = summarise(numbers);
+            let stored = |number: Option<T>| number.map_or_else(Vec::new, |n| n.to_le_bytes().to_vec());
+            Summary { min: stored(min), max: stored(max), sum: sum.bytes() }
+        })
+    }
+
+    pub(super) fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        with_numbers!(self, T => {
+            let number = |bytes: &[u8]| bytes.try_into().map(T::from_le_bytes).unwrap_or_default();
+            let (a, b) = (number(a), number(b));
+            a.partial_cmp(&b).unwrap_or_else(|| Summed::is_nan(a).cmp(&Summed::is_nan(b)))
+        })
+    }
+
+    pub(super) fn is_nan(self, value: &[u8]) -> bool {
+        with_numbers!(self, T => {
+            value.try_into().map(T::from_le_bytes).is_ok_and(Summed::is_nan)
+        })
+    }
+
+    pub(super) fn add_all(self, sums: impl Iterator<Item = [u8; 8]>) -> [u8; 8] {
+        with_numbers!(self, T => {
+            let sums = sums.map(<T as Summed>::Sum::of_bytes);
+            sums.fold(Default::default(), |total, sum| Total::add(total, sum).0).bytes()
+        })
+    }
+}
+
+/// What is known of the numbers so far.
+struct Known<T: Summed> {
+    min: Option<T>,
+    max: Option<T>,
+    nan: Option<T>,
+    sum: T::Sum,
+    stopped: bool,
+}
+
+impl<T: Summed> Known<T> {
+    fn nothing() -> Self {
+        Self {
+            min: None,
+            max: None,
+            nan: None,
+            sum: T::Sum::default(),
+            stopped: false,
+        }
+    }
+
+    fn add(&mut self, number: T) {
+        if !self.stopped {
+            (self.sum, self.stopped) = self.sum.add(number.widened());
+        }
+        match number.is_nan() {
+            true => self.nan = Some(number),
+            false => self.add_bounds(number, number),
+        }
+    }
+
+    fn add_bounds(&mut self, least: T, most: T) {
+        self.min = Some(self.min.filter(|min| *min <= least).unwrap_or(least));
+        self.max = Some(self.max.filter(|max| *max >= most).unwrap_or(most));
+    }
+
+    /// Smallest and largest number, NaN only if there is nothing else, and the sum, which stops at the limit of its type.
+    fn end(self) -> (Option<T>, Option<T>, T::Sum) {
+        (self.min.or(self.nan), self.max.or(self.nan), self.sum)
+    }
+}
+
+pub(super) fn summarise<T: Summed>(
+    numbers: impl Iterator<Item = T>,
+) -> (Option<T>, Option<T>, T::Sum) {
+    let mut known = Known::nothing();
+    numbers.for_each(|number| known.add(number));
+    known.end()
+}
+
+/// Cells that are summarised together where none of them is special.
+pub(super) const BLOCK: usize = 1024;
+
+/// As [`summarise`], faster.
+pub(super) fn summarise_blocks<T: Summed, const N: usize>(
+    cells: &[[u8; N]],
+    read: impl Fn([u8; N]) -> T,
+) -> (Option<T>, Option<T>, T::Sum) {
+    let mut known = Known::<T>::nothing();
+    for block in cells.chunks(BLOCK) {
+        let numbers = || block.iter().map(|cell| read(*cell));
+        let Some(first) = numbers().next() else {
+            continue;
+        };
+        let (mut least, mut most, mut any_nan) = (first, first, false);
+        for number in numbers() {
+            least = if number < least { number } else { least };
+            most = if number > most { number } else { most };
+            any_nan |= number.is_nan();
+        }
+        let (low, high) = (least.widened(), most.widened());
+        if any_nan || known.stopped || !known.sum.has_room_for(block.len(), low, high) {
+            numbers().for_each(|number| known.add(number));
+            continue;
+        }
+        let add = |sum: T::Sum, number: T| sum.plus(number.widened());
+        known.sum = numbers().fold(known.sum, add);
+        known.add_bounds(least, most);
+    }
+    known.end()
+}
