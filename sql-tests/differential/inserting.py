@@ -25,6 +25,7 @@ from ctiledb import Context, TileDBError
 
 # What is refused, and rightly so: the reason, and a part of the message.
 REFUSED = {
+    "a value that a filter cannot hold": "does not fit the filter float_scale",
     "NaN is no coordinate": "which is no coordinate",
     "zeros of both signs, or a lossy filter": "the array allows no duplicates",
     "a lossy filter": "lies outside its domain",
@@ -92,6 +93,12 @@ def judged(binary, array, crashed, answer):
     return told or "\n".join(errors[:3]) or None, False
 
 
+def rounds(binary, array):
+    """Whether a filter of the array stores other values than it is given: it rounds fill values that are written, and those that it has rounded once, of 32 bits, again."""
+    printed, error = shell(binary, f"SELECT count(*) FROM tiledb_schema('{array}') WHERE filters LIKE '%float_scale%'")
+    return not error and list(csv.reader(io.StringIO(printed)))[1] != ["0"]
+
+
 def one_case(options, seed, folder, array, counts):
     """Returns what is wrong, if anything."""
     target = os.path.join(folder, "copied_array")
@@ -103,6 +110,9 @@ def one_case(options, seed, folder, array, counts):
     answer = os.path.join(folder, "answer.txt")
     crashed = oracle.in_child(compare, (seed, array, target, answer))
     wrong, unread = judged(options.binary, target, crashed, answer)
+    if wrong and rounds(options.binary, array):
+        counts["not compared: float_scale rounds"] += 1
+        return None
     counts["not read by libtiledb" if unread else "copied"] += 1
     return wrong
 
