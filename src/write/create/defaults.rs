@@ -119,7 +119,7 @@ pub(super) fn whole_domain(datatype: Datatype, low: &[u8], high: &[u8]) -> Resul
     Ok(integer::bytes(datatype, size))
 }
 
-/// So many extents are looked at to find one that divides a dimension evenly.
+/// At most so many extents are tried to find one that divides a dimension evenly.
 const MOST_EVEN_TRIED: u64 = 1_000;
 
 /// The extents of a dense array, of which some are given: as near to a cube as the domain allows.
@@ -173,8 +173,9 @@ fn root(number: u64, degree: usize) -> u64 {
     low
 }
 
-/// An extent of at most `side`, and not much less, whose tiles end near the end of the dimension: cells beyond it are stored, and
-/// a tile that has some is read by its cells where another one tells of itself.
+/// The extent of at most `side` whose last tile ends nearest to the end of a dimension of `size`, among those that need at most
+/// a quarter more tiles than `side` does. Cells beyond the end are stored, and a tile that has some is read by its cells where
+/// the statistics of another one are enough.
 fn even(size: u64, side: u64) -> u64 {
     if size <= side {
         return size;
@@ -320,8 +321,8 @@ mod tests {
             extents(&[(96, None), (720, None), (1_440, None)]),
             [32, 48, 60]
         );
-        // Nothing divides a prime number of cells.
-        assert_eq!(extents(&[(1_009, None), (1_009, None)]), [253, 253]);
+        // Nothing divides a prime number: five tiles of 202 cells end one cell beyond 1,009, and three of 337 two.
+        assert_eq!(extents(&[(1_009, None), (1_009, None)]), [202, 337]);
         assert_eq!(
             extents(&[(10_000, Some(1_000)), (10_000, None)]),
             [1_000, 100]
@@ -335,7 +336,7 @@ mod tests {
         let other = Span::new(Datatype::UInt8, &[0], &[4]).unwrap();
         assert_eq!(
             dense_extents(&[(narrow, None), (other, None)]).unwrap(),
-            [51, 5]
+            [27, 5]
         );
         // The last tile must end before the largest value.
         let (low, high) = (0_i32.to_le_bytes(), (i32::MAX - 1).to_le_bytes());
