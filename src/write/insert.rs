@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::DataType;
 
 use super::clock::Clock;
 use super::delete::DeleteFile;
@@ -162,6 +163,33 @@ impl SparseInsert {
 /// Bytes of the rows of a column, without those of other rows that share its buffers.
 pub(crate) fn sliced_bytes(column: &ArrayRef) -> usize {
     let data = column.to_data();
-    data.get_slice_memory_size()
-        .unwrap_or_else(|_| column.get_array_memory_size())
+    let bytes = data.get_slice_memory_size();
+    let bytes = bytes.unwrap_or_else(|_| column.get_array_memory_size());
+    // Arrow counts the views alone.
+    let viewed = match column.data_type() {
+        DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
+    };
+    bytes.saturating_add(viewed)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{BinaryViewArray, StringArray, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn texts_count_however_they_are_kept() {
+        let long = "x".repeat(4000);
+        let texts = ["", "short", &long, &long];
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        assert_eq!(sliced_bytes(&views), 4 * 16 + 8000);
+        assert_eq!(sliced_bytes(&views.slice(1, 2)), 2 * 16 + 4000);
+        let views: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(texts));
+        assert_eq!(sliced_bytes(&views), 4 * 16 + 8000);
+        let strings: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+        assert_eq!(sliced_bytes(&strings.slice(1, 2)), 3 * 4 + 4005);
+    }
 }

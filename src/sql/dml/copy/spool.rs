@@ -18,9 +18,8 @@ use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::profile::Profile;
-use crate::sql::dml::global_order::streams;
+use crate::sql::dml::global_order::{bytes, streams};
 use crate::write::create::ArrayBuilder;
-use crate::write::insert::sliced_bytes;
 
 /// Rows take at most this part of a pool with a limit, so that there is room for those who make and sort them.
 const MEMORY_PART: usize = 4;
@@ -156,8 +155,4 @@ impl Kept {
         let rows = on_disk.chain(in_memory);
         Box::pin(RecordBatchStreamAdapter::new(schema, rows))
     }
-}
-
-fn bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(sliced_bytes).sum()
 }
