@@ -14,6 +14,7 @@ use crate::format::filter_list::FilterList;
 use crate::format::schema::{ArrayType, Dimension, Layout};
 use crate::geometry::key;
 use crate::storage::Storage;
+use crate::write::create::defaults;
 use crate::write::create::integer::{self, Span};
 use crate::write::create::literal::{Value, show_element};
 
@@ -147,21 +148,28 @@ impl ArrayBuilder {
             false => {
                 let size = Span::new(datatype, &low, &high)?.size();
                 let parts = i128::from(parts).clamp(1, size.max(1));
-                integer::bytes(datatype, size.saturating_add(parts - 1) / parts)
+                let extent = size.saturating_add(parts - 1) / parts;
+                if !holds(column, datatype, extent, [&low, &high])? {
+                    return Ok(chosen);
+                }
+                chosen.push(("tile", extent.to_string()));
+                integer::bytes(datatype, extent)
             }
             true => {
                 #[expect(clippy::cast_precision_loss, reason = "a small number")]
                 let side = (integer::float(&high) - integer::float(&low)) / parts as f64;
-                if !side.is_finite() || side <= 0.0 {
-                    return Ok(Vec::new());
+                let tile = integer::float_bytes(datatype, side);
+                let stored = integer::float(&tile);
+                if !stored.is_finite() || stored <= 0.0 {
+                    return Ok(chosen);
                 }
                 if let Some(domain) = self.suggest_domain(dimension, ends, true, options)? {
                     chosen.push(("domain", domain));
                 }
-                integer::float_bytes(datatype, side)
+                chosen.push(("tile", show_element(datatype, &tile)));
+                tile
             }
         };
-        chosen.push(("tile", show_element(datatype, &tile)));
         self.coordinate_mut(dimension)?.chosen.tile = Some(Value::Bytes(tile));
         Ok(chosen)
     }
@@ -292,6 +300,36 @@ impl ArrayBuilder {
     fn coordinate(&self, name: &str) -> Option<&Column<DimensionSettings>> {
         self.dimensions.iter().find(|column| column.name == name)
     }
+}
+
+/// Whether the domain of a dimension with space tiles of so many steps, of which the last must end within the type, holds two
+/// values.
+fn holds(
+    column: &Column<DimensionSettings>,
+    datatype: Datatype,
+    extent: i128,
+    ends: [&Vec<u8>; 2],
+) -> Result<bool> {
+    let Ok(extent) = u64::try_from(extent) else {
+        return Ok(false);
+    };
+    let [low, high] = ends;
+    if let Some((first, last)) = &column.chosen.domain {
+        let domain = Span::new(
+            datatype,
+            &first.element(datatype)?,
+            &last.element(datatype)?,
+        )?;
+        return Ok(domain.has_room(extent));
+    }
+    let Some((first, last)) = defaults::domain(datatype, Some(extent)) else {
+        return Ok(false);
+    };
+    let (domain, given) = (
+        Span::new(datatype, &first, &last)?,
+        Span::new(datatype, low, high)?,
+    );
+    Ok(domain.low <= given.low && given.high <= domain.high)
 }
 
 /// The type of a dimension, and two values of it as they are stored; `None` for text.
