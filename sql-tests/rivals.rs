@@ -27,7 +27,9 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::register;
 use libtest_mimic::{Failed, Trial};
+use object_store::memory::InMemory;
 
+use crate::crashes::{self, Faulty, Meeting, copy_of, execute};
 use crate::fuzz::rng::Rng;
 use crate::shell::PROGRAM;
 use crate::workshop::{Files, METADATA_FILE};
@@ -93,6 +95,21 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("rivals::what_met_another_is_done_again", || {
             block_on(what_met_another_is_done_again())
+        }),
+        trial("rivals::rows_written_before_all_are_read", || {
+            block_on(the_last_to_end_wins(
+                "INSERT INTO t SELECT value, repeat('x', 4000) FROM range(0, 10000)",
+                &["UPDATE t SET s = 'updated' WHERE k = 5"],
+            ))
+        }),
+        trial("rivals::a_consolidation_without_times", || {
+            block_on(the_last_to_end_wins(
+                "INSERT INTO t VALUES (5, repeat('x', 4000))",
+                &[
+                    "INSERT INTO t VALUES (9, 'other')",
+                    "SELECT * FROM tiledb_consolidate('crash://store/array', timestamps => false)",
+                ],
+            ))
         }),
     ];
     for (name, kind) in [
@@ -316,6 +333,75 @@ async fn what_met_another_is_done_again() -> Result<(), Failed> {
             return Err(format!("{statement} beside {beside}: {found:?}").into());
         }
         nothing_wrong(&ctx, &folder.path().join("array"), true).await?;
+    }
+    Ok(())
+}
+
+/// Other statements run before the n-th request of an insert, for many n. Whatever they did, the cell of the insert, which
+/// ends last unless they have seen it, is there afterwards.
+async fn the_last_to_end_wins(insert: &str, beside: &'static [&'static str]) -> Result<(), Failed> {
+    const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://store/array'";
+    const WRITTEN: &str = "SELECT count(*) FROM t WHERE k = 5 AND length(s) = 4000";
+    let quiet = |store: &Arc<InMemory>| {
+        Faulty::meeting(
+            Arc::clone(store),
+            usize::MAX,
+            Box::new(|| Box::pin(async {})),
+        )
+    };
+    let before = Arc::new(InMemory::new());
+    let ctx = crashes::session(&quiet(&before))?;
+    for statement in [
+        "CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, s VARCHAR NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION \
+         'crash://store/array' OPTIONS ('tiledb.dim.k.domain' '[0, 1000000]', 'tiledb.capacity' '100')",
+        "INSERT INTO t VALUES (5, 'old'), (7, 'seven')",
+    ] {
+        execute(&ctx, statement).await?;
+    }
+    let meet = async |n: usize| {
+        let inner = Arc::new(copy_of(&before).await?);
+        let seen = Arc::new(AtomicBool::new(false));
+        let (others, saw) = (quiet(&inner), Arc::clone(&seen));
+        let meeting: Meeting = Box::new(move || {
+            let (others, saw) = (Arc::clone(&others), Arc::clone(&saw));
+            // On a stack of its own: that of the insert is deep already.
+            let met = tokio::spawn(async move {
+                let ctx = crashes::session(&others).unwrap();
+                execute(&ctx, OPEN).await.unwrap();
+                let found = rows(&ctx, WRITTEN).await.unwrap();
+                saw.store(found == ["1"], Ordering::SeqCst);
+                for statement in beside {
+                    // It may find that the insert comes first, and fail.
+                    drop(execute(&ctx, statement).await);
+                }
+            });
+            Box::pin(async move { met.await.unwrap() })
+        });
+        let store = Faulty::meeting(Arc::clone(&inner), n, meeting);
+        let ctx = crashes::session(&store)?;
+        execute(&ctx, OPEN).await?;
+        execute(&ctx, insert).await?;
+        let requests = store.requests.count.load(Ordering::SeqCst);
+        let ctx = crashes::session(&quiet(&inner))?;
+        execute(&ctx, OPEN).await?;
+        let found = rows(&ctx, WRITTEN).await?;
+        match found == ["1"] || seen.load(Ordering::SeqCst) {
+            true => Ok::<usize, Failed>(requests),
+            false => {
+                let there = rows(&ctx, "SELECT length(s) FROM t WHERE k = 5").await?;
+                Err(
+                    format!("{beside:?} before request {n} hide the row of {insert}: {there:?}")
+                        .into(),
+                )
+            }
+        }
+    };
+    let requests = meet(usize::MAX).await?;
+    let step = (requests / 16).max(1);
+    let late = requests.saturating_sub(12);
+    let points = (0..late).step_by(step).chain(late..requests);
+    for n in points {
+        meet(n).await?;
     }
     Ok(())
 }

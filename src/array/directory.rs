@@ -321,6 +321,16 @@ impl ArrayDirectory {
         fragment.is_in_root() && folder.is_err() && file.is_err()
     }
 
+    /// Whether the fragment of this name replaces others, or is about to; what vacuum has removed no longer tells.
+    pub fn replaces(&self, fragment: &str) -> bool {
+        self.commits.iter().any(|file| {
+            let name = commit::path_name(&file.info.name);
+            let is_list = CommitKind::of(&file.info.name) == Some(CommitKind::Vacuum);
+            let list = is_list.then_some(name);
+            list.or_else(|| commit::staged_vacuum(&file.info.name)) == Some(fragment)
+        })
+    }
+
     /// What the window shows of the commits.
     pub async fn commits(
         &self,

@@ -79,6 +79,12 @@ impl Snapshot {
         Self::open_listed(storage, window, ArrayDirectory::list(storage).await?).await
     }
 
+    /// Whether the fragment of this name was made by a consolidation, or is about to replace what it was made of. It is not
+    /// known any more once what it replaces has been vacuumed.
+    pub(crate) fn replaces_others(&self, fragment: &str) -> bool {
+        self.directory.replaces(fragment)
+    }
+
     /// The array as if it lay in another storage, into which its files have yet to be written.
     #[must_use]
     pub(crate) fn at_storage(self, storage: Storage) -> Self {

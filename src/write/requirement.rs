@@ -45,6 +45,9 @@ pub struct Requirement<'a> {
     pub region: Region<'a>,
     /// Whether only changes of this time or later matter, which have not seen what is written now and would hide it.
     pub later_than: Option<TimestampMs>,
+    /// Whether only consolidated fragments matter whose cells have lost their times. They hide rows of a time among those of
+    /// their inputs, as no writer would who ran before or after this one.
+    pub only_without_times: bool,
 }
 
 /// The fragments or deletes of others that meet a change.
@@ -104,7 +107,8 @@ pub async fn check(
         let now = snapshot.reopen(&snapshot.storage, window).await?;
         check.committed(&now)?;
         let rivals = now.staged(&ours).await?;
-        let Some((rival, region)) = rivals.iter().find_map(|f| Some((f, check.met_by(f)?))) else {
+        let met = |rival| Some((rival, check.met_by(rival, &now)?));
+        let Some((rival, region)) = rivals.iter().find_map(met) else {
             return Ok(());
         };
         let is_later = first.is_some_and(|first| first < (rival.name.t1, &rival.name.name));
@@ -130,8 +134,8 @@ impl Check<'_> {
     fn committed(&self, now: &Snapshot) -> Result<()> {
         for fragment in now.fragments.iter() {
             if self.is_unseen(&fragment.name.name, |seen| &seen.fragments)
-                && let Some(region) = self.met_by(fragment)
-                && (self.requirement.later_than.is_none() || now.schema.is_dense())
+                && let Some(region) = self.met_by(fragment, now)
+                && (self.requirement.later_than.is_none() || !now.schema.allows_duplicates)
             {
                 return Err(self.overtaken("the fragment", &fragment.name.name, "was", region));
             }
@@ -157,8 +161,8 @@ impl Check<'_> {
     }
 
     /// The region of the change that has cells in common with a fragment of somebody else.
-    fn met_by(&self, fragment: &Fragment) -> Option<Option<&[DomainRange]>> {
-        if !self.matters(fragment.name.t2) {
+    fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
+        if !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
             return None;
         }
         let Some(regions) = &self.regions else {
@@ -180,10 +184,33 @@ impl Check<'_> {
         met.map(|ours| Some(ours.as_slice()))
     }
 
+    /// Whether only consolidated fragments without times matter, and this is none. After a vacuum any may be one.
+    fn is_harmless(&self, fragment: &Fragment, now: &Snapshot) -> bool {
+        if !self.requirement.only_without_times {
+            return false;
+        }
+        let name = fragment.name.name.as_str();
+        let is_consolidated = || now.replaces_others(name) || self.is_vacuumed(now);
+        fragment.footer.has_timestamps || !is_consolidated()
+    }
+
+    /// Whether some fragment that was seen is no longer there.
+    fn is_vacuumed(&self, now: &Snapshot) -> bool {
+        let names = now.fragments.iter().map(|f| f.name.name.as_str());
+        let names = names.collect::<HashSet<_>>();
+        let seen = self
+            .requirement
+            .read
+            .iter()
+            .flat_map(|seen| &seen.fragments);
+        seen.into_iter().any(|name| !names.contains(name.as_str()))
+    }
+
     /// The region of the change in which a delete of somebody else may find a cell.
     fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
         let schema = &self.snapshot.schema;
-        if !self.matters(delete.time) || deletes_nothing(schema, &delete.condition) {
+        let is_harmless = self.requirement.only_without_times || !self.matters(delete.time);
+        if is_harmless || deletes_nothing(schema, &delete.condition) {
             return None;
         }
         let Some(regions) = &self.regions else {

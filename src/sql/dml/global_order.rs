@@ -39,7 +39,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// Partitions are sorted side by side if each of the sorts can have so much memory.
 const LEAST_SORT_BYTES: usize = 512 << 20;
-/// The same for rows of one size. A sort counts texts more than once where rows share their bytes.
+/// The same for rows of numbers, which need less: a sort counts the bytes of a text once for each row that shares them.
 const LEAST_SORT_BYTES_OF_NUMBERS: usize = 64 << 20;
 
 /// So many bytes of the first rows of each partition must be in order before any is passed on.
@@ -51,7 +51,8 @@ pub struct GlobalOrder {
     order: LexOrdering,
     /// Whether the statement is planned anew if it ends in a conflict.
     is_repeated: bool,
-    passes_on: AtomicBool,
+    /// Whether rows leave before all have been read.
+    is_early: Arc<AtomicBool>,
 }
 
 /// The plan node.
@@ -61,24 +62,27 @@ pub type TileDbOrderExec = StepExec<GlobalOrder>;
 struct Begun {
     first: Vec<RecordBatch>,
     rest: SendableRecordBatchStream,
+    /// Whether there are no others.
+    is_all: bool,
     /// What is known of the order; `None` if there is none.
     check: Option<OrderCheck>,
     memory: MemoryReservation,
 }
 
 impl GlobalOrder {
-    /// The order; the statement `is_repeated` if it ends in a conflict.
-    pub(super) fn new(order: LexOrdering, is_repeated: bool) -> Self {
+    /// The order; the statement `is_repeated` if it ends in a conflict. Whether rows leave before all have been read is told in
+    /// `is_early`, before the first one leaves.
+    pub(super) fn new(order: LexOrdering, is_repeated: bool, is_early: &Arc<AtomicBool>) -> Self {
         Self {
             order,
             is_repeated,
-            passes_on: AtomicBool::new(false),
+            is_early: Arc::clone(is_early),
         }
     }
 
     /// Whether all rows are read before the first one leaves, as far as that is known.
     pub(in crate::sql) fn sorts(&self) -> bool {
-        !self.passes_on.load(Memory::Relaxed)
+        !self.is_early.load(Memory::Relaxed)
     }
 
     async fn ordered(
@@ -87,7 +91,7 @@ impl GlobalOrder {
         context: Arc<TaskContext>,
         metrics: ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
-        self.passes_on.store(false, Memory::Relaxed);
+        self.is_early.store(false, Memory::Relaxed);
         if !self.is_repeated || !can_be_read_twice(&input) {
             return self.sorted(input, context, &metrics);
         }
@@ -104,6 +108,7 @@ impl GlobalOrder {
         let begun = begun.map_err(|e| DataFusionError::External(Box::new(e)))?;
         let begun = begun.into_iter().collect::<Result<Vec<_>>>()?;
         let is_ordered = begun.iter().all(|part| part.check.is_some());
+        let all_read = begun.iter().all(|part| part.is_all);
         let mut parts = begun
             .into_iter()
             .map(|part| part.all(is_ordered))
@@ -111,7 +116,7 @@ impl GlobalOrder {
         if !is_ordered {
             return self.sorted(streams(input.schema(), parts)?, context, &metrics);
         }
-        self.passes_on.store(true, Memory::Relaxed);
+        self.is_early.store(!all_read, Memory::Relaxed);
         match (parts.pop(), parts.is_empty()) {
             (Some(only), true) => Ok(only),
             (last, _) => {
@@ -171,22 +176,15 @@ impl Begun {
         mut check: OrderCheck,
         memory: MemoryReservation,
     ) -> Result<Self> {
-        let mut first = Vec::new();
-        while memory.size() < FIRST_BYTES {
+        let (mut first, mut is_all, mut follows) = (Vec::new(), false, true);
+        while follows && memory.size() < FIRST_BYTES {
             let Some(batch) = rest.try_next().await? else {
+                is_all = true;
                 break;
             };
-            let follows = check.follows(&batch)?;
+            follows = check.follows(&batch)?;
             let has_room = memory.try_grow(bytes(&batch)).is_ok();
             first.push(batch);
-            if !follows {
-                return Ok(Self {
-                    first,
-                    rest,
-                    check: None,
-                    memory,
-                });
-            }
             if !has_room {
                 break;
             }
@@ -194,7 +192,8 @@ impl Begun {
         Ok(Self {
             first,
             rest,
-            check: Some(check),
+            is_all,
+            check: follows.then_some(check),
             memory,
         })
     }
@@ -204,6 +203,7 @@ impl Begun {
         let Self {
             first,
             rest,
+            is_all: _,
             check,
             memory,
         } = self;
@@ -278,7 +278,8 @@ fn is_sorted(columns: &[SortColumn]) -> Result<bool> {
     Ok((1..rows).all(|row| order.compare(row - 1, row) != Ordering::Greater))
 }
 
-fn bytes(batch: &RecordBatch) -> usize {
+/// The bytes of the rows of a batch.
+pub(super) fn bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(sliced_bytes).sum()
 }
 

@@ -1,6 +1,7 @@
 //! The plan of INSERT: rows of sparse arrays are numbered by their place in global order, sorted by it, and written.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
@@ -110,6 +111,7 @@ pub(super) fn retargeted(
     let write = Write {
         target: destination.target(),
         numbers: planned.numbers,
+        is_early: Arc::clone(&planned.is_early),
         change: planned.change.clone(),
     };
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
@@ -122,14 +124,16 @@ pub(super) fn write_plan(
     input: Arc<dyn ExecutionPlan>,
     change: Option<Change>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_early = Arc::new(AtomicBool::new(false));
     let (rows, numbers) = match destination.array_schema().is_dense() {
-        // They are put into their tiles as they come.
+        // They are put into their tiles as they come, and written when all have come.
         true => (input, None),
-        false => in_global_order(destination, input, change.as_ref())?,
+        false => in_global_order(destination, input, change.as_ref(), &is_early)?,
     };
     let write = Write {
         target: destination.target(),
         numbers,
+        is_early,
         change: change.map(Arc::new),
     };
     Ok(Arc::new(TileDbWriteExec::new(rows, write)))
@@ -140,6 +144,7 @@ fn in_global_order(
     destination: &Destination,
     input: Arc<dyn ExecutionPlan>,
     change: Option<&Change>,
+    is_early: &Arc<AtomicBool>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Option<usize>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
     let numbers = OrderNumbers::new(schema, &table.options, &destination.ranges);
@@ -186,6 +191,6 @@ fn in_global_order(
         return Ok((rows, None));
     };
     let number = number.filter(|_| order.len() == 1);
-    let order = GlobalOrder::new(order, destination.again.is_some());
+    let order = GlobalOrder::new(order, destination.again.is_some(), is_early);
     Ok((Arc::new(TileDbOrderExec::new(rows, order)), number))
 }

@@ -1,7 +1,7 @@
 //! The execution of a statement that writes rows: from sorted rows to the commit.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -85,6 +85,8 @@ pub(super) struct Statement {
     pub(super) change: Option<Arc<Change>>,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
+    /// Whether rows are written before all have been read.
+    pub(super) is_early: Arc<AtomicBool>,
     pub(super) counters: Counters,
     pub(super) metrics: ExecutionPlanMetricsSet,
     pub(super) context: Arc<TaskContext>,
@@ -161,18 +163,20 @@ impl Statement {
             read,
             region,
             later_than: None,
+            only_without_times: false,
         };
         if !staged.filled.is_empty() {
             let filled = requirement(&opened, Region::Filled(&staged.filled));
             check(snapshot, &filled, written, clock).await?;
         }
         let Some(change) = &self.change else {
-            // Who replaces cells after this time without having seen them would hide or delete them.
-            if !snapshot.schema.is_dense() && !snapshot.schema.allows_duplicates {
-                return Ok(());
-            }
+            // Who replaces cells after this time without having seen them would hide or delete them. In a sparse array whose
+            // cells replace each other, rows whose time is that of their commit, or little before, simply come first then.
+            let come_first = !snapshot.schema.is_dense() && !snapshot.schema.allows_duplicates;
+            let is_early = self.is_early.load(Ordering::Relaxed);
             let later = Requirement {
                 later_than: time,
+                only_without_times: come_first && !is_early,
                 ..requirement(&opened, Region::Written)
             };
             return check(snapshot, &later, written, clock).await;
@@ -225,7 +229,7 @@ impl Statement {
         opened: WriteTarget,
         mut rows: SendableRecordBatchStream,
     ) -> Result<Staged> {
-        // A sort puts out its first rows when it has seen them all. The time of an insert is not before that of its first row.
+        // The time of an insert is not before that of its first row. A sort puts it out when it has seen all rows.
         let mut next = rows.next().await.transpose()?;
         let so_far = Arc::clone(&opened.written);
         let insert = match opened.snapshot.schema.is_dense() {

@@ -4,6 +4,7 @@
 //! possible.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::Result;
@@ -27,6 +28,8 @@ pub struct Write {
     pub(super) target: Target,
     /// The column of the numbers by which the rows are sorted, if they are sorted by nothing else.
     pub(super) numbers: Option<usize>,
+    /// Whether rows come before all have been read, as far as that is known.
+    pub(super) is_early: Arc<AtomicBool>,
     /// What the statement changes besides adding rows.
     pub(super) change: Option<Arc<Change>>,
 }
@@ -61,6 +64,7 @@ impl Step for Write {
             target: self.target.clone(),
             change: self.change.clone(),
             numbers: self.numbers,
+            is_early: Arc::clone(&self.is_early),
             counters: Counters::new(metrics),
             metrics: metrics.clone(),
             context: Arc::clone(&context),
