@@ -31,6 +31,8 @@ const IDLE_PART: usize = 16;
 /// Sorts that can go on on disk may hold all of a pool but this part, all together: they need memory to merge what they hold,
 /// which then no longer can go on on disk, and so does what merges their rows.
 const MERGE_PART: usize = 2;
+/// Each sort keeps at most this part to merge with, from its first row on. What it is told to keep may be all of a small pool.
+const LEAST_MERGE_PART: usize = 16;
 
 /// A pool whose memory is shared evenly among those who can go on on disk.
 ///
@@ -51,7 +53,7 @@ struct Shares {
     fixed: usize,
 }
 
-/// A task with the same pool, of which each sort takes no more than its share.
+/// A task with the same pool, of which each sort takes no more than its share, and keeps little to merge with.
 pub(super) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
     let pool = context.memory_pool();
     let MemoryLimit::Finite(limit) = pool.memory_limit() else {
@@ -66,10 +68,13 @@ pub(super) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
         memory_pool: Arc::new(fair),
         ..context.runtime_env().as_ref().clone()
     };
+    let config = context.session_config();
+    let for_merge = config.options().execution.sort_spill_reservation_bytes;
+    let for_merge = for_merge.min(limit / LEAST_MERGE_PART);
     Arc::new(TaskContext::new(
         context.task_id(),
         context.session_id(),
-        context.session_config().clone(),
+        config.clone().with_sort_spill_reservation_bytes(for_merge),
         context.scalar_functions().clone(),
         context.higher_order_functions().clone(),
         context.aggregate_functions().clone(),

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Memory is reserved for so many times the bytes of rows: for the tile, and for what its filters make of it.
-const COPIES: usize = 2;
+pub(crate) const COPIES: usize = 2;
 
 /// Where and how rows are written.
 #[derive(Debug, Clone)]

@@ -6,11 +6,11 @@
 //! empty, so the statement fails at once with the conflict.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::UInt64Type;
+use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::common::TableReference;
@@ -19,14 +19,17 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use futures::stream;
 
 use crate::error::{Error, ErrorKind};
 use crate::sql::source::TileDbSource;
@@ -157,4 +160,55 @@ pub(super) fn can_be_read_twice(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<EmptyExec>().is_some()
         || plan.downcast_ref::<PlaceholderRowExec>().is_some()
         || plan.downcast_ref::<LazyMemoryExec>().is_some()
+}
+
+/// A plan that has the rows of streams, once.
+pub(super) fn streams(
+    schema: SchemaRef,
+    parts: Vec<SendableRecordBatchStream>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let parts = parts.into_iter();
+    let parts = parts.map(|rows| Arc::new(Once::new(&schema, rows)) as Arc<dyn PartitionStream>);
+    let parts = parts.collect();
+    let plan = StreamingTableExec::try_new(schema, parts, None, None, false, None)?;
+    Ok(Arc::new(plan))
+}
+
+/// The only execution of a partition.
+pub(crate) struct Once {
+    schema: SchemaRef,
+    rows: Mutex<Option<SendableRecordBatchStream>>,
+}
+
+impl Once {
+    pub(crate) fn new(schema: &SchemaRef, rows: SendableRecordBatchStream) -> Self {
+        Self {
+            schema: Arc::clone(schema),
+            rows: Mutex::new(Some(rows)),
+        }
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once")
+    }
+}
+
+impl PartitionStream for Once {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.take().unwrap_or_else(|| {
+            let error = Error::internal("these rows are read once");
+            let error = stream::iter([Err(DataFusionError::from(error))]);
+            Box::pin(RecordBatchStreamAdapter::new(
+                Arc::clone(&self.schema),
+                error,
+            ))
+        })
+    }
 }

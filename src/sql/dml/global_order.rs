@@ -6,13 +6,12 @@
 //! on only if the statement can be planned anew, and if the first ones are in order.
 
 use std::cmp::Ordering;
-use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering as Memory};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::compute::{LexicographicalComparator, SortColumn, concat};
-use datafusion::arrow::datatypes::{DataType, SchemaRef, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::Result;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
@@ -25,15 +24,14 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::again::can_be_read_twice;
+use super::again::{can_be_read_twice, streams};
 use super::node::{Step, StepExec};
 use crate::error::Error;
-use crate::write::insert::sliced_bytes;
+use crate::write::insert::{COPIES, sliced_bytes};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -44,11 +42,18 @@ const LEAST_SORT_BYTES_OF_NUMBERS: usize = 64 << 20;
 
 /// So many bytes of the first rows of each partition must be in order before any is passed on.
 const FIRST_BYTES: usize = 16 << 20;
+/// The same as a part of the memory that all partitions have.
+const FIRST_PART: usize = 8;
+
+/// What sorted rows will need to be written takes so many thirds of the memory at most; the rest is for sorting them.
+const WRITE_THIRDS: usize = 2;
 
 /// Brings the rows of all partitions into one order.
 #[derive(Debug)]
 pub struct GlobalOrder {
     order: LexOrdering,
+    /// The cells of a full tile.
+    tile_cells: usize,
     /// Whether the statement is planned anew if it ends in a conflict.
     is_repeated: bool,
     /// Whether rows leave before all have been read.
@@ -70,11 +75,17 @@ struct Begun {
 }
 
 impl GlobalOrder {
-    /// The order; the statement `is_repeated` if it ends in a conflict. Whether rows leave before all have been read is told in
-    /// `is_early`, before the first one leaves.
-    pub(super) fn new(order: LexOrdering, is_repeated: bool, is_early: &Arc<AtomicBool>) -> Self {
+    /// The order of rows that become tiles of so many cells; the statement `is_repeated` if it ends in a conflict. Whether
+    /// rows leave before all have been read is told in `is_early`, before the first one leaves.
+    pub(super) fn new(
+        order: LexOrdering,
+        tile_cells: usize,
+        is_repeated: bool,
+        is_early: &Arc<AtomicBool>,
+    ) -> Self {
         Self {
             order,
+            tile_cells,
             is_repeated,
             is_early: Arc::clone(is_early),
         }
@@ -95,13 +106,17 @@ impl GlobalOrder {
         if !self.is_repeated || !can_be_read_twice(&input) {
             return self.sorted(input, context, &metrics);
         }
-        let partitions = 0..input.output_partitioning().partition_count();
-        let begun = partitions.map(|partition| {
+        let partitions = input.output_partitioning().partition_count();
+        let most = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(bytes) => FIRST_BYTES.min(bytes / FIRST_PART / partitions.max(1)),
+            _ => FIRST_BYTES,
+        };
+        let begun = (0..partitions).map(|partition| {
             let rows = input.execute(partition, Arc::clone(&context))?;
             let memory = MemoryConsumer::new(format!("TileDbOrder[{partition}]"));
             let memory = memory.register(context.memory_pool());
             let check = OrderCheck::new(self.order.clone());
-            Ok(SpawnedTask::spawn(Begun::of(rows, check, memory)))
+            Ok(SpawnedTask::spawn(Begun::of(rows, check, memory, most)))
         });
         let begun = begun.collect::<Result<Vec<_>>>()?;
         let begun = try_join_all(begun.into_iter().map(SpawnedTask::join_unwind)).await;
@@ -140,11 +155,25 @@ impl GlobalOrder {
             true => LEAST_SORT_BYTES_OF_NUMBERS,
             false => LEAST_SORT_BYTES,
         };
-        let is_little = match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(bytes) => bytes / partitions.max(1) < least,
-            _ => false,
+        let limit = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(bytes) => Some(bytes),
+            _ => None,
         };
+        let is_little = limit.is_some_and(|bytes| bytes / partitions.max(1) < least);
         let is_alone = partitions == 1 || is_little;
+        let foreseen = limit.map(|bytes| {
+            let memory = MemoryConsumer::new("TileDbWrite").register(context.memory_pool());
+            Arc::new(Foreseen {
+                tile_cells: self.tile_cells,
+                most: bytes / 3 * WRITE_THIRDS,
+                rows: AtomicUsize::new(0),
+                memory,
+            })
+        });
+        let input = match &foreseen {
+            Some(foreseen) => foreseen.seeing(&input, &context)?,
+            None => input,
+        };
         let input: Plan = match is_alone && partitions > 1 {
             true => Arc::new(CoalescePartitionsExec::new(input)),
             false => input,
@@ -165,19 +194,67 @@ impl GlobalOrder {
                 metrics.register(Arc::clone(metric));
             }
         }
-        Ok(rows)
+        let Some(foreseen) = foreseen else {
+            return Ok(rows);
+        };
+        let rows = rows.inspect(move |_| {
+            foreseen.memory.free();
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+/// The memory that the first tile will need, kept while its rows are sorted: a merge takes as many sorted runs at a time as the
+/// pool lets it, and would leave too little to write what it merges.
+struct Foreseen {
+    tile_cells: usize,
+    /// The bytes that are kept at most.
+    most: usize,
+    /// The rows so far.
+    rows: AtomicUsize,
+    memory: MemoryReservation,
+}
+
+impl Foreseen {
+    /// A plan of the same rows, which are looked at as they pass.
+    fn seeing(self: &Arc<Self>, input: &Plan, context: &Arc<TaskContext>) -> Result<Plan> {
+        let parts = 0..input.output_partitioning().partition_count();
+        let parts = parts.map(|partition| -> Result<SendableRecordBatchStream> {
+            let foreseen = Arc::clone(self);
+            let rows = input.execute(partition, Arc::clone(context))?;
+            let rows = rows.inspect_ok(move |batch| foreseen.see(batch));
+            let rows = RecordBatchStreamAdapter::new(input.schema(), rows);
+            Ok(Box::pin(rows))
+        });
+        streams(input.schema(), parts.collect::<Result<_>>()?)
+    }
+
+    fn see(&self, batch: &RecordBatch) {
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return;
+        }
+        let so_far = self.rows.fetch_add(rows, Memory::Relaxed);
+        let cells = so_far.min(self.tile_cells).saturating_add(rows);
+        let each = bytes(batch).div_ceil(rows).saturating_mul(COPIES);
+        let needed = cells.saturating_mul(each).min(self.most);
+        if let Some(more) = needed.checked_sub(self.memory.size()) {
+            // If the pool has no room, whoever writes the tile says so.
+            let _ = self.memory.try_grow(more);
+        }
     }
 }
 
 impl Begun {
-    /// Reads the first rows of a partition, as long as they are in order.
+    /// Reads the first rows of a partition, up to so many bytes, as long as they are in order.
     async fn of(
         mut rest: SendableRecordBatchStream,
         mut check: OrderCheck,
         memory: MemoryReservation,
+        most: usize,
     ) -> Result<Self> {
         let (mut first, mut is_all, mut follows) = (Vec::new(), false, true);
-        while follows && memory.size() < FIRST_BYTES {
+        while follows && memory.size() < most {
             let Some(batch) = rest.try_next().await? else {
                 is_all = true;
                 break;
@@ -321,54 +398,6 @@ impl Step for GlobalOrder {
         let rows = stream::once(ordered).try_flatten();
         let rows = rows.inspect_ok(move |batch| output_rows.add(batch.num_rows()));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
-    }
-}
-
-/// A plan that has the rows of streams, once.
-pub(super) fn streams(schema: SchemaRef, parts: Vec<SendableRecordBatchStream>) -> Result<Plan> {
-    let parts = parts.into_iter();
-    let parts = parts.map(|rows| Arc::new(Once::new(&schema, rows)) as Arc<dyn PartitionStream>);
-    let parts = parts.collect();
-    let plan = StreamingTableExec::try_new(schema, parts, None, None, false, None)?;
-    Ok(Arc::new(plan))
-}
-
-/// The only execution of a partition.
-pub(crate) struct Once {
-    schema: SchemaRef,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl Once {
-    pub(crate) fn new(schema: &SchemaRef, rows: SendableRecordBatchStream) -> Self {
-        Self {
-            schema: Arc::clone(schema),
-            rows: Mutex::new(Some(rows)),
-        }
-    }
-}
-
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
-    }
-}
-
-impl PartitionStream for Once {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.take().unwrap_or_else(|| {
-            let error = Error::internal("these rows are read once");
-            let error = stream::iter([Err(DataFusionError::from(error))]);
-            Box::pin(RecordBatchStreamAdapter::new(
-                Arc::clone(&self.schema),
-                error,
-            ))
-        })
     }
 }
 

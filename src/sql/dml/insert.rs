@@ -191,6 +191,7 @@ fn in_global_order(
         return Ok((rows, None));
     };
     let number = number.filter(|_| order.len() == 1);
-    let order = GlobalOrder::new(order, destination.again.is_some(), is_early);
+    let tile_cells = usize::try_from(schema.capacity).unwrap_or(usize::MAX);
+    let order = GlobalOrder::new(order, tile_cells, destination.again.is_some(), is_early);
     Ok((Arc::new(TileDbOrderExec::new(rows, order)), number))
 }

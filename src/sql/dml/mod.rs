@@ -25,8 +25,8 @@ mod write;
 mod write_exec;
 
 pub(super) use again::Again;
+pub(crate) use again::Once;
 pub(super) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
-pub(crate) use global_order::Once;
 pub(super) use global_order::TileDbOrderExec;
 pub(super) use insert::{Destination, insert_plan};
 pub(super) use new_values::value_of;

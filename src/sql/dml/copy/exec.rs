@@ -31,7 +31,7 @@ use super::choice::{Choice, Domains, Sample, choose, key_ranges};
 use super::spool::spool;
 use crate::array::snapshot::Snapshot;
 use crate::sql::budget::with_fair_pool;
-use crate::sql::dml::global_order::streams;
+use crate::sql::dml::again::streams;
 use crate::sql::dml::insert::{Destination, insert_plan, retargeted};
 use crate::sql::dml::node::{Step, StepExec, count_schema, puts_out_count};
 use crate::sql::dml::target::Unpublished;

@@ -18,7 +18,8 @@ use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::profile::Profile;
-use crate::sql::dml::global_order::{bytes, streams};
+use crate::sql::dml::again::streams;
+use crate::sql::dml::global_order::bytes;
 use crate::write::create::ArrayBuilder;
 
 /// Rows take at most this part of a pool with a limit, so that there is room for those who make and sort them.
