@@ -1,7 +1,7 @@
 //! The files of one fragment, tile by tile. Nothing of it is visible before its commit.
 
 use bytes::Bytes;
-use futures::future::try_join_all;
+use futures::future::join_all;
 
 use super::delete::DeleteFile;
 use super::encode::{EncodedField, EncodedTile};
@@ -62,6 +62,14 @@ pub struct StagedFragment {
     pub(super) delete: Option<DeleteFile>,
 }
 
+/// What all have come to, once all have ended. After the first error, the others must not be left alone: a thread may be
+/// about to create a file in a folder that is to be removed.
+async fn ended<T>(
+    all: impl IntoIterator<Item = impl Future<Output = Result<T>>>,
+) -> Result<Vec<T>> {
+    join_all(all).await.into_iter().collect()
+}
+
 impl FragmentWriter {
     /// A fragment called `name`, which no other has. Nothing is written before the first tile.
     pub fn new(storage: &Storage, fields: &WrittenFields, name: String) -> Self {
@@ -100,7 +108,7 @@ impl FragmentWriter {
             self.mbrs.push(&tile.mbr);
         }
         let columns = self.columns.iter_mut().zip(tile.fields);
-        try_join_all(columns.map(|(column, field)| column.append(field))).await?;
+        ended(columns.map(|(column, field)| column.append(field))).await?;
         Ok(())
     }
 
@@ -143,7 +151,7 @@ impl FragmentWriter {
     ) -> Result<(Footer, u64)> {
         let (mut finished, mut sections) = (Vec::new(), Vec::new());
         let closing = columns.into_iter().map(ColumnFiles::finish);
-        for (files, of_field) in try_join_all(closing).await? {
+        for (files, of_field) in ended(closing).await? {
             finished.extend(files);
             sections.push(of_field);
         }
@@ -243,7 +251,7 @@ impl ColumnFiles {
                 None => Ok(None),
             }
         });
-        let finished = try_join_all(finished).await?;
+        let finished = ended(finished).await?;
         let mut sizes = finished
             .iter()
             .map(|file| file.as_ref().map_or(0, |f| f.bytes));
