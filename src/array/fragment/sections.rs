@@ -8,6 +8,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::layout::{FieldLayout, Section};
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
@@ -19,9 +21,59 @@ use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
 use crate::format::fragment::offsets::decode_u64s;
 use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::ArraySchema;
-use crate::storage::{CacheKey, FileInfo, Storage};
+use crate::storage::{CacheKey, FileInfo, Storage, Suffix};
+
+/// What is kept of a footer has the number of a place where no section starts.
+pub(in crate::array) const FOOTER: u64 = u64::MAX;
+
+/// A small metadata file, which came as a whole with its footer.
+struct WholeFile(Bytes);
+
+/// Keeps the end of a fragment's metadata file if it is the whole file, so that its sections need no other requests.
+pub(in crate::array) fn keep_whole_file(storage: &Storage, footer_key: CacheKey, end: &Suffix) {
+    let len = end.bytes.len();
+    if len as u64 == end.file_bytes {
+        // The bytes may share a larger buffer with others.
+        let bytes = Bytes::copy_from_slice(&end.bytes);
+        storage.cache().insert(footer_key, WholeFile(bytes), len);
+    }
+}
 
 impl Fragment {
+    /// Reads parts of the metadata file.
+    pub(super) async fn read_parts(
+        &self,
+        storage: &Storage,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        let kept = match ranges.is_empty() {
+            true => return Ok(Vec::new()),
+            false => storage
+                .cache()
+                .get::<WholeFile>(self.cache_key(storage, FOOTER)),
+        };
+        let parts = kept.and_then(|kept| {
+            let parts = ranges.iter().map(|range| {
+                let start = usize::try_from(range.start).ok()?;
+                let end = usize::try_from(range.end).ok()?;
+                let is_inside = start <= end && end <= kept.0.len();
+                is_inside.then(|| kept.0.slice(start..end))
+            });
+            parts.collect::<Option<Vec<_>>>()
+        });
+        match parts {
+            Some(parts) => Ok(parts),
+            // What ends beyond the file is reported by who reads it.
+            None => storage.read_ranges(&self.metadata_path(), ranges).await,
+        }
+    }
+
+    async fn read_part(&self, storage: &Storage, range: Range<u64>) -> Result<Bytes> {
+        let parts = self.read_parts(storage, &[range]).await?;
+        let part = parts.into_iter().next();
+        part.ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))
+    }
+
     pub(super) async fn section_range(
         &self,
         storage: &Storage,
@@ -76,7 +128,7 @@ impl Fragment {
         let path = self.metadata_path();
         let load = async {
             let range = self.section_range(storage, start, "R-tree").await?;
-            let bytes = storage.read_range(&path, range).await?;
+            let bytes = self.read_part(storage, range).await?;
             let tile = generic_tile::decode(&bytes, "R-tree", storage.encryption_key())
                 .context("file", || &path)?;
             let Footer {
@@ -122,7 +174,7 @@ impl Fragment {
         };
         let path = self.metadata_path();
         let range = self.section_range(storage, start, WHAT).await?;
-        let bytes = storage.read_range(&path, range).await?;
+        let bytes = self.read_part(storage, range).await?;
         let tile = generic_tile::decode(&bytes, WHAT, storage.encryption_key())
             .context("file", || &path)?;
         decode_processed_conditions(&tile.data).context("file", || &path)
@@ -175,7 +227,7 @@ impl Fragment {
             }
             lists.push((cached, key));
         }
-        let mut fetched = storage.read_ranges(&path, &missing).await?.into_iter();
+        let mut fetched = self.read_parts(storage, &missing).await?.into_iter();
         let mut loaded = Vec::with_capacity(sections.len());
         for ((list, key), section) in lists.into_iter().zip(sections) {
             if let Some(list) = list {

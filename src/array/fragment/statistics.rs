@@ -224,7 +224,7 @@ impl Fragment {
             }
             found.push(cached);
         }
-        let mut fetched = storage.read_ranges(&path, &missing).await?.into_iter();
+        let mut fetched = self.read_parts(storage, &missing).await?.into_iter();
         let mut loaded = Vec::with_capacity(sections.len());
         for (cached, section) in found.into_iter().zip(sections) {
             if let Some(cached) = cached {

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::load_schema;
 use crate::array::directory::{ArrayDirectory, ArrayFile, CommittedFragment};
-use crate::array::fragment::{Fragment, METADATA_FILE, load_monolithic};
+use crate::array::fragment::{FOOTER, Fragment, METADATA_FILE, keep_whole_file, load_monolithic};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::fragment::consolidated;
@@ -95,7 +95,7 @@ impl CommittedFragment {
     }
 
     fn footer_key(&self, storage: &Storage) -> CacheKey {
-        storage.cache_key(&self.metadata_path(), u64::MAX, &self.commit)
+        storage.cache_key(&self.metadata_path(), FOOTER, &self.commit)
     }
 
     /// The copy of its footer, if it can be used.
@@ -227,6 +227,7 @@ async fn load_footer(
         Some(end) => end?,
         None => storage.read_suffix(path, FOOTER_SUFFIX_BYTES).await?,
     };
+    keep_whole_file(storage, fragment.footer_key(storage), &end);
     let (bytes, start) = read_footer(storage, path, &versions, old_schema.as_deref(), end).await?;
     decode_footer(storage, directory, &bytes, Some(start)).await
 }
