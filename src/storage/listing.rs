@@ -5,7 +5,8 @@
 //! thousands of fragments is then opened again without reading thousands of commits. Clocks of file systems are coarse,
 //! so a folder that changed just before it was listed may change again without a new time: such listings are not kept.
 
-use std::io::ErrorKind;
+use std::fs::{self, DirEntry, Metadata};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -48,6 +49,35 @@ impl FileInfo {
             e_tag: meta.e_tag,
         }
     }
+
+    /// The entity tag is that of a local store, so that what is known of a file does not depend on who was asked.
+    fn of_local(name: String, metadata: &Metadata) -> io::Result<Self> {
+        let modified = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH);
+        let since = modified.as_ref().map_or(0, Duration::as_micros);
+        // Before 1970, times are negative.
+        let modified_us = match &modified {
+            Ok(_) => i64::try_from(since),
+            Err(before) => i64::try_from(before.duration().as_nanos().div_ceil(1000)).map(|us| -us),
+        };
+        let inode = inode(metadata).unwrap_or(0);
+        Ok(Self {
+            name,
+            bytes: metadata.len(),
+            modified_us: modified_us.map_err(io::Error::other)?,
+            e_tag: Some(format!("{inode:x}-{since:x}-{:x}", metadata.len())),
+        })
+    }
+}
+
+/// Whether there is no such folder or file.
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Whether a local store gives such a name to a file that it has not written to its end.
+fn is_unfinished(name: &str) -> bool {
+    let number = name.split_once('#').map_or("", |(_, number)| number);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl Listing {
@@ -73,6 +103,59 @@ impl Listing {
             .collect();
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self { files, folders }
+    }
+
+    /// The listing of a local folder, as its store gives it. That asks the system three times for each file, and takes the
+    /// path of each for an address.
+    pub(super) async fn of_local(folder: PathBuf) -> io::Result<Self> {
+        let list = move || -> io::Result<Self> {
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if is_nothing(&error) => return Ok(Self::default()),
+                entries => entries?,
+            };
+            let mut listing = Self::default();
+            for entry in entries {
+                listing.add(&entry?)?;
+            }
+            listing.folders.sort_unstable();
+            listing.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+            Ok(listing)
+        };
+        match Handle::try_current() {
+            Ok(runtime) => runtime.spawn_blocking(list).await?,
+            Err(_) => list(),
+        }
+    }
+
+    fn add(&mut self, entry: &DirEntry) -> io::Result<()> {
+        // Files of other names cannot be asked for.
+        let name = entry.file_name().into_string().ok();
+        let Some(name) = name.filter(|name| !name.contains(|c: char| c.is_ascii_control())) else {
+            return Ok(());
+        };
+        let mut kind = entry.file_type()?;
+        let mut metadata = None;
+        if kind.is_symlink() {
+            // What it points to may be gone.
+            let Ok(target) = fs::metadata(entry.path()) else {
+                return Ok(());
+            };
+            kind = target.file_type();
+            metadata = Some(target);
+        }
+        if kind.is_dir() {
+            self.folders.push(name);
+            return Ok(());
+        }
+        if is_unfinished(&name) {
+            return Ok(());
+        }
+        let metadata = match metadata.map_or_else(|| entry.metadata(), Ok) {
+            Err(error) if is_nothing(&error) => return Ok(()),
+            metadata => metadata?,
+        };
+        self.files.push(FileInfo::of_local(name, &metadata)?);
+        Ok(())
     }
 
     /// About how much memory it takes.
@@ -130,14 +213,14 @@ impl FolderStamp {
 
     fn of(path: &std::path::Path) -> Stamped {
         let asked = SystemTime::now();
-        let stamp = |metadata: std::fs::Metadata| {
+        let stamp = |metadata: Metadata| {
             Some(Self {
                 modified: metadata.modified().ok()?,
                 inode: inode(&metadata)?,
                 asked,
             })
         };
-        match std::fs::metadata(path) {
+        match fs::metadata(path) {
             Ok(metadata) => stamp(metadata).map_or(Stamped::Unknown, Stamped::Known),
             Err(error) if error.kind() == ErrorKind::NotFound => Stamped::Missing,
             Err(_) => Stamped::Unknown,
@@ -153,12 +236,12 @@ impl FolderStamp {
 
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
-fn inode(metadata: &std::fs::Metadata) -> Option<u64> {
+fn inode(metadata: &Metadata) -> Option<u64> {
     Some(std::os::unix::fs::MetadataExt::ino(metadata))
 }
 
 #[cfg(not(unix))]
-fn inode(_: &std::fs::Metadata) -> Option<u64> {
+fn inode(_: &Metadata) -> Option<u64> {
     None
 }
 

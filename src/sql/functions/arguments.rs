@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::catalog::{CatalogProviderList, Session, TableProvider};
+use datafusion::catalog::{CatalogProviderList, SchemaProvider, Session, TableProvider};
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
@@ -225,8 +225,15 @@ impl Surroundings {
         })
     }
 
+    /// The table of a name, if there is one. Whatever else the name may stand for is not opened: a session that takes names for
+    /// folders of files lists all that is in them.
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let found = self.look_up(TableReference::parse_str(name)).await;
+        let (schema, table) = self.schema(TableReference::parse_str(name));
+        let schema = schema.filter(|schema| schema.table_exist(&table));
+        let found = match schema {
+            Some(schema) => schema.table(&table).await,
+            None => return Ok(None),
+        };
         found.map_err(|e| Error::invalid(format!("the table {name} cannot be used")).with_source(e))
     }
 
@@ -234,15 +241,18 @@ impl Surroundings {
         &self,
         reference: TableReference,
     ) -> datafusion::error::Result<Option<Arc<dyn TableProvider>>> {
-        let name = reference.resolve(&self.default_catalog, &self.default_schema);
-        let schema = self
-            .catalogs
-            .catalog(&name.catalog)
-            .and_then(|catalog| catalog.schema(&name.schema));
-        match schema {
-            Some(schema) => schema.table(&name.table).await,
-            None => Ok(None),
+        match self.schema(reference) {
+            (Some(schema), table) => schema.table(&table).await,
+            (None, _) => Ok(None),
         }
+    }
+
+    /// The schema that would have a table, and the table's name in it.
+    fn schema(&self, reference: TableReference) -> (Option<Arc<dyn SchemaProvider>>, Arc<str>) {
+        let name = reference.resolve(&self.default_catalog, &self.default_schema);
+        let catalog = self.catalogs.catalog(&name.catalog);
+        let schema = catalog.and_then(|catalog| catalog.schema(&name.schema));
+        (schema, name.table)
     }
 
     /// The target of a table, with the table's options, which the call may override.

@@ -148,6 +148,10 @@ impl Storage {
         failures::of_file("read", &self.location.uri_of(file), error)
     }
 
+    pub(super) fn list_failed(&self, folder: &str, error: io::Error) -> Error {
+        failures::of_file("list", &self.location.uri_of(folder), error)
+    }
+
     pub(super) fn write_failed(&self, file: &str, error: io::Error) -> Error {
         failures::of_file("write", &self.location.uri_of(file), error)
     }

@@ -154,3 +154,56 @@ async fn empty_objects_that_stand_for_folders_are_dropped() {
     let listing = fixture.storage.list("__fragments").await.unwrap();
     assert_eq!(names(&listing), ["x"]);
 }
+
+/// Local folders are listed without their store, which must make no difference.
+#[cfg(unix)]
+#[tokio::test]
+async fn local_folders_are_listed_as_by_their_store() {
+    use std::fs::{self, File, FileTimes};
+    use std::os::unix::fs::symlink;
+    use std::time::{Duration, SystemTime};
+
+    use object_store::{ObjectStore, local::LocalFileSystem};
+
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for name in [
+        "a0.tdb",
+        "a%25b.tdb",
+        "a b",
+        "é",
+        "~",
+        "#",
+        "a#x1",
+        "#1",
+        "a#12",
+        "a#1#2",
+        ".hidden",
+        "-",
+    ] {
+        fs::write(here.join(name), name).unwrap();
+    }
+    for name in ["__1_1_00_22", "empty", "folder#1", "below/below"] {
+        fs::create_dir_all(here.join(name)).unwrap();
+    }
+    fs::write(here.join("below/file"), "").unwrap();
+    symlink("a0.tdb", here.join("to a file")).unwrap();
+    symlink("below", here.join("to a folder")).unwrap();
+    symlink("nothing", here.join("to nothing")).unwrap();
+    let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_nanos(1_000_001_500);
+    let times = FileTimes::new().set_modified(before_1970);
+    File::options()
+        .write(true)
+        .open(here.join("~"))
+        .unwrap()
+        .set_times(times)
+        .unwrap();
+
+    let path = object_store::path::Path::from_absolute_path(here).unwrap();
+    let store = LocalFileSystem::new();
+    let listed = store.list_with_delimiter(Some(&path)).await.unwrap();
+    let expected = Listing::new(listed, &path);
+    assert_eq!((expected.files.len(), expected.folders.len()), (11, 5));
+    let found = Listing::of_local(here.to_owned()).await.unwrap();
+    assert_eq!(found, expected);
+}
