@@ -143,11 +143,11 @@ impl OrderKeys {
         cells: usize,
         at: impl Fn(usize, usize) -> Coordinate<'a>,
     ) -> Vec<u64> {
-        let mut numbers = vec![0_u64; cells];
+        let mut numbers = Vec::with_capacity(cells);
         let mut scratch = Vec::new();
         for Part { source, bits } in parts {
             match *source {
-                Source::Hilbert => append(&mut numbers, *bits, |cell| {
+                Source::Hilbert => append(&mut numbers, cells, *bits, |cell| {
                     self.order.hilbert().map_or(0, |hilbert| {
                         let cell = (0..self.ranges.len()).map(|dim| at(dim, cell));
                         hilbert.value(cell, &mut scratch)
@@ -155,7 +155,7 @@ impl OrderKeys {
                 }),
                 Source::Tile { dimension, first } => {
                     let mut last = None;
-                    append(&mut numbers, *bits, |cell| {
+                    append(&mut numbers, cells, *bits, |cell| {
                         let key = self.clamped(dimension, at(dimension, cell));
                         let index = self.tile_index(dimension, key, &mut last);
                         index.saturating_sub(first)
@@ -166,7 +166,7 @@ impl OrderKeys {
                     let mut tile_start = 0;
                     let domain = self.domains.get(dimension).copied().flatten();
                     let (origin, _) = domain.unwrap_or((0, 0));
-                    append(&mut numbers, *bits, |cell| {
+                    append(&mut numbers, cells, *bits, |cell| {
                         let key = self.clamped(dimension, at(dimension, cell));
                         let distance = key.saturating_sub(origin);
                         if distance.wrapping_sub(tile_start) >= extent {
@@ -178,12 +178,13 @@ impl OrderKeys {
                 Source::InRange(dim) => {
                     let range = self.ranges.get(dim).copied().flatten();
                     let (least, _) = range.unwrap_or((0, 0));
-                    append(&mut numbers, *bits, |cell| {
+                    append(&mut numbers, cells, *bits, |cell| {
                         self.clamped(dim, at(dim, cell)).saturating_sub(least)
                     });
                 }
             }
         }
+        numbers.resize(cells, 0);
         numbers
     }
 
@@ -215,8 +216,13 @@ impl OrderKeys {
     }
 }
 
-/// Appends a part of so many bits to each number.
-fn append(numbers: &mut [u64], bits: u32, mut part: impl FnMut(usize) -> u64) {
+/// Appends a part of so many bits to the number of each cell. Before the first part there are none: memory that was zeroed by
+/// the system and is read before it is written costs two faults for each page.
+fn append(numbers: &mut Vec<u64>, cells: usize, bits: u32, mut part: impl FnMut(usize) -> u64) {
+    if numbers.is_empty() {
+        numbers.extend((0..cells).map(part));
+        return;
+    }
     for (cell, number) in numbers.iter_mut().enumerate() {
         *number = number.checked_shl(bits).unwrap_or(0) | part(cell);
     }
