@@ -16,12 +16,14 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, TableReference};
+use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::datasource::DefaultTableSource;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{DmlStatement, LogicalPlan, TableSource, WriteOp};
+use datafusion::logical_expr::{
+    DmlStatement, LogicalPlan, Projection, TableSource, Values, WriteOp,
+};
 use datafusion::optimizer::AnalyzerRule;
 
 use self::target::{ChangeTarget, Meaning};
@@ -108,7 +110,7 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
         WriteOp::Update => update::updated(&changed, &statement.input)?,
         WriteOp::MergeInto(merge) => merge::merged(&changed, &statement.input, merge)?,
         WriteOp::Insert(op) => {
-            let rows = Arc::clone(&statement.input);
+            let rows = with_nulls(&statement.input)?;
             return Ok(Some(putting(
                 provider,
                 statement,
@@ -121,6 +123,28 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
     };
     let (rows, op) = (Arc::new(rows), InsertOp::Append);
     Ok(Some(putting(provider, statement, rows, op, meaning)))
+}
+
+/// The rows of a VALUES list with NULL wherever it is written. DataFusion takes the types of such a list from the table, and
+/// fails over a NULL in a column that must have none, without saying which column and row that are.
+fn with_nulls(rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+    let LogicalPlan::Projection(projection) = rows.as_ref() else {
+        return Ok(Arc::clone(rows));
+    };
+    let LogicalPlan::Values(list) = projection.input.as_ref() else {
+        return Ok(Arc::clone(rows));
+    };
+    let fields = list.schema.iter().map(|(table, field)| {
+        let field = field.as_ref().clone().with_nullable(true);
+        (table.cloned(), Arc::new(field))
+    });
+    let schema = DFSchema::new_with_metadata(fields.collect(), list.schema.metadata().clone())?;
+    let list = LogicalPlan::Values(Values {
+        schema: Arc::new(schema),
+        values: list.values.clone(),
+    });
+    let rows = Projection::try_new(projection.expr.clone(), Arc::new(list))?;
+    Ok(Arc::new(LogicalPlan::Projection(rows)))
 }
 
 /// The statement that puts rows into a target that knows what they mean.
