@@ -43,16 +43,14 @@ pub(super) async fn open(path: PathBuf, wanted: Wanted) -> io::Result<FileRead> 
     blocking(move |waiter| open_and_read(path, wanted, waiter)).await
 }
 
-/// Opens files and reads their ends, one after the other.
-pub(super) async fn open_ends(
-    paths: Vec<PathBuf>,
-    len: u64,
+/// Opens files and reads them, one after the other.
+pub(super) async fn open_all(
+    files: Vec<(PathBuf, Wanted)>,
 ) -> io::Result<Vec<io::Result<FileRead>>> {
     blocking(move |waiter| {
-        let ends = paths.into_iter();
-        Ok(ends
-            .map(|path| open_and_read(path, Wanted::End(len), waiter))
-            .collect())
+        let files = files.into_iter();
+        let reads = files.map(|(path, wanted)| open_and_read(path, wanted, waiter));
+        Ok(reads.collect())
     })
     .await
 }
@@ -177,8 +175,9 @@ mod tests {
         assert_eq!(open(Wanted::End(30)).buffers, [&b"0123456789"[..]]);
         let beyond = open(Wanted::Ranges(vec![0..1, 9..11]));
         assert_eq!((beyond.file_bytes, beyond.buffers.len()), (10, 0));
-        let paths = vec![folder.path().to_owned(), folder.path().join("g"), path];
-        let ends = futures::executor::block_on(open_ends(paths, 2)).unwrap();
+        let paths = [folder.path().to_owned(), folder.path().join("g"), path];
+        let ends = paths.map(|path| (path, Wanted::End(2))).to_vec();
+        let ends = futures::executor::block_on(open_all(ends)).unwrap();
         let missing = |e: &io::Result<FileRead>| e.as_ref().unwrap_err().kind();
         assert_eq!(missing(&ends[0]), io::ErrorKind::NotFound);
         assert_eq!(missing(&ends[1]), io::ErrorKind::NotFound);

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
 
 use crate::array::fragment::{FieldTiles, TileFile, TileIdx};
 use crate::error::{Error, Result};
@@ -89,11 +88,7 @@ impl FetchList {
 
     /// Reads all requested ranges.
     pub async fn fetch(self, storage: &Storage) -> Result<Fetched> {
-        let reads = self
-            .files
-            .iter()
-            .map(|(path, ranges)| storage.read_ranges(path, ranges));
-        let files = try_join_all(reads).await?;
+        let files = storage.read_files(&self.files).await?;
         Ok(Fetched { files })
     }
 }

@@ -12,15 +12,19 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload};
 
 use super::requests::{Ticket, finish_ranges};
 use super::{IoOptions, Storage};
 use crate::error::{Error, Result, ResultExt};
-use crate::storage::coalesce;
+use crate::storage::coalesce::{self, Plan};
 use crate::storage::file_read::{self, FileRead, Wanted};
 use crate::storage::request_log::RequestKind;
+
+/// So few bytes of several local files are read by one thread, since it takes about as long to wake another.
+const TOGETHER_BYTES: u64 = 128 << 10;
 
 /// The end of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +126,8 @@ impl Storage {
             ticket.finish(suffix.bytes.len() as u64);
             Ok(suffix)
         };
-        match file_read::open_ends(paths, len).await {
+        let ends = paths.into_iter().map(|path| (path, Wanted::End(len)));
+        match file_read::open_all(ends.collect()).await {
             Ok(ends) => files
                 .iter()
                 .zip(ends)
@@ -144,13 +149,7 @@ impl Storage {
     /// # Errors
     /// The file does not exist or is too short (`Corrupt`), or the store fails.
     pub async fn read_ranges(&self, file: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let IoOptions {
-            gap_bytes,
-            request_bytes,
-            parallel_requests,
-        } = self.options;
-        let plan =
-            coalesce::plan(ranges, gap_bytes, request_bytes).context("file", || file.to_owned())?;
+        let plan = self.plan(file, ranges)?;
         if let Some(path) = self.location.local_path(file) {
             let buffers = self.fetch_local(file, path, &plan.requests, ranges).await?;
             return plan.slices(&buffers);
@@ -167,10 +166,68 @@ impl Storage {
             .map(|request| self.fetch(file, request.clone(), ranges))
             .collect();
         let buffers: Vec<Bytes> = futures::stream::iter(requests)
-            .buffered(parallel_requests.max(1))
+            .buffered(self.options.parallel_requests.max(1))
             .try_collect()
             .await?;
         plan.slices(&buffers)
+    }
+
+    /// As [`read_ranges`](Self::read_ranges) for each of several files, which are read side by side. If that is little and they
+    /// are local, they are read together.
+    ///
+    /// # Errors
+    /// As [`read_ranges`](Self::read_ranges).
+    pub async fn read_files(&self, files: &[(String, Vec<Range<u64>>)]) -> Result<Vec<Vec<Bytes>>> {
+        let ranges = files.iter().flat_map(|(_, ranges)| ranges);
+        let bytes = ranges.fold(0_u64, |sum, range| {
+            sum.saturating_add(range.end.saturating_sub(range.start))
+        });
+        let paths = files
+            .iter()
+            .map(|(file, _)| self.location.local_path(file))
+            .collect::<Option<Vec<_>>>()
+            .filter(|paths| paths.len() > 1 && bytes <= TOGETHER_BYTES);
+        let Some(paths) = paths else {
+            let reads = files
+                .iter()
+                .map(|(file, ranges)| self.read_ranges(file, ranges));
+            return try_join_all(reads).await;
+        };
+        let plans = files
+            .iter()
+            .map(|(file, ranges)| self.plan(file, ranges))
+            .collect::<Result<Vec<_>>>()?;
+        let wanted = paths.into_iter().zip(&plans);
+        let wanted = wanted.filter(|(_, plan)| !plan.requests.is_empty());
+        let wanted = wanted.map(|(path, plan)| (path, Wanted::Ranges(plan.requests.clone())));
+        let wanted = wanted.collect::<Vec<_>>();
+        let reads = file_read::open_all(wanted).await;
+        let mut reads = reads.map_err(|e| self.io_failed("", e))?.into_iter();
+        let mut slices = Vec::with_capacity(files.len());
+        for ((file, asked), plan) in files.iter().zip(plans) {
+            let tickets = self.start_ranges(file, &plan.requests);
+            let buffers = match plan.requests.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let read = reads.next();
+                    let read = read.ok_or_else(|| Error::internal("a file was not read"))?;
+                    let found = read.map_err(|error| self.io_failed(file, error))?;
+                    self.all_of(file, found, plan.requests.len(), asked)?
+                }
+            };
+            finish_ranges(tickets, &buffers);
+            slices.push(plan.slices(&buffers)?);
+        }
+        Ok(slices)
+    }
+
+    fn plan(&self, file: &str, ranges: &[Range<u64>]) -> Result<Plan> {
+        let IoOptions {
+            gap_bytes,
+            request_bytes,
+            ..
+        } = self.options;
+        coalesce::plan(ranges, gap_bytes, request_bytes).context("file", || file.to_owned())
     }
 
     async fn get(
@@ -229,11 +286,23 @@ impl Storage {
         let tickets = self.start_ranges(file, requests);
         let wanted = Wanted::Ranges(requests.to_vec());
         let found = self.open_file(file, path, wanted).await?;
-        if found.buffers.len() != requests.len() {
-            return Err(self.truncated(file, found.file_bytes, asked));
+        let buffers = self.all_of(file, found, requests.len(), asked)?;
+        finish_ranges(tickets, &buffers);
+        Ok(buffers)
+    }
+
+    /// The buffers of so many requests to a local file, which may be shorter than they ask.
+    fn all_of(
+        &self,
+        file: &str,
+        found: FileRead,
+        requests: usize,
+        asked: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        match found.buffers.len() == requests {
+            true => Ok(found.buffers),
+            false => Err(self.truncated(file, found.file_bytes, asked)),
         }
-        finish_ranges(tickets, &found.buffers);
-        Ok(found.buffers)
     }
 
     fn start_ranges(&self, file: &str, requests: &[Range<u64>]) -> Vec<Ticket<'_>> {

@@ -179,3 +179,43 @@ async fn a_range_beyond_the_end_is_a_truncated_file_and_no_allocation() {
         );
     }
 }
+
+#[tokio::test]
+async fn several_files_are_read_as_each_alone() {
+    for fixture in fixtures() {
+        let storage = &fixture.storage;
+        fixture.put("small", digits(1000)).await;
+        fixture.put("large", digits(300_000)).await;
+        let lists = [
+            vec![],
+            vec![("small", vec![0..10, 990..1000])],
+            vec![
+                ("small", vec![5..5]),
+                ("large", vec![7..20, 0..3]),
+                ("small", vec![1..1000]),
+            ],
+            vec![("large", vec![0..300_000]), ("small", vec![1..2])],
+        ];
+        for list in lists {
+            let files = list
+                .iter()
+                .map(|(file, ranges)| ((*file).to_owned(), ranges.clone()))
+                .collect::<Vec<_>>();
+            let found = storage.read_files(&files).await.unwrap();
+            assert_eq!(found.len(), files.len());
+            for ((file, ranges), found) in files.iter().zip(&found) {
+                assert_eq!(found, &storage.read_ranges(file, ranges).await.unwrap());
+            }
+        }
+        for (file, kind) in [
+            ("nothing", ErrorKind::NotFound),
+            ("small", ErrorKind::Corrupt),
+        ] {
+            let files = [("large", vec![0..9]), (file, vec![900..1001])];
+            let files = files.map(|(file, ranges)| (file.to_owned(), ranges));
+            let error = storage.read_files(&files).await.unwrap_err();
+            assert_eq!(error.kind(), kind);
+            assert!(error.to_string().contains(file), "{error}");
+        }
+    }
+}
