@@ -69,7 +69,11 @@ pub(super) struct CollectedTiles {
     touched: TouchedTiles,
     spilled: Vec<SpilledTiles>,
     scratch: Arc<dyn Scratch>,
-    /// What is reserved for the tiles in memory.
+    /// The bytes of the tiles in memory.
+    bytes: usize,
+    /// So many times these bytes are reserved.
+    copies: usize,
+    /// What is reserved for them.
     memory: Grant,
 }
 
@@ -82,26 +86,41 @@ struct Places {
 }
 
 impl CollectedTiles {
-    pub(super) fn new(grid: &TileGrid, scratch: Arc<dyn Scratch>) -> Self {
+    /// No rows. Of each tile in memory, there may be so many `copies`.
+    pub(super) fn new(grid: &TileGrid, scratch: Arc<dyn Scratch>, copies: usize) -> Self {
         Self {
             grid: grid.clone(),
             tiles: HashMap::new(),
             touched: TouchedTiles::new(grid.clone()),
             spilled: Vec::new(),
             scratch,
+            bytes: 0,
+            copies,
             memory: Grant::default(),
         }
     }
 
-    /// Adds rows inside the domain, for which `memory` is reserved: the keys of each dimension, and the columns of all attributes.
+    /// Takes memory for the tiles, and gives back what they do not need. Rows that follow each other in a tile need less than
+    /// others, which is known when they have been added.
+    pub(super) fn settle(&mut self, memory: Grant) {
+        self.memory.absorb(memory);
+        self.memory
+            .shrink_to(self.bytes.saturating_mul(self.copies));
+    }
+
+    /// The bytes that must still be reserved for the tiles.
+    pub(super) fn missing(&self) -> usize {
+        let needed = self.bytes.saturating_mul(self.copies);
+        needed.saturating_sub(self.memory.bytes())
+    }
+
+    /// Adds rows inside the domain: the keys of each dimension, and the columns of all attributes.
     pub(super) fn add(
         &mut self,
         keys: &[Vec<u64>],
         columns: &[ArrayRef],
         writers: &[CellWriter],
-        memory: Grant,
     ) -> Result<(), NotAdded> {
-        self.memory.absorb(memory);
         let rows = keys.first().map_or(0, Vec::len);
         let mut given = self.places(keys);
         let mut columns = columns.to_vec();
@@ -113,11 +132,14 @@ impl CollectedTiles {
         for ((first, tile), end) in given.segments.into_iter().zip(ends) {
             let places = given.places.get(first..end).unwrap_or_default();
             if !self.tiles.contains_key(&tile) {
-                self.tiles.insert(tile.clone(), GivenCells::none(writers));
+                let none = GivenCells::none(writers);
+                self.bytes = self.bytes.saturating_add(none.bytes());
+                self.tiles.insert(tile.clone(), none);
             }
             let Some(cells) = self.tiles.get_mut(&tile) else {
                 return Err(Error::internal("a tile was just put in").into());
             };
+            let before = cells.bytes();
             cells.place(places)?;
             let sources = writers.iter().zip(&columns).zip(&mut cells.fields);
             for (attribute, ((writer, column), cells)) in sources.enumerate() {
@@ -131,6 +153,8 @@ impl CollectedTiles {
                     })));
                 }
             }
+            let more = cells.bytes().saturating_sub(before);
+            self.bytes = self.bytes.saturating_add(more);
         }
         Ok(())
     }
@@ -172,6 +196,7 @@ impl CollectedTiles {
         tiles.sort_by_cached_key(|(tile, _)| self.touched.in_tile_order(tile));
         let spilled = SpilledTiles::write(self.scratch.as_ref(), tiles)?;
         self.spilled.push(spilled);
+        self.bytes = 0;
         self.memory = Grant::default();
         Ok(true)
     }
@@ -196,7 +221,6 @@ impl CollectedTiles {
         &mut self,
         tile: &[u64],
         writers: &[CellWriter],
-        copies: usize,
     ) -> Result<(GivenCells, Grant)> {
         let mut given = GivenCells::none(writers);
         for spilled in &mut self.spilled {
@@ -207,7 +231,9 @@ impl CollectedTiles {
         let Some(in_memory) = self.tiles.remove(tile) else {
             return Ok((given, Grant::default()));
         };
-        let memory = self.memory.split(in_memory.bytes().saturating_mul(copies));
+        let bytes = in_memory.bytes();
+        self.bytes = self.bytes.saturating_sub(bytes);
+        let memory = self.memory.split(bytes.saturating_mul(self.copies));
         if given.runs.is_empty() {
             return Ok((in_memory, memory));
         }

@@ -3,6 +3,9 @@
 use crate::arrow::{CellWriter, StoredCells};
 use crate::error::{Error, Result};
 
+/// The bytes of a tile besides its lists, with those of its number and of its place among the others.
+const TILE_BYTES: usize = 256;
+
 /// The cells of a tile that a statement gives.
 #[derive(Debug, Default)]
 pub(super) struct GivenCells {
@@ -43,9 +46,11 @@ impl GivenCells {
         self.runs.iter().map(|run| u64::from(run.len)).sum()
     }
 
+    /// The bytes in memory, with those that a tile takes however few cells it has.
     pub(super) fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(StoredCells::bytes).sum::<usize>();
-        fields.saturating_add(size_of_val(self.runs.as_slice()))
+        let lists = size_of_val(self.fields.as_slice()) + size_of_val(self.runs.as_slice());
+        fields.saturating_add(lists).saturating_add(TILE_BYTES)
     }
 
     /// Adds cells that are in `places`, to be the next ones of all fields.

@@ -86,7 +86,7 @@ impl DenseInsert {
                 .collect(),
             existing,
             checker: CellChecker::new(schema)?,
-            collected: CollectedTiles::new(&tiler.grid, scratch),
+            collected: CollectedTiles::new(&tiler.grid, scratch, COPIES),
             tiler,
             pipeline: None,
             staged: Vec::new(),
@@ -111,14 +111,16 @@ impl DenseInsert {
         let bytes = attributes.iter().map(sliced_bytes).sum::<usize>();
         let bytes = bytes.saturating_add(rows.saturating_mul(size_of::<u64>()));
         let memory = self.reserve(bytes.saturating_mul(COPIES)).await?;
-        let added = self
-            .collected
-            .add(&keys, attributes, &self.attributes, memory);
+        let added = self.collected.add(&keys, attributes, &self.attributes);
         self.rows = self.rows.saturating_add(rows as u64);
         added.map_err(|why| match why {
             NotAdded::Failed(error) => error,
             NotAdded::Refused(refused) => self.refused(*refused),
-        })
+        })?;
+        self.collected.settle(memory);
+        let more = self.reserve(self.collected.missing()).await?;
+        self.collected.settle(more);
+        Ok(())
     }
 
     fn refused(&self, refused: RefusedCell) -> Error {
@@ -208,7 +210,7 @@ impl DenseInsert {
     async fn write_tile(&mut self, written: &WrittenBox, tile: &[u64]) -> Result<()> {
         let clip = self.tiler.grid.tile_box(tile).intersect(&written.cells);
         let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
-        let taken = self.collected.take(tile, &self.attributes, COPIES).await;
+        let taken = self.collected.take(tile, &self.attributes).await;
         let (mut given, memory) = taken?;
         if let Some(place) = given.sort() {
             return Err(self.checker.twice(&self.cell(tile, place), 0));
