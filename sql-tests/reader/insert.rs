@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("reader::insert_as_sql", || block_on(as_sql())),
         trial("reader::insert_dense", || block_on(dense())),
+        trial("reader::insert_dense_tiles", || block_on(dense_tiles())),
         trial("reader::insert_refused", || block_on(refused())),
         trial("reader::insert_overwrites", || block_on(overwrites())),
         trial("reader::insert_beyond_memory", || block_on(beyond_memory())),
@@ -133,6 +134,75 @@ async fn dense() -> Result<(), Failed> {
     found.sort_unstable();
     assert!(found != before, "{found:?}");
     expect("rows", found, changed)
+}
+
+/// The side of a dense array of 16 tiles, and of its tiles.
+const SIDE: i32 = 64;
+
+/// The cells of some lines of a dense array: batches of one line each.
+fn lines(lines: std::ops::Range<i32>) -> impl Iterator<Item = RecordBatch> {
+    lines.map(|y| cells((0..SIDE).map(|x| (y, x)).collect()))
+}
+
+fn cells(places: Vec<(i32, i32)>) -> RecordBatch {
+    let column = |of: fn(&(i32, i32)) -> i32| -> ArrayRef {
+        Arc::new(Int32Array::from_iter_values(places.iter().map(of)))
+    };
+    let texts = places.iter().map(|(y, x)| format!("{y:020}/{x}"));
+    batch(vec![
+        ("y", column(|(y, _)| *y)),
+        ("x", column(|(_, x)| *x)),
+        ("v", column(|(y, x)| y * SIDE + x)),
+        ("s", Arc::new(StringArray::from_iter_values(texts))),
+    ])
+}
+
+/// Tiles that have all their cells are filtered while others come, and however little memory there is, all are written.
+async fn dense_tiles() -> Result<(), Failed> {
+    let columns = Schema::new(vec![
+        Field::new("y", DataType::Int32, false),
+        Field::new("x", DataType::Int32, false),
+        Field::new("v", DataType::Int32, false),
+        Field::new("s", DataType::Utf8, false),
+    ]);
+    let all = neutral::rows(&lines(0..SIDE).collect::<Vec<_>>());
+    for kilobytes in [1 << 20, 800, 400, 200, 120] {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("array").display().to_string();
+        let mut builder = ArrayBuilder::new(&columns, ["y", "x"])?.dense();
+        for dimension in ["y", "x"] {
+            builder = builder
+                .domain(dimension, "0", "63")?
+                .tile(dimension, "16")?;
+        }
+        builder.create(Location::local(&path)?).await?;
+        let array = Array::open(&path).await?;
+        let pool = || Arc::new(FairSpillPool::new(kilobytes << 10));
+        let inserting = || array.insert().partitions(1).memory_pool(pool());
+        let twice = lines(0..SIDE).chain([cells(vec![(3, 5)])]);
+        match inserting().batches(twice).await.map_err(|e| e.to_string()) {
+            Err(e) if e.contains("two rows have the coordinates (y = 3, x = 5)") => {}
+            other => return Err(format!("{kilobytes} KB: {other:?}").into()),
+        }
+        expect("rows of what failed", rows(&path).await?.len(), 0)?;
+        // A part, with holes between its cells, and then the rest.
+        let some = lines(0..40).chain([cells(vec![(50, 1), (63, 63)])]);
+        let written = inserting().batches(some).await?;
+        expect("rows of a part", written, 40 * SIDE as u64 + 2)?;
+        let array = Array::open(&path).await?;
+        let rest = array.insert().partitions(1).memory_pool(pool());
+        expect(
+            "rows of the rest",
+            rest.batches(lines(40..SIDE)).await?,
+            24 * SIDE as u64,
+        )?;
+        let mut found = rows(&path).await?;
+        let mut expected = all.clone();
+        found.sort_unstable();
+        expected.sort_unstable();
+        expect("rows", found, expected)?;
+    }
+    Ok(())
 }
 
 /// What does not fit is an error that says why, and nothing is written.

@@ -19,7 +19,7 @@ use crate::format::domain_range::DomainRange;
 use crate::memory::budget::{Grant, MemoryBudget};
 
 /// So many tiles for each thread are on their way, so that none waits while tiles are appended and the next ones made.
-const QUEUED: usize = 2;
+pub const QUEUED: usize = 2;
 
 /// What has been written so far. It grows while a change runs, and may be looked at meanwhile.
 #[derive(Debug, Default)]
@@ -56,9 +56,8 @@ impl Written {
 /// Filters tiles and appends them to a fragment.
 #[derive(Debug)]
 pub struct TilePipeline {
-    fields: Arc<WrittenFields>,
+    filters: TileFilters,
     fragment: FragmentWriter,
-    encoders: Arc<EncoderPool>,
     running: VecDeque<Running>,
     /// Tiles that are filtered at the same time.
     width: usize,
@@ -68,9 +67,66 @@ pub struct TilePipeline {
 
 #[derive(Debug)]
 struct Running {
-    /// The tile, and the time that it took.
-    encoded: JoinHandle<Result<(EncodedTile, Duration)>>,
+    tile: Filtering,
     memory: Vec<Grant>,
+}
+
+/// The filters of the tiles of a fragment, which several threads may use.
+#[derive(Debug, Clone)]
+pub struct TileFilters {
+    fields: Arc<WrittenFields>,
+    encoders: Arc<EncoderPool>,
+}
+
+/// A tile that is being filtered, or has been, and the time that it took.
+#[derive(Debug)]
+pub enum Filtering {
+    /// A thread filters it.
+    Running(JoinHandle<Result<(EncodedTile, Duration)>>),
+    /// It is ready.
+    Done(EncodedTile, Duration),
+}
+
+impl TileFilters {
+    /// The filters of `fields`; with a key, tiles are encrypted.
+    ///
+    /// # Errors
+    /// A field has filters that cannot be written.
+    pub fn new(fields: &Arc<WrittenFields>, key: Option<Arc<EncryptionKey>>) -> Result<Self> {
+        let first = TileEncoders::new(fields, key.as_ref())?;
+        Ok(Self {
+            fields: Arc::clone(fields),
+            encoders: Arc::new(EncoderPool {
+                idle: Mutex::new(vec![first]),
+                key,
+            }),
+        })
+    }
+
+    /// Begins to filter a tile, which is put together on the thread that filters it.
+    pub fn begin(&self, make: impl FnOnce() -> Result<RawTile> + Send + 'static) -> Filtering {
+        let (fields, encoders) = (Arc::clone(&self.fields), Arc::clone(&self.encoders));
+        Filtering::Running(on_another_thread(move || {
+            let began = Instant::now();
+            let tile = encoders.encode(&fields, &make()?)?;
+            Ok((tile, began.elapsed()))
+        }))
+    }
+}
+
+impl Filtering {
+    /// Waits for the tile.
+    ///
+    /// # Errors
+    /// A filter cannot take the values.
+    pub async fn finish(self) -> Result<(EncodedTile, Duration)> {
+        match self {
+            Self::Done(tile, took) => Ok((tile, took)),
+            Self::Running(running) => running.await.map_err(|error| {
+                Error::internal("filtering a tile ended in a panic").with_source(error)
+            })?,
+        }
+    }
 }
 
 /// Encoders that no thread uses at the moment.
@@ -111,19 +167,25 @@ impl TilePipeline {
         width: usize,
         budget: Arc<dyn MemoryBudget>,
     ) -> Result<Self> {
-        let first = TileEncoders::new(&fields, key.as_ref())?;
-        Ok(Self {
-            fields,
+        let filters = TileFilters::new(&fields, key)?;
+        Ok(Self::with_filters(filters, fragment, width, budget))
+    }
+
+    /// As [`Self::new`], with filters that are there already.
+    pub fn with_filters(
+        filters: TileFilters,
+        fragment: FragmentWriter,
+        width: usize,
+        budget: Arc<dyn MemoryBudget>,
+    ) -> Self {
+        Self {
+            filters,
             fragment,
-            encoders: Arc::new(EncoderPool {
-                idle: Mutex::new(vec![first]),
-                key,
-            }),
             running: VecDeque::new(),
             width: width.max(1),
             budget,
             written: Arc::default(),
-        })
+        }
     }
 
     /// Counts in `written` what is written.
@@ -175,19 +237,26 @@ impl TilePipeline {
         make: impl FnOnce() -> Result<RawTile> + Send + 'static,
         memory: Vec<Grant>,
     ) -> Result<()> {
+        self.make_room().await?;
+        let tile = self.filters.begin(make);
+        self.running.push_back(Running { tile, memory });
+        Ok(())
+    }
+
+    /// As [`Self::push`], for a tile that these filters have begun to filter before.
+    ///
+    /// # Errors
+    /// An earlier tile fails.
+    pub async fn push_begun(&mut self, tile: Filtering, memory: Vec<Grant>) -> Result<()> {
+        self.make_room().await?;
+        self.running.push_back(Running { tile, memory });
+        Ok(())
+    }
+
+    async fn make_room(&mut self) -> Result<()> {
         while self.running.len() >= self.width.saturating_mul(QUEUED) {
             self.append_first().await?;
         }
-        let (fields, encoders) = (Arc::clone(&self.fields), Arc::clone(&self.encoders));
-        let encode = move || {
-            let began = Instant::now();
-            let tile = encoders.encode(&fields, &make()?)?;
-            Ok((tile, began.elapsed()))
-        };
-        self.running.push_back(Running {
-            encoded: on_another_thread(encode),
-            memory,
-        });
         Ok(())
     }
 
@@ -202,7 +271,7 @@ impl TilePipeline {
                 return Err(error);
             }
         }
-        self.fragment.finish(&self.fields, written).await
+        self.fragment.finish(&self.filters.fields, written).await
     }
 
     /// Removes what has been written.
@@ -224,10 +293,7 @@ impl TilePipeline {
         let Some(first) = self.running.pop_front() else {
             return Ok(());
         };
-        let encoded = first.encoded.await.map_err(|error| {
-            Error::internal("filtering a tile ended in a panic").with_source(error)
-        })?;
-        let (tile, filtering) = encoded?;
+        let (tile, filtering) = first.tile.finish().await?;
         let bytes = tile.bytes();
         self.fragment.append(tile).await?;
         self.written.add(bytes, filtering);

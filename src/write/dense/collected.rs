@@ -69,6 +69,8 @@ pub(super) struct CollectedTiles {
     touched: TouchedTiles,
     spilled: Vec<SpilledTiles>,
     scratch: Arc<dyn Scratch>,
+    /// Tiles in memory that were seen to have all their cells, in the order of these.
+    full: Vec<Vec<u64>>,
     /// The bytes of the tiles in memory.
     bytes: usize,
     /// So many times these bytes are reserved.
@@ -94,6 +96,7 @@ impl CollectedTiles {
             touched: TouchedTiles::new(grid.clone()),
             spilled: Vec::new(),
             scratch,
+            full: Vec::new(),
             bytes: 0,
             copies,
             memory: Grant::default(),
@@ -155,8 +158,36 @@ impl CollectedTiles {
             }
             let more = cells.bytes().saturating_sub(before);
             self.bytes = self.bytes.saturating_add(more);
+            if cells.are_all_of(self.grid.cells_per_tile()) {
+                self.full.push(tile);
+            }
         }
         Ok(())
+    }
+
+    /// Takes out the tiles in memory that have all their cells, in the order of these, with the memory that is reserved for
+    /// them. If more rows of such a tile come, they are one too many.
+    pub(super) fn take_full(&mut self) -> Vec<(Vec<u64>, GivenCells, Grant)> {
+        let mut taken = Vec::new();
+        for tile in mem::take(&mut self.full) {
+            let cells = self.tiles.get(&tile);
+            if !cells.is_some_and(|cells| cells.are_all_of(self.grid.cells_per_tile())) {
+                continue;
+            }
+            if let Some(cells) = self.tiles.remove(&tile) {
+                self.touched.add_runs(&tile, &cells.runs);
+                let memory = self.released(&cells);
+                taken.push((tile, cells, memory));
+            }
+        }
+        taken
+    }
+
+    /// The memory that is reserved for a tile that was taken out.
+    fn released(&mut self, cells: &GivenCells) -> Grant {
+        let bytes = cells.bytes();
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.memory.split(bytes.saturating_mul(self.copies))
     }
 
     fn places(&self, keys: &[Vec<u64>]) -> Places {
@@ -196,6 +227,7 @@ impl CollectedTiles {
         tiles.sort_by_cached_key(|(tile, _)| self.touched.in_tile_order(tile));
         let spilled = SpilledTiles::write(self.scratch.as_ref(), tiles)?;
         self.spilled.push(spilled);
+        self.full.clear();
         self.bytes = 0;
         self.memory = Grant::default();
         Ok(true)
@@ -231,9 +263,7 @@ impl CollectedTiles {
         let Some(in_memory) = self.tiles.remove(tile) else {
             return Ok((given, Grant::default()));
         };
-        let bytes = in_memory.bytes();
-        self.bytes = self.bytes.saturating_sub(bytes);
-        let memory = self.memory.split(bytes.saturating_mul(self.copies));
+        let memory = self.released(&in_memory);
         if given.runs.is_empty() {
             return Ok((in_memory, memory));
         }

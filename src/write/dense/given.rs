@@ -46,6 +46,11 @@ impl GivenCells {
         self.runs.iter().map(|run| u64::from(run.len)).sum()
     }
 
+    /// Whether they are as many as a tile has, in the order of their places.
+    pub(super) fn are_all_of(&self, tile_cells: u64) -> bool {
+        matches!(self.runs.as_slice(), [run] if u64::from(run.len) == tile_cells)
+    }
+
     /// The bytes in memory, with those that a tile takes however few cells it has.
     pub(super) fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(StoredCells::bytes).sum::<usize>();

@@ -1,5 +1,6 @@
 //! Rows become dense fragments, one for each box.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use async_trait::async_trait;
 
 use super::boxes::WrittenBox;
 use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
+use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
 use crate::arrow::{CellWriter, InvalidUtf8, TimeAs, TypeOptions};
@@ -17,10 +19,11 @@ use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::memory::budget::Grant;
 use crate::write::checks::{CellChecker, Coordinates, coordinate_cells};
+use crate::write::encode::RawTile;
 use crate::write::fields::{WrittenFields, cell_writers};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::insert::{WriteTarget, sliced_bytes};
-use crate::write::pipeline::TilePipeline;
+use crate::write::pipeline::{Filtering, QUEUED, TileFilters, TilePipeline};
 
 /// The types of the columns of existing cells: those that lose nothing of what is stored.
 pub const EXISTING_TYPES: TypeOptions = TypeOptions {
@@ -42,6 +45,9 @@ pub trait ExistingCells: fmt::Debug + Send + Sync {
 /// Memory is reserved for so many times the bytes of a tile: its cells, and what its filters make of them.
 const COPIES: usize = 2;
 
+/// Tiles that are filtered early take at most so many times the memory that may be idle.
+const EARLY_PART: usize = 4;
+
 /// Writes dense fragments.
 #[derive(Debug)]
 pub struct DenseInsert {
@@ -54,10 +60,68 @@ pub struct DenseInsert {
     tiler: DenseTiler,
     checker: CellChecker,
     collected: CollectedTiles,
+    early: EarlyTiles,
     /// Where the tiles of the current box go.
     pipeline: Option<TilePipeline>,
     staged: Vec<StagedFragment>,
     rows: u64,
+}
+
+/// Tiles whose cells have all come. They are filtered while others come, and wait for the fragment that they belong to.
+#[derive(Debug)]
+struct EarlyTiles {
+    filters: TileFilters,
+    tiles: HashMap<Vec<u64>, (Filtering, Grant)>,
+    /// Tiles that a thread may still filter, in the order in which that began.
+    running: VecDeque<Vec<u64>>,
+    /// Tiles that are filtered at the same time.
+    width: usize,
+    /// The bytes that are reserved for them.
+    bytes: usize,
+    /// No tiles are begun if so many bytes are reserved: what has been filtered cannot go to disk.
+    most: usize,
+}
+
+impl EarlyTiles {
+    /// Begins to filter a tile that has all its cells, in their order.
+    async fn begin(&mut self, tile: Vec<u64>, cells: GivenCells, memory: Grant) -> Result<()> {
+        while self.running.len() >= self.width.saturating_mul(QUEUED) {
+            self.settle_one().await?;
+        }
+        let count = usize::try_from(cells.count())?;
+        let raw = RawTile {
+            fields: cells.fields,
+            real: std::iter::once(0..count).collect(),
+        };
+        self.bytes = self.bytes.saturating_add(memory.bytes());
+        self.running.push_back(tile.clone());
+        let begun = self.filters.begin(move || Ok(raw));
+        self.tiles.insert(tile, (begun, memory));
+        Ok(())
+    }
+
+    /// Waits for the tile that has been running longest, and gives back the memory that it no longer needs; `false` if none is
+    /// running.
+    async fn settle_one(&mut self) -> Result<bool> {
+        let Some(tile) = self.running.pop_front() else {
+            return Ok(false);
+        };
+        if let Some((begun, mut memory)) = self.take(&tile) {
+            let (encoded, took) = begun.finish().await?;
+            memory.shrink_to(usize::try_from(encoded.bytes())?);
+            self.bytes = self.bytes.saturating_add(memory.bytes());
+            self.tiles
+                .insert(tile, (Filtering::Done(encoded, took), memory));
+        }
+        Ok(true)
+    }
+
+    /// Takes a tile out.
+    fn take(&mut self, tile: &[u64]) -> Option<(Filtering, Grant)> {
+        let (begun, memory) = self.tiles.remove(tile)?;
+        self.bytes = self.bytes.saturating_sub(memory.bytes());
+        Some((begun, memory))
+    }
 }
 
 impl DenseInsert {
@@ -73,11 +137,14 @@ impl DenseInsert {
         let snapshot = &target.snapshot;
         let schema = &snapshot.schema;
         let tiler = DenseTiler::new(schema)?;
+        let fields = Arc::new(WrittenFields::new(schema, snapshot.schema_name()?));
+        let filters = TileFilters::new(&fields, snapshot.storage.encryption_key().cloned())?;
+        let most = target.budget.idle_limit().saturating_mul(EARLY_PART);
         let existing_writers = cell_writers(snapshot, &EXISTING_TYPES)?;
         let mut dimensions = cell_writers(snapshot, &target.types)?;
         let attributes = dimensions.split_off(schema.dimensions.len().min(dimensions.len()));
         Ok(Self {
-            fields: Arc::new(WrittenFields::new(schema, snapshot.schema_name()?)),
+            fields,
             dimensions,
             attributes,
             existing_writers: existing_writers
@@ -88,6 +155,14 @@ impl DenseInsert {
             checker: CellChecker::new(schema)?,
             collected: CollectedTiles::new(&tiler.grid, scratch, COPIES),
             tiler,
+            early: EarlyTiles {
+                filters,
+                tiles: HashMap::new(),
+                running: VecDeque::new(),
+                width: target.width.max(1),
+                bytes: 0,
+                most,
+            },
             pipeline: None,
             staged: Vec::new(),
             rows: 0,
@@ -120,6 +195,11 @@ impl DenseInsert {
         self.collected.settle(memory);
         let more = self.reserve(self.collected.missing()).await?;
         self.collected.settle(more);
+        if self.early.bytes < self.early.most {
+            for (tile, cells, memory) in self.collected.take_full() {
+                self.early.begin(tile, cells, memory).await?;
+            }
+        }
         Ok(())
     }
 
@@ -212,6 +292,12 @@ impl DenseInsert {
         let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
         let taken = self.collected.take(tile, &self.attributes).await;
         let (mut given, memory) = taken?;
+        if let Some((tile_begun, memory)) = self.early.take(tile) {
+            if let Some(run) = given.runs.first() {
+                return Err(self.checker.twice(&self.cell(tile, run.place), 0));
+            }
+            return self.pipeline()?.push_begun(tile_begun, vec![memory]).await;
+        }
         if let Some(place) = given.sort() {
             return Err(self.checker.twice(&self.cell(tile, place), 0));
         }
@@ -225,9 +311,12 @@ impl DenseInsert {
         let raw = self.tiler.tile(real, given, found.as_ref())?;
         let more = raw.bytes().saturating_mul(COPIES);
         let more = self.reserve(more.saturating_sub(memory.bytes())).await?;
+        self.pipeline()?.push(raw, vec![memory, more]).await
+    }
+
+    fn pipeline(&mut self) -> Result<&mut TilePipeline> {
         let pipeline = self.pipeline.as_mut();
-        let pipeline = pipeline.ok_or_else(|| Error::internal("a box has no fragment"))?;
-        pipeline.push(raw, vec![memory, more]).await
+        pipeline.ok_or_else(|| Error::internal("a box has no fragment"))
     }
 
     /// The cells of a box that are there, with the memory that they take.
@@ -243,13 +332,12 @@ impl DenseInsert {
     fn begin_fragment(&self, time: TimestampMs) -> Result<TilePipeline> {
         let storage = &self.target.snapshot.storage;
         let name = self.target.clock.fresh_fragment_name(time, time)?;
-        let pipeline = TilePipeline::new(
-            Arc::clone(&self.fields),
+        let pipeline = TilePipeline::with_filters(
+            self.early.filters.clone(),
             FragmentWriter::new(storage, &self.fields, name),
-            storage.encryption_key().cloned(),
             self.target.width,
             Arc::clone(&self.target.budget),
-        )?;
+        );
         Ok(pipeline.counted_in(&self.target.written))
     }
 
@@ -272,6 +360,9 @@ impl DenseInsert {
             if let Some(pipeline) = &mut self.pipeline
                 && pipeline.free_some().await?
             {
+                continue;
+            }
+            if self.early.settle_one().await? {
                 continue;
             }
             if !self.collected.spill()? {
