@@ -95,11 +95,24 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
         .join("a/__fragments/__7_7_0123456789abcdef0123456789abcdef_22");
     std::fs::create_dir_all(&orphan)?;
     std::fs::write(orphan.join("a0.tdb"), "half")?;
+    // The times in the name of a consolidation say nothing of when it ran.
+    let empty = orphan.with_file_name("__7_9_0123456789abcdef0123456789abcdef_22");
+    std::fs::create_dir(&empty)?;
     std::fs::write(place.0.join("a/__commits.__7_7_x.wrt.staged"), "")?;
     let young = place.run(&["check", "a", "--repair"])?;
-    contains(&young, &["0 errors, 0 warnings, 2 leftovers."])?;
-    if !orphan.exists() {
+    contains(&young, &["0 errors, 0 warnings, 3 leftovers."])?;
+    if !orphan.exists() || !empty.exists() {
         return Err("what may belong to a running write was removed".into());
+    }
+    #[cfg(unix)]
+    {
+        let times = std::fs::FileTimes::new();
+        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 86_400);
+        std::fs::File::open(&empty)?.set_times(times.set_modified(long_ago))?;
+        place.run(&["-q", "check", "a", "--repair", "--min-age", "1 day"])?;
+        if !orphan.exists() || empty.exists() {
+            return Err("an old empty folder alone is removed".into());
+        }
     }
     let repaired = place.run(&[
         "--format",

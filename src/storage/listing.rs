@@ -227,6 +227,12 @@ impl FolderStamp {
         }
     }
 
+    /// When something was last added or removed, in milliseconds since 1970.
+    pub(super) fn changed_ms(&self) -> Option<u64> {
+        let since = self.modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
+    }
+
     /// Whether any later change is sure to change the time.
     pub(super) fn is_settled(&self) -> bool {
         let since = self.asked.duration_since(self.modified);

@@ -118,7 +118,7 @@ async fn orphans(
                 _ => format!("{parent}/{folder}"),
             };
             let files = storage.list(&path).await?;
-            if is_abandoned(options, &name, &files) {
+            if is_abandoned(storage, options, &name, &path, &files).await {
                 let bytes = files
                     .files
                     .iter()
@@ -136,9 +136,19 @@ async fn orphans(
     Ok(())
 }
 
-fn is_abandoned(options: &VacuumOptions, name: &TimestampedName, files: &Listing) -> bool {
-    match files.files.iter().max_by_key(|file| file.modified_us) {
-        Some(newest) => options.is_old(newest),
+async fn is_abandoned(
+    storage: &Storage,
+    options: &VacuumOptions,
+    name: &TimestampedName,
+    path: &str,
+    files: &Listing,
+) -> bool {
+    if let Some(newest) = files.files.iter().max_by_key(|file| file.modified_us) {
+        return options.is_old(newest);
+    }
+    match storage.folder_changed_ms(path).await {
+        Some(changed) => options.is_old_time(changed),
+        // The times of a consolidation are those of what it makes one.
         None => name.t1 == name.t2 && options.is_old_time(name.t2),
     }
 }

@@ -93,6 +93,15 @@ impl Storage {
         Ok(listing)
     }
 
+    /// When something was last added to a local folder or removed from it, in milliseconds since 1970, if the system tells.
+    pub async fn folder_changed_ms(&self, folder: &str) -> Option<u64> {
+        let path = self.location.local_path(folder)?;
+        match FolderStamp::of_all(vec![path]).await.pop()? {
+            Stamped::Known(stamp) => stamp.changed_ms(),
+            Stamped::Missing | Stamped::Unknown => None,
+        }
+    }
+
     /// The store's information on a file, or `None` if there is no such file.
     ///
     /// # Errors
