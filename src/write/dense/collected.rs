@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt32Array};
@@ -290,6 +291,16 @@ fn places_in_tile(keys: &[Vec<u64>], sides: &[Side], row: usize, places: &mut [u
     loop {
         let block = row..places.len().min(row + BLOCK);
         let slots = places.get_mut(block.clone()).unwrap_or_default();
+        if let Some((place, step)) = line(keys, sides, &block) {
+            for (slot, i) in slots.iter_mut().zip(0..) {
+                *slot = place + i * step;
+            }
+            row = block.end;
+            if row == places.len() {
+                return row;
+            }
+            continue;
+        }
         slots.fill(0);
         let mut outside = [false; BLOCK];
         for (keys, side) in keys.iter().zip(sides) {
@@ -309,6 +320,33 @@ fn places_in_tile(keys: &[Vec<u64>], sides: &[Side], row: usize, places: &mut [u
             return row;
         }
     }
+}
+
+/// The place of the first row of a block, and the distance between the places of neighbours, if each row is one step from the
+/// one before and all lie in the tile: so come the rows of a grid that is read line by line.
+fn line(keys: &[Vec<u64>], sides: &[Side], block: &Range<usize>) -> Option<(u64, u64)> {
+    let (mut place, mut step) = (0_u64, 0_u64);
+    for (keys, side) in keys.iter().zip(sides) {
+        let keys = keys.get(block.clone())?;
+        let (first, last) = (*keys.first()?, *keys.last()?);
+        let offsets = keys.iter().map(|key| key.wrapping_sub(first));
+        // Differences are collected instead of being looked for, which takes several at once.
+        let moves = last != first;
+        let differ = match moves {
+            false => offsets.fold(0, |differ, offset| differ | offset),
+            true => offsets
+                .zip(0_u64..)
+                .fold(0, |differ, (offset, i)| differ | (offset ^ i)),
+        };
+        let [begin, end] = [first, last].map(|key| key.wrapping_sub(side.lo));
+        if differ != 0 || begin >= side.extent || end >= side.extent {
+            return None;
+        }
+        place = place.checked_add(begin.checked_mul(side.stride)?)?;
+        step = step.checked_add(if moves { side.stride } else { 0 })?;
+    }
+    // The last place exists, so nothing overflows up to it.
+    Some((place, step))
 }
 
 /// Tiles on disk, in tile order.
@@ -398,4 +436,42 @@ fn in_order_of_tiles(given: Places, columns: &mut [ArrayRef]) -> Result<Places> 
         places: order.iter().map(|(_, place, _)| *place).collect(),
         segments,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Rows that walk through a grid, mostly in steps of one in some dimensions.
+    fn walks() -> impl Strategy<Value = Vec<[u64; 2]>> {
+        let step = (0..6_u64, 0..6_u64, 1..90_usize, 0..2_u64, 0..2_u64);
+        let steps = prop::collection::vec(step, 1..5);
+        steps.prop_map(|steps| {
+            let walk = |(a, b, rows, da, db): (u64, u64, usize, u64, u64)| {
+                (0..rows as u64).map(move |i| [u64::MAX - 200 + a + i * da, b + i * db])
+            };
+            steps.into_iter().flat_map(walk).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn lines_have_the_places_of_their_rows(walk in walks(), extents in [1..100_u64, 1..100_u64]) {
+            let keys = [0, 1].map(|dim| walk.iter().map(|row| row[dim]).collect::<Vec<_>>());
+            let lows = [u64::MAX - 200, 0];
+            let strides = [extents[1], 1];
+            let sides = [0, 1].map(|dim| Side { lo: lows[dim], extent: extents[dim], stride: strides[dim] });
+            let offset = |row: &[u64; 2], dim: usize| row[dim].wrapping_sub(lows[dim]);
+            let is_inside = |row: &[u64; 2]| (0..2).all(|dim| offset(row, dim) < extents[dim]);
+            let inside = walk.iter().take_while(|row| is_inside(row)).count();
+            let mut places = vec![0; walk.len()];
+            let end = places_in_tile(&keys, &sides, 0, &mut places);
+            prop_assert_eq!(end, inside.max(1));
+            for (row, place) in walk.iter().zip(&places).take(inside) {
+                prop_assert_eq!(*place, offset(row, 0) * strides[0] + offset(row, 1));
+            }
+        }
+    }
 }
