@@ -179,10 +179,16 @@ async fn dense_tiles() -> Result<(), Failed> {
         let array = Array::open(&path).await?;
         let pool = || Arc::new(FairSpillPool::new(kilobytes << 10));
         let inserting = || array.insert().partitions(1).memory_pool(pool());
-        let twice = lines(0..SIDE).chain([cells(vec![(3, 5)])]);
-        match inserting().batches(twice).await.map_err(|e| e.to_string()) {
-            Err(e) if e.contains("two rows have the coordinates (y = 3, x = 5)") => {}
-            other => return Err(format!("{kilobytes} KB: {other:?}").into()),
+        for (again, which) in [
+            (vec![cells(vec![(3, 5)])], "(y = 3, x = 5)"),
+            (lines(0..SIDE).collect(), "(y = "),
+        ] {
+            let twice = lines(0..SIDE).chain(again);
+            let why = format!("two rows have the coordinates {which}");
+            match inserting().batches(twice).await.map_err(|e| e.to_string()) {
+                Err(e) if e.contains(&why) => {}
+                other => return Err(format!("{kilobytes} KB, {why}: {other:?}").into()),
+            }
         }
         expect("rows of what failed", rows(&path).await?.len(), 0)?;
         // A part, with holes between its cells, and then the rest.

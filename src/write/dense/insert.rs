@@ -197,6 +197,10 @@ impl DenseInsert {
         self.collected.settle(more);
         if self.early.bytes < self.early.most {
             for (tile, cells, memory) in self.collected.take_full() {
+                // All its cells may come again.
+                if self.early.tiles.contains_key(&tile) {
+                    return Err(self.checker.twice(&self.cell(&tile, 0), 0));
+                }
                 self.early.begin(tile, cells, memory).await?;
             }
         }
