@@ -23,7 +23,8 @@ use crate::storage::coalesce::{self, Plan};
 use crate::storage::file_read::{self, FileRead, Wanted};
 use crate::storage::request_log::RequestKind;
 
-/// So few bytes of several local files are read by one thread, since it takes about as long to wake another.
+/// One thread reads requests to several local files that have at most so many bytes together: waking another thread takes about
+/// as long.
 const TOGETHER_BYTES: u64 = 128 << 10;
 
 /// The end of a file.
@@ -150,58 +151,32 @@ impl Storage {
     /// The file does not exist or is too short (`Corrupt`), or the store fails.
     pub async fn read_ranges(&self, file: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let plan = self.plan(file, ranges)?;
-        if let Some(path) = self.location.local_path(file) {
-            let buffers = self.fetch_local(file, path, &plan.requests, ranges).await?;
-            return plan.slices(&buffers);
-        }
-        if plan.requests.len() > 1
-            && self.location.is_files()
-            && let Some(buffers) = self.fetch_from_file(file, &plan.requests, ranges).await?
-        {
-            return plan.slices(&buffers);
-        }
-        let requests: Vec<_> = plan
-            .requests
-            .iter()
-            .map(|request| self.fetch(file, request.clone(), ranges))
-            .collect();
-        let buffers: Vec<Bytes> = futures::stream::iter(requests)
-            .buffered(self.options.parallel_requests.max(1))
-            .try_collect()
-            .await?;
-        plan.slices(&buffers)
+        self.read_planned(file, ranges, &plan).await
     }
 
-    /// As [`read_ranges`](Self::read_ranges) for each of several files, which are read side by side. If that is little and they
-    /// are local, they are read together.
+    /// As [`read_ranges`](Self::read_ranges) for each of several files, which are read side by side. If they are local and their
+    /// requests are small, one thread reads them all.
     ///
     /// # Errors
     /// As [`read_ranges`](Self::read_ranges).
     pub async fn read_files(&self, files: &[(String, Vec<Range<u64>>)]) -> Result<Vec<Vec<Bytes>>> {
-        let ranges = files.iter().flat_map(|(_, ranges)| ranges);
-        let bytes = ranges.fold(0_u64, |sum, range| {
-            sum.saturating_add(range.end.saturating_sub(range.start))
-        });
-        let paths = files
-            .iter()
-            .map(|(file, _)| self.location.local_path(file))
-            .collect::<Option<Vec<_>>>()
-            .filter(|paths| paths.len() > 1 && bytes <= TOGETHER_BYTES);
+        let plans = files.iter().map(|(file, ranges)| self.plan(file, ranges));
+        let plans = plans.collect::<Result<Vec<_>>>()?;
+        // Requests also hold what lies between near ranges.
+        let requests = plans.iter().flat_map(|plan| &plan.requests);
+        let bytes = requests.fold(0_u64, |sum, r| sum.saturating_add(r.end - r.start));
+        let paths = files.iter().map(|(file, _)| self.location.local_path(file));
+        let paths = paths.collect::<Option<Vec<_>>>();
+        let paths = paths.filter(|paths| paths.len() > 1 && bytes <= TOGETHER_BYTES);
         let Some(paths) = paths else {
-            let reads = files
-                .iter()
-                .map(|(file, ranges)| self.read_ranges(file, ranges));
+            let reads = files.iter().zip(&plans);
+            let reads = reads.map(|((file, ranges), plan)| self.read_planned(file, ranges, plan));
             return try_join_all(reads).await;
         };
-        let plans = files
-            .iter()
-            .map(|(file, ranges)| self.plan(file, ranges))
-            .collect::<Result<Vec<_>>>()?;
         let wanted = paths.into_iter().zip(&plans);
         let wanted = wanted.filter(|(_, plan)| !plan.requests.is_empty());
         let wanted = wanted.map(|(path, plan)| (path, Wanted::Ranges(plan.requests.clone())));
-        let wanted = wanted.collect::<Vec<_>>();
-        let reads = file_read::open_all(wanted).await;
+        let reads = file_read::open_all(wanted.collect()).await;
         let mut reads = reads.map_err(|e| self.io_failed("", e))?.into_iter();
         let mut slices = Vec::with_capacity(files.len());
         for ((file, asked), plan) in files.iter().zip(plans) {
@@ -228,6 +203,34 @@ impl Storage {
             ..
         } = self.options;
         coalesce::plan(ranges, gap_bytes, request_bytes).context("file", || file.to_owned())
+    }
+
+    async fn read_planned(
+        &self,
+        file: &str,
+        ranges: &[Range<u64>],
+        plan: &Plan,
+    ) -> Result<Vec<Bytes>> {
+        if let Some(path) = self.location.local_path(file) {
+            let buffers = self.fetch_local(file, path, &plan.requests, ranges).await?;
+            return plan.slices(&buffers);
+        }
+        if plan.requests.len() > 1
+            && self.location.is_files()
+            && let Some(buffers) = self.fetch_from_file(file, &plan.requests, ranges).await?
+        {
+            return plan.slices(&buffers);
+        }
+        let requests: Vec<_> = plan
+            .requests
+            .iter()
+            .map(|request| self.fetch(file, request.clone(), ranges))
+            .collect();
+        let buffers: Vec<Bytes> = futures::stream::iter(requests)
+            .buffered(self.options.parallel_requests.max(1))
+            .try_collect()
+            .await?;
+        plan.slices(&buffers)
     }
 
     async fn get(
