@@ -50,7 +50,8 @@ impl FileInfo {
         }
     }
 
-    /// The entity tag is that of a local store, so that what is known of a file does not depend on who was asked.
+    /// The information on a local file. Its entity tag is the one that a local store would give, so that a listed file has the
+    /// same cache keys as one that was looked up.
     fn of_local(name: String, metadata: &Metadata) -> io::Result<Self> {
         let modified = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH);
         let since = modified.as_ref().map_or(0, Duration::as_micros);
@@ -105,8 +106,8 @@ impl Listing {
         Self { files, folders }
     }
 
-    /// The listing of a local folder, as its store gives it. That asks the system three times for each file, and takes the
-    /// path of each for an address.
+    /// The listing of a local folder, which is what its store would give. The store would ask the system three times for each
+    /// file, and parse the path of each as a URL.
     pub(super) async fn of_local(folder: PathBuf) -> io::Result<Self> {
         let list = move || -> io::Result<Self> {
             let entries = match fs::read_dir(&folder) {
@@ -115,7 +116,11 @@ impl Listing {
             };
             let mut listing = Self::default();
             for entry in entries {
-                listing.add(&entry?)?;
+                match entry.and_then(|entry| listing.add(&entry)) {
+                    // It was removed meanwhile.
+                    Err(error) if is_nothing(&error) => {}
+                    added => added?,
+                }
             }
             listing.folders.sort_unstable();
             listing.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -128,7 +133,7 @@ impl Listing {
     }
 
     fn add(&mut self, entry: &DirEntry) -> io::Result<()> {
-        // Files of other names cannot be asked for.
+        // A store has no path for a name that is not UTF-8 or has control characters, so nobody can read such a file.
         let name = entry.file_name().into_string().ok();
         let Some(name) = name.filter(|name| !name.contains(|c: char| c.is_ascii_control())) else {
             return Ok(());
@@ -150,10 +155,7 @@ impl Listing {
         if is_unfinished(&name) {
             return Ok(());
         }
-        let metadata = match metadata.map_or_else(|| entry.metadata(), Ok) {
-            Err(error) if is_nothing(&error) => return Ok(()),
-            metadata => metadata?,
-        };
+        let metadata = metadata.map_or_else(|| entry.metadata(), Ok)?;
         self.files.push(FileInfo::of_local(name, &metadata)?);
         Ok(())
     }

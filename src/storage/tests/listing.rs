@@ -160,6 +160,7 @@ async fn empty_objects_that_stand_for_folders_are_dropped() {
 #[tokio::test]
 async fn local_folders_are_listed_as_by_their_store() {
     use std::fs::{self, File, FileTimes};
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     use std::time::{Duration, SystemTime};
 
@@ -204,6 +205,14 @@ async fn local_folders_are_listed_as_by_their_store() {
     let listed = store.list_with_delimiter(Some(&path)).await.unwrap();
     let expected = Listing::new(listed, &path);
     assert_eq!((expected.files.len(), expected.folders.len()), (11, 5));
+    let found = Listing::of_local(here.to_owned()).await.unwrap();
+    assert_eq!(found, expected);
+
+    // The store fails over these names, which are none of an array's.
+    let odd = std::ffi::OsStr::from_bytes(b"\xff");
+    fs::write(here.join(odd), "").unwrap();
+    fs::write(here.join("a\nb"), "").unwrap();
+    assert!(store.list_with_delimiter(Some(&path)).await.is_err());
     let found = Listing::of_local(here.to_owned()).await.unwrap();
     assert_eq!(found, expected);
 }
