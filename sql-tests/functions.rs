@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::filter::generic_tile;
@@ -23,7 +26,43 @@ pub fn trials() -> Vec<Trial> {
         trial("functions::arrays_that_cannot_be_queried", || {
             block_on(arrays_that_cannot_be_queried())
         }),
+        trial("functions::open_nothing_else", || {
+            block_on(open_nothing_else())
+        }),
     ]
+}
+
+/// A schema that has no tables, and fails if it is asked to open one.
+#[derive(Debug)]
+struct Closed;
+
+#[async_trait]
+impl SchemaProvider for Closed {
+    fn table_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        Err(DataFusionError::Internal(format!("{name} was opened")))
+    }
+
+    fn table_exist(&self, _: &str) -> bool {
+        false
+    }
+}
+
+/// A name that is no table is a path, and the session is not asked to open whatever else has this name.
+async fn open_nothing_else() -> Result<(), Failed> {
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    let catalog = ctx.catalog("datafusion").ok_or("the default catalog")?;
+    catalog.register_schema("closed", Arc::new(Closed))?;
+    let asked = rows(&ctx, "SELECT * FROM tiledb_fragments('closed.nothing')").await;
+    let error = asked.err().and_then(|e| e.message().map(str::to_owned));
+    match error {
+        Some(error) if error.contains("no array is here") => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
 }
 
 /// A session with a table `t`, whose requests are logged.
