@@ -216,8 +216,8 @@ impl OrderKeys {
     }
 }
 
-/// Appends a part of so many bits to the number of each cell. Before the first part there are none: memory that was zeroed by
-/// the system and is read before it is written costs two faults for each page.
+/// Appends a part of so many bits to the number of each cell; the first part is where the numbers begin. They do not begin as
+/// zeros, because memory that the system has zeroed costs two page faults if it is read before it is written.
 fn append(numbers: &mut Vec<u64>, cells: usize, bits: u32, mut part: impl FnMut(usize) -> u64) {
     if numbers.is_empty() {
         numbers.extend((0..cells).map(part));

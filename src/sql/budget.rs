@@ -31,8 +31,9 @@ const IDLE_PART: usize = 16;
 /// Sorts that can go on on disk may hold all of a pool but this part, all together: they need memory to merge what they hold,
 /// which then no longer can go on on disk, and so does what merges their rows.
 const MERGE_PART: usize = 2;
-/// Each sort keeps at most this part to merge with, from its first row on. What it is told to keep may be all of a small pool.
-const LEAST_MERGE_PART: usize = 16;
+/// From its first row on, each sort reserves at most this part of a pool for merging what it has put on disk. DataFusion's
+/// setting is a number of bytes, which may be most of a small pool.
+const RESERVED_MERGE_PART: usize = 16;
 
 /// A pool whose memory is shared evenly among those who can go on on disk.
 ///
@@ -53,7 +54,7 @@ struct Shares {
     fixed: usize,
 }
 
-/// A task with the same pool, of which each sort takes no more than its share, and keeps little to merge with.
+/// A task with the same pool, of which each sort takes no more than its share, and reserves little for its merge.
 pub(super) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
     let pool = context.memory_pool();
     let MemoryLimit::Finite(limit) = pool.memory_limit() else {
@@ -70,7 +71,7 @@ pub(super) fn with_fair_pool(context: &Arc<TaskContext>) -> Arc<TaskContext> {
     };
     let config = context.session_config();
     let for_merge = config.options().execution.sort_spill_reservation_bytes;
-    let for_merge = for_merge.min(limit / LEAST_MERGE_PART);
+    let for_merge = for_merge.min(limit / RESERVED_MERGE_PART);
     Arc::new(TaskContext::new(
         context.task_id(),
         context.session_id(),

@@ -277,9 +277,9 @@ impl CheckedDimension {
             let outside = match (bounds, cells) {
                 (Bounds::Keys { lo, hi }, Coordinates::Keys(keys)) => {
                     let is_outside = |key: &u64| key < lo || key > hi;
-                    // Most often none is, and several are looked at together, for which x86-64 has subtractions and no
-                    // comparison. If the bounds are less than 2⁶³ apart, one of the distances of what lies outside has the
-                    // highest bit.
+                    // Mostly no key is outside, and a loop without a branch finds that for several keys at a time. Plain x86-64
+                    // can subtract, but not compare, several unsigned numbers at once. If the bounds are less than 2⁶³ apart,
+                    // the highest bit is set in a distance between a bound and a key outside, and in none of a key inside.
                     let distances = |key: &u64| key.wrapping_sub(*lo) | hi.wrapping_sub(*key);
                     let any = match hi.wrapping_sub(*lo) >> 63 {
                         0 => keys.iter().fold(0, |any, key| any | distances(key)) >> 63 == 1,

@@ -62,8 +62,8 @@ pub struct StagedFragment {
     pub(super) delete: Option<DeleteFile>,
 }
 
-/// What all have come to, once all have ended. After the first error, the others must not be left alone: a thread may be
-/// about to create a file in a folder that is to be removed.
+/// Waits until all futures have ended, and returns their results or the first error. None is dropped after the error of
+/// another: its thread may be about to create a file in the folder that is then removed.
 async fn ended<T>(
     all: impl IntoIterator<Item = impl Future<Output = Result<T>>>,
 ) -> Result<Vec<T>> {

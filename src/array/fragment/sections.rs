@@ -1,7 +1,7 @@
 //! The sections of a fragment's metadata file, each read when it is needed.
 //!
 //! A section is located by an offset in the footer; the sections of one request are read together, and kept in the
-//! metadata cache, because a fragment never changes. The metadata of versions 1 and 2 are one tile, read and kept as a
+//! metadata cache, because a fragment never changes. A small file comes as a whole with its footer, and is kept whole. The metadata of versions 1 and 2 are one tile, read and kept as a
 //! whole.
 
 use std::collections::HashSet;
@@ -23,10 +23,10 @@ use crate::format::fragment::rtree::Mbrs;
 use crate::format::schema::ArraySchema;
 use crate::storage::{CacheKey, FileInfo, Storage, Suffix};
 
-/// What is kept of a footer has the number of a place where no section starts.
+/// What is cached of a footer has this number in its key. Sections have the offset at which they start, and none starts there.
 pub(in crate::array) const FOOTER: u64 = u64::MAX;
 
-/// A small metadata file, which came as a whole with its footer.
+/// The bytes of a metadata file that is so small that they all came with its footer.
 struct WholeFile(Bytes);
 
 /// Keeps the end of a fragment's metadata file if it is the whole file, so that its sections need no other requests.
@@ -40,7 +40,7 @@ pub(in crate::array) fn keep_whole_file(storage: &Storage, footer_key: CacheKey,
 }
 
 impl Fragment {
-    /// Reads parts of the metadata file.
+    /// Reads parts of the metadata file, from the cache if all of it is there.
     pub(super) async fn read_parts(
         &self,
         storage: &Storage,
@@ -63,7 +63,7 @@ impl Fragment {
         });
         match parts {
             Some(parts) => Ok(parts),
-            // What ends beyond the file is reported by who reads it.
+            // The file is larger, or the footer names bytes beyond its end, which the store reports.
             None => storage.read_ranges(&self.metadata_path(), ranges).await,
         }
     }

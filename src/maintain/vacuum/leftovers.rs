@@ -148,7 +148,7 @@ async fn is_abandoned(
     }
     match storage.folder_changed_ms(path).await {
         Some(changed) => options.is_old_time(changed),
-        // The times of a consolidation are those of what it makes one.
+        // The name of a consolidated fragment has the times of the fragments that it replaces, not that of the consolidation.
         None => name.t1 == name.t2 && options.is_old_time(name.t2),
     }
 }

@@ -42,10 +42,10 @@ const LEAST_SORT_BYTES_OF_NUMBERS: usize = 64 << 20;
 
 /// So many bytes of the first rows of each partition must be in order before any is passed on.
 const FIRST_BYTES: usize = 16 << 20;
-/// The same as a part of the memory that all partitions have.
+/// The first rows of all partitions take at most this part of the memory together.
 const FIRST_PART: usize = 8;
 
-/// What sorted rows will need to be written takes so many thirds of the memory at most; the rest is for sorting them.
+/// The memory that is kept for the first tile is at most so many thirds of a pool; the rest is for sorting its rows.
 const WRITE_THIRDS: usize = 2;
 
 /// Brings the rows of all partitions into one order.
@@ -216,7 +216,7 @@ struct Foreseen {
 }
 
 impl Foreseen {
-    /// A plan of the same rows, which are looked at as they pass.
+    /// A plan that gives the rows of `input`, and has each batch counted as it passes.
     fn seeing(self: &Arc<Self>, input: &Plan, context: &Arc<TaskContext>) -> Result<Plan> {
         let parts = 0..input.output_partitioning().partition_count();
         let parts = parts.map(|partition| -> Result<SendableRecordBatchStream> {
@@ -229,6 +229,7 @@ impl Foreseen {
         streams(input.schema(), parts.collect::<Result<_>>()?)
     }
 
+    /// Reserves what the rows so far, up to those of one tile, will take while they are written.
     fn see(&self, batch: &RecordBatch) {
         let rows = batch.num_rows();
         if rows == 0 {

@@ -70,11 +70,11 @@ pub(super) struct CollectedTiles {
     touched: TouchedTiles,
     spilled: Vec<SpilledTiles>,
     scratch: Arc<dyn Scratch>,
-    /// Tiles in memory that were seen to have all their cells, in the order of these.
+    /// Tiles in memory that had all their cells, in the order of their places, when rows were last added to them.
     full: Vec<Vec<u64>>,
     /// The bytes of the tiles in memory.
     bytes: usize,
-    /// So many times these bytes are reserved.
+    /// How many times these bytes are reserved.
     copies: usize,
     /// What is reserved for them.
     memory: Grant,
@@ -89,7 +89,7 @@ struct Places {
 }
 
 impl CollectedTiles {
-    /// No rows. Of each tile in memory, there may be so many `copies`.
+    /// No rows yet. For each tile in memory, `copies` times its bytes are reserved.
     pub(super) fn new(grid: &TileGrid, scratch: Arc<dyn Scratch>, copies: usize) -> Self {
         Self {
             grid: grid.clone(),
@@ -166,8 +166,8 @@ impl CollectedTiles {
         Ok(())
     }
 
-    /// Takes out the tiles in memory that have all their cells, in the order of these, with the memory that is reserved for
-    /// them. If more rows of such a tile come, they are one too many.
+    /// Takes out the tiles in memory whose cells have all come, in the order of their places, with the memory that is reserved
+    /// for them. Rows that come later for such a tile are collected as those of a tile that had none.
     pub(super) fn take_full(&mut self) -> Vec<(Vec<u64>, GivenCells, Grant)> {
         let mut taken = Vec::new();
         for tile in mem::take(&mut self.full) {
@@ -330,7 +330,7 @@ fn line(keys: &[Vec<u64>], sides: &[Side], block: &Range<usize>) -> Option<(u64,
         let keys = keys.get(block.clone())?;
         let (first, last) = (*keys.first()?, *keys.last()?);
         let offsets = keys.iter().map(|key| key.wrapping_sub(first));
-        // Differences are collected instead of being looked for, which takes several at once.
+        // All differences are joined and then compared once, which the compiler does for several rows at a time.
         let moves = last != first;
         let differ = match moves {
             false => offsets.fold(0, |differ, offset| differ | offset),
@@ -345,7 +345,7 @@ fn line(keys: &[Vec<u64>], sides: &[Side], block: &Range<usize>) -> Option<(u64,
         place = place.checked_add(begin.checked_mul(side.stride)?)?;
         step = step.checked_add(if moves { side.stride } else { 0 })?;
     }
-    // The last place exists, so nothing overflows up to it.
+    // The last row lies in the tile, so the places of all rows up to it are numbers of 64 bits.
     Some((place, step))
 }
 

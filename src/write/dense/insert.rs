@@ -67,7 +67,7 @@ pub struct DenseInsert {
     rows: u64,
 }
 
-/// Tiles whose cells have all come. They are filtered while others come, and wait for the fragment that they belong to.
+/// Tiles whose cells have all come. They are filtered while other rows come, and wait until their fragment is begun.
 #[derive(Debug)]
 struct EarlyTiles {
     filters: TileFilters,
@@ -76,9 +76,9 @@ struct EarlyTiles {
     running: VecDeque<Vec<u64>>,
     /// Tiles that are filtered at the same time.
     width: usize,
-    /// The bytes that are reserved for them.
+    /// The bytes that are reserved for these tiles.
     bytes: usize,
-    /// No tiles are begun if so many bytes are reserved: what has been filtered cannot go to disk.
+    /// No more tiles are begun once so many bytes are reserved, because filtered tiles cannot go to disk.
     most: usize,
 }
 
@@ -296,11 +296,11 @@ impl DenseInsert {
         let clip = clip.ok_or_else(|| Error::internal("a box has no cells in its tile"))?;
         let taken = self.collected.take(tile, &self.attributes).await;
         let (mut given, memory) = taken?;
-        if let Some((tile_begun, memory)) = self.early.take(tile) {
+        if let Some((filtering, memory)) = self.early.take(tile) {
             if let Some(run) = given.runs.first() {
                 return Err(self.checker.twice(&self.cell(tile, run.place), 0));
             }
-            return self.pipeline()?.push_begun(tile_begun, vec![memory]).await;
+            return self.pipeline()?.push_begun(filtering, vec![memory]).await;
         }
         if let Some(place) = given.sort() {
             return Err(self.checker.twice(&self.cell(tile, place), 0));
