@@ -10,12 +10,12 @@
 use aes_gcm::aead::AeadInPlace;
 use aes_gcm::aead::generic_array::GenericArray;
 
-use super::buffer::Filtered;
 use super::compression::Target;
 use super::encryption_key::EncryptionKey;
 use super::parts;
+use super::scratch::Filtered;
 use crate::error::{Error, Result};
-use crate::filter::buffer::Buffer;
+use crate::filter::scratch::Buffer;
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
@@ -68,12 +68,12 @@ pub(super) fn decode(
 }
 
 /// Encrypts a chunk with its metadata, each part with a nonce of its own.
-pub(super) fn encode(key: &EncryptionKey, chunk: Filtered) -> Result<Filtered> {
+pub(super) fn encode(key: &EncryptionKey, chunk: Filtered<'_>) -> Result<Filtered<'static>> {
     let mut own = Encoder::new();
     own.count_u32(chunk.metadata.len(), "number of encrypted metadata parts")?;
     own.count_u32(1, "number of encrypted data parts")?;
     let mut encrypted = Vec::new();
-    for mut part in chunk.metadata.into_iter().chain([chunk.data]) {
+    for mut part in chunk.metadata.into_iter().chain([chunk.data.into_owned()]) {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::getrandom(&mut nonce).map_err(|error| {
             Error::encryption("the system has no random numbers to encrypt with").with_source(error)
@@ -91,7 +91,7 @@ pub(super) fn encode(key: &EncryptionKey, chunk: Filtered) -> Result<Filtered> {
     }
     Ok(Filtered {
         metadata: vec![own.finish()],
-        data: encrypted,
+        data: encrypted.into(),
     })
 }
 

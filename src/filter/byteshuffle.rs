@@ -5,7 +5,7 @@
 //! but the metadata still exist.
 
 use super::parts::{for_each_part, take_front};
-use super::planes::{interleave, weave_2, weave_4, weave_8};
+use super::planes::{interleave, split, weave_2, weave_4, weave_8};
 use super::word::Width;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
@@ -41,26 +41,14 @@ pub(super) fn unshuffle(width: Width, part: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Encodes one part.
+/// Encodes one part, in the place of what `out` holds.
 pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) {
+    // What is there already need not be zeroed.
+    out.resize(part.len(), 0);
     match width {
-        Width::One => out.extend_from_slice(part),
-        Width::Two => shuffle::<2>(part, out),
-        Width::Four => shuffle::<4>(part, out),
-        Width::Eight => shuffle::<8>(part, out),
+        Width::One => out.copy_from_slice(part),
+        Width::Two => split::<2>(part, out),
+        Width::Four => split::<4>(part, out),
+        Width::Eight => split::<8>(part, out),
     }
-}
-
-fn shuffle<const N: usize>(part: &[u8], out: &mut Vec<u8>) {
-    let (elements, incomplete) = part.as_chunks::<N>();
-    for byte in 0..N {
-        let plane = elements.iter().filter_map(|element| element.get(byte));
-        let first = out.len();
-        out.resize(first + elements.len(), 0);
-        let slots = out.get_mut(first..).unwrap_or_default();
-        for (slot, byte) in slots.iter_mut().zip(plane) {
-            *slot = *byte;
-        }
-    }
-    out.extend_from_slice(incomplete);
 }

@@ -7,13 +7,13 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
-use super::buffer::Filtered;
 use super::scratch::Contexts;
+use super::scratch::Filtered;
 use super::streaming::grow;
 use super::word::{Width, with_number, with_word};
 use super::{bzip2, delta, double_delta, gzip, lz4, parts, rle, zstd};
 use crate::error::{Error, Result};
-use crate::filter::buffer::Buffer;
+use crate::filter::scratch::Buffer;
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
@@ -205,15 +205,16 @@ impl Codec {
 use delta::decode_into as decode_delta;
 use double_delta::decode_into as decode_double_delta;
 
-/// Applies a compressor to data and metadata, and returns what it makes of them.
+/// Applies a compressor to data and metadata, and returns what it makes of them, in the memory of `data`, which is empty.
 pub(super) fn encode(
     codec: Codec,
     level: i32,
-    chunk: &Filtered,
+    chunk: &Filtered<'_>,
     signed: bool,
     zstd: &mut zstd::Compressor,
-) -> Result<Filtered> {
-    let (mut own, mut data) = (Encoder::new(), Vec::new());
+    mut data: Vec<u8>,
+) -> Result<Filtered<'static>> {
+    let mut own = Encoder::new();
     own.count_u32(chunk.metadata.len(), "number of metadata parts")?;
     own.u32(1);
     for part in chunk.parts() {
@@ -234,7 +235,7 @@ pub(super) fn encode(
     }
     Ok(Filtered {
         metadata: vec![own.finish()],
-        data,
+        data: data.into(),
     })
 }
 

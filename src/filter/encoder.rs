@@ -4,16 +4,16 @@
 //! has data and metadata: a filter puts its own metadata before those of the filters so far, and a compressor takes all of
 //! them in (specification: "Filter Pipeline", "Chunk").
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::Filtered;
 use super::encryption_key::EncryptionKey;
 use super::pipeline::string_form;
+use super::scratch::{Filtered, Workspace};
 use super::stage::{Check, IMAGES_FIRST, Stage, TileContext, Transform};
 use super::strings::{self, StringForm};
 use super::word::{with_number, with_word};
-use super::zstd::Compressor;
 use super::{
     aes_256_gcm, bit_width_reduction, bitshuffle, byteshuffle, compression, positive_delta, webp,
     xor,
@@ -35,7 +35,7 @@ pub struct TileEncoder {
     /// The filter before all stages, if it encodes strings and offsets together.
     strings: Option<StringForm>,
     cell_bytes: usize,
-    zstd: Compressor,
+    work: Workspace,
 }
 
 /// A filter to apply.
@@ -87,8 +87,13 @@ impl TileEncoder {
             stages,
             strings,
             cell_bytes: context.cell_bytes,
-            zstd: Compressor::default(),
+            work: Workspace::default(),
         })
+    }
+
+    /// Swaps the memory it works with for that of another. What it has learnt of its tiles stays.
+    pub fn swap_workspace(&mut self, other: &mut Workspace) {
+        self.work.swap(other);
     }
 
     /// Whether the data tile contains the offsets (strings under run-length or dictionary encoding).
@@ -135,7 +140,7 @@ impl TileEncoder {
         out.u64(1);
         let chunk = Filtered {
             metadata: vec![metadata],
-            data,
+            data: data.into(),
         };
         self.encode_chunk(tile.len(), chunk, &mut out)?;
         Ok(out.finish())
@@ -157,12 +162,18 @@ impl TileEncoder {
         let chunks = chunks.collect::<Vec<_>>();
         let mut out = Encoder::new();
         out.count_u64(chunks.len());
-        for chunk in chunks {
+        let begun = out.len();
+        for (i, chunk) in chunks.iter().enumerate() {
             let filtered = Filtered {
                 metadata: Vec::new(),
-                data: chunk.to_vec(),
+                data: Cow::Borrowed(chunk),
             };
             self.encode_chunk(chunk.len(), filtered, &mut out)?;
+            if i == 0 {
+                // The others take about as much, or a little more.
+                let rest = (out.len() - begun).saturating_mul(chunks.len() - 1);
+                out.reserve(rest.saturating_add(rest / 16));
+            }
         }
         Ok(out.finish())
     }
@@ -170,11 +181,11 @@ impl TileEncoder {
     fn encode_chunk(
         &mut self,
         original_bytes: usize,
-        mut chunk: Filtered,
+        mut chunk: Filtered<'_>,
         out: &mut Encoder,
     ) -> Result<()> {
         for stage in &self.stages {
-            chunk = stage.apply(chunk, &mut self.zstd)?;
+            chunk = stage.apply(chunk, &mut self.work)?;
         }
         let metadata = chunk.metadata.concat();
         out.count_u32(original_bytes, "original size of a chunk")?;
@@ -182,6 +193,7 @@ impl TileEncoder {
         out.count_u32(metadata.len(), "metadata size of a chunk")?;
         out.bytes(&metadata);
         out.bytes(&chunk.data);
+        self.work.give(chunk.data);
         Ok(())
     }
 }
@@ -225,19 +237,24 @@ impl EncodedStage {
         }))
     }
 
-    fn apply(&self, mut chunk: Filtered, zstd: &mut Compressor) -> Result<Filtered> {
+    fn apply<'a>(&self, mut chunk: Filtered<'a>, work: &mut Workspace) -> Result<Filtered<'a>> {
         let own = match &self.stage {
             Stage::Compressed(codec) => {
                 let level = match self.setting {
                     Setting::Level(level) => level,
                     _ => OWN_LEVEL,
                 };
-                return compression::encode(*codec, level, &chunk, self.signed, zstd);
+                let mut out = work.take();
+                out.clear();
+                let zstd = &mut work.zstd;
+                let done = compression::encode(*codec, level, &chunk, self.signed, zstd, out);
+                work.give(chunk.data);
+                return done;
             }
             Stage::Transformed(transform) => {
-                let mut data = Vec::with_capacity(chunk.data.len());
+                let mut data = work.take();
                 let own = self.transform(*transform, &chunk.data, &mut data)?;
-                chunk.data = data;
+                work.give(std::mem::replace(&mut chunk.data, data.into()));
                 own
             }
             Stage::Checked(Check::Parts) => part_list(&[chunk.data.len()])?,
@@ -255,8 +272,12 @@ impl EncodedStage {
         Ok(chunk)
     }
 
-    /// Applies a filter that rearranges the data, and returns its metadata.
+    /// Applies a filter that rearranges the data, puts its output in the place of what `out` holds, and returns its metadata.
     fn transform(&self, transform: Transform, part: &[u8], out: &mut Vec<u8>) -> Result<Vec<u8>> {
+        if !matches!(transform, Transform::ByteShuffle(_)) {
+            out.clear();
+            out.reserve(part.len());
+        }
         match transform {
             Transform::ByteShuffle(width) => byteshuffle::encode(width, part, out),
             Transform::BitShuffle(width) => {

@@ -1,8 +1,12 @@
-//! Interleaving of planes of bytes, sixteen elements at a time.
+//! Interleaving of planes of bytes, and the way back, sixteen elements at a time.
 //!
 //! A *plane* holds one byte of every element. The vectors of N planes become N vectors of whole elements by log2(N)
 //! rounds of interleaving two vectors byte by byte: first the planes with even and those with odd index, each among
 //! themselves, then both results.
+//!
+//! On the way back, the first half of N vectors of whole elements is interleaved with the second half, four times. Each time
+//! the number of a byte among the 16 N is rotated to the left by one bit; four times bring the number of the element, which
+//! has four bits, behind the number of the plane.
 
 use wide::u8x16;
 
@@ -56,6 +60,53 @@ pub(super) fn interleave<const N: usize>(
     for (slot, byte) in last.as_flattened_mut().iter_mut().zip(bytes) {
         *slot = *byte;
     }
+}
+
+/// Splits the elements of `part` into N consecutive planes; bytes after the last whole element are copied. `out` is as long as
+/// `part`, and N is a power of two.
+#[inline(always)]
+pub(super) fn split<const N: usize>(part: &[u8], out: &mut [u8]) {
+    let (elements, incomplete) = part.as_chunks::<N>();
+    let (planes, copied) = out.split_at_mut(part.len() - incomplete.len());
+    copied.copy_from_slice(incomplete);
+    let mut planes = planes.chunks_exact_mut(elements.len().max(1));
+    let mut planes: [_; N] = std::array::from_fn(|_| {
+        let plane = planes.next().unwrap_or_default();
+        plane.as_chunks_mut::<LANES>()
+    });
+    let (blocks, last) = elements.as_chunks::<LANES>();
+    for (i, block) in blocks.iter().enumerate() {
+        let (loaded, _) = block.as_flattened().as_chunks::<LANES>();
+        let mut vectors = [u8x16::ZERO; N];
+        for (vector, bytes) in vectors.iter_mut().zip(loaded) {
+            *vector = u8x16::new(*bytes);
+        }
+        for _ in 0..LANES.ilog2() {
+            vectors = halves_interleaved(vectors);
+        }
+        for (vector, (plane, _)) in vectors.into_iter().zip(&mut planes) {
+            if let Some(slot) = plane.get_mut(i) {
+                *slot = vector.to_array();
+            }
+        }
+    }
+    for (byte, (_, rest)) in planes.iter_mut().enumerate() {
+        for (slot, element) in rest.iter_mut().zip(last) {
+            *slot = element.get(byte).copied().unwrap_or_default();
+        }
+    }
+}
+
+/// Interleaves the bytes of the first half of the vectors with those of the second half.
+#[inline(always)]
+fn halves_interleaved<const N: usize>(vectors: [u8x16; N]) -> [u8x16; N] {
+    let (first, second) = vectors.split_at(N / 2);
+    let mut woven = [u8x16::ZERO; N];
+    let (pairs, _) = woven.as_chunks_mut::<2>();
+    for (pair, (a, b)) in pairs.iter_mut().zip(first.iter().zip(second)) {
+        *pair = weave_2([*a, *b]);
+    }
+    woven
 }
 
 #[inline(always)]

@@ -30,6 +30,16 @@ impl Encoder {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// The number of bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Makes room for so many more bytes.
+    pub fn reserve(&mut self, additional: usize) {
+        self.bytes.reserve(additional);
+    }
+
     /// Appends 0 or 1.
     pub fn bool(&mut self, value: bool) {
         self.u8(u8::from(value));

@@ -243,6 +243,20 @@ pub fn keys(datatype: Datatype, bytes: &[u8], out: &mut Vec<u64>) -> Result<()> 
     )
 }
 
+/// The smallest and the largest key of the values in a stored buffer; `None` if there are none, or not of this type.
+pub fn least_and_most(datatype: Datatype, bytes: &[u8]) -> Option<(u64, u64)> {
+    with_native!(
+        datatype,
+        T => {
+            let (values, _) = bytes.as_chunks::<{ size_of::<T>() }>();
+            let keys = values.iter().map(|v| T::from_le_bytes(*v).to_key());
+            let ends = keys.map(|key| (key, key));
+            ends.reduce(|(least, most), (key, _)| (least.min(key), most.max(key)))
+        },
+        _ => None
+    )
+}
+
 /// The smallest key a value of `datatype` can have.
 pub fn min_key(datatype: Datatype) -> u64 {
     match datatype {
@@ -373,6 +387,10 @@ mod tests {
                 let mut many = Vec::new();
                 keys(datatype, bytes, &mut many).unwrap();
                 prop_assert_eq!(many, vec![k]);
+                prop_assert_eq!(least_and_most(datatype, bytes), Some((k, k)));
+                let two = [bytes, &vec![0; bytes.len()]].concat();
+                let zero = key(datatype, &two[bytes.len()..]).unwrap();
+                prop_assert_eq!(least_and_most(datatype, &two), Some((k.min(zero), k.max(zero))));
             } else {
                 prop_assert!(key(datatype, &[0]).is_err());
             }

@@ -8,7 +8,7 @@ use super::statistics::TileStatistics;
 use crate::array::fragment::FragmentField;
 use crate::arrow::StoredCells;
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::{EncryptionKey, TileEncoder, without_chunks};
+use crate::filter::{EncryptionKey, TileEncoder, Workspace, without_chunks};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::key;
 
@@ -71,6 +71,7 @@ pub struct TileEncoders {
     values: Vec<TileEncoder>,
     offsets: TileEncoder,
     validity: TileEncoder,
+    work: Workspace,
 }
 
 impl TileEncoders {
@@ -93,6 +94,7 @@ impl TileEncoders {
             values: values.collect::<Result<_>>()?,
             offsets: offsets.context("field", || "offsets")?,
             validity: validity.context("field", || "validity")?,
+            work: Workspace::default(),
         })
     }
 
@@ -107,40 +109,40 @@ impl TileEncoders {
         for ((field, cells), values) in sources {
             let statistics = field.statistics.of_cells(cells, &tile.real);
             let (offsets, validity) = (&mut self.offsets, &mut self.validity);
+            values.swap_workspace(&mut self.work);
             let field_tile = encode_field(cells, values, offsets, validity, statistics);
+            values.swap_workspace(&mut self.work);
             encoded.push(field_tile.context("field", || field.described())?);
         }
         Ok(EncodedTile {
             cells,
             fields: encoded,
-            mbr: fields.bounds(tile)?,
+            mbr: fields.bounds(tile),
         })
     }
 }
 
 impl WrittenFields {
     /// The bounding rectangle of the cells of a sparse tile; nothing for a dense one.
-    fn bounds(&self, tile: &RawTile) -> Result<Vec<DomainRange>> {
+    fn bounds(&self, tile: &RawTile) -> Vec<DomainRange> {
         let columns = self.fields.iter().zip(&tile.fields);
         let dimensions = columns.filter(|(f, _)| matches!(f.field, FragmentField::Dimension(_)));
         let bounds = dimensions.map(|(field, cells)| {
             if field.cell_val_num.is_var() {
                 let values = || (0..cells.len).map(|cell| cells.cell(cell, 0));
-                return Ok(DomainRange {
+                return DomainRange {
                     lo: values().min().unwrap_or_default().to_vec(),
                     hi: values().max().unwrap_or_default().to_vec(),
-                });
+                };
             }
-            let mut keys = Vec::with_capacity(cells.len);
-            key::keys(field.datatype, &cells.values, &mut keys)?;
-            let (lo, hi) = (keys.iter().min(), keys.iter().max());
-            let value = |key: Option<&u64>| {
-                key.map_or_else(Vec::new, |key| key::from_key(field.datatype, *key))
+            let (lo, hi) = key::least_and_most(field.datatype, &cells.values).unzip();
+            let value = |key: Option<u64>| {
+                key.map_or_else(Vec::new, |key| key::from_key(field.datatype, key))
             };
-            Ok(DomainRange {
+            DomainRange {
                 lo: value(lo),
                 hi: value(hi),
-            })
+            }
         });
         bounds.collect()
     }
