@@ -142,6 +142,16 @@ impl GlobalOrder {
         tiling.map_or(0, |tiling| tiling.index(tiling.number(key)))
     }
 
+    /// The smallest and the largest key of the space tile with this index, where a division tells; `None` if the dimension has
+    /// floating-point numbers or no tiles.
+    pub fn keys_of_tile(&self, dim: usize, index: u64) -> Option<(u64, u64)> {
+        let Tiling::Integer { lo, extent } = *self.tilings.get(dim)? else {
+            return None;
+        };
+        let first = lo.checked_add(index.checked_mul(extent)?)?;
+        Some((first, first.saturating_add(extent - 1)))
+    }
+
     /// Compares two cells, given the pair of their coordinates in a dimension. In a Hilbert array this computes
     /// both Hilbert values each time: precompute them where many cells are compared.
     pub fn compare<'a>(&self, at: impl Fn(usize) -> (Coordinate<'a>, Coordinate<'a>)) -> Ordering {

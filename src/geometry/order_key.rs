@@ -135,52 +135,61 @@ impl OrderKeys {
         &self.columns
     }
 
-    /// The numbers of one column for each cell. `coordinates` has the keys of each fixed-size dimension, and `at` gives any
+    /// The numbers of one column for each cell. `keys` gives the keys of all cells in a fixed-size dimension, and `at` any
     /// coordinate of a cell. Cells outside the ranges get numbers of their edge.
     pub fn numbers<'a>(
         &self,
         parts: &[Part],
         cells: usize,
+        keys: impl Fn(usize) -> Option<&'a [u64]>,
         at: impl Fn(usize, usize) -> Coordinate<'a>,
     ) -> Vec<u64> {
         let mut numbers = Vec::with_capacity(cells);
         let mut scratch = Vec::new();
+        // The keys of a dimension; those outside its range are those of its edge.
+        let clamped = |dim: usize| {
+            let (lo, hi) = self.ranges.get(dim).copied().flatten().unwrap_or((0, 0));
+            let keys = keys(dim).unwrap_or_default().iter();
+            keys.take(cells).map(move |key| (*key).clamp(lo, hi))
+        };
         for Part { source, bits } in parts {
             match *source {
-                Source::Hilbert => append(&mut numbers, cells, *bits, |cell| {
-                    self.order.hilbert().map_or(0, |hilbert| {
-                        let cell = (0..self.ranges.len()).map(|dim| at(dim, cell));
-                        hilbert.value(cell, &mut scratch)
-                    })
-                }),
+                Source::Hilbert => {
+                    let places = (0..cells).map(|cell| {
+                        self.order.hilbert().map_or(0, |hilbert| {
+                            let cell = (0..self.ranges.len()).map(|dim| at(dim, cell));
+                            hilbert.value(cell, &mut scratch)
+                        })
+                    });
+                    append(&mut numbers, *bits, places);
+                }
                 Source::Tile { dimension, first } => {
                     let mut last = None;
-                    append(&mut numbers, cells, *bits, |cell| {
-                        let key = self.clamped(dimension, at(dimension, cell));
+                    let indices = clamped(dimension).map(|key| {
                         let index = self.tile_index(dimension, key, &mut last);
                         index.saturating_sub(first)
                     });
+                    append(&mut numbers, *bits, indices);
                 }
                 Source::InTile { dimension, extent } => {
                     // Neighbours mostly lie in one tile, and a subtraction is faster than a division.
                     let mut tile_start = 0;
                     let domain = self.domains.get(dimension).copied().flatten();
                     let (origin, _) = domain.unwrap_or((0, 0));
-                    append(&mut numbers, cells, *bits, |cell| {
-                        let key = self.clamped(dimension, at(dimension, cell));
+                    let distances = clamped(dimension).map(|key| {
                         let distance = key.saturating_sub(origin);
                         if distance.wrapping_sub(tile_start) >= extent {
                             tile_start = distance - distance % extent;
                         }
                         distance - tile_start
                     });
+                    append(&mut numbers, *bits, distances);
                 }
                 Source::InRange(dim) => {
                     let range = self.ranges.get(dim).copied().flatten();
                     let (least, _) = range.unwrap_or((0, 0));
-                    append(&mut numbers, cells, *bits, |cell| {
-                        self.clamped(dim, at(dim, cell)).saturating_sub(least)
-                    });
+                    let distances = clamped(dim).map(|key| key.saturating_sub(least));
+                    append(&mut numbers, *bits, distances);
                 }
             }
         }
@@ -198,7 +207,9 @@ impl OrderKeys {
         }
         let index = self.order.tile_index(dim, key);
         let known = last.take().filter(|last| last.index == index);
-        let (least, most) = known.map_or((key, key), |known| (known.least, known.most));
+        let known = known.map(|known| (known.least, known.most));
+        let known = known.or_else(|| self.order.keys_of_tile(dim, index));
+        let (least, most) = known.unwrap_or((key, key));
         *last = Some(KnownTile {
             index,
             least: least.min(key),
@@ -206,25 +217,17 @@ impl OrderKeys {
         });
         index
     }
-
-    /// The key of a coordinate, or that of the range's edge.
-    fn clamped(&self, dim: usize, coordinate: Coordinate<'_>) -> u64 {
-        match (coordinate, self.ranges.get(dim)) {
-            (Coordinate::Key(key), Some(Some((lo, hi)))) => key.clamp(*lo, *hi),
-            _ => 0,
-        }
-    }
 }
 
 /// Appends a part of so many bits to the number of each cell; the first part is where the numbers begin. They do not begin as
 /// zeros, because memory that the system has zeroed costs two page faults if it is read before it is written.
-fn append(numbers: &mut Vec<u64>, cells: usize, bits: u32, mut part: impl FnMut(usize) -> u64) {
+fn append(numbers: &mut Vec<u64>, bits: u32, part: impl Iterator<Item = u64>) {
     if numbers.is_empty() {
-        numbers.extend((0..cells).map(part));
+        numbers.extend(part);
         return;
     }
-    for (cell, number) in numbers.iter_mut().enumerate() {
-        *number = number.checked_shl(bits).unwrap_or(0) | part(cell);
+    for (number, part) in numbers.iter_mut().zip(part) {
+        *number = number.checked_shl(bits).unwrap_or(0) | part;
     }
 }
 
@@ -423,8 +426,17 @@ mod tests {
                 false => OrderKeys::new(&schema).unwrap(),
             };
             let order = GlobalOrder::new(&schema).unwrap();
+            let axes = (0..chosen.len()).map(|dim| {
+                let keys = (0..cells.len()).filter_map(|cell| match at(dim, cell) {
+                    Coordinate::Key(key) => Some(key),
+                    Coordinate::Bytes(_) => None,
+                });
+                keys.collect::<Vec<_>>()
+            });
+            let axes = axes.collect::<Vec<_>>();
+            let axis = |dim: usize| axes.get(dim).map(Vec::as_slice);
             let numbers = keys.columns().iter().map(|column| match column {
-                KeyColumn::Numbers(parts) => keys.numbers(parts, cells.len(), at),
+                KeyColumn::Numbers(parts) => keys.numbers(parts, cells.len(), axis, at),
                 KeyColumn::Strings(_) => Vec::new(),
             });
             let numbers = numbers.collect::<Vec<_>>();
@@ -468,7 +480,11 @@ mod tests {
         let [KeyColumn::Numbers(parts)] = keys.columns() else {
             panic!("one number")
         };
-        let number = |key: i64| keys.numbers(parts, 1, |_, _| Coordinate::Key(key.to_key()));
+        let number = |key: i64| {
+            let keys_of = [key.to_key()];
+            let at = |_, _| Coordinate::Key(key.to_key());
+            keys.numbers(parts, 1, |_| Some(keys_of.as_slice()), at)
+        };
         assert_eq!(number(-5), number(0));
         assert_eq!(number(i64::MAX), number(1 << 30));
     }

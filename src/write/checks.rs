@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use arrow::array::ArrayRef;
 
-use crate::arrow::{CellWriter, StoredCells};
+use crate::arrow::{CellWriter, Refused, StoredCells};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::{ArraySchema, Dimension};
@@ -42,31 +42,26 @@ enum OwnedCoordinate {
 
 /// The coordinates of a batch in one dimension.
 #[derive(Debug)]
-pub enum Coordinates<'a> {
+pub enum Coordinates {
     /// Keys of a fixed-size dimension.
     Keys(Vec<u64>),
     /// Strings.
-    Strings(&'a StoredCells),
+    Strings(StoredCells),
 }
 
-impl Coordinates<'_> {
-    /// The coordinates of stored cells.
-    ///
-    /// # Errors
-    /// The bytes are not cells of the type.
-    pub fn new(datatype: Datatype, cells: &StoredCells) -> Result<Coordinates<'_>> {
-        if !key::has_key(datatype) {
-            return Ok(Coordinates::Strings(cells));
-        }
-        let mut keys = Vec::with_capacity(cells.len);
-        key::keys(datatype, &cells.values, &mut keys)?;
-        Ok(Coordinates::Keys(keys))
-    }
-
+impl Coordinates {
     fn len(&self) -> usize {
         match self {
             Self::Keys(keys) => keys.len(),
             Self::Strings(cells) => cells.len,
+        }
+    }
+
+    /// The keys of a fixed-size dimension.
+    pub fn keys(&self) -> Option<&[u64]> {
+        match self {
+            Self::Keys(keys) => Some(keys),
+            Self::Strings(_) => None,
         }
     }
 
@@ -79,26 +74,33 @@ impl Coordinates<'_> {
     }
 }
 
-/// The stored coordinates of rows whose first columns are the dimensions.
+/// The coordinates of rows whose first columns are the dimensions.
 ///
 /// # Errors
 /// A coordinate cannot be stored; its row in the batch and its dimension are named.
-pub fn coordinate_cells(
+pub fn coordinates(
     dimensions: &[Dimension],
     writers: &[CellWriter],
     columns: &[ArrayRef],
-) -> Result<Vec<StoredCells>> {
+) -> Result<Vec<Coordinates>> {
     let sources = writers.iter().zip(columns).zip(dimensions);
-    let cells = sources.map(|((writer, column), dimension)| {
-        let mut cells = writer.no_cells();
-        let appended = writer.append(column, &mut cells);
-        appended.map_err(|refused| {
+    let coordinates = sources.map(|((writer, column), dimension)| {
+        let named = |refused: Refused| {
             let error = refused.why.with("row", refused.row);
             error.with("dimension", &dimension.name)
-        })?;
-        Ok(cells)
+        };
+        let datatype = dimension.datatype;
+        if !key::has_key(datatype) {
+            let mut cells = writer.no_cells();
+            writer.append(column, &mut cells).map_err(named)?;
+            return Ok(Coordinates::Strings(cells));
+        }
+        let mut keys = Vec::with_capacity(column.len());
+        let stored = writer.with_stored(column, |bytes| key::keys(datatype, bytes, &mut keys));
+        stored.map_err(named)??;
+        Ok(Coordinates::Keys(keys))
     });
-    cells.collect()
+    coordinates.collect()
 }
 
 impl OwnedCoordinate {
@@ -155,7 +157,7 @@ impl CellChecker {
     ///
     /// # Errors
     /// A cell lies outside, or another one has its coordinates.
-    pub fn check(&mut self, cells: &[Coordinates<'_>], numbers: Option<&[u64]>) -> Result<()> {
+    pub fn check(&mut self, cells: &[Coordinates], numbers: Option<&[u64]>) -> Result<()> {
         self.check_bounds(cells)?;
         let count = cells.first().map_or(0, Coordinates::len);
         if !self.grow(numbers, count) {
@@ -186,7 +188,7 @@ impl CellChecker {
         follows && pairs.all(|(a, b)| a < b)
     }
 
-    fn check_orders(&self, cells: &[Coordinates<'_>], count: usize) -> Result<()> {
+    fn check_orders(&self, cells: &[Coordinates], count: usize) -> Result<()> {
         let nothing = Coordinate::Key(0);
         let coordinate =
             |dim: usize, cell: usize| cells.get(dim).map_or(nothing, |of_dim| of_dim.at(cell));
@@ -208,7 +210,7 @@ impl CellChecker {
     ///
     /// # Errors
     /// A cell lies outside.
-    pub fn check_bounds(&self, cells: &[Coordinates<'_>]) -> Result<()> {
+    pub fn check_bounds(&self, cells: &[Coordinates]) -> Result<()> {
         for (dimension, coordinates) in self.dimensions.iter().zip(cells) {
             dimension.check(coordinates, |cell| self.describe(cells, cell))?;
         }
@@ -216,7 +218,7 @@ impl CellChecker {
     }
 
     /// The error for cells of which two are the one that is described.
-    pub fn twice(&self, cells: &[Coordinates<'_>], cell: usize) -> Error {
+    pub fn twice(&self, cells: &[Coordinates], cell: usize) -> Error {
         Error::invalid(format!(
             "two rows have the coordinates {}, and the array allows no duplicates",
             self.describe(cells, cell)
@@ -235,7 +237,7 @@ impl CellChecker {
         }
     }
 
-    fn check_order(&self, order: Ordering, cells: &[Coordinates<'_>], cell: usize) -> Result<()> {
+    fn check_order(&self, order: Ordering, cells: &[Coordinates], cell: usize) -> Result<()> {
         match order {
             Ordering::Less => Ok(()),
             Ordering::Equal if self.allows_duplicates => Ok(()),
@@ -248,7 +250,7 @@ impl CellChecker {
     }
 
     /// A cell for messages: `(x = 3, name = 'a')`.
-    pub fn describe(&self, cells: &[Coordinates<'_>], cell: usize) -> String {
+    pub fn describe(&self, cells: &[Coordinates], cell: usize) -> String {
         let parts = self
             .dimensions
             .iter()
@@ -262,7 +264,7 @@ impl CellChecker {
 }
 
 impl CheckedDimension {
-    fn check(&self, cells: &Coordinates<'_>, describe: impl Fn(usize) -> String) -> Result<()> {
+    fn check(&self, cells: &Coordinates, describe: impl Fn(usize) -> String) -> Result<()> {
         if let (Some(nan), Coordinates::Keys(keys)) = (key::nan_keys(self.datatype), cells)
             && let Some(cell) = keys.iter().position(|key| nan.contains(*key))
         {

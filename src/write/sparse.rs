@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray};
 
-use super::checks::{CellChecker, Coordinates, coordinate_cells};
+use super::checks::{CellChecker, Coordinates, coordinates};
 use super::encode::RawTile;
 use super::fields::WrittenFields;
 use crate::array::window::TimestampMs;
@@ -70,7 +70,7 @@ impl SparseTiler {
         if removed.is_some() && self.fields.recorded.deletes.is_none() {
             return Err(Error::internal("the fragment records no deletes"));
         }
-        let dimensions = self.check(columns, numbers)?;
+        let coordinates = self.check(columns, numbers)?;
         let mut start = 0;
         while start < rows {
             let room = (rows - start).min(self.capacity - self.cells);
@@ -80,7 +80,7 @@ impl SparseTiler {
             let alike = start..start + alike.count();
             match dead {
                 true => self.append_removed(columns, alike.clone())?,
-                false => self.append(columns, alike.clone(), &dimensions)?,
+                false => self.append(columns, alike.clone(), &coordinates)?,
             }
             self.append_times(alike.len(), dead);
             start = alike.end;
@@ -102,34 +102,27 @@ impl SparseTiler {
         Some(RawTile { fields, real })
     }
 
-    fn check(&mut self, columns: &[ArrayRef], numbers: Option<&[u64]>) -> Result<Vec<StoredCells>> {
+    fn check(&mut self, columns: &[ArrayRef], numbers: Option<&[u64]>) -> Result<Vec<Coordinates>> {
         let dimensions = &self.fields.schema.dimensions;
-        let stored = coordinate_cells(dimensions, &self.writers, columns)?;
-        let coordinates = dimensions.iter().zip(&stored);
-        let coordinates = coordinates.map(|(d, cells)| Coordinates::new(d.datatype, cells));
-        let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
+        let coordinates = coordinates(dimensions, &self.writers, columns)?;
         self.checker.check(&coordinates, numbers)?;
-        drop(coordinates);
-        Ok(stored)
+        Ok(coordinates)
     }
 
     fn append(
         &mut self,
         columns: &[ArrayRef],
         rows: Range<usize>,
-        dimensions: &[StoredCells],
+        coordinates: &[Coordinates],
     ) -> Result<()> {
         let sources = self.writers.iter().zip(columns).zip(&mut self.tile);
         for (i, ((writer, column), cells)) in sources.enumerate() {
             let part = column.slice(rows.start, rows.len());
             if let Err(refused) = writer.append(&part, cells) {
-                let named = self.fields.schema.dimensions.iter().zip(dimensions);
-                let coordinates = named.map(|(d, cells)| Coordinates::new(d.datatype, cells));
-                let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
                 let row = rows.start.saturating_add(refused.row);
                 let field = self.fields.fields.get(i);
                 let field = field.map_or_else(String::new, |field| field.name.clone());
-                let cell = self.checker.describe(&coordinates, row);
+                let cell = self.checker.describe(coordinates, row);
                 return Err(refused.why.with("attribute", field).with("cell", cell));
             }
         }

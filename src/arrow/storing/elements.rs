@@ -1,6 +1,6 @@
 //! Numbers, booleans, dates and times as stored elements; text and bytes as stored cells.
 
-use arrow::array::{Array, ArrayRef, AsArray, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
 use arrow::compute::kernels::cast::cast;
 use arrow::datatypes::{DataType, Date32Type, Int64Type};
 
@@ -66,12 +66,7 @@ pub(super) fn append(
 /// Appends the bytes of numbers as they are, and zeros for NULLs.
 fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(), Refused> {
     let data = array.to_data();
-    let start = data.offset().saturating_mul(width);
-    let end = start.saturating_add(data.len().saturating_mul(width));
-    let bytes = data
-        .buffers()
-        .first()
-        .and_then(|buffer| buffer.get(start..end));
+    let bytes = number_bytes(&data, width);
     let bytes = bytes.ok_or_else(|| Refused {
         row: 0,
         why: Error::internal(format!("{} is no type of numbers", array.data_type())),
@@ -92,6 +87,13 @@ fn append_numbers(array: &dyn Array, width: usize, to: &mut Vec<u8>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// The bytes of numbers, in the order of this machine.
+pub(super) fn number_bytes(data: &ArrayData, width: usize) -> Option<&[u8]> {
+    let start = data.offset().saturating_mul(width);
+    let end = start.saturating_add(data.len().saturating_mul(width));
+    data.buffers().first()?.get(start..end)
 }
 
 fn append_times(

@@ -167,6 +167,29 @@ impl CellWriter {
         }
     }
 
+    /// Gives the stored cells of a column to `read`. Numbers are stored as they are, so that none are copied.
+    pub fn with_stored<T>(
+        &self,
+        column: &ArrayRef,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Refused> {
+        if self.codes.is_none()
+            && self.ty.element == Element::Number
+            && self.ty.shape == Shape::One
+            && column.data_type() == self.ty.data_type()
+            && column.null_count() == 0
+            && cfg!(target_endian = "little")
+        {
+            let data = column.to_data();
+            if let Some(bytes) = elements::number_bytes(&data, self.ty.datatype.size()) {
+                return Ok(read(bytes));
+            }
+        }
+        let mut cells = self.no_cells();
+        self.append(column, &mut cells)?;
+        Ok(read(&cells.values))
+    }
+
     fn append_values(&self, column: &ArrayRef, to: &mut StoredCells) -> Result<(), Refused> {
         if let Some(codes) = &self.codes {
             let width = self.ty.datatype.size();

@@ -4,20 +4,19 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 
-use crate::arrow::{CellWriter, ColumnType, StoredCells, TypeOptions};
+use crate::arrow::{CellWriter, ColumnType, TypeOptions};
 use crate::error::{Error, Result as OwnResult};
 use crate::format::schema::ArraySchema;
-use crate::geometry::key;
 use crate::geometry::key::Coordinate;
 use crate::geometry::order_key::{OrderKeys, Part};
-use crate::write::checks::coordinate_cells;
+use crate::write::checks::coordinates;
 
 /// What the numbers of all rows of an array are computed with.
 #[derive(Debug)]
@@ -46,20 +45,6 @@ impl OrderNumbers {
 
     pub(super) fn keys(&self) -> &OrderKeys {
         &self.keys
-    }
-
-    /// The keys of each fixed-size dimension, and the cells of each.
-    fn coordinates(&self, columns: &[ArrayRef]) -> OwnResult<Vec<(Vec<u64>, StoredCells)>> {
-        let dimensions = &self.schema.dimensions;
-        let cells = coordinate_cells(dimensions, &self.writers, columns)?;
-        let coordinates = cells.into_iter().zip(dimensions).map(|(cells, dimension)| {
-            let mut keys = Vec::new();
-            if key::has_key(dimension.datatype) {
-                key::keys(dimension.datatype, &cells.values, &mut keys)?;
-            }
-            Ok((keys, cells))
-        });
-        coordinates.collect()
     }
 }
 
@@ -90,22 +75,17 @@ impl OrderNumber {
             .iter()
             .map(|dimension| dimension.evaluate(batch)?.into_array(batch.num_rows()));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let coordinates = self
-            .of
-            .coordinates(&columns)
-            .map_err(DataFusionError::from)?;
-        let at = |dim: usize, cell: usize| coordinate(coordinates.get(dim), cell);
-        Ok(self.of.keys.numbers(&self.parts, batch.num_rows(), at))
-    }
-}
-
-fn coordinate(of_dimension: Option<&(Vec<u64>, StoredCells)>, cell: usize) -> Coordinate<'_> {
-    match of_dimension {
-        Some((keys, _)) if !keys.is_empty() => {
-            Coordinate::Key(keys.get(cell).copied().unwrap_or(0))
-        }
-        Some((_, cells)) => Coordinate::Bytes(cells.cell(cell, 0)),
-        None => Coordinate::Key(0),
+        let OrderNumbers {
+            schema,
+            keys,
+            writers,
+        } = self.of.as_ref();
+        let coordinates = coordinates(&schema.dimensions, writers, &columns);
+        let coordinates = coordinates.map_err(DataFusionError::from)?;
+        let of = |dim: usize| coordinates.get(dim);
+        let at = |dim: usize, cell: usize| of(dim).map_or(Coordinate::Key(0), |of| of.at(cell));
+        let keys_of = |dim: usize| of(dim)?.keys();
+        Ok(keys.numbers(&self.parts, batch.num_rows(), keys_of, at))
     }
 }
 

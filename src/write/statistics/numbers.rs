@@ -282,18 +282,20 @@ pub(super) fn summarise_blocks<T: Summed, const N: usize>(
             continue;
         };
         let (mut least, mut most, mut any_nan) = (first, first, false);
+        let mut sum = known.sum;
+        // Floating-point numbers are added one after another, and a processor compares them while it waits for a sum.
         for number in numbers() {
             least = if number < least { number } else { least };
             most = if number > most { number } else { most };
             any_nan |= number.is_nan();
+            sum = sum.plus(number.widened());
         }
         let (low, high) = (least.widened(), most.widened());
         if any_nan || known.stopped || !known.sum.has_room_for(block.len(), low, high) {
             numbers().for_each(|number| known.add(number));
             continue;
         }
-        let add = |sum: T::Sum, number: T| sum.plus(number.widened());
-        known.sum = numbers().fold(known.sum, add);
+        known.sum = sum;
         known.add_bounds(least, most);
     }
     known.end()

@@ -74,12 +74,16 @@ impl Order {
             Some(Axis::Strings(column)) => Coordinate::Bytes(column.cell(cell)),
             None => Coordinate::Key(0),
         };
+        let keys = |dim: usize| match axes.get(dim) {
+            Some(Axis::Keys(keys)) => Some(keys.as_slice()),
+            _ => None,
+        };
         let numbers = self
             .keys
             .columns()
             .iter()
             .filter_map(|column| match column {
-                KeyColumn::Numbers(parts) => Some(self.keys.numbers(parts, cells, at)),
+                KeyColumn::Numbers(parts) => Some(self.keys.numbers(parts, cells, keys, at)),
                 KeyColumn::Strings(_) => None,
             });
         Ok(TileKeys {
@@ -112,12 +116,18 @@ impl Order {
             (_, Some(datatype)) if key::has_key(*datatype) => Coordinate::Key(0),
             _ => Coordinate::Bytes(&[]),
         };
+        let lows = (0..ranges.len()).map(|dim| match low(dim, 0) {
+            Coordinate::Key(key) => Some([key]),
+            Coordinate::Bytes(_) => None,
+        });
+        let lows = lows.collect::<Vec<_>>();
+        let keys = |dim: usize| lows.get(dim)?.as_ref().map(<[u64; 1]>::as_slice);
         let columns = self.keys.columns().iter().enumerate();
         let columns = columns.map(|(i, column)| match column {
             // A curve may enter a box anywhere.
             KeyColumn::Numbers(_) if self.hilbert && i == 0 => BoundColumn::Number(0),
             KeyColumn::Numbers(parts) => {
-                let numbers = self.keys.numbers(parts, 1, low);
+                let numbers = self.keys.numbers(parts, 1, keys, low);
                 BoundColumn::Number(numbers.first().copied().unwrap_or(0))
             }
             KeyColumn::Strings(dim) => BoundColumn::Bytes(match low(*dim, 0) {
