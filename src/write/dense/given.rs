@@ -13,6 +13,8 @@ pub(super) struct GivenCells {
     pub(super) fields: Vec<StoredCells>,
     /// Where they belong.
     pub(super) runs: Vec<GivenRun>,
+    /// How many they are.
+    count: u64,
 }
 
 /// Cells that follow each other in a tile as they came.
@@ -38,17 +40,13 @@ impl GivenCells {
         Self {
             fields: attributes.iter().map(CellWriter::no_cells).collect(),
             runs: Vec::new(),
+            count: 0,
         }
     }
 
     /// The number of cells.
     pub(super) fn count(&self) -> u64 {
-        self.runs.iter().map(|run| u64::from(run.len)).sum()
-    }
-
-    /// Whether they are as many as a tile has, in the order of their places.
-    pub(super) fn are_all_of(&self, tile_cells: u64) -> bool {
-        matches!(self.runs.as_slice(), [run] if u64::from(run.len) == tile_cells)
+        self.count
     }
 
     /// The bytes in memory, with those that a tile takes however few cells it has.
@@ -58,30 +56,28 @@ impl GivenCells {
         fields.saturating_add(lists).saturating_add(TILE_BYTES)
     }
 
-    /// Adds cells that are in `places`, to be the next ones of all fields.
-    pub(super) fn place(&mut self, places: &[u64]) -> Result<()> {
+    /// Adds cells, to be the next ones of all fields, whose places follow each other in runs: the first place of each, and how
+    /// many there are.
+    pub(super) fn place(&mut self, runs: &[(u64, u64)]) -> Result<()> {
         let mut cell = match self.runs.last() {
             Some(last) => last.cell.checked_add(last.len),
             None => Some(0),
         };
-        let mut rest = places;
-        while let Some(first) = rest.first().copied() {
+        for (first, count) in runs {
             let of_next = cell.ok_or_else(too_many_cells)?;
-            let follow = rest.iter().zip(first..).take_while(|(a, b)| *a == b);
-            let count = follow.count();
-            let len = u32::try_from(count).map_err(|_| too_many_cells())?;
+            let len = u32::try_from(*count).map_err(|_| too_many_cells())?;
             match self.runs.last_mut() {
-                Some(last) if last.end() == first => {
+                Some(last) if last.end() == *first => {
                     last.len = last.len.checked_add(len).ok_or_else(too_many_cells)?;
                 }
                 _ => self.runs.push(GivenRun {
-                    place: first,
+                    place: *first,
                     cell: of_next,
                     len,
                 }),
             }
             cell = of_next.checked_add(len);
-            rest = rest.get(count..).unwrap_or_default();
+            self.count = self.count.saturating_add(*count);
         }
         Ok(())
     }
@@ -94,6 +90,7 @@ impl GivenCells {
             .map(|run| run.cell.saturating_add(run.len))
             .max();
         let first = first.unwrap_or(0);
+        self.count = self.count.saturating_add(other.count);
         for run in other.runs {
             let cell = first.checked_add(run.cell);
             let cell = cell.ok_or_else(too_many_cells)?;
@@ -196,7 +193,13 @@ pub(super) fn decode(record: &[u8]) -> Result<(Vec<u64>, GivenCells)> {
         })
     });
     let fields = fields.collect::<Result<Vec<_>>>()?;
-    Ok((tile, GivenCells { fields, runs }))
+    let count = runs.iter().map(|run| u64::from(run.len)).sum();
+    let cells = GivenCells {
+        fields,
+        runs,
+        count,
+    };
+    Ok((tile, cells))
 }
 
 /// What is left of a record.
@@ -269,11 +272,13 @@ mod tests {
         let cells = GivenCells {
             fields: vec![fixed.clone(), var.clone()],
             runs: vec![run],
+            count: 3,
         };
         let record = encode(&[7, u64::MAX], &cells);
         let (tile, back) = decode(&record).unwrap();
         assert_eq!(tile, [7, u64::MAX]);
         assert_eq!(back.runs, [run]);
+        assert_eq!(back.count(), 3);
         assert_eq!(format!("{:?}", back.fields), format!("{:?}", [fixed, var]));
         for end in 0..record.len() {
             assert!(decode(&record[..end]).is_err(), "{end}");

@@ -18,8 +18,7 @@ use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::memory::budget::Grant;
-use crate::write::checks::{CellChecker, Coordinates, coordinate_cells};
-use crate::write::encode::RawTile;
+use crate::write::checks::{CellChecker, Coordinates, coordinates};
 use crate::write::fields::{WrittenFields, cell_writers};
 use crate::write::fragment::{FragmentWriter, StagedFragment};
 use crate::write::insert::{WriteTarget, sliced_bytes};
@@ -57,7 +56,7 @@ pub struct DenseInsert {
     attributes: Vec<CellWriter>,
     existing: Arc<dyn ExistingCells>,
     existing_writers: Vec<CellWriter>,
-    tiler: DenseTiler,
+    tiler: Arc<DenseTiler>,
     checker: CellChecker,
     collected: CollectedTiles,
     early: EarlyTiles,
@@ -71,6 +70,7 @@ pub struct DenseInsert {
 #[derive(Debug)]
 struct EarlyTiles {
     filters: TileFilters,
+    tiler: Arc<DenseTiler>,
     tiles: HashMap<Vec<u64>, (Filtering, Grant)>,
     /// Tiles that a thread may still filter, in the order in which that began.
     running: VecDeque<Vec<u64>>,
@@ -83,19 +83,19 @@ struct EarlyTiles {
 }
 
 impl EarlyTiles {
-    /// Begins to filter a tile that has all its cells, in their order.
+    /// Begins to filter a tile that has all its cells, sorted by their places.
     async fn begin(&mut self, tile: Vec<u64>, cells: GivenCells, memory: Grant) -> Result<()> {
         while self.running.len() >= self.width.saturating_mul(QUEUED) {
             self.settle_one().await?;
         }
-        let count = usize::try_from(cells.count())?;
-        let raw = RawTile {
-            fields: cells.fields,
-            real: std::iter::once(0..count).collect(),
-        };
+        let clip = self.tiler.grid.tile_box(&tile);
+        let clip = clip.intersect(self.tiler.grid.domain());
+        let clip = clip.ok_or_else(|| Error::internal("a tile has cells in the domain"))?;
+        let real = self.tiler.runs(&tile, &clip)?;
+        let tiler = Arc::clone(&self.tiler);
         self.bytes = self.bytes.saturating_add(memory.bytes());
         self.running.push_back(tile.clone());
-        let begun = self.filters.begin(move || Ok(raw));
+        let begun = self.filters.begin(move || tiler.tile(real, cells, None));
         self.tiles.insert(tile, (begun, memory));
         Ok(())
     }
@@ -136,7 +136,7 @@ impl DenseInsert {
     ) -> Result<Self> {
         let snapshot = &target.snapshot;
         let schema = &snapshot.schema;
-        let tiler = DenseTiler::new(schema)?;
+        let tiler = Arc::new(DenseTiler::new(schema)?);
         let fields = Arc::new(WrittenFields::new(schema, snapshot.schema_name()?));
         let filters = TileFilters::new(&fields, snapshot.storage.encryption_key().cloned())?;
         let most = target.budget.idle_limit().saturating_mul(EARLY_PART);
@@ -154,15 +154,16 @@ impl DenseInsert {
             existing,
             checker: CellChecker::new(schema)?,
             collected: CollectedTiles::new(&tiler.grid, scratch, COPIES),
-            tiler,
             early: EarlyTiles {
                 filters,
+                tiler: Arc::clone(&tiler),
                 tiles: HashMap::new(),
                 running: VecDeque::new(),
                 width: target.width.max(1),
                 bytes: 0,
                 most,
             },
+            tiler,
             pipeline: None,
             staged: Vec::new(),
             rows: 0,
@@ -196,10 +197,12 @@ impl DenseInsert {
         let more = self.reserve(self.collected.missing()).await?;
         self.collected.settle(more);
         if self.early.bytes < self.early.most {
-            for (tile, cells, memory) in self.collected.take_full() {
-                // All its cells may come again.
-                if self.early.tiles.contains_key(&tile) {
-                    return Err(self.checker.twice(&self.cell(&tile, 0), 0));
+            let full = self.collected.take_full(self.target.budget.as_ref());
+            for (tile, mut cells, memory) in full {
+                // All its cells may come again, or one of them in the place of another.
+                let again = self.early.tiles.contains_key(&tile).then_some(0);
+                if let Some(place) = cells.sort().or(again) {
+                    return Err(self.checker.twice(&self.cell(&tile, place), 0));
                 }
                 self.early.begin(tile, cells, memory).await?;
             }
@@ -217,7 +220,7 @@ impl DenseInsert {
     }
 
     /// The coordinates of the cell in a place of a tile.
-    fn cell(&self, tile: &[u64], place: u64) -> Vec<Coordinates<'static>> {
+    fn cell(&self, tile: &[u64], place: u64) -> Vec<Coordinates> {
         let grid = &self.tiler.grid;
         let sides = grid.tile_lo(tile).into_iter().zip(grid.strides());
         let sides = sides.zip(grid.extents());
@@ -275,10 +278,7 @@ impl DenseInsert {
 
     fn checked_keys(&self, columns: &[ArrayRef]) -> Result<Vec<Vec<u64>>> {
         let dimensions = &self.fields.schema.dimensions;
-        let stored = coordinate_cells(dimensions, &self.dimensions, columns)?;
-        let coordinates = dimensions.iter().zip(&stored);
-        let coordinates = coordinates.map(|(d, cells)| Coordinates::new(d.datatype, cells));
-        let coordinates = coordinates.collect::<Result<Vec<_>>>()?;
+        let coordinates = coordinates(dimensions, &self.dimensions, columns)?;
         self.checker.check_bounds(&coordinates)?;
         let keys = coordinates
             .into_iter()

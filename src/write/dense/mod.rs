@@ -9,4 +9,5 @@ pub mod boxes;
 pub mod collected;
 mod given;
 pub mod insert;
+mod segments;
 mod tiler;
