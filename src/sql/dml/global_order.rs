@@ -30,6 +30,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::again::{can_be_read_twice, streams};
 use super::node::{Step, StepExec};
+use super::stretches::merged;
 use crate::error::Error;
 use crate::write::insert::{COPIES, sliced_bytes};
 
@@ -136,8 +137,7 @@ impl GlobalOrder {
             (Some(only), true) => Ok(only),
             (last, _) => {
                 parts.extend(last);
-                let parts = streams(input.schema(), parts)?;
-                SortPreservingMergeExec::new(self.order.clone(), parts).execute(0, context)
+                merged(&input.schema(), &self.order, parts, &context)
             }
         }
     }

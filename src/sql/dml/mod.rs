@@ -20,6 +20,7 @@ mod power_cuts;
 mod remove_exec;
 #[cfg(test)]
 mod simulation;
+mod stretches;
 mod target;
 mod write;
 mod write_exec;
