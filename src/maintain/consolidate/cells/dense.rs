@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::MergedCells;
 use super::feed::Unopened;
-use super::merge::MergedCells;
 use super::source::Output;
 use super::sparse::compare_tiles;
 use super::tile::TileColumn;

@@ -28,7 +28,7 @@ const CHUNK_BYTES: Range<u64> = (32 << 10)..(1 << 20);
 /// Tiles that one input fetches at a time.
 const CHUNK_TILES: u64 = 256;
 /// Inputs that the merge has not reached, and that are fetched.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// An input before it is opened. Its deletes are prepared by then.
 #[derive(Debug)]
@@ -159,27 +159,55 @@ impl Feed {
                 None => fed.load(&shared, chunk_bytes),
             };
             match loading.join().await {
-                Ok(chunk) => {
-                    fed.tiles.start = chunk.next;
-                    fed.ready.extend(chunk.tiles);
-                }
+                Ok(chunk) => fed.receive(chunk),
                 Err(e) if e.kind() == ErrorKind::OutOfMemory => return Ok(None),
                 Err(e) => return Err(e),
             }
         }
-        let tile = fed.ready.pop_front();
-        if fed.loading.is_none() && fed.ready.is_empty() && !fed.tiles.is_empty() {
-            fed.loading = Some(fed.load(&shared, chunk_bytes));
-        }
+        let tile = fed.take(&shared, chunk_bytes);
         tile.map(Some)
             .ok_or_else(|| Error::internal("an input has no more tiles"))
     }
 
-    /// Gives up what is ahead, other than for this input; `false` if nothing is. From now on, little is fetched at a time.
-    pub(super) fn give_up(&mut self, needed: usize) -> bool {
+    /// The first tiles of inputs that nobody has asked for yet, of those that have been loaded.
+    pub(super) async fn loaded(&mut self) -> Result<Vec<(usize, InputTile)>> {
+        let mut loaded = Vec::new();
+        while let Some(index) = self.unreached.front().copied()
+            && let Some(input) = self.inputs.get_mut(index)
+            && let Some(loading) = input.loading.take_if(|loading| loading.is_done())
+        {
+            match loading.join().await {
+                Ok(chunk) => input.receive(chunk),
+                // Whoever asks for it tries again.
+                Err(e) if e.kind() == ErrorKind::OutOfMemory => break,
+                Err(e) => return Err(e),
+            }
+            let tile = input.take(&self.shared, self.chunk_bytes);
+            loaded.extend(tile.map(|tile| (index, tile)));
+            self.unreached.pop_front();
+        }
+        self.load_ahead();
+        Ok(loaded)
+    }
+
+    /// Gives up what is ahead, other than for this input, and tiles that were loaded before they were asked for; `false` if
+    /// nothing is. From now on, little is fetched at a time.
+    pub(super) fn give_up(
+        &mut self,
+        needed: usize,
+        stock: impl Iterator<Item = (usize, InputTile)>,
+    ) -> bool {
         self.chunk_bytes = 1;
         self.unreached.clear();
         let mut given_up = false;
+        for (index, tile) in stock {
+            if let Some(input) = self.inputs.get_mut(index) {
+                input.tiles.start = tile.serial.saturating_sub(input.serial);
+                input.ready.clear();
+                input.loading = None;
+                given_up = true;
+            }
+        }
         for (index, input) in self.inputs.iter_mut().enumerate() {
             given_up |= index != needed && input.loading.take().is_some();
         }
@@ -199,6 +227,20 @@ impl Feed {
 }
 
 impl FedInput {
+    fn receive(&mut self, chunk: Chunk) {
+        self.tiles.start = chunk.next;
+        self.ready.extend(chunk.tiles);
+    }
+
+    /// The next tile that is there; behind the last one, others are loaded.
+    fn take(&mut self, shared: &Shared, chunk_bytes: u64) -> Option<InputTile> {
+        let tile = self.ready.pop_front();
+        if self.loading.is_none() && self.ready.is_empty() && !self.tiles.is_empty() {
+            self.loading = Some(self.load(shared, chunk_bytes));
+        }
+        tile
+    }
+
     fn load(&self, shared: &Shared, chunk_bytes: u64) -> Task<Chunk> {
         let (source, shared) = (Arc::clone(&self.source), shared.clone());
         let (tiles, serial) = (self.tiles.clone(), self.serial);
@@ -262,6 +304,11 @@ impl<T: Send + 'static> Task<T> {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Self {
         Self(tokio::spawn(work))
+    }
+
+    /// Whether nobody has to wait for the result.
+    fn is_done(&self) -> bool {
+        self.0.is_finished()
     }
 
     /// Waits for the result.

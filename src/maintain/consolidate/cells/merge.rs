@@ -7,7 +7,6 @@
 //! [`Merger::give`] says so, and the caller begins again with inputs of single tiles.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -15,18 +14,8 @@ use hashbrown::HashMap;
 use super::order::{Bound, Cell};
 use super::source::Output;
 use super::tile::{InputTile, Recipe, Segment};
+use super::{MergedCells, Next, Step, Versions};
 use crate::error::{Error, Result};
-
-/// Which versions of a cell remain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::maintain::consolidate) enum Versions {
-    /// All of them.
-    All,
-    /// Those that are not deleted, and those that hide an older one that is not.
-    Alive,
-    /// The newest, unless it is deleted.
-    Newest,
-}
 
 /// What the merge is to do.
 #[derive(Debug)]
@@ -41,25 +30,8 @@ pub(super) struct Rules {
     pub versions: Versions,
 }
 
-/// What the merge has come to.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// The input with this index has to give its next tile.
-    Needs(usize),
-    /// A tile of the output is complete.
-    Tile(Recipe),
-    /// There are no cells left.
-    Done,
-}
-
-/// Numbers of cells.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::maintain::consolidate) struct MergedCells {
-    /// Cells of the inputs.
-    pub read: u64,
-    /// Cells of the output.
-    pub written: u64,
-}
+/// The merge stops after so many tiles of the output, for others to filter them.
+const TILES_AT_A_TIME: usize = 4;
 
 /// Merges inputs.
 #[derive(Debug)]
@@ -69,10 +41,12 @@ pub(super) struct Merger {
     /// The first number of the next cell of each input.
     heads: Vec<u64>,
     heap: Vec<usize>,
+    /// Tiles of inputs that have not been asked for.
+    stock: HashMap<usize, InputTile>,
     current: Recipe,
     /// The index of each tile in the current recipe.
     known: HashMap<u64, u32>,
-    complete: VecDeque<Recipe>,
+    complete: Vec<Recipe>,
     /// The last cell that was taken.
     last: Option<(Arc<InputTile>, usize, u32)>,
     /// The versions of the cell at hand, newest first.
@@ -105,9 +79,10 @@ impl Merger {
             inputs: Vec::new(),
             heads: Vec::new(),
             heap: Vec::new(),
+            stock: HashMap::new(),
             current: Recipe::default(),
             known: HashMap::new(),
-            complete: VecDeque::new(),
+            complete: Vec::new(),
             last: None,
             group: Vec::new(),
             counts: MergedCells::default(),
@@ -177,24 +152,52 @@ impl Merger {
         self.counts
     }
 
-    /// Goes on until a tile of the output is complete, or one of an input is needed.
+    /// Gives the next tile of an input before it is asked for.
+    pub(super) fn store(&mut self, input: usize, tile: InputTile) {
+        self.stock.insert(input, tile);
+    }
+
+    /// The tiles that were given before they were asked for, and their inputs; the merge asks for them again.
+    pub(super) fn empty_stock(&mut self) -> impl Iterator<Item = (usize, InputTile)> {
+        std::mem::take(&mut self.stock).into_iter()
+    }
+
+    /// Goes on until some tiles of the output are complete, or one of an input is needed.
     pub(super) fn advance(&mut self) -> Result<Step> {
-        loop {
-            if let Some(tile) = self.complete.pop_front() {
-                return Ok(Step::Tile(tile));
+        let next = self.go_on()?;
+        if next == Next::Done {
+            self.flush()?;
+            if self.current.cells > 0 {
+                self.finish_tile();
             }
+        }
+        Ok(Step {
+            tiles: std::mem::take(&mut self.complete),
+            next,
+        })
+    }
+
+    fn go_on(&mut self) -> Result<Next> {
+        while self.complete.len() < TILES_AT_A_TIME {
             let Some(first) = self.heap.first().copied() else {
-                break;
+                return Ok(Next::Done);
             };
             let input = self.input(first)?;
             let (tile, place) = match &input.state {
-                State::Ahead(_) => return Ok(Step::Needs(first)),
                 State::At(tile, place) if *place < tile.cells => (Arc::clone(tile), *place),
-                State::At(..) if input.left > 0 => return Ok(Step::Needs(first)),
-                State::At(..) => {
+                State::At(..) if input.left == 0 => {
                     self.heap.swap_remove(0);
                     self.settle();
                     continue;
+                }
+                State::Ahead(_) | State::At(..) => {
+                    let Some(tile) = self.stock.remove(&first) else {
+                        return Ok(Next::Needs(first));
+                    };
+                    match self.give(first, tile)? {
+                        true => continue,
+                        false => return Ok(Next::Unsorted),
+                    }
                 }
             };
             let age = input.age;
@@ -202,11 +205,7 @@ impl Merger {
             self.take(&tile, place, end, age)?;
             self.move_to(first, &tile, end);
         }
-        self.flush()?;
-        if self.current.cells > 0 {
-            self.finish_tile();
-        }
-        Ok(self.complete.pop_front().map_or(Step::Done, Step::Tile))
+        Ok(Next::More)
     }
 
     fn input(&self, input: usize) -> Result<&Input> {
@@ -480,6 +479,6 @@ impl Merger {
 
     fn finish_tile(&mut self) {
         self.known.clear();
-        self.complete.push_back(std::mem::take(&mut self.current));
+        self.complete.push(std::mem::take(&mut self.current));
     }
 }

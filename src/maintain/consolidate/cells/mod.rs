@@ -13,3 +13,47 @@ pub(super) mod order;
 pub(super) mod source;
 pub(super) mod sparse;
 pub(super) mod tile;
+
+use self::tile::Recipe;
+
+/// Which versions of a cell remain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Versions {
+    /// All of them.
+    All,
+    /// Those that are not deleted, and those that hide an older one that is not.
+    Alive,
+    /// The newest, unless it is deleted.
+    Newest,
+}
+
+/// What the merge has come to.
+#[derive(Debug)]
+struct Step {
+    /// The tiles of the output that are complete.
+    tiles: Vec<Recipe>,
+    /// What comes next.
+    next: Next,
+}
+
+/// How a merge goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// The input with this index has to give its next tile.
+    Needs(usize),
+    /// It needs nothing.
+    More,
+    /// There are no cells left.
+    Done,
+    /// The cells of an input are not in the order of the merge.
+    Unsorted,
+}
+
+/// Numbers of cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct MergedCells {
+    /// Cells of the inputs.
+    pub(super) read: u64,
+    /// Cells of the output.
+    pub(super) written: u64,
+}

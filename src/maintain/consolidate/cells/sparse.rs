@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::feed::{Feed, Unopened};
-use super::merge::{MergedCells, Merger, Rules, Step, Versions};
+use super::merge::{Merger, Rules};
 use super::order::Bound;
 use super::source::Output;
 use super::tile::{InputTile, Recipe, Segment};
+use super::{MergedCells, Next, Versions};
 use crate::array::fragment::boxes::TileRange;
 use crate::error::{Error, Result, ResultExt};
 use crate::maintain::consolidate::options::Progress;
@@ -143,29 +144,36 @@ impl SparseMerge {
             })
             .await?;
             merger = advanced;
-            match step? {
-                Step::Done => return Ok(Some(merger.counts())),
-                Step::Tile(recipe) => {
-                    self.progress.set(merger.counts().read);
-                    sink.take(recipe, &self.output).await?;
+            let step = step?;
+            self.progress.set(merger.counts().read);
+            for recipe in step.tiles {
+                sink.take(recipe, &self.output).await?;
+            }
+            let input = match step.next {
+                Next::More => continue,
+                Next::Done => return Ok(Some(merger.counts())),
+                Next::Unsorted => return Ok(None),
+                Next::Needs(input) => input,
+            };
+            let tile = loop {
+                if let Some(tile) = feed.next(input).await? {
+                    break tile;
                 }
-                Step::Needs(input) => {
-                    let tile = loop {
-                        if let Some(tile) = feed.next(input).await? {
-                            break tile;
-                        }
-                        if !feed.give_up(input) && !sink.wait_for_one().await? {
-                            return Err(Error::out_of_memory(format!(
-                                "{} fragments whose cells lie among each other need more memory to be merged: \
-                                 allow more, or consolidate fewer at a time",
-                                self.inputs.len()
-                            )));
-                        }
-                    };
-                    if !merger.give(input, tile)? {
-                        return Ok(None);
-                    }
+                let stock = merger.empty_stock();
+                if !feed.give_up(input, stock) && !sink.wait_for_one().await? {
+                    return Err(Error::out_of_memory(format!(
+                        "{} fragments whose cells lie among each other need more memory to be merged: \
+                         allow more, or consolidate fewer at a time",
+                        self.inputs.len()
+                    )));
                 }
+            };
+            if !merger.give(input, tile)? {
+                return Ok(None);
+            }
+            // The merge goes on with those that are there, without coming back for each.
+            for (input, tile) in feed.loaded().await? {
+                merger.store(input, tile);
             }
         }
     }
