@@ -24,6 +24,9 @@ use crate::tile::fields::FragmentScan;
 
 /// Small tiles are read together until a unit holds this many cells.
 const UNIT_CELLS: u64 = 128 * 1024;
+/// Units under a condition are read in two rounds, so they have up to so many cells, if there are many units even so.
+const FILTERED_UNIT_CELLS: u64 = 512 * 1024;
+const FEWEST_FILTERED_UNITS: u64 = 128;
 
 /// The box of cells that a fragment wrote, and how it stores them.
 #[derive(Debug, Clone)]
@@ -280,7 +283,13 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let scattered = scattered_tiles(&fragments, snapshot).await?;
     let rows = selected_rows(&bounds, &spec);
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
-    let tiles_per_unit = (UNIT_CELLS / grid.cells_per_tile().max(1)).max(1);
+    let tile_cells = grid.cells_per_tile().max(1);
+    let cells = tiles.saturating_mul(tile_cells);
+    let unit_cells = match spec.predicate {
+        Some(_) => (cells / FEWEST_FILTERED_UNITS).clamp(UNIT_CELLS, FILTERED_UNIT_CELLS),
+        None => UNIT_CELLS,
+    };
+    let tiles_per_unit = (unit_cells / tile_cells).max(1);
     Ok(ScanPlan {
         statistics_cache: Arc::new(StatisticsCache::new(&table)),
         prunes_late: true,
