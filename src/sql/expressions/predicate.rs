@@ -14,6 +14,7 @@ use datafusion::physical_expr::utils::{
 use crate::error::{Error, Result};
 use crate::scan::Predicate;
 use crate::scan::spec::{Conjunction, TextCondition};
+use crate::sql::expressions::on_values::on_values;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::text_conditions;
 use crate::stats::pruner::TilePruner;
@@ -70,8 +71,9 @@ impl ExprPredicate {
         columns.sort_unstable();
         columns.dedup();
         let schema: SchemaRef = Arc::new(Schema::clone(&table_schema.project(&columns)?));
-        let over_columns =
-            |expr: &Arc<dyn PhysicalExpr>| reassign_expr_columns(Arc::clone(expr), &schema);
+        let over_columns = |expr: &Arc<dyn PhysicalExpr>| {
+            on_values(reassign_expr_columns(Arc::clone(expr), &schema)?, &schema)
+        };
         Ok(Self {
             expr: over_columns(expr)?,
             at_least: at_least.map(over_columns).transpose()?,
