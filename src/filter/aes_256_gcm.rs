@@ -10,12 +10,12 @@
 use aes_gcm::aead::AeadInPlace;
 use aes_gcm::aead::generic_array::GenericArray;
 
+use super::buffer::Filtered;
 use super::compression::Target;
 use super::encryption_key::EncryptionKey;
 use super::parts;
-use super::scratch::Filtered;
 use crate::error::{Error, Result};
-use crate::filter::scratch::Buffer;
+use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 

@@ -10,9 +10,9 @@
 //! elements instead of element i. So the 8x8 bits of every eight bytes must be transposed. Done before interleaving,
 //! this exchanges bits between vectors; the result is the plane of that byte as in a byte shuffle.
 
-use super::byteshuffle::unshuffle;
+use super::byteshuffle::{shuffle, unshuffle};
 use super::parts::{for_each_part, take_front};
-use super::planes::{interleave, weave_8};
+use super::planes::{interleave, split, weave_8};
 use super::word::Width;
 use crate::error::Result;
 use crate::format::cursor::Cursor;
@@ -114,39 +114,46 @@ fn each_64(bytes: u8x16, shift: impl Fn(u64x2) -> u64x2) -> u8x16 {
     bytemuck::cast(shift(bytemuck::cast(bytes)))
 }
 
-/// Encodes one part, and returns the sizes of its entries: the part, or its head and tail.
+/// Encodes one part, in the place of what `out` holds, and returns the sizes of its entries: the part, or its head and tail.
 pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) -> Vec<usize> {
+    // What is there already need not be zeroed.
+    out.resize(part.len(), 0);
     let (head, tail) = part.split_at(part.len() / 8 * 8);
     // A head is stored even if it is empty, a tail is not.
     let tail = Some(tail).filter(|tail| !tail.is_empty());
-    let entries = std::iter::once(head).chain(tail);
-    entries
-        .map(|entry| {
-            let whole = entry.len().is_multiple_of(width.bytes()) && entry.len().is_multiple_of(8);
-            match whole {
-                true => entry
-                    .chunks(BLOCK_BYTES)
-                    .for_each(|block| transpose_block(width, block, out)),
-                false => out.extend_from_slice(entry),
-            }
-            entry.len()
-        })
-        .collect()
-}
-
-/// Encodes one block.
-fn transpose_block(width: Width, block: &[u8], out: &mut Vec<u8>) {
-    let elements = block.len() / width.bytes() / 8 * 8;
-    let (rows, copied) = block.split_at(elements * width.bytes());
-    for byte in 0..width.bytes() {
-        let plane = || rows.iter().skip(byte).step_by(width.bytes());
-        for bit in 0..8 {
-            let mut bits = plane().map(|value| value >> bit & 1);
-            for _ in 0..elements / 8 {
-                let eight = bits.by_ref().take(8).enumerate();
-                out.push(eight.fold(0, |row, (i, bit)| row | bit << i));
-            }
+    let mut rest = out.as_mut_slice();
+    let mut sizes = Vec::with_capacity(2);
+    for entry in std::iter::once(head).chain(tail) {
+        let (out, behind) = rest.split_at_mut(entry.len());
+        rest = behind;
+        sizes.push(entry.len());
+        if !entry.len().is_multiple_of(width.bytes()) || !entry.len().is_multiple_of(8) {
+            out.copy_from_slice(entry);
+            continue;
+        }
+        let blocks = entry.chunks(BLOCK_BYTES);
+        for (block, out) in blocks.zip(out.chunks_mut(BLOCK_BYTES)) {
+            transpose_block(width, block, out);
         }
     }
-    out.extend_from_slice(copied);
+    sizes
+}
+
+/// Encodes one block; `out` is as long as `block`.
+fn transpose_block(width: Width, block: &[u8], out: &mut [u8]) {
+    let elements = block.len() / width.bytes() / 8 * 8;
+    let (rows, copied) = block.split_at(elements * width.bytes());
+    let (out, out_copied) = out.split_at_mut(rows.len());
+    out_copied.copy_from_slice(copied);
+    if elements == 0 {
+        return;
+    }
+    let mut planes = [0; BLOCK_BYTES];
+    let (planes, _) = planes.split_at_mut(rows.len());
+    shuffle(width, rows, planes);
+    let by_plane = planes.chunks_exact(elements);
+    for (plane, rows) in by_plane.zip(out.chunks_exact_mut(elements)) {
+        // A transposed matrix that is transposed is what it was.
+        split(plane, rows, transpose);
+    }
 }

@@ -45,10 +45,15 @@ pub(super) fn unshuffle(width: Width, part: &[u8], out: &mut [u8]) {
 pub(super) fn encode(width: Width, part: &[u8], out: &mut Vec<u8>) {
     // What is there already need not be zeroed.
     out.resize(part.len(), 0);
+    shuffle(width, part, out);
+}
+
+/// Splits one part into planes; `out` is as long as `part`.
+pub(super) fn shuffle(width: Width, part: &[u8], out: &mut [u8]) {
     match width {
         Width::One => out.copy_from_slice(part),
-        Width::Two => split::<2>(part, out),
-        Width::Four => split::<4>(part, out),
-        Width::Eight => split::<8>(part, out),
+        Width::Two => split::<2>(part, out, |planes| planes),
+        Width::Four => split::<4>(part, out, |planes| planes),
+        Width::Eight => split::<8>(part, out, |planes| planes),
     }
 }

@@ -7,13 +7,14 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
-use super::scratch::Contexts;
-use super::scratch::Filtered;
+use super::buffer::Filtered;
+use super::buffer::Work;
+use super::scratch::{Contexts, Workspace};
 use super::streaming::grow;
 use super::word::{Width, with_number, with_word};
 use super::{bzip2, delta, double_delta, gzip, lz4, parts, rle, zstd};
 use crate::error::{Error, Result};
-use crate::filter::scratch::Buffer;
+use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
@@ -205,15 +206,16 @@ impl Codec {
 use delta::decode_into as decode_delta;
 use double_delta::decode_into as decode_double_delta;
 
-/// Applies a compressor to data and metadata, and returns what it makes of them, in the memory of `data`, which is empty.
+/// Applies a compressor to data and metadata, and returns what it makes of them.
 pub(super) fn encode(
     codec: Codec,
     level: i32,
     chunk: &Filtered<'_>,
     signed: bool,
-    zstd: &mut zstd::Compressor,
-    mut data: Vec<u8>,
+    workspace: &mut Workspace,
 ) -> Result<Filtered<'static>> {
+    let mut data = workspace.take();
+    data.clear();
     let mut own = Encoder::new();
     own.count_u32(chunk.metadata.len(), "number of metadata parts")?;
     own.u32(1);
@@ -221,7 +223,7 @@ pub(super) fn encode(
         let start = data.len();
         match codec {
             Codec::Gzip => gzip::encode(part, level, &mut data)?,
-            Codec::Zstd => zstd.encode(part, level, &mut data)?,
+            Codec::Zstd => workspace.zstd.encode(part, level, &mut data)?,
             Codec::Lz4 => lz4::encode(part, &mut data),
             Codec::Bzip2 => bzip2::encode(part, level, &mut data)?,
             Codec::Rle { cell_bytes } => rle::encode(part, cell_bytes, &mut data)?,
@@ -229,6 +231,16 @@ pub(super) fn encode(
             Codec::DoubleDelta(width) => {
                 with_number!(width, signed, double_delta::encode(part, &mut data))?;
             }
+        }
+        if let Some(work) = &mut workspace.work {
+            let encoded = data.get(start..).unwrap_or_default();
+            let more = match codec {
+                Codec::Zstd => zstd::work(encoded),
+                Codec::Lz4 => lz4::work(encoded),
+                _ => Work::default(),
+            };
+            work.literals += more.literals;
+            work.sequences += more.sequences;
         }
         own.count_u32(part.len(), "original part size")?;
         own.count_u32(data.len() - start, "compressed part size")?;

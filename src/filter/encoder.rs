@@ -8,9 +8,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::buffer::{Filtered, Work};
 use super::encryption_key::EncryptionKey;
 use super::pipeline::string_form;
-use super::scratch::{Filtered, Workspace};
+use super::scratch::Workspace;
 use super::stage::{Check, IMAGES_FIRST, Stage, TileContext, Transform};
 use super::strings::{self, StringForm};
 use super::word::{with_number, with_word};
@@ -91,6 +92,18 @@ impl TileEncoder {
         })
     }
 
+    /// Measures from now on what decoding will take.
+    #[must_use]
+    pub fn measuring(mut self) -> Self {
+        self.work.work = Some(Work::default());
+        self
+    }
+
+    /// What decoding will take of what was encoded, if that is measured.
+    pub fn work(&self) -> Work {
+        self.work.work.unwrap_or_default()
+    }
+
     /// Swaps the memory it works with for that of another. What it has learnt of its tiles stays.
     pub fn swap_workspace(&mut self, other: &mut Workspace) {
         self.work.swap(other);
@@ -162,7 +175,7 @@ impl TileEncoder {
         let chunks = chunks.collect::<Vec<_>>();
         let mut out = Encoder::new();
         out.count_u64(chunks.len());
-        let begun = out.len();
+        let begun = out.size();
         for (i, chunk) in chunks.iter().enumerate() {
             let filtered = Filtered {
                 metadata: Vec::new(),
@@ -171,7 +184,7 @@ impl TileEncoder {
             self.encode_chunk(chunk.len(), filtered, &mut out)?;
             if i == 0 {
                 // The others take about as much, or a little more.
-                let rest = (out.len() - begun).saturating_mul(chunks.len() - 1);
+                let rest = (out.size() - begun).saturating_mul(chunks.len() - 1);
                 out.reserve(rest.saturating_add(rest / 16));
             }
         }
@@ -244,10 +257,7 @@ impl EncodedStage {
                     Setting::Level(level) => level,
                     _ => OWN_LEVEL,
                 };
-                let mut out = work.take();
-                out.clear();
-                let zstd = &mut work.zstd;
-                let done = compression::encode(*codec, level, &chunk, self.signed, zstd, out);
+                let done = compression::encode(*codec, level, &chunk, self.signed, work);
                 work.give(chunk.data);
                 return done;
             }
@@ -274,7 +284,10 @@ impl EncodedStage {
 
     /// Applies a filter that rearranges the data, puts its output in the place of what `out` holds, and returns its metadata.
     fn transform(&self, transform: Transform, part: &[u8], out: &mut Vec<u8>) -> Result<Vec<u8>> {
-        if !matches!(transform, Transform::ByteShuffle(_)) {
+        if !matches!(
+            transform,
+            Transform::ByteShuffle(_) | Transform::BitShuffle(_)
+        ) {
             out.clear();
             out.reserve(part.len());
         }

@@ -10,6 +10,7 @@ mod aes_256_gcm;
 mod bit_width_reduction;
 mod bitshuffle;
 mod bitsort;
+mod buffer;
 mod byteshuffle;
 mod bzip2;
 mod checksum;
@@ -43,6 +44,7 @@ mod zstd;
 mod tests;
 
 pub use bitsort::restore_order;
+pub use buffer::Work;
 pub use chunk::{ChunkChoice, expect_unfiltered_bytes, is_empty_tile};
 pub use encoded_strings::EncodedStrings;
 pub use encoder::{TileEncoder, without_chunks};

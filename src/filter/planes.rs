@@ -63,9 +63,13 @@ pub(super) fn interleave<const N: usize>(
 }
 
 /// Splits the elements of `part` into N consecutive planes; bytes after the last whole element are copied. `out` is as long as
-/// `part`, and N is a power of two.
+/// `part`, N is a power of two, and `change` changes one vector of each plane.
 #[inline(always)]
-pub(super) fn split<const N: usize>(part: &[u8], out: &mut [u8]) {
+pub(super) fn split<const N: usize>(
+    part: &[u8],
+    out: &mut [u8],
+    change: impl Fn([u8x16; N]) -> [u8x16; N],
+) {
     let (elements, incomplete) = part.as_chunks::<N>();
     let (planes, copied) = out.split_at_mut(part.len() - incomplete.len());
     copied.copy_from_slice(incomplete);
@@ -74,8 +78,7 @@ pub(super) fn split<const N: usize>(part: &[u8], out: &mut [u8]) {
         let plane = planes.next().unwrap_or_default();
         plane.as_chunks_mut::<LANES>()
     });
-    let (blocks, last) = elements.as_chunks::<LANES>();
-    for (i, block) in blocks.iter().enumerate() {
+    let split = |block: &[[u8; N]]| {
         let (loaded, _) = block.as_flattened().as_chunks::<LANES>();
         let mut vectors = [u8x16::ZERO; N];
         for (vector, bytes) in vectors.iter_mut().zip(loaded) {
@@ -84,15 +87,27 @@ pub(super) fn split<const N: usize>(part: &[u8], out: &mut [u8]) {
         for _ in 0..LANES.ilog2() {
             vectors = halves_interleaved(vectors);
         }
-        for (vector, (plane, _)) in vectors.into_iter().zip(&mut planes) {
+        change(vectors)
+    };
+    let (blocks, last) = elements.as_chunks::<LANES>();
+    for (i, block) in blocks.iter().enumerate() {
+        for (vector, (plane, _)) in split(block).into_iter().zip(&mut planes) {
             if let Some(slot) = plane.get_mut(i) {
                 *slot = vector.to_array();
             }
         }
     }
-    for (byte, (_, rest)) in planes.iter_mut().enumerate() {
-        for (slot, element) in rest.iter_mut().zip(last) {
-            *slot = element.get(byte).copied().unwrap_or_default();
+    if last.is_empty() {
+        return;
+    }
+    // The last elements are padded to whole vectors.
+    let mut padded = [[0; N]; LANES];
+    for (slot, element) in padded.iter_mut().zip(last) {
+        *slot = *element;
+    }
+    for (vector, (_, rest)) in split(&padded).into_iter().zip(&mut planes) {
+        for (slot, byte) in rest.iter_mut().zip(vector.to_array()) {
+            *slot = byte;
         }
     }
 }

@@ -1,10 +1,8 @@
 //! The working memory of a thread that filters: buffers between two filters, and contexts of compressors.
-//!
-//! A [`Buffer`] keeps its length separate from the initialised part of its memory, so that taking one of a size used
-//! before is free: no allocation and no zeroing.
 
 use std::borrow::Cow;
 
+use super::buffer::{Buffer, Work};
 use super::gzip::Inflater;
 use super::zstd::{Compressor, Decompressor};
 
@@ -12,48 +10,6 @@ use super::zstd::{Compressor, Decompressor};
 const LARGEST_KEPT_BYTES: usize = 64 << 20;
 /// The same for the memory of chunks that are written, which have 64 KiB and more only if one cell does.
 const LARGEST_SPARE_BYTES: usize = 128 << 10;
-
-/// The output of one filter and the input of the next.
-#[derive(Debug, Default)]
-pub(super) struct Buffer {
-    memory: Vec<u8>,
-    len: usize,
-}
-
-impl Buffer {
-    /// Sets the length to zero and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    /// The capacity of its memory.
-    pub(super) fn capacity(&self) -> usize {
-        self.memory.capacity()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.memory.get(..self.len).unwrap_or_default()
-    }
-
-    /// Appends `additional` bytes of unspecified content and returns them for writing.
-    pub(super) fn extend(&mut self, additional: usize) -> &mut [u8] {
-        let start = self.len;
-        self.len = start.saturating_add(additional);
-        if self.memory.len() < self.len {
-            self.memory.resize(self.len, 0);
-        }
-        self.memory.get_mut(start..self.len).unwrap_or_default()
-    }
-
-    /// Shortens the buffer to `len`.
-    pub(super) fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-}
 
 /// Reusable memory for decoding tiles; one per worker.
 #[derive(Default)]
@@ -101,29 +57,14 @@ impl Scratch {
     }
 }
 
-/// A chunk behind some of the filters.
-#[derive(Debug)]
-pub(super) struct Filtered<'a> {
-    /// The metadata, those of the latest filter first.
-    pub(super) metadata: Vec<Vec<u8>>,
-    /// The data; they are borrowed until a filter changes them.
-    pub(super) data: Cow<'a, [u8]>,
-}
-
-impl Filtered<'_> {
-    /// The metadata, and then the data.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let data = std::iter::once(self.data.as_ref());
-        self.metadata.iter().map(Vec::as_slice).chain(data)
-    }
-}
-
 /// Reusable memory for encoding tiles. A thread needs it once, however many encoders it has.
 #[derive(Default)]
 pub struct Workspace {
     pub(super) zstd: Compressor,
     /// Memory of chunks that are done, with whatever is in it.
     spare: Vec<Vec<u8>>,
+    /// The work of decoding what was encoded, if that is measured.
+    pub(super) work: Option<Work>,
 }
 
 impl Workspace {

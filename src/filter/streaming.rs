@@ -1,6 +1,6 @@
 //! Decompressors that are fed and drained in pieces.
 
-use super::scratch::Buffer;
+use super::buffer::Buffer;
 use crate::error::{Error, Result};
 
 /// The first step of a growing output.

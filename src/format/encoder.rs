@@ -31,7 +31,7 @@ impl Encoder {
     }
 
     /// The number of bytes so far.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes.len()
     }
 

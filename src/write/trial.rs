@@ -1,33 +1,46 @@
-//! The choice of filters by trial: cells of a sample are filtered in several ways, and the smallest form wins.
+//! The choice of filters by trial: cells of a sample are filtered in several ways, and the cheapest to read wins.
 //!
-//! The sizes are weighed by what reading takes: what is a few per cent smaller and slower to undo is no gain. No filter loses
+//! The price of a way is the time that reading takes, in picoseconds: to fetch what is stored, and to decode it. The time to
+//! decode follows from what was encoded, not from a clock, so that the same rows always get the same filters. No filter loses
 //! anything or can refuse values that come later: `float_scale` rounds, and `double_delta` cannot take steps of any width.
 
 use super::fields::{WrittenField, WrittenFields};
 use crate::arrow::StoredCells;
 use crate::error::{Result, ResultExt};
-use crate::filter::TileEncoder;
-use crate::format::filter_list::FilterList;
+use crate::filter::{TileEncoder, Work};
+use crate::format::filter_list::{Filter, FilterList};
 
-/// Ways to filter numbers of several bytes, with the price of each: its size counts as so many hundredths.
-const NUMBERS: [(&str, u64); 5] = [
-    ("byteshuffle, zstd(3)", 100),
-    ("zstd(3)", 100),
-    ("bitshuffle, zstd(3)", 105),
-    ("xor, byteshuffle, zstd(3)", 105),
-    ("", 95),
+/// Ways to filter numbers of several bytes.
+const NUMBERS: [&str; 8] = [
+    "byteshuffle, zstd(3)",
+    "zstd(3)",
+    "bitshuffle, zstd(3)",
+    "bitshuffle, lz4",
+    "xor, byteshuffle, zstd(3)",
+    "xor, bitshuffle, zstd(3)",
+    "xor, bitshuffle, lz4",
+    "",
 ];
 /// Further ways for integers, dates and times.
-const INTEGERS: [(&str, u64); 2] = [
-    ("delta, byteshuffle, zstd(3)", 103),
-    ("bit_width_reduction, zstd(3)", 105),
+const INTEGERS: [&str; 2] = [
+    "delta, byteshuffle, zstd(3)",
+    "bit_width_reduction, zstd(3)",
 ];
 /// Ways to filter bytes and text.
-const BYTES: [(&str, u64); 2] = [("zstd(3)", 100), ("", 95)];
+const BYTES: [&str; 2] = ["zstd(3)", ""];
 /// A further way for text, which stores each value once.
-const TEXT: [(&str, u64); 1] = [("dictionary, zstd(3)", 105)];
+const TEXT: [&str; 1] = ["dictionary, zstd(3)"];
 /// A field's own filters win unless others save so many hundredths.
 const WORTH: u64 = 3;
+
+/// The price of a stored byte: a disk or a network gives 170 MB in a second.
+const STORED_BYTE: u64 = 6000;
+/// The price of a byte that comes out of an entropy coder.
+const LITERAL: u64 = 600;
+/// The price of a part that a compressor copies.
+const SEQUENCE: u64 = 9000;
+/// The price of a byte that any filter puts out.
+const MOVED_BYTE: u64 = 70;
 
 /// The filters that suit a field best.
 #[derive(Debug)]
@@ -52,35 +65,32 @@ pub fn best_filters(
     if cells.values.is_empty() {
         return Ok(None);
     }
-    let own = filtered(fields, field, &field.filters, cells)?;
-    let price = |bytes: u64, hundredths: u64| bytes.saturating_mul(hundredths);
+    let own = tried(fields, field, &field.filters, cells)?;
     let mut best: Option<(u64, Best)> = None;
-    for (text, hundredths) in ways(field) {
+    for text in ways(field) {
         let filters = FilterList::parse(text)?;
         if filters == field.filters {
             continue;
         }
         // What cannot be written is no way.
-        let Ok(after) = filtered(fields, field, &filters, cells) else {
+        let Ok(Tried { bytes, price }) = tried(fields, field, &filters, cells) else {
             continue;
         };
-        let weight = price(after, hundredths);
-        if weight < price(own, 100 - WORTH)
-            && best.as_ref().is_none_or(|(least, _)| weight < *least)
+        if price.saturating_mul(100) < own.price.saturating_mul(100 - WORTH)
+            && best.as_ref().is_none_or(|(least, _)| price < *least)
         {
-            let before = cells.bytes() as u64;
             let found = Best {
                 filters,
-                before,
-                after,
+                before: cells.bytes() as u64,
+                after: bytes,
             };
-            best = Some((weight, found));
+            best = Some((price, found));
         }
     }
     Ok(best.map(|(_, best)| best))
 }
 
-fn ways(field: &WrittenField) -> Vec<(&'static str, u64)> {
+fn ways(field: &WrittenField) -> Vec<&'static str> {
     let datatype = field.datatype;
     if datatype.is_string() {
         let text = TEXT.iter().filter(|_| field.cell_val_num.is_var());
@@ -93,26 +103,59 @@ fn ways(field: &WrittenField) -> Vec<(&'static str, u64)> {
     NUMBERS.iter().chain(integers).copied().collect()
 }
 
-/// The bytes of the cells after filtering, offsets included.
-fn filtered(
+/// The cells after filtering, offsets included.
+struct Tried {
+    bytes: u64,
+    price: u64,
+}
+
+/// Filters the cells.
+fn tried(
     fields: &WrittenFields,
     field: &WrittenField,
     filters: &FilterList,
     cells: &StoredCells,
-) -> Result<u64> {
+) -> Result<Tried> {
     let context = field.values_context(&fields.schema)?;
-    let mut values = TileEncoder::new(filters, &context).context("field", || field.described())?;
+    let values = TileEncoder::new(filters, &context).context("field", || field.described())?;
+    let mut values = values.measuring();
+    let stages = filters.stages().filter(|(f, _)| !matches!(f, Filter::None));
+    let moved = (cells.values.len() as u64).saturating_mul(stages.count() as u64 + 1);
     let Some(starts) = &cells.starts else {
-        return Ok(values.encode(&cells.values)?.len() as u64);
+        let bytes = values.encode(&cells.values)?.len() as u64;
+        let price = price(bytes, moved, values.work());
+        return Ok(Tried { bytes, price });
     };
     if values.takes_offsets() {
-        return Ok(values.encode_strings(&cells.values, starts)?.len() as u64);
+        let bytes = values.encode_strings(&cells.values, starts)?.len() as u64;
+        let price = price(bytes, moved, values.work());
+        return Ok(Tried { bytes, price });
     }
     let schema = &fields.schema;
-    let offsets = super::fields::offsets_context(schema);
-    let mut offsets = TileEncoder::new(&schema.offsets_filters, &offsets)?;
-    let bytes = starts.iter().flat_map(|start| start.to_le_bytes());
-    let offsets = offsets.encode(&bytes.collect::<Vec<_>>())?.len();
-    let data = values.encode_var(&cells.values, starts)?.len();
-    Ok(offsets.saturating_add(data) as u64)
+    let context = super::fields::offsets_context(schema);
+    let mut offsets = TileEncoder::new(&schema.offsets_filters, &context)?.measuring();
+    let start_bytes = starts.iter().flat_map(|start| start.to_le_bytes());
+    let of_offsets = offsets.encode(&start_bytes.collect::<Vec<_>>())?.len() as u64;
+    let of_values = values.encode_var(&cells.values, starts)?.len() as u64;
+    let moved_offsets = size_of_val(starts.as_slice()) as u64;
+    Ok(Tried {
+        bytes: of_offsets.saturating_add(of_values),
+        price: price(of_values, moved, values.work()).saturating_add(price(
+            of_offsets,
+            moved_offsets,
+            offsets.work(),
+        )),
+    })
+}
+
+/// What it takes to read so many stored bytes, which filters make `moved` bytes of.
+fn price(stored: u64, moved: u64, work: Work) -> u64 {
+    let parts = [
+        (stored, STORED_BYTE),
+        (work.literals, LITERAL),
+        (work.sequences, SEQUENCE),
+        (moved, MOVED_BYTE),
+    ];
+    let prices = parts.map(|(count, price)| count.saturating_mul(price));
+    prices.into_iter().fold(0, u64::saturating_add)
 }

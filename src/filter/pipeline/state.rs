@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;
 use crate::filter::bitsort;
+use crate::filter::buffer::Buffer;
 use crate::filter::chunk::Chunk;
 use crate::filter::compression::{self, Bounds, Target};
-use crate::filter::scratch::Buffer;
 use crate::filter::scratch::Scratch;
 use crate::filter::stage::Stage;
 use crate::filter::word::Width;

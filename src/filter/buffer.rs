@@ -1,0 +1,74 @@
+//! What passes from filter to filter: buffers when a tile is read, chunks with their metadata when it is written.
+//!
+//! A [`Buffer`] keeps its length separate from the initialised part of its memory, so that taking one of a size used
+//! before is free: no allocation and no zeroing.
+
+use std::borrow::Cow;
+
+/// The output of one filter and the input of the next.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    memory: Vec<u8>,
+    len: usize,
+}
+
+impl Buffer {
+    /// Sets the length to zero and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// The capacity of its memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.memory.capacity()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.memory.get(..self.len).unwrap_or_default()
+    }
+
+    /// Appends `additional` bytes of unspecified content and returns them for writing.
+    pub(super) fn extend(&mut self, additional: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len = start.saturating_add(additional);
+        if self.memory.len() < self.len {
+            self.memory.resize(self.len, 0);
+        }
+        self.memory.get_mut(start..self.len).unwrap_or_default()
+    }
+
+    /// Shortens the buffer to `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+/// A chunk behind some of the filters.
+#[derive(Debug)]
+pub(super) struct Filtered<'a> {
+    /// The metadata, those of the latest filter first.
+    pub(super) metadata: Vec<Vec<u8>>,
+    /// The data; they are borrowed until a filter changes them.
+    pub(super) data: Cow<'a, [u8]>,
+}
+
+impl Filtered<'_> {
+    /// The metadata, and then the data.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let data = std::iter::once(self.data.as_ref());
+        self.metadata.iter().map(Vec::as_slice).chain(data)
+    }
+}
+
+/// What decoding takes besides moving bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes that an entropy coder has coded.
+    pub literals: u64,
+    /// Parts that are copied from what is there, with the bytes before them.
+    pub sequences: u64,
+}
