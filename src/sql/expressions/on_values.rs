@@ -37,7 +37,8 @@ pub(super) fn on_values(
     wrapped.data()
 }
 
-/// Values are looked at one by one if a batch has so many times as many rows.
+/// Values are looked at one by one if a batch has so many times as many rows, or if they come again: then they are mostly those
+/// of an enumeration, the same for all batches.
 const ROWS_PER_VALUE: usize = 4;
 
 /// A condition on one column of a dictionary. It is evaluated on each value once, and for NULL; a row has the answer of its
@@ -51,8 +52,8 @@ struct OnValues {
     /// The condition on a batch of nothing but the column.
     alone: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
-    /// The answers for the values that came last. Mostly they are those of an enumeration, the same for all batches.
-    last: Mutex<Option<(ArrayRef, Arc<Answers>)>>,
+    /// The values that came last, and the answers for them if these are known.
+    last: Mutex<Option<(ArrayRef, Option<Arc<Answers>>)>>,
 }
 
 /// The answers for the values of a dictionary, and for NULL.
@@ -91,14 +92,22 @@ impl OnValues {
         }))
     }
 
-    /// The answers for the values of a dictionary; `None` if the condition fails on one, which no row may have.
+    /// The answers for the values of a dictionary; `None` if they are many and come for the first time, or if the condition fails
+    /// on one, which no row may have.
     fn answers(&self, dictionary: &dyn AnyDictionaryArray) -> Option<Arc<Answers>> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let values = dictionary.values();
-        if let Some((of, answers)) = last().as_ref()
-            && Arc::ptr_eq(of, values)
-        {
-            return Some(Arc::clone(answers));
+        let came_before = match last().as_ref() {
+            Some((of, Some(answers))) if Arc::ptr_eq(of, values) => {
+                return Some(Arc::clone(answers));
+            }
+            Some((of, None)) => Arc::ptr_eq(of, values),
+            _ => false,
+        };
+        let are_few = values.len().saturating_mul(ROWS_PER_VALUE) <= dictionary.keys().len();
+        if !are_few && !came_before {
+            *last() = Some((Arc::clone(values), None));
+            return None;
         }
         let keys = (0..values.len() as u64).map(Some).chain([None]);
         let keys = cast(
@@ -113,7 +122,7 @@ impl OnValues {
         let found = self.alone.evaluate(&batch).ok()?;
         let found = found.into_array(batch.num_rows()).ok()?;
         let answers = Arc::new(Answers::new(found.as_boolean_opt()?.iter().collect())?);
-        *last() = Some((Arc::clone(values), Arc::clone(&answers)));
+        *last() = Some((Arc::clone(values), Some(Arc::clone(&answers))));
         Some(answers)
     }
 }
@@ -205,9 +214,6 @@ impl PhysicalExpr for OnValues {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let column = batch.columns().get(self.column);
         let dictionary = column.and_then(|column| column.as_any_dictionary_opt());
-        let dictionary = dictionary.filter(|dictionary| {
-            dictionary.values().len().saturating_mul(ROWS_PER_VALUE) <= dictionary.len()
-        });
         let Some((dictionary, answers)) =
             dictionary.and_then(|dictionary| Some((dictionary, self.answers(dictionary)?)))
         else {
