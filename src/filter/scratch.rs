@@ -8,7 +8,7 @@ use super::zstd::{Compressor, Decompressor};
 
 /// Larger buffers are freed instead of kept for the next tile.
 const LARGEST_KEPT_BYTES: usize = 64 << 20;
-/// The same for the memory of chunks that are written, which have 64 KiB and more only if one cell does.
+/// Larger memory of written chunks is freed, too. A chunk has 64 KiB, and more only if a single cell does.
 const LARGEST_SPARE_BYTES: usize = 128 << 10;
 
 /// Reusable memory for decoding tiles; one per worker.

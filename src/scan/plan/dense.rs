@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::scattered::ScatteredTiles;
-use super::{PlanCounts, ScanPlan, Units, needed_columns};
+use super::{PlanCounts, ScanPlan, Units, dense_unit_cells, needed_columns};
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
@@ -21,12 +21,6 @@ use crate::geometry::tile_grid::{TileBox, TileGrid};
 use crate::scan::spec::{EmptyCells, ScanSpec};
 use crate::stats::StatisticsCache;
 use crate::tile::fields::FragmentScan;
-
-/// Small tiles are read together until a unit holds this many cells.
-const UNIT_CELLS: u64 = 128 * 1024;
-/// Units under a condition are read in two rounds, so they have up to so many cells, if there are many units even so.
-const FILTERED_UNIT_CELLS: u64 = 512 * 1024;
-const FEWEST_FILTERED_UNITS: u64 = 128;
 
 /// The box of cells that a fragment wrote, and how it stores them.
 #[derive(Debug, Clone)]
@@ -285,10 +279,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
     let tile_cells = grid.cells_per_tile().max(1);
     let cells = tiles.saturating_mul(tile_cells);
-    let unit_cells = match spec.predicate {
-        Some(_) => (cells / FEWEST_FILTERED_UNITS).clamp(UNIT_CELLS, FILTERED_UNIT_CELLS),
-        None => UNIT_CELLS,
-    };
+    let unit_cells = dense_unit_cells(cells, &spec);
     let tiles_per_unit = (unit_cells / tile_cells).max(1);
     Ok(ScanPlan {
         statistics_cache: Arc::new(StatisticsCache::new(&table)),

@@ -231,9 +231,74 @@ fn needed_columns(spec: &ScanSpec, extra: impl Fn(usize) -> bool) -> Vec<bool> {
         .collect()
 }
 
+/// Small dense tiles are read together until a unit holds this many cells.
+const DENSE_UNIT_CELLS: u64 = 128 * 1024;
+/// A dense unit under a condition is read in two rounds, which cost less by the cell if it has more cells: up to so many.
+const FILTERED_UNIT_CELLS: u64 = 512 * 1024;
+/// Units under a condition are no larger than others where that would make them fewer than this.
+const FEWEST_FILTERED_UNITS: u64 = 128;
+/// Units under a condition are no larger than others where they would take more bytes than this in memory.
+const FILTERED_UNIT_BYTES: u64 = 4 << 20;
+/// The bytes of a coordinate in memory.
+const COORDINATE_BYTES: u64 = 8;
+
+/// The number of cells up to which the tiles of a scan of `cells` dense cells are read together in one unit.
+fn dense_unit_cells(cells: u64, spec: &ScanSpec) -> u64 {
+    match spec.predicate {
+        Some(_) => filtered_unit_cells(cells, row_bytes(spec)),
+        None => DENSE_UNIT_CELLS,
+    }
+}
+
+fn filtered_unit_cells(cells: u64, row_bytes: Option<u64>) -> u64 {
+    let Some(fitting) = row_bytes.and_then(|bytes| FILTERED_UNIT_BYTES.checked_div(bytes)) else {
+        return DENSE_UNIT_CELLS;
+    };
+    let most = fitting.clamp(DENSE_UNIT_CELLS, FILTERED_UNIT_CELLS);
+    (cells / FEWEST_FILTERED_UNITS).clamp(DENSE_UNIT_CELLS, most)
+}
+
+/// The bytes of a row of all columns that the scan reads; `None` if rows differ in size.
+fn row_bytes(spec: &ScanSpec) -> Option<u64> {
+    let dimensions = spec.table.dimension_count();
+    let attributes = &spec.table.snapshot.schema.attributes;
+    let needed = needed_columns(spec, |_| false).into_iter().enumerate();
+    let needed = needed.filter(|(_, is_needed)| *is_needed);
+    let mut sizes = needed.map(|(column, _)| match column.checked_sub(dimensions) {
+        None => Some(COORDINATE_BYTES),
+        Some(attribute) => attributes
+            .get(attribute)?
+            .cell_size()
+            .map(|size| size as u64),
+    });
+    sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dense_units_under_a_condition_are_bounded_in_cells_and_bytes() {
+        const MANY: u64 = 1 << 40;
+        assert_eq!(filtered_unit_cells(MANY, Some(6)), FILTERED_UNIT_CELLS);
+        assert_eq!(filtered_unit_cells(MANY, Some(16)), 256 * 1024);
+        assert_eq!(
+            filtered_unit_cells(256 * DENSE_UNIT_CELLS, Some(6)),
+            2 * DENSE_UNIT_CELLS
+        );
+        // Wide rows, rows that differ in size, and few cells leave the units as they are.
+        let unchanged = [
+            (MANY, Some(4000)),
+            (MANY, None),
+            (MANY, Some(0)),
+            (1000, Some(6)),
+            (0, Some(6)),
+        ];
+        for (cells, row_bytes) in unchanged {
+            assert_eq!(filtered_unit_cells(cells, row_bytes), DENSE_UNIT_CELLS);
+        }
+    }
 
     #[test]
     fn units_are_cut_by_cost_and_none_is_lost() {

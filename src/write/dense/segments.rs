@@ -148,7 +148,7 @@ fn line(keys: &[Vec<u64>], sides: &[Side], block: &Range<usize>) -> Option<(u64,
     Some((place, step))
 }
 
-/// The same rows with those of each tile behind each other, in their order there.
+/// Reorders the rows of a batch so that those of each tile follow each other, sorted by their place in the tile.
 pub(super) fn in_order_of_tiles(
     given: &[Segment],
     columns: &mut [ArrayRef],
