@@ -80,8 +80,8 @@ const TRIED_PARTS: u32 = 64;
 /// A reusable compression context.
 ///
 /// The values of arrays are small numbers of few bytes rather than text, and often a level that searches less finds as
-/// much. What searches longer is then only slower, so that now and then a part is compressed both ways, and the smaller
-/// form tells the level of those after it.
+/// much. What searches longer is then only slower. So now and then a part is compressed at both levels, and the level of
+/// the smaller form is that of the parts after it.
 #[derive(Default)]
 pub(super) struct Compressor {
     context: Option<CCtx<'static>>,

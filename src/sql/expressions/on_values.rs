@@ -37,8 +37,8 @@ pub(super) fn on_values(
     wrapped.data()
 }
 
-/// Values are looked at one by one if a batch has so many times as many rows, or if they come again: then they are mostly those
-/// of an enumeration, the same for all batches.
+/// A condition is evaluated on each value if the batch has so many rows for each, or if the same values come again: then they are
+/// mostly those of an enumeration, which all batches share.
 const ROWS_PER_VALUE: usize = 4;
 
 /// A condition on one column of a dictionary. It is evaluated on each value once, and for NULL; a row has the answer of its
@@ -61,10 +61,11 @@ struct OnValues {
 struct Answers {
     /// Whether the condition holds for each value.
     hold: Vec<bool>,
-    /// Whether it is not NULL for each value; `None` if it is for none.
+    /// For each value, whether the answer is other than NULL; `None` if all answers are.
     known: Option<Vec<bool>>,
+    /// The answer for NULL.
     of_null: Option<bool>,
-    /// The only value for which it holds, or does not hold, if there is one; and which of both.
+    /// The value for which alone the condition holds, with `true`, or alone does not hold, with `false`; `None` without one.
     only: Option<(usize, bool)>,
 }
 
@@ -92,8 +93,8 @@ impl OnValues {
         }))
     }
 
-    /// The answers for the values of a dictionary; `None` if they are many and come for the first time, or if the condition fails
-    /// on one, which no row may have.
+    /// The answers for the values of a dictionary; `None` if the values are many and come for the first time, or if the condition
+    /// fails on a value, which perhaps no row has.
     fn answers(&self, dictionary: &dyn AnyDictionaryArray) -> Option<Arc<Answers>> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let values = dictionary.values();
