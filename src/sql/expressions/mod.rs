@@ -1,5 +1,6 @@
 //! Conversion of DataFusion's expressions: to ranges of coordinates, pruners of tiles, and predicates on rows.
 
+mod in_numbers;
 mod on_values;
 pub(crate) mod predicate;
 pub(crate) mod pruning;

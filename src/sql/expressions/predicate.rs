@@ -14,6 +14,7 @@ use datafusion::physical_expr::utils::{
 use crate::error::{Error, Result};
 use crate::scan::Predicate;
 use crate::scan::spec::{Conjunction, TextCondition};
+use crate::sql::expressions::in_numbers::in_numbers;
 use crate::sql::expressions::on_values::on_values;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::text_conditions;
@@ -72,7 +73,8 @@ impl ExprPredicate {
         columns.dedup();
         let schema: SchemaRef = Arc::new(Schema::clone(&table_schema.project(&columns)?));
         let over_columns = |expr: &Arc<dyn PhysicalExpr>| {
-            on_values(reassign_expr_columns(Arc::clone(expr), &schema)?, &schema)
+            let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
+            in_numbers(on_values(expr, &schema)?, &schema)
         };
         Ok(Self {
             expr: over_columns(expr)?,
