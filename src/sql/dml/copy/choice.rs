@@ -24,6 +24,10 @@ const LEAST_CAPACITY: u64 = 1_000;
 const MANY_TILES: u64 = 1_000;
 /// An enumeration is worth its file if each of its values stands in so many rows.
 const ROWS_PER_VALUE: u64 = 16;
+/// The dictionary of strings that a tile has is a small part of it if each string stands in so many cells.
+const CELLS_PER_STRING: u64 = 64;
+/// Dictionaries of strings number their entries in two bytes up to so many cells in a tile, then in four.
+const SHORT_IDS: u64 = 65_535;
 
 /// From what the domains of dimensions are made where none was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +84,7 @@ pub(super) fn choose(
 ) -> Result<Vec<Choice>> {
     let mut made = Vec::new();
     let mut say = |option: String, value: String| made.push(Choice { option, value });
-    let capacity = capacity(profile);
+    let capacity = capacity(profile, builder);
     let tile = builder.capacity().unwrap_or(capacity);
     // Cells of one tile are all read together, whatever their order.
     let hilbert = builder.may_follow_hilbert() && profile.rows > tile;
@@ -122,7 +126,11 @@ pub(super) fn choose(
         say("capacity".to_owned(), capacity.to_string());
     }
     for column in &profile.columns {
-        let Some(values) = column.few_values() else {
+        let values = match builder.may_be_enumerated(&column.name) {
+            true => column.few_values(),
+            false => None,
+        };
+        let Some(values) = values else {
             continue;
         };
         let count = values.len() as u64;
@@ -135,12 +143,29 @@ pub(super) fn choose(
     Ok(made)
 }
 
-/// As many cells as usual, or fewer if those of some column are wide.
-fn capacity(profile: &Profile) -> u64 {
+/// As many cells as usual; more if each tile would repeat much of a dictionary, and fewer if those of some column are wide.
+fn capacity(profile: &Profile, builder: &ArrayBuilder) -> u64 {
     let widest = profile.columns.iter().map(|column| column.bytes).max();
     let width = widest.unwrap_or(0).div_ceil(profile.rows.max(1)).max(1);
-    let most = (profile.rows / MANY_TILES).clamp(USUAL_CAPACITY, MOST_CAPACITY);
+    let usual = (profile.rows / MANY_TILES).clamp(USUAL_CAPACITY, MOST_CAPACITY);
+    let most = match repeated(profile, builder) {
+        Some(values) => usual
+            .max(values.saturating_mul(CELLS_PER_STRING))
+            .min(SHORT_IDS),
+        None => usual,
+    };
     (TILE_BYTES / width).clamp(LEAST_CAPACITY, most)
+}
+
+/// The most values that a dimension of text repeats in tile after tile. Cells are sorted by the first dimension, so that a tile has
+/// few values of it.
+fn repeated(profile: &Profile, builder: &ArrayBuilder) -> Option<u64> {
+    let values = builder.dimensions().skip(1).filter_map(|name| {
+        let column = profile.columns.iter().find(|c| c.name == name);
+        let values = column?.count_of_few()? as u64;
+        (values.saturating_mul(CELLS_PER_STRING) <= profile.rows).then_some(values)
+    });
+    values.max()
 }
 
 /// Into how many space tiles each dimension is cut, where `tiles` tiles hold all rows.
@@ -246,5 +271,62 @@ impl Sample {
             found.extend(best_filters(&fields, field, &cells)?.map(|best| (name, best)));
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array, StringArray};
+    use datafusion::arrow::datatypes::SchemaRef;
+
+    use super::*;
+
+    /// The capacity for rows whose `name` is one of so many, in the order of their number or by turns.
+    fn of_names(rows: i64, names: i64, dimensions: [&str; 2]) -> u64 {
+        let name = |row| format!("S{}", row % names);
+        let columns: [(&str, ArrayRef); 3] = [
+            ("pos", Arc::new(Int64Array::from_iter_values(0..rows))),
+            (
+                "name",
+                Arc::new(StringArray::from_iter_values((0..rows).map(name))),
+            ),
+            ("v", Arc::new(Int64Array::from_iter_values(0..rows))),
+        ];
+        of_columns(&columns, &dimensions)
+    }
+
+    fn of_columns(columns: &[(&str, ArrayRef)], dimensions: &[&str]) -> u64 {
+        let columns = columns.iter();
+        let columns = columns.map(|(name, values)| (*name, Arc::clone(values), false));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let schema: SchemaRef = batch.schema();
+        let builder = ArrayBuilder::new(&schema, dimensions).unwrap();
+        let mut profile = Profile::new(&schema, &builder).unwrap();
+        profile.add(&batch).unwrap();
+        capacity(&profile, &builder)
+    }
+
+    #[test]
+    fn tiles_are_large_beside_the_strings_that_all_of_them_have() {
+        assert_eq!(of_names(20_000, 200, ["pos", "name"]), 12_800);
+        assert_eq!(of_names(70_000, 1_050, ["pos", "name"]), SHORT_IDS);
+    }
+
+    #[test]
+    fn tiles_have_few_strings_of_the_first_dimension_and_many_of_rare_ones() {
+        assert_eq!(of_names(20_000, 200, ["name", "pos"]), USUAL_CAPACITY);
+        assert_eq!(of_names(20_000, 400, ["pos", "name"]), USUAL_CAPACITY);
+    }
+
+    #[test]
+    fn wide_columns_make_small_tiles() {
+        let wide = FixedSizeBinaryArray::try_from_iter((0..40).map(|_| vec![7_u8; 2048])).unwrap();
+        let columns: [(&str, ArrayRef); 2] = [
+            ("pos", Arc::new(Int64Array::from_iter_values(0..40))),
+            ("v", Arc::new(wide)),
+        ];
+        assert_eq!(of_columns(&columns, &["pos"]), TILE_BYTES / 2048);
     }
 }

@@ -62,7 +62,8 @@ impl Profile {
         let columns = columns.fields().iter().map(|field| {
             let (name, data_type) = (field.name(), field.data_type());
             let ranged = data_type.is_numeric() || data_type.is_temporal();
-            let ends = match ranged && builder.dimensions().any(|dimension| dimension == name) {
+            let dimension = builder.dimensions().any(|dimension| dimension == name);
+            let ends = match ranged && dimension {
                 true => Some(Ends {
                     least: MinAccumulator::try_new(data_type)?,
                     greatest: MaxAccumulator::try_new(data_type)?,
@@ -73,7 +74,7 @@ impl Profile {
                 name: name.clone(),
                 bytes: 0,
                 ends,
-                values: builder.may_be_enumerated(name).then(Values::default),
+                values: (dimension || builder.may_be_enumerated(name)).then(Values::default),
             })
         });
         Ok(Self {
@@ -137,6 +138,12 @@ impl ColumnProfile {
         };
         let ends = ends.ends()?;
         Ok(ends.iter().all(|end| end.is_valid(0)).then_some(ends))
+    }
+
+    /// The number of different values of a column of text; `None` if there are many, or this is no such column.
+    pub(super) fn count_of_few(&self) -> Option<usize> {
+        let values = self.values.as_ref().filter(|values| !values.too_many)?;
+        Some(values.found.len())
     }
 
     /// The different values of a column of text, sorted; `None` if there are many, or this is no such column.
