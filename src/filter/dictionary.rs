@@ -74,17 +74,25 @@ fn add_cells<const N: usize>(
     lengths: &[usize],
     strings: &mut EncodedStrings,
 ) -> Result<usize> {
-    let ids = ids.as_chunks::<N>().0.iter().map(|id| big_endian(id));
-    let largest = ids.clone().fold(0, u64::max);
-    if largest >= lengths.len() as u64 && ids.len() > 0 {
+    let ids = ids.as_chunks::<N>().0;
+    let largest = ids.iter().map(|id| big_endian(id)).fold(0, u64::max);
+    if largest >= lengths.len() as u64 && !ids.is_empty() {
         return Err(unknown(largest, lengths.len()));
     }
     let first = u32::try_from(first)?;
     // An id that does not fit in 32 bits is larger than any number of a string.
-    let low_bits = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
-    strings.add_cells(ids.clone().map(|id| first.wrapping_add(low_bits(id))));
-    let length = |id: u64| lengths.get(low_bits(id) as usize).copied().unwrap_or(0);
-    Ok(ids.fold(0, |sum, id| sum.saturating_add(length(id))))
+    let id = |bytes: &[u8; N]| u32::try_from(big_endian(bytes)).unwrap_or(u32::MAX);
+    strings.add_cells(ids.iter().map(|bytes| first.wrapping_add(id(bytes))));
+    if let [length, others @ ..] = lengths
+        && others.iter().all(|other| other == length)
+    {
+        return Ok(ids.len().saturating_mul(*length));
+    }
+    let length = |bytes| lengths.get(id(bytes) as usize).copied().unwrap_or(0);
+    // Each length is one of the dictionary's, which has less than 2^32 bytes, so that no sum of theirs passes 2^64.
+    Ok(ids
+        .iter()
+        .fold(0, |sum, bytes| sum.wrapping_add(length(bytes))))
 }
 
 fn unknown(id: u64, entries: usize) -> Error {
