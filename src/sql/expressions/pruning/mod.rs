@@ -104,6 +104,10 @@ impl TilePruner for ExprPruner {
 
     fn evaluate(&self, tiles: &TileStatistics) -> Vec<Verdict> {
         let matching = self.kept(self.inclusive.as_ref(), tiles);
+        // The best rows so far rule out tile after tile, one by one.
+        if !matching.contains(&true) {
+            return vec![Verdict::Nothing; matching.len()];
+        }
         let failing = self.kept(self.strict.as_ref(), tiles);
         let verdict = |(matching, failing)| match (matching, failing) {
             (false, _) => Verdict::Nothing,
