@@ -177,9 +177,10 @@ fn parts(builder: &ArrayBuilder, tiles: u64) -> Vec<(String, u64)> {
     let Some(cut) = builder.cut_dimensions() else {
         return Vec::new();
     };
-    // One dimension more, because ranges of the first one are asked for most.
+    // Half a dimension more for the first one, and a whole one beside a single other: a range of the first dimension reads a
+    // tile of every space tile.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let (tiles, dimensions) = (tiles as f64, cut.len() as f64 + 2.0);
+    let (tiles, dimensions) = (tiles as f64, (cut.len() as f64 + 1.5).max(3.0));
     let parts = tiles.powf(dimensions.recip()).floor();
     #[expect(
         clippy::cast_possible_truncation,
