@@ -4,10 +4,10 @@
 //! some kilobytes. Each range takes a single system call where the system allows it. If the caller stops waiting, the
 //! thread stops at the next piece.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -79,10 +79,14 @@ async fn blocking<T: Send + 'static>(
     reason = "a list of one range is meant"
 )]
 fn open_and_read(path: PathBuf, wanted: Wanted, waiter: &Weak<()>) -> io::Result<FileRead> {
-    let mut file = File::open(path)?;
+    let mut file = open_at_once(&path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "a folder, no file"));
+    }
+    if !metadata.is_file() {
+        let what = "a pipe, a socket or a device, where a file is expected";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     let file_bytes = metadata.len();
     let ranges = match wanted {
@@ -98,6 +102,15 @@ fn open_and_read(path: PathBuf, wanted: Wanted, waiter: &Weak<()>) -> io::Result
         file_bytes,
         buffers,
     })
+}
+
+/// Opens a file for reading; a pipe that nobody writes to is opened, too, instead of waited for.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path)
 }
 
 fn read_all(file: &mut File, ranges: Vec<Range<u64>>, waiter: &Weak<()>) -> io::Result<Vec<Bytes>> {
@@ -164,6 +177,21 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         assert!(error.to_string().contains("ends at 10"), "{error}");
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn pipes_and_devices_are_no_files_and_nobody_waits_for_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for path in [pipe, PathBuf::from("/dev/zero")] {
+            let opened = futures::executor::block_on(open(path, Wanted::Whole));
+            let error = opened.unwrap_err();
+            assert!(error.to_string().starts_with("a pipe,"), "{error}");
+        }
+    }
+
     #[test]
     fn ends_of_files_and_what_is_no_file() {
         let folder = tempfile::tempdir().unwrap();
