@@ -5,7 +5,7 @@
 //! here, never a member. The subtle thing: members may have no name and are then identified by their URI; here they get
 //! a name, unique in the group.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -173,11 +173,14 @@ fn replay(details: &[Arc<GroupDetails>]) -> BTreeMap<&str, &MemberEntry> {
 
 fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Member> {
     let given = |entry: &MemberEntry| entry.name.clone().filter(|name| !name.is_empty());
-    let mut taken: HashSet<String> = entries.values().filter_map(|e| given(e)).collect();
+    let mut names = Names {
+        taken: entries.values().filter_map(|e| given(e)).collect(),
+        numbers: HashMap::new(),
+    };
     let mut members: Vec<Member> = entries
         .into_values()
         .map(|entry| Member {
-            name: given(entry).unwrap_or_else(|| free_name(&entry.uri, &mut taken)),
+            name: given(entry).unwrap_or_else(|| names.free(&entry.uri)),
             kind: entry.kind,
             uri: shown_uri(group, entry),
             location: member_location(group, entry),
@@ -187,19 +190,32 @@ fn members(group: &Location, entries: BTreeMap<&str, &MemberEntry>) -> Vec<Membe
     members
 }
 
-/// The last part of the URI, with a number if another member has that name.
-fn free_name(uri: &str, taken: &mut HashSet<String>) -> String {
-    let last = match last_component(uri) {
-        "" => "member",
-        last => last,
-    };
-    let mut name = last.to_owned();
-    let mut number = 1_u64;
-    while !taken.insert(name.clone()) {
-        number += 1;
-        name = format!("{last}_{number}");
+/// The names of members.
+struct Names {
+    taken: HashSet<String>,
+    /// The last number that was tried for each last part of a URI.
+    numbers: HashMap<String, u64>,
+}
+
+impl Names {
+    /// The last part of a URI, with a number if another member has that name.
+    fn free(&mut self, uri: &str) -> String {
+        let last = match last_component(uri) {
+            "" => "member",
+            last => last,
+        };
+        if self.taken.insert(last.to_owned()) {
+            return last.to_owned();
+        }
+        let number = self.numbers.entry(last.to_owned()).or_insert(1);
+        loop {
+            *number += 1;
+            let name = format!("{last}_{number}");
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
     }
-    name
 }
 
 fn member_location(group: &Location, entry: &MemberEntry) -> MemberLocation {
