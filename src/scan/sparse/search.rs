@@ -237,8 +237,10 @@ impl ChunkChoice for Search<'_> {
             values.first().map(key).zip(values.last().map(key))
         }, _ => None);
         let ends = ends.map(|(first, last)| (self.step(first), self.step(last)));
-        let index = self.chunks.iter().position(|(number, _)| *number == chunk);
-        if let Some(known) = index.and_then(|index| self.ends.get_mut(index)) {
+        let index = self
+            .chunks
+            .binary_search_by_key(&chunk, |(number, _)| *number);
+        if let Some(known) = index.ok().and_then(|index| self.ends.get_mut(index)) {
             *known = ends;
         }
         if self.lost {
