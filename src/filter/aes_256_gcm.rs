@@ -38,13 +38,13 @@ pub(super) fn decode(
     let mut input = input;
     for _ in 0..metadata_parts {
         let part = Part::next(metadata, &mut input)?;
-        part.decrypt(key, restored.extend(part.cipher_text.len()))?;
+        part.decrypt(key, restored.extend(part.cipher_text.len())?)?;
     }
     match target {
         Target::Growing(buffer) => {
             for _ in 0..data_parts {
                 let part = Part::next(metadata, &mut input)?;
-                part.decrypt(key, buffer.extend(part.cipher_text.len()))?;
+                part.decrypt(key, buffer.extend(part.cipher_text.len())?)?;
             }
         }
         Target::Exact(mut out) => {

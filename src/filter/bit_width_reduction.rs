@@ -14,6 +14,8 @@ use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
 const FILTER: &str = "bit_width_reduction";
+/// What the metadata say of a window besides a value: its size and the bits of a value.
+pub(super) const WINDOW_BYTES: usize = 5;
 
 /// The original size, with which the metadata begin.
 pub(super) fn original_bytes(metadata: &Cursor<'_>, input: &[u8]) -> Result<usize> {
@@ -35,7 +37,7 @@ pub(super) fn decode_into<W: Word, const SIGNED: bool>(
     out: &mut [u8],
 ) -> Result<()> {
     metadata.u32("original size")?;
-    let windows = metadata.count_u32(W::BYTES + 5, "number of windows")?;
+    let windows = metadata.count_u32(W::BYTES + WINDOW_BYTES, "number of windows")?;
     let (mut input, mut rest) = (input, out);
     for _ in 0..windows {
         let (offset, _) = W::split(metadata.bytes(W::BYTES, "window offset")?);

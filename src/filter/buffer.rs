@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::error::{Error, Result};
+
 /// The output of one filter and the input of the next.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
@@ -32,13 +34,22 @@ impl Buffer {
     }
 
     /// Appends `additional` bytes of unspecified content and returns them for writing.
-    pub(super) fn extend(&mut self, additional: usize) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(super) fn extend(&mut self, additional: usize) -> Result<&mut [u8]> {
         let start = self.len;
-        self.len = start.saturating_add(additional);
-        if self.memory.len() < self.len {
-            self.memory.resize(self.len, 0);
+        let end = start.saturating_add(additional);
+        let missing = end.saturating_sub(self.memory.len());
+        if missing > 0 {
+            self.memory.try_reserve(missing).map_err(|e| {
+                Error::out_of_memory(format!("{end} bytes between two filters were refused"))
+                    .with_source(e)
+            })?;
+            self.memory.resize(end, 0);
         }
-        self.memory.get_mut(start..self.len).unwrap_or_default()
+        self.len = end;
+        Ok(self.memory.get_mut(start..end).unwrap_or_default())
     }
 
     /// Shortens the buffer to `len`.

@@ -7,19 +7,16 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
-use super::buffer::Filtered;
-use super::buffer::Work;
+use super::bounds::Bound;
+use super::buffer::{Buffer, Filtered, Work};
 use super::scratch::{Contexts, Workspace};
 use super::streaming::grow;
 use super::word::{Width, with_number, with_word};
 use super::{bzip2, delta, double_delta, gzip, lz4, parts, rle, zstd};
 use crate::error::{Error, Result};
-use crate::filter::buffer::Buffer;
 use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
-/// Memory that may be allocated on any claim.
-const TRUSTED_BYTES: usize = 64 << 10;
 /// The codec of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
@@ -30,42 +27,6 @@ pub(super) enum Codec {
     Rle { cell_bytes: usize },
     Delta(Width),
     DoubleDelta(Width),
-}
-
-/// Limits for the size of a buffer between two filters.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    /// Memory up to this size is allocated on a claim.
-    pub(super) trusted_bytes: usize,
-    /// The largest size that a chunk can need.
-    pub(super) limit_bytes: usize,
-}
-
-impl Bounds {
-    /// Bounds for a chunk whose output of `bytes` is already allocated.
-    pub(super) fn of_chunk(bytes: usize, stages: usize) -> Self {
-        Self {
-            trusted_bytes: bytes.saturating_mul(2).saturating_add(TRUSTED_BYTES),
-            limit_bytes: Self::limit(bytes, stages),
-        }
-    }
-
-    /// Bounds for a chunk whose size is only claimed.
-    pub(super) fn of_unproven_chunk(bytes: usize, stages: usize) -> Self {
-        Self {
-            trusted_bytes: TRUSTED_BYTES,
-            limit_bytes: Self::limit(bytes, stages),
-        }
-    }
-
-    /// The limit of a chunk: no filter expands one byte to more than 8 (metadata included), apart from a constant per
-    /// chunk.
-    fn limit(bytes: usize, stages: usize) -> usize {
-        let shift = u32::try_from(stages.saturating_mul(3)).unwrap_or(u32::MAX);
-        bytes
-            .saturating_add(4096)
-            .saturating_mul(1_usize.checked_shl(shift.min(20)).unwrap_or(usize::MAX))
-    }
 }
 
 /// The destination of the decompressed data.
@@ -81,7 +42,7 @@ pub(super) fn decode(
     input: &[u8],
     target: Target<'_>,
     restored: &mut Buffer,
-    bounds: Bounds,
+    bound: Bound,
     contexts: &mut Contexts,
 ) -> Result<()> {
     let metadata_parts = metadata.count_u32(8, "number of metadata parts")?;
@@ -89,13 +50,13 @@ pub(super) fn decode(
     let mut parts = PartReader { metadata, input };
     for _ in 0..metadata_parts {
         let (part, original) = parts.next()?;
-        codec.append(part, original, restored, bounds, contexts)?;
+        codec.append(part, original, restored, bound, contexts)?;
     }
     match target {
         Target::Growing(buffer) => {
             for _ in 0..data_parts {
                 let (part, original) = parts.next()?;
-                codec.append(part, original, buffer, bounds, contexts)?;
+                codec.append(part, original, buffer, bound, contexts)?;
             }
             Ok(())
         }
@@ -167,18 +128,18 @@ impl Codec {
         input: &[u8],
         original: usize,
         buffer: &mut Buffer,
-        bounds: Bounds,
+        bound: Bound,
         contexts: &mut Contexts,
     ) -> Result<()> {
         let total = buffer.len().saturating_add(original);
-        if total > bounds.limit_bytes {
+        if total > bound.limit_bytes {
             return Err(Error::corrupt(format!(
                 "{}: a part claims {original} bytes, more than a chunk of this size can need",
                 self.name()
             )));
         }
-        if total <= bounds.trusted_bytes {
-            return self.decode_into(input, buffer.extend(original), contexts);
+        if total <= bound.trusted_bytes {
+            return self.decode_into(input, buffer.extend(original)?, contexts);
         }
         let name = self.name();
         let provable = match self {
@@ -199,7 +160,7 @@ impl Codec {
                 input.len()
             )));
         }
-        self.decode_into(input, buffer.extend(original), contexts)
+        self.decode_into(input, buffer.extend(original)?, contexts)
     }
 }
 

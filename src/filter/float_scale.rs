@@ -25,7 +25,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    fn float_bytes(&self) -> usize {
+    /// The width of the floats.
+    pub(super) fn float_bytes(&self) -> usize {
         if self.double { 8 } else { 4 }
     }
 

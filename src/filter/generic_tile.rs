@@ -19,6 +19,10 @@ use crate::format::version::FormatVersion;
 
 /// The limit for chunks that headers state.
 const CHUNK_BYTES: u32 = 64 << 10;
+/// A generic tile of any ratio may have so many bytes.
+const SMALL_BYTES: usize = 1 << 20;
+/// The most bytes that gzip makes of one, rounded up.
+const MOST_RATIO: usize = 1100;
 
 /// The contents of a generic tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +141,15 @@ fn decode_tile(
         var_data: false,
     };
     let pipeline = Pipeline::of_generic_tile(&header.filters, &context, key)?;
-    let data = pipeline.decode_growing(filtered, usize::try_from(header.tile_bytes)?, scratch)?;
+    let tile_bytes = usize::try_from(header.tile_bytes)?;
+    let most = filtered.len().saturating_mul(MOST_RATIO).max(SMALL_BYTES);
+    if tile_bytes > most {
+        return Err(Error::corrupt(format!(
+            "the header says {tile_bytes} bytes, but gzip, which is what writers use, makes {most} at most of {} stored ones",
+            filtered.len()
+        )));
+    }
+    let data = pipeline.decode_growing(filtered, tile_bytes, scratch)?;
     Ok(GenericTile {
         data,
         consumed,

@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::state::State;
+use super::bounds::Bounds;
 use super::chunk::{ChunkChoice, Chunks};
-use super::compression::Bounds;
 use super::encryption_key::EncryptionKey;
 use super::parts::take_front;
 use super::scratch::Scratch;
@@ -274,9 +274,10 @@ impl Pipeline {
             .strings
             .ok_or_else(|| Error::internal("the offsets of these strings are in their own tile"))?;
         let chunks = Chunks::new(filtered)?;
+        // Each cell may have an id, or a run with its length, and a string with its length, of eight bytes each.
         let bounds = Bounds::of_chunk(
-            bytes.saturating_add(cells.saturating_mul(size_of::<u64>())),
-            self.stages.len(),
+            bytes.saturating_add(cells.saturating_mul(2 * size_of::<u64>())),
+            &self.stages,
         );
         let mut left = Amount { cells, bytes };
         let mut strings = EncodedStrings::with_room(cells)?;
@@ -287,7 +288,7 @@ impl Pipeline {
             }
             let original = chunk.original_bytes;
             let mut state = State::new(&chunk);
-            self.undo_all(&mut state, bounds, scratch)
+            self.undo_all(&mut state, &bounds, scratch)
                 .and_then(|()| {
                     let mut metadata = state.metadata();
                     let input = state.data.bytes();
@@ -330,8 +331,8 @@ impl Pipeline {
                 continue;
             }
             let mut state = State::new(&chunk);
-            let bounds = Bounds::of_unproven_chunk(chunk.original_bytes, self.stages.len());
-            self.undo_all(&mut state, bounds, scratch)
+            let bounds = Bounds::of_unproven_chunk(chunk.original_bytes, &self.stages);
+            self.undo_all(&mut state, &bounds, scratch)
                 .and_then(|()| expect_size(chunk.original_bytes, state.data.bytes().len()))
                 .context("chunk", || index)?;
             data.extend_from_slice(state.data.bytes());
@@ -341,9 +342,15 @@ impl Pipeline {
         Ok(data)
     }
 
-    fn undo_all(&self, state: &mut State<'_>, bounds: Bounds, scratch: &mut Scratch) -> Result<()> {
-        let mut stages = self.stages.iter().rev();
-        stages.try_for_each(|stage| state.undo(stage, bounds, scratch))
+    fn undo_all(
+        &self,
+        state: &mut State<'_>,
+        bounds: &Bounds,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        scratch.reserve(bounds.working_bytes())?;
+        let mut stages = self.stages.iter().enumerate().rev();
+        stages.try_for_each(|(number, stage)| state.undo(stage, bounds.before(number), scratch))
     }
 
     fn decode_chunk(
@@ -356,15 +363,17 @@ impl Pipeline {
         if out.is_empty() {
             return Ok(());
         }
-        let bounds = Bounds::of_chunk(out.len(), self.stages.len());
+        let bounds = Bounds::of_chunk(out.len(), &self.stages);
+        scratch.reserve(bounds.working_bytes())?;
         let changes_data = |stage: &Stage| !matches!(stage, Stage::Checked(_));
         let last = self.stages.iter().position(changes_data);
         let (checks, stages) = self.stages.split_at(last.unwrap_or(self.stages.len()));
         if let Some((last, before)) = stages.split_first() {
-            for stage in before.iter().rev() {
-                state.undo(stage, bounds, scratch)?;
+            let first = checks.len();
+            for (number, stage) in before.iter().enumerate().rev() {
+                state.undo(stage, bounds.before(first + 1 + number), scratch)?;
             }
-            state.undo_into(last, out, bounds, scratch)?;
+            state.undo_into(last, out, bounds.before(first), scratch)?;
         } else {
             expect_size(out.len(), state.data.bytes().len())?;
             out.copy_from_slice(state.data.bytes());

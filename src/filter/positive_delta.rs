@@ -14,6 +14,8 @@ use crate::format::cursor::Cursor;
 use crate::format::encoder::Encoder;
 
 const FILTER: &str = "positive_delta";
+/// What the metadata say of a window besides a value: its size.
+pub(super) const WINDOW_BYTES: usize = 4;
 
 /// Decodes into `out`, which is as long as `input`.
 pub(super) fn decode_into<W: Word>(
@@ -21,7 +23,7 @@ pub(super) fn decode_into<W: Word>(
     input: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    let windows = metadata.count_u32(W::BYTES + 4, "number of windows")?;
+    let windows = metadata.count_u32(W::BYTES + WINDOW_BYTES, "number of windows")?;
     let (mut input, mut rest) = (input, out);
     for _ in 0..windows {
         let (first, _) = W::split(metadata.bytes(W::BYTES, "first value of a window")?);

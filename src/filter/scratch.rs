@@ -1,13 +1,18 @@
 //! The working memory of a thread that filters: buffers between two filters, and contexts of compressors.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::buffer::{Buffer, Work};
 use super::gzip::Inflater;
 use super::zstd::{Compressor, Decompressor};
+use crate::error::Result;
+use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Larger buffers are freed instead of kept for the next tile.
-const LARGEST_KEPT_BYTES: usize = 64 << 20;
+const LARGEST_KEPT_BYTES: usize = 1 << 20;
+/// So much working memory is there without asking: chunks have 64 KiB.
+const UNASKED_BYTES: usize = 2 << 20;
 /// Larger memory of written chunks is freed, too. A chunk has 64 KiB, and more only if a single cell does.
 const LARGEST_SPARE_BYTES: usize = 128 << 10;
 
@@ -17,6 +22,9 @@ pub struct Scratch {
     pub(super) contexts: Contexts,
     free: Vec<Buffer>,
     skipped_chunks: usize,
+    /// Grants what large chunks need; without it, they take what they need.
+    budget: Option<Arc<dyn MemoryBudget>>,
+    granted: Grant,
 }
 
 /// Decompression contexts, created when first needed.
@@ -40,6 +48,32 @@ impl Scratch {
 
     pub(super) fn skip_chunk(&mut self) {
         self.skipped_chunks = self.skipped_chunks.saturating_add(1);
+    }
+
+    /// From now on, what chunks need beyond the usual is granted by `budget`.
+    pub fn account_in(&mut self, budget: Arc<dyn MemoryBudget>) {
+        self.settle();
+        self.budget = Some(budget);
+    }
+
+    /// Gives back what large chunks have needed.
+    pub fn settle(&mut self) {
+        self.granted = Grant::default();
+        self.budget = None;
+    }
+
+    /// Makes sure that a chunk may take so many bytes between its filters.
+    ///
+    /// # Errors
+    /// The budget refuses them.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        let known = self.granted.bytes().saturating_add(UNASKED_BYTES);
+        if let Some(more) = bytes.checked_sub(known).filter(|more| *more > 0)
+            && let Some(budget) = &self.budget
+        {
+            self.granted.absorb(budget.reserve(more)?);
+        }
+        Ok(())
     }
 
     /// An empty buffer.

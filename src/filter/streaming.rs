@@ -34,7 +34,7 @@ pub(super) fn grow(
     let mut room = FIRST_STEP_BYTES;
     loop {
         let start = buffer.len();
-        let step = stream.step(input, buffer.extend(left.min(room)))?;
+        let step = stream.step(input, buffer.extend(left.min(room))?)?;
         buffer.truncate(start.saturating_add(step.produced));
         left = left.saturating_sub(step.produced);
         input = input.get(step.consumed..).unwrap_or_default();

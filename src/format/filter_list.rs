@@ -164,6 +164,9 @@ pub enum Setting {
     },
 }
 
+/// No pipeline needs more filters. Each of them costs time and memory for every chunk.
+pub const MOST_FILTERS: usize = 32;
+
 /// The filters a tile went through when it was written, first to last.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilterList {
@@ -180,6 +183,10 @@ impl FilterList {
     pub fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
         let max_chunk_bytes = cursor.u32("max chunk size")?;
         let count = cursor.count_u32(5, "number of filters")?;
+        if count > MOST_FILTERS {
+            let expected = format!("{MOST_FILTERS} at most");
+            return Err(cursor.invalid("number of filters", count, &expected));
+        }
         let stages = (0..count)
             .map(|_| Filter::decode(cursor, version))
             .collect::<Result<Vec<_>>>()?;

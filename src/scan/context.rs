@@ -165,8 +165,10 @@ impl ScanContext {
         let work = move || {
             SCRATCH.with_borrow_mut(|scratch| {
                 scratch.memory = Arc::clone(&context.memory);
+                scratch.filters.account_in(Arc::clone(&context.memory) as _);
                 let started = Instant::now();
                 let done = work(&context, scratch);
+                scratch.filters.settle();
                 let skipped = scratch.filters.take_skipped_chunks();
                 context.metrics.chunks_skipped.add(skipped);
                 context.metrics.decode_nanos.add_elapsed(started);

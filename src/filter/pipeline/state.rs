@@ -3,9 +3,10 @@
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;
 use crate::filter::bitsort;
+use crate::filter::bounds::Bound;
 use crate::filter::buffer::Buffer;
 use crate::filter::chunk::Chunk;
-use crate::filter::compression::{self, Bounds, Target};
+use crate::filter::compression::{self, Target};
 use crate::filter::scratch::Scratch;
 use crate::filter::stage::Stage;
 use crate::filter::word::Width;
@@ -90,7 +91,7 @@ impl<'a> State<'a> {
     pub(super) fn undo(
         &mut self,
         stage: &Stage,
-        bounds: Bounds,
+        bound: Bound,
         scratch: &mut Scratch,
     ) -> Result<()> {
         match stage {
@@ -104,13 +105,18 @@ impl<'a> State<'a> {
                 let mut metadata = self.metadata();
                 let input = self.data.bytes();
                 let len = transform.output_bytes(&metadata, input)?;
-                transform.decode_into(&mut metadata, input, buffer.extend(len))?;
+                if len > bound.limit_bytes {
+                    return Err(Error::corrupt(format!(
+                        "{len} bytes come out of a filter, more than a chunk of this size can need"
+                    )));
+                }
+                transform.decode_into(&mut metadata, input, buffer.extend(len)?)?;
                 self.taken += metadata.position();
                 self.replace_data(buffer, scratch);
             }
             Stage::Sorted(width) => {
                 let mut buffer = scratch.take();
-                self.unsort(*width, buffer.extend(self.data.bytes().len()))?;
+                self.unsort(*width, buffer.extend(self.data.bytes().len())?)?;
                 self.replace_data(buffer, scratch);
             }
             Stage::Compressed(codec) => {
@@ -121,7 +127,7 @@ impl<'a> State<'a> {
                     self.data.bytes(),
                     Target::Growing(&mut buffer),
                     &mut restored,
-                    bounds,
+                    bound,
                     &mut scratch.contexts,
                 )?;
                 self.replace_data(buffer, scratch);
@@ -148,7 +154,7 @@ impl<'a> State<'a> {
         &mut self,
         stage: &Stage,
         out: &mut [u8],
-        bounds: Bounds,
+        bound: Bound,
         scratch: &mut Scratch,
     ) -> Result<()> {
         match stage {
@@ -168,7 +174,7 @@ impl<'a> State<'a> {
                     self.data.bytes(),
                     Target::Exact(out),
                     &mut restored,
-                    bounds,
+                    bound,
                     &mut scratch.contexts,
                 )?;
                 self.replace_metadata(restored, scratch);

@@ -1,13 +1,18 @@
 //! Tests on forged tiles: truncated, with flipped bits, with wrong sizes. Errors are fine, panics and large allocations
 //! are not.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 
-use super::encoders::encode;
+use super::encoders::{Encoded, encode, encode_chunk};
 use super::encryption::{NO_FILTERS, ONE_GZIP, boxed};
 use super::vectors::{fixed, strings};
 use super::*;
+use crate::error::{Error, ErrorKind};
 use crate::filter::generic_tile;
+use crate::memory::budget::{Grant, MemoryBudget};
 
 #[test]
 fn every_truncation_of_every_vector_is_an_error() {
@@ -119,6 +124,147 @@ fn claims_of_intermediate_sizes_cost_no_memory() {
                     decode(&filters, &context(Datatype::UInt16, false), &filtered, 64).is_err()
                 );
             }
+        }
+    }
+}
+
+/// A budget of so many bytes, which all that was granted comes back to.
+#[derive(Debug)]
+struct Limited(Arc<AtomicUsize>);
+
+impl MemoryBudget for Limited {
+    fn reserve(&self, bytes: usize) -> Result<Grant> {
+        let left = Arc::clone(&self.0);
+        let take = |left: usize| left.checked_sub(bytes);
+        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map_err(|_| Error::out_of_memory("the budget is too small"))?;
+        Ok(Grant::new(bytes, move |bytes| {
+            left.fetch_add(bytes, Ordering::Relaxed);
+        }))
+    }
+}
+
+#[test]
+fn a_chunk_cannot_be_larger_between_its_filters_than_a_writer_makes_it() {
+    // What is inside the outer compressor expands to far more than two bytes and their filters can need.
+    let shuffles = vec![Filter::ByteShuffle; 7];
+    for size in [40_000_u32, 1 << 20, 1 << 30] {
+        let zeros = vec![0; size.min(1 << 20) as usize];
+        let inner = encode(&[Filter::Zstd], Datatype::UInt16, 2, &zeros);
+        let mut metadata = inner.metadata.concat();
+        metadata[8..12].copy_from_slice(&size.to_le_bytes());
+        let inner = Encoded {
+            metadata: vec![metadata],
+            ..inner
+        };
+        let outer = encode_chunk(&[Filter::Zstd], Datatype::UInt16, 2, inner);
+        let filters = [shuffles.clone(), vec![Filter::Zstd; 2]].concat();
+        let filtered = tile(&[(64, outer.metadata.concat(), outer.data.concat())]);
+        let error = decode(&filters, &context(Datatype::UInt16, false), &filtered, 64).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.contains("more than a chunk of this size can need"),
+            "{size}: {message}"
+        );
+    }
+}
+
+#[test]
+fn large_chunks_ask_for_what_lies_between_their_filters() {
+    let filters = [Filter::ByteShuffle, Filter::Zstd];
+    let data = vec![7; 8 << 20];
+    let chunk = encode(&filters, Datatype::UInt16, 2, &data);
+    let filtered = tile(&[(data.len(), chunk.metadata.concat(), chunk.data.concat())]);
+    let pipeline = pipeline(&filters, &context(Datatype::UInt16, false)).unwrap();
+    for (budget, enough) in [(8 << 20, false), (20 << 20, true)] {
+        let left = Arc::new(AtomicUsize::new(budget));
+        let mut scratch = Scratch::default();
+        scratch.account_in(Arc::new(Limited(Arc::clone(&left))));
+        let mut out = vec![0; data.len()];
+        let decoded = pipeline.decode(&filtered, &mut out, &mut scratch);
+        match enough {
+            true => {
+                decoded.unwrap();
+                assert_eq!(out, data);
+                assert!(left.load(Ordering::Relaxed) < budget);
+            }
+            false => assert_eq!(decoded.unwrap_err().kind(), ErrorKind::OutOfMemory),
+        }
+        scratch.settle();
+        assert_eq!(left.load(Ordering::Relaxed), budget);
+    }
+}
+
+#[test]
+fn generic_tiles_are_no_larger_than_gzip_makes_them() {
+    let zeros = vec![0; 2 << 20];
+    // Two stages of gzip.
+    let stacked = "00000100 02000000 01 05000000 01 01000000 01 05000000 01 01000000";
+    let chunk = encode(&vec![Filter::Gzip; 2], Datatype::Char, 1, &zeros);
+    let filtered = tile(&[(zeros.len(), chunk.metadata.concat(), chunk.data.concat())]);
+    let bytes = boxed(stacked, zeros.len() as u64, 0, &filtered);
+    let error = generic_tile::decode(&bytes, "array schema", None).unwrap_err();
+    assert_eq!(
+        error.to_string().split(" (").next().unwrap(),
+        format!(
+            "corrupt data: the header says 2097152 bytes, but gzip, which is what writers use, makes 1048576 at most of {} stored ones",
+            filtered.len()
+        )
+    );
+    let once = encode(&[Filter::Gzip], Datatype::Char, 1, &zeros);
+    let filtered = tile(&[(zeros.len(), once.metadata.concat(), once.data.concat())]);
+    let bytes = boxed(ONE_GZIP, zeros.len() as u64, 0, &filtered);
+    let decoded = generic_tile::decode(&bytes, "array schema", None).unwrap();
+    assert_eq!(decoded.data, zeros);
+}
+
+#[test]
+fn what_does_not_compress_passes_every_filter_many_times() {
+    let mut noise = 1_u64;
+    let noise = (0..4096).flat_map(|_| {
+        noise = noise.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (noise >> 16).to_le_bytes()
+    });
+    let noise = noise.collect::<Vec<_>>();
+    for (first, again, times) in [
+        ("", "gzip(1)", 32),
+        ("", "zstd(1)", 32),
+        ("", "lz4", 32),
+        ("", "bzip2(1)", 8),
+        ("rle", "zstd(1)", 8),
+        ("", "delta", 32),
+        ("", "double_delta", 1),
+        ("", "bitshuffle", 32),
+        ("", "byteshuffle", 32),
+        ("", "xor", 32),
+        ("", "checksum_md5", 32),
+        ("", "bit_width_reduction(8)", 4),
+        ("", "bit_width_reduction(8), zstd(1)", 4),
+        ("positive_delta(8)", "zstd(1)", 8),
+    ] {
+        for datatype in [Datatype::UInt16, Datatype::UInt64] {
+            let mut data = noise.clone();
+            if first.starts_with("positive") {
+                // Positive delta refuses values that decrease.
+                data = (0..4096_u64)
+                    .flat_map(|v| (v * 15).to_le_bytes()[..datatype.size()].to_vec())
+                    .collect();
+            }
+            let stages = [first].into_iter().filter(|first| !first.is_empty());
+            let stages = stages.chain([again].repeat(times)).collect::<Vec<_>>();
+            let list = FilterList::parse(&stages[..stages.len().min(32)].join(", ")).unwrap();
+            let context = context(datatype, false);
+            let written = match TileEncoder::new(&list, &context).and_then(|mut e| e.encode(&data))
+            {
+                Ok(written) => written,
+                Err(error) => panic!("{list}: {error}"),
+            };
+            let pipeline = Pipeline::new(&list, &context, None).unwrap();
+            let mut out = vec![0; data.len()];
+            pipeline
+                .decode(&written, &mut out, &mut Scratch::default())
+                .unwrap();
+            assert!(out == data, "{list}");
         }
     }
 }

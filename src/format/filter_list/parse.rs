@@ -4,7 +4,7 @@
 //! The subtle thing: no text at all is an empty pipeline, which for a dimension means the filters of all coordinates, while
 //! `none` is a filter that passes everything.
 
-use super::{Filter, FilterList, ImageSetting, PixelFormat, Setting};
+use super::{Filter, FilterList, ImageSetting, MOST_FILTERS, PixelFormat, Setting};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 
@@ -52,6 +52,12 @@ impl FilterList {
                 Some(after) => after,
                 None => "",
             };
+        }
+        if stages.len() > MOST_FILTERS {
+            return Err(Error::invalid(format!(
+                "'{text}' has {} filters, expected {MOST_FILTERS} at most",
+                stages.len()
+            )));
         }
         Ok(Self {
             max_chunk_bytes,
@@ -313,6 +319,33 @@ mod tests {
         assert_eq!(parsed.to_string(), "byteshuffle, zstd(5)");
         assert!(FilterList::parse("  ").unwrap().is_empty());
         assert_eq!(FilterList::parse("none").unwrap().filters, [Filter::None]);
+    }
+
+    #[test]
+    fn pipelines_have_at_most_thirty_two_filters() {
+        let filters = |count| ["zstd(1)"].repeat(count).join(", ");
+        let most = FilterList::parse(&filters(32)).unwrap();
+        let error = FilterList::parse(&filters(33)).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("has 33 filters, expected 32 at most")
+        );
+        let mut encoder = Encoder::new();
+        most.encode(&mut encoder).unwrap();
+        let mut stored = encoder.finish();
+        let read = |stored: &[u8]| {
+            let mut cursor = Cursor::new(stored, "pipeline");
+            FilterList::decode(&mut cursor, FormatVersion::WRITTEN)
+        };
+        assert_eq!(read(&stored).unwrap(), most);
+        stored.splice(4..8, 33_u32.to_le_bytes());
+        stored.extend([2, 5, 0, 0, 0, 2, 1, 0, 0, 0]);
+        let error = read(&stored).unwrap_err().to_string();
+        assert!(
+            error.contains("\"number of filters\" is 33, expected 32 at most"),
+            "{error}"
+        );
     }
 
     #[test]
