@@ -70,7 +70,7 @@ async fn of_writing() -> Result<(), Failed> {
     const ROWS: u64 = 3000;
     let columns = "(k BIGINT NOT NULL, a DOUBLE, PRIMARY KEY (k)) STORED AS TILEDB LOCATION";
     let rows =
-        format!("SELECT 7919 * value % 1000003 AS k, value / 2.0 AS a FROM range(0, {ROWS})");
+        format!("SELECT 7919 * value % 100003 AS k, value / 2.0 AS a FROM range(0, {ROWS})");
     for (name, create, statement) in [
         (
             "sparse",
@@ -82,7 +82,7 @@ async fn of_writing() -> Result<(), Failed> {
         (
             "dense",
             format!(
-                "CREATE EXTERNAL TABLE dense {columns} '$SCRATCH/dense' OPTIONS ('array_type' 'dense', 'dim.k.domain' '[0, 1999999]', 'dim.k.tile' '1000')"
+                "CREATE EXTERNAL TABLE dense {columns} '$SCRATCH/dense' OPTIONS ('array_type' 'dense', 'dim.k.domain' '[0, 199999]', 'dim.k.tile' '1000')"
             ),
             format!("INSERT INTO dense {rows}"),
         ),

@@ -5,6 +5,7 @@
 //! the metadata of the tile confirm, follows the most that it can have had before each filter.
 
 use super::bit_width_reduction;
+use super::buffer::Bound;
 use super::compression::Codec;
 use super::positive_delta;
 use super::stage::{Stage, Transform};
@@ -17,15 +18,6 @@ const TRUSTED_BYTES: usize = 64 << 10;
 const OVERHEAD_BYTES: usize = 4 << 10;
 /// The filters of a list, the encryption behind them, and the end.
 const STEPS: usize = MOST_FILTERS + 2;
-
-/// The limit of a chunk at one step of its pipeline.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bound {
-    /// Memory up to this size is allocated on a claim.
-    pub(super) trusted_bytes: usize,
-    /// The largest size, of data or of metadata.
-    pub(super) limit_bytes: usize,
-}
 
 /// The limits of a chunk at all steps of its pipeline.
 #[derive(Debug)]

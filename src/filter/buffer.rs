@@ -7,6 +7,15 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 
+/// The limit of a chunk at one step of its pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound {
+    /// Memory up to this size is allocated on a claim.
+    pub(super) trusted_bytes: usize,
+    /// The largest size, of data or of metadata.
+    pub(super) limit_bytes: usize,
+}
+
 /// The output of one filter and the input of the next.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {

@@ -7,8 +7,7 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
-use super::bounds::Bound;
-use super::buffer::{Buffer, Filtered, Work};
+use super::buffer::{Bound, Buffer, Filtered, Work};
 use super::scratch::{Contexts, Workspace};
 use super::streaming::grow;
 use super::word::{Width, with_number, with_word};

@@ -3,8 +3,7 @@
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;
 use crate::filter::bitsort;
-use crate::filter::bounds::Bound;
-use crate::filter::buffer::Buffer;
+use crate::filter::buffer::{Bound, Buffer};
 use crate::filter::chunk::Chunk;
 use crate::filter::compression::{self, Target};
 use crate::filter::scratch::Scratch;

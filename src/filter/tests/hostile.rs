@@ -12,6 +12,8 @@ use super::vectors::{fixed, strings};
 use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::filter::generic_tile;
+use crate::format::cursor::Cursor;
+use crate::format::encoder::Encoder;
 use crate::memory::budget::{Grant, MemoryBudget};
 
 #[test]
@@ -216,6 +218,33 @@ fn generic_tiles_are_no_larger_than_gzip_makes_them() {
     let bytes = boxed(ONE_GZIP, zeros.len() as u64, 0, &filtered);
     let decoded = generic_tile::decode(&bytes, "array schema", None).unwrap();
     assert_eq!(decoded.data, zeros);
+}
+
+#[test]
+fn pipelines_have_at_most_thirty_two_filters() {
+    let filters = |count| ["zstd(1)"].repeat(count).join(", ");
+    let most = FilterList::parse(&filters(32)).unwrap();
+    let error = FilterList::parse(&filters(33)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("has 33 filters, expected 32 at most")
+    );
+    let mut encoder = Encoder::new();
+    most.encode(&mut encoder).unwrap();
+    let mut stored = encoder.finish();
+    let read = |stored: &[u8]| {
+        let mut cursor = Cursor::new(stored, "pipeline");
+        FilterList::decode(&mut cursor, FormatVersion::WRITTEN)
+    };
+    assert_eq!(read(&stored).unwrap(), most);
+    stored.splice(4..8, 33_u32.to_le_bytes());
+    stored.extend([2, 5, 0, 0, 0, 2, 1, 0, 0, 0]);
+    let error = read(&stored).unwrap_err().to_string();
+    assert!(
+        error.contains("\"number of filters\" is 33, expected 32 at most"),
+        "{error}"
+    );
 }
 
 #[test]
