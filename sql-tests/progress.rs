@@ -69,8 +69,7 @@ async fn to_the_end() -> Result<(), Failed> {
 async fn of_writing() -> Result<(), Failed> {
     const ROWS: u64 = 3000;
     let columns = "(k BIGINT NOT NULL, a DOUBLE, PRIMARY KEY (k)) STORED AS TILEDB LOCATION";
-    let rows =
-        format!("SELECT 7919 * value % 100003 AS k, value / 2.0 AS a FROM range(0, {ROWS})");
+    let rows = format!("SELECT 7919 * value % 100003 AS k, value / 2.0 AS a FROM range(0, {ROWS})");
     for (name, create, statement) in [
         (
             "sparse",

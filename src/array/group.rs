@@ -399,6 +399,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn many_members_without_names_are_numbered_in_one_pass() {
+        let uris = (0..20_000).map(|n| format!("{n:05}/a")).collect::<Vec<_>>();
+        let entries = uris.iter().map(|uri| Entry(2, true, uri, None, None));
+        let entries = entries.collect::<Vec<_>>();
+        let storage = group(&[(&file(1, ""), details(1, &entries))]).await;
+        let begin = std::time::Instant::now();
+        let names = names_at(&storage, 9).await;
+        let different = names.iter().collect::<HashSet<_>>();
+        assert_eq!(different.len(), 20_000);
+        assert!(different.contains(&"a".to_owned()) && different.contains(&"a_20000".to_owned()));
+        // It took minutes when each member tried all numbers.
+        assert!(begin.elapsed().as_secs() < 20);
+    }
+
+    #[tokio::test]
     async fn what_is_no_group_says_what_it_is() {
         let kind = async |files: &[(&str, Vec<u8>)]| {
             let storage = group(files).await;

@@ -97,7 +97,7 @@ pub struct Args {
     #[arg(short, long, value_name = "SQL", num_args = 1.., value_parser = parse_command)]
     pub command: Vec<String>,
 
-    /// Limit the memory of queries, e.g. 512m or 10g [default: no limit]
+    /// Limit the memory of queries, e.g. 512m or 10g [default: 75 % of what the machine or the container has]
     #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<usize>,
 

@@ -29,6 +29,7 @@ use datafusion_cli::object_storage::{
 };
 use datafusion_cli::pool_type::PoolType;
 use object_store::ObjectStore;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use url::Url;
 
 use crate::args::Args;
@@ -40,6 +41,9 @@ use crate::report;
 /// drain of a hundred million rows takes a quarter less time like this, and four columns of such a batch still fit the
 /// cache of a core.
 const BATCH_ROWS: usize = 16384;
+
+/// Of a hundred bytes of memory, queries take so many unless `-m` says otherwise.
+const MEMORY_SHARE: u64 = 75;
 
 /// A session and how its results are printed.
 pub struct Session {
@@ -55,7 +59,7 @@ pub async fn open(args: &Args) -> Result<Session> {
         InstrumentedObjectStoreRegistry::new().with_profile_mode(args.object_store_profiling),
     );
     let mut runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::clone(&stores) as _);
-    if let Some(bytes) = args.memory_limit {
+    if let Some(bytes) = args.memory_limit.or_else(share_of_memory) {
         runtime = runtime.with_memory_pool(memory_pool(args, bytes));
     }
     if let Some(bytes) = args.disk_limit {
@@ -138,6 +142,20 @@ pub async fn register_store(
     Ok(())
 }
 
+/// What queries may take of the memory that the machine has, or the container; `None` if nobody knows.
+fn share_of_memory() -> Option<usize> {
+    let memory = MemoryRefreshKind::nothing().with_ram();
+    let system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
+    let container = system.cgroup_limits().map(|limits| limits.total_memory);
+    share_of(system.total_memory(), container)
+}
+
+fn share_of(machine: u64, container: Option<u64>) -> Option<usize> {
+    let known = [Some(machine), container].into_iter().flatten();
+    let least = known.filter(|bytes| *bytes > 0).min()?;
+    usize::try_from(least / 100 * MEMORY_SHARE).ok()
+}
+
 fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {
     match (
         &args.mem_pool_type,
@@ -188,4 +206,25 @@ fn register_functions(ctx: &SessionContext) {
         "list_files_cache",
         Arc::new(ListFilesCacheFunc::new(caches())),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_take_a_share_of_the_least_memory_that_is_known() {
+        assert_eq!(share_of(4000, None), Some(3000));
+        assert_eq!(share_of(4000, Some(1000)), Some(750));
+        assert_eq!(share_of(4000, Some(u64::MAX)), Some(3000));
+        assert_eq!(share_of(0, Some(1000)), Some(750));
+        assert_eq!(share_of(0, None), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_memory_of_this_machine_is_known() {
+        let share = share_of_memory().unwrap();
+        assert!((64 << 20..1 << 50).contains(&share), "{share}");
+    }
 }

@@ -157,6 +157,20 @@ fn the_leading_dimension_is_searched_by_its_coordinates() {
 
 /// Cells that are not in order are all decoded, once the disorder shows.
 #[test]
+fn chunks_of_one_cell_are_decoded_in_one_pass() {
+    let cells = (0..100).flat_map(|x| (0..1000).map(move |y| [x, y]));
+    let orders = (Layout::RowMajor, Layout::RowMajor);
+    let tile = Tile::new([None, None], orders, cells.collect());
+    let even = (0..100).step_by(2).map(|x| (x, 0)).collect::<Vec<_>>();
+    let begin = std::time::Instant::now();
+    let (decoded, all) = tile.search(0, &ranges(&even), 1).unwrap();
+    assert_eq!(all, 100_000);
+    assert!((50_000..100_000).contains(&decoded), "{decoded}");
+    // It took minutes when each decoded chunk was looked for among all.
+    assert!(begin.elapsed().as_secs() < 20);
+}
+
+#[test]
 fn disorder_ends_the_search() {
     let mut tile = Tile::new(
         [None, None],
