@@ -9,11 +9,15 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use futures::{TryStreamExt, stream};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 /// The most staged files of one name that processes may have left.
 const MOST_STAGED: u32 = 100;
+
+/// So many files are synced at the same time.
+const SYNCED_AT_ONCE: usize = 8;
 
 /// What [`create`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +75,12 @@ pub(super) fn begin_sync(file: &File) -> io::Result<Option<JoinHandle<io::Result
 
 /// Waits until the bytes of files are on disk, and then the names in their folders.
 pub(super) async fn sync(files: Vec<File>, folders: Vec<PathBuf>) -> io::Result<()> {
-    blocking(move || {
-        files.iter().try_for_each(sync_file)?;
-        folders.iter().try_for_each(|folder| sync_folder(folder))
-    })
-    .await
+    // A few together wait for the disk about as long as one of them.
+    let files = files.into_iter();
+    let files = files.map(|file| Ok(blocking(move || sync_file(&file))));
+    let synced = stream::iter(files).try_buffer_unordered(SYNCED_AT_ONCE);
+    synced.try_collect::<()>().await?;
+    blocking(move || folders.iter().try_for_each(|folder| sync_folder(folder))).await
 }
 
 /// Creates folders, and those above them.

@@ -23,7 +23,7 @@ const PART_BYTES: usize = 8 << 20;
 /// Bytes of a local file that are written at a time.
 const FILE_PIECE_BYTES: usize = 1 << 20;
 /// After so many bytes, a local file begins to go to the disk.
-const SYNC_BYTES: u64 = 16 << 20;
+const SYNC_BYTES: u64 = 4 << 20;
 
 /// A file that grows.
 #[derive(Debug)]
