@@ -5,7 +5,7 @@
 //! the metadata of the tile confirm, follows the most that it can have had before each filter.
 
 use super::bit_width_reduction;
-use super::buffer::Bound;
+use super::buffer::{Bound, Limits};
 use super::compression::Codec;
 use super::positive_delta;
 use super::stage::{Stage, Transform};
@@ -19,12 +19,21 @@ const OVERHEAD_BYTES: usize = 4 << 10;
 /// The filters of a list, the encryption behind them, and the end.
 const STEPS: usize = MOST_FILTERS + 2;
 
+/// The size of a chunk at one step of its pipeline.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    data: usize,
+    metadata: usize,
+}
+
 /// The limits of a chunk at all steps of its pipeline.
 #[derive(Debug)]
 pub(super) struct Bounds {
     trusted_bytes: usize,
-    before: [usize; STEPS],
-    largest: usize,
+    /// The number of stages.
+    stages: usize,
+    /// What goes into each stage when it is written, and comes out of it when it is read.
+    before: [Size; STEPS],
 }
 
 impl Bounds {
@@ -40,79 +49,107 @@ impl Bounds {
     }
 
     fn new(bytes: usize, trusted_bytes: usize, stages: &[Stage]) -> Self {
-        let mut before = [0; STEPS];
-        let mut size = bytes.saturating_add(OVERHEAD_BYTES);
-        let mut largest = size;
+        let mut before = [Size::default(); STEPS];
+        let mut size = Size {
+            data: bytes.saturating_add(OVERHEAD_BYTES),
+            metadata: OVERHEAD_BYTES,
+        };
         for (slot, stage) in before.iter_mut().zip(stages) {
             *slot = size;
-            largest = size;
-            size = written_bytes(stage, size);
+            size = size.written(stage);
         }
         Self {
             trusted_bytes,
+            stages: stages.len(),
             before,
-            largest,
         }
     }
 
-    /// The limit of what goes into the stage with this number when it is written, and comes out of it when it is read.
-    pub(super) fn before(&self, stage: usize) -> Bound {
-        let limit_bytes = self.before.get(stage).copied().unwrap_or(0);
-        Bound {
-            trusted_bytes: self.trusted_bytes.min(limit_bytes),
+    /// The limit of what comes out of the stage with this number when it is read.
+    pub(super) fn before(&self, stage: usize) -> Limits {
+        let Size { data, metadata } = self.before.get(stage).copied().unwrap_or_default();
+        let bound = |limit_bytes| Bound {
+            trusted_bytes: self.trusted_bytes,
             limit_bytes,
+        };
+        Limits {
+            data: bound(data),
+            metadata: bound(metadata),
         }
     }
 
-    /// The most that reading one stage takes: what goes in, and what comes out.
-    pub(super) fn working_bytes(&self) -> usize {
-        self.largest.saturating_mul(2)
-    }
-}
-
-/// The most bytes, data and metadata together, that a filter makes of so many when a tile is written.
-fn written_bytes(stage: &Stage, bytes: usize) -> usize {
-    let times = |numerator: usize, denominator: usize| {
-        bytes
-            .saturating_mul(numerator)
-            .div_ceil(denominator.max(1))
-            .saturating_add(OVERHEAD_BYTES)
-    };
-    match stage {
-        // What does not compress is stored, a few hundred bytes longer, or a hundredth.
-        Stage::Compressed(Codec::Zstd | Codec::Lz4 | Codec::Bzip2) => times(65, 64),
-        // At its fastest level, gzip spends up to nine bits on a byte.
-        Stage::Compressed(Codec::Gzip) => times(37, 32),
-        // A run of one cell has a counter of two bytes.
-        Stage::Compressed(Codec::Rle { cell_bytes }) => {
-            times(cell_bytes.saturating_add(2), *cell_bytes)
-        }
-        // At worst, values are stored as they are behind a header.
-        Stage::Compressed(Codec::Delta(_) | Codec::DoubleDelta(_))
-        | Stage::Encrypted(_)
-        | Stage::Sorted(_)
-        | Stage::Checked(_)
-        | Stage::Transformed(
-            Transform::ByteShuffle(_) | Transform::BitShuffle(_) | Transform::Xor(_),
-        ) => times(1, 1),
-        // Windows may have one value each.
-        Stage::Transformed(Transform::PositiveDelta(width)) => {
-            with_header(*width, positive_delta::WINDOW_BYTES, times)
-        }
-        Stage::Transformed(Transform::BitWidthReduction { width, .. }) => {
-            with_header(*width, bit_width_reduction::WINDOW_BYTES, times)
-        }
-        Stage::Transformed(Transform::ScaleFloat(scale)) => {
-            let float = scale.float_bytes();
-            times(scale.integer.bytes().max(float), float)
-        }
-        // A picture that does not compress is stored literally, with the lengths of its codes.
-        Stage::Transformed(Transform::WebP(_)) => times(2, 1),
+    /// The most memory that is taken at once to read the stages from the last one to `first`. What goes into the last one
+    /// is there already, and so is the place for the data of `first` if they are read `in_place`.
+    pub(super) fn working_bytes(&self, first: usize, in_place: bool) -> usize {
+        let read = self.before.get(first..self.stages).unwrap_or_default();
+        let inputs = read.iter().skip(1).copied().chain([Size::default()]);
+        let taken = read.iter().zip(inputs).enumerate();
+        let taken = taken.map(|(number, (output, input))| {
+            let data = match number {
+                0 if in_place => 0,
+                _ => output.data,
+            };
+            let output = data.saturating_add(output.metadata);
+            output.saturating_add(input.data.saturating_add(input.metadata))
+        });
+        taken.max().unwrap_or(0)
     }
 }
 
-/// What values become if each has a header of its own: one value, and `more` bytes.
-fn with_header(width: Width, more: usize, times: impl Fn(usize, usize) -> usize) -> usize {
-    let header = width.bytes().saturating_add(more);
-    times(width.bytes().saturating_add(header), width.bytes())
+impl Size {
+    /// The most that a filter makes of it when a tile is written.
+    fn written(self, stage: &Stage) -> Self {
+        let Self { data, metadata } = self;
+        let all = data.saturating_add(metadata);
+        // A compressor compresses the metadata, too, and replaces them by the sizes of its parts.
+        let compressed = |numerator, denominator| Self {
+            data: times(all, numerator, denominator),
+            metadata: OVERHEAD_BYTES,
+        };
+        let transformed = |data, more| Self {
+            data,
+            metadata: metadata.saturating_add(more).saturating_add(OVERHEAD_BYTES),
+        };
+        // At worst, each window has one value.
+        let windows = |width: Width, bytes: usize| {
+            times(data, width.bytes().saturating_add(bytes), width.bytes())
+        };
+        match stage {
+            // What does not compress is stored, a few hundred bytes longer, or a hundredth.
+            Stage::Compressed(Codec::Zstd | Codec::Lz4 | Codec::Bzip2) => compressed(65, 64),
+            // At its fastest level, gzip spends up to nine bits on a byte.
+            Stage::Compressed(Codec::Gzip) => compressed(37, 32),
+            // A run of one cell has a counter of two bytes.
+            Stage::Compressed(Codec::Rle { cell_bytes }) => {
+                compressed(cell_bytes.saturating_add(2), *cell_bytes)
+            }
+            // At worst, values are stored as they are behind a header.
+            Stage::Compressed(Codec::Delta(_) | Codec::DoubleDelta(_)) | Stage::Encrypted(_) => {
+                compressed(1, 1)
+            }
+            Stage::Sorted(_)
+            | Stage::Checked(_)
+            | Stage::Transformed(
+                Transform::ByteShuffle(_) | Transform::BitShuffle(_) | Transform::Xor(_),
+            ) => transformed(data, 0),
+            Stage::Transformed(Transform::PositiveDelta(width)) => {
+                transformed(data, windows(*width, positive_delta::WINDOW_BYTES))
+            }
+            Stage::Transformed(Transform::BitWidthReduction { width, .. }) => {
+                transformed(data, windows(*width, bit_width_reduction::WINDOW_BYTES))
+            }
+            Stage::Transformed(Transform::ScaleFloat(scale)) => {
+                transformed(times(data, scale.integer.bytes(), scale.float_bytes()), 0)
+            }
+            // A picture that does not compress is stored literally, with the lengths of its codes.
+            Stage::Transformed(Transform::WebP(_)) => transformed(times(data, 2, 1), 0),
+        }
+    }
+}
+
+/// So many bytes times a fraction, and a header.
+fn times(bytes: usize, numerator: usize, denominator: usize) -> usize {
+    let bytes = bytes.saturating_mul(numerator);
+    let bytes = bytes.div_ceil(denominator.max(1));
+    bytes.saturating_add(OVERHEAD_BYTES)
 }

@@ -7,13 +7,20 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 
-/// The limit of a chunk at one step of its pipeline.
+/// The limit of a buffer between two filters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
     /// Memory up to this size is allocated on a claim.
     pub(super) trusted_bytes: usize,
-    /// The largest size, of data or of metadata.
+    /// The largest size.
     pub(super) limit_bytes: usize,
+}
+
+/// The limits of a chunk at one step of its pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) data: Bound,
+    pub(super) metadata: Bound,
 }
 
 /// The output of one filter and the input of the next.

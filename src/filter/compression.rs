@@ -7,7 +7,7 @@
 //! An original size is a claim. If the caller has already allocated the output, the claim must match its size;
 //! otherwise the output grows in steps as bytes are decompressed.
 
-use super::buffer::{Bound, Buffer, Filtered, Work};
+use super::buffer::{Bound, Buffer, Filtered, Limits, Work};
 use super::scratch::{Contexts, Workspace};
 use super::streaming::grow;
 use super::word::{Width, with_number, with_word};
@@ -41,7 +41,7 @@ pub(super) fn decode(
     input: &[u8],
     target: Target<'_>,
     restored: &mut Buffer,
-    bound: Bound,
+    limits: Limits,
     contexts: &mut Contexts,
 ) -> Result<()> {
     let metadata_parts = metadata.count_u32(8, "number of metadata parts")?;
@@ -49,13 +49,13 @@ pub(super) fn decode(
     let mut parts = PartReader { metadata, input };
     for _ in 0..metadata_parts {
         let (part, original) = parts.next()?;
-        codec.append(part, original, restored, bound, contexts)?;
+        codec.append(part, original, restored, limits.metadata, contexts)?;
     }
     match target {
         Target::Growing(buffer) => {
             for _ in 0..data_parts {
                 let (part, original) = parts.next()?;
-                codec.append(part, original, buffer, bound, contexts)?;
+                codec.append(part, original, buffer, limits.data, contexts)?;
             }
             Ok(())
         }

@@ -348,7 +348,7 @@ impl Pipeline {
         bounds: &Bounds,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        scratch.reserve(bounds.working_bytes())?;
+        scratch.reserve(bounds.working_bytes(0, false))?;
         let mut stages = self.stages.iter().enumerate().rev();
         stages.try_for_each(|(number, stage)| state.undo(stage, bounds.before(number), scratch))
     }
@@ -364,12 +364,12 @@ impl Pipeline {
             return Ok(());
         }
         let bounds = Bounds::of_chunk(out.len(), &self.stages);
-        scratch.reserve(bounds.working_bytes())?;
         let changes_data = |stage: &Stage| !matches!(stage, Stage::Checked(_));
         let last = self.stages.iter().position(changes_data);
         let (checks, stages) = self.stages.split_at(last.unwrap_or(self.stages.len()));
         if let Some((last, before)) = stages.split_first() {
             let first = checks.len();
+            scratch.reserve(bounds.working_bytes(first, true))?;
             for (number, stage) in before.iter().enumerate().rev() {
                 state.undo(stage, bounds.before(first + 1 + number), scratch)?;
             }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::filter::aes_256_gcm;
 use crate::filter::bitsort;
-use crate::filter::buffer::{Bound, Buffer};
+use crate::filter::buffer::{Buffer, Limits};
 use crate::filter::chunk::Chunk;
 use crate::filter::compression::{self, Target};
 use crate::filter::scratch::Scratch;
@@ -90,7 +90,7 @@ impl<'a> State<'a> {
     pub(super) fn undo(
         &mut self,
         stage: &Stage,
-        bound: Bound,
+        limits: Limits,
         scratch: &mut Scratch,
     ) -> Result<()> {
         match stage {
@@ -104,7 +104,7 @@ impl<'a> State<'a> {
                 let mut metadata = self.metadata();
                 let input = self.data.bytes();
                 let len = transform.output_bytes(&metadata, input)?;
-                if len > bound.limit_bytes {
+                if len > limits.data.limit_bytes {
                     return Err(Error::corrupt(format!(
                         "{len} bytes come out of a filter, more than a chunk of this size can need"
                     )));
@@ -126,7 +126,7 @@ impl<'a> State<'a> {
                     self.data.bytes(),
                     Target::Growing(&mut buffer),
                     &mut restored,
-                    bound,
+                    limits,
                     &mut scratch.contexts,
                 )?;
                 self.replace_data(buffer, scratch);
@@ -153,7 +153,7 @@ impl<'a> State<'a> {
         &mut self,
         stage: &Stage,
         out: &mut [u8],
-        bound: Bound,
+        limits: Limits,
         scratch: &mut Scratch,
     ) -> Result<()> {
         match stage {
@@ -173,7 +173,7 @@ impl<'a> State<'a> {
                     self.data.bytes(),
                     Target::Exact(out),
                     &mut restored,
-                    bound,
+                    limits,
                     &mut scratch.contexts,
                 )?;
                 self.replace_metadata(restored, scratch);
