@@ -1,18 +1,16 @@
 //! `IN` lists of many numbers, dates or times: a table of bits answers for nearly all rows.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{ArrowNativeType, DataType, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
-use datafusion::logical_expr::ColumnarValue;
+use datafusion::arrow::datatypes::{ArrowNativeType, DataType, SchemaRef};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
 use hashbrown::HashSet;
+
+use crate::sql::expressions::shortcut::{Way, with_shortcuts};
 
 /// DataFusion compares a row with each value of a list up to this length, all at once.
 const SHORT: usize = 16;
@@ -28,20 +26,12 @@ pub(super) fn in_numbers(
     expr: Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    let wrapped = expr.transform_down(|expr| {
-        Ok(match InNumbers::of(&expr, schema)? {
-            Some(list) => Transformed::new(Arc::new(list) as _, true, TreeNodeRecursion::Jump),
-            None => Transformed::no(expr),
-        })
-    });
-    wrapped.data()
+    with_shortcuts(expr, |expr| InNumbers::of(expr, schema))
 }
 
 /// A condition that a column is, or is not, one of many values.
 #[derive(Debug)]
 struct InNumbers {
-    /// The condition.
-    condition: Arc<dyn PhysicalExpr>,
     column: usize,
     negated: bool,
     values: Values,
@@ -88,7 +78,6 @@ impl InNumbers {
             return Ok(None);
         };
         Ok(Some(Self {
-            condition: Arc::clone(expr),
             column: column.index(),
             negated: list.negated(),
             values: Values::new(bits.all()),
@@ -172,65 +161,19 @@ fn place(value: u64, shift: u32) -> (usize, u32) {
     ((hash >> 6) as usize, (hash & 63) as u32)
 }
 
-impl PhysicalExpr for InNumbers {
-    fn data_type(&self, _input: &Schema) -> Result<DataType> {
-        Ok(DataType::Boolean)
-    }
-
-    fn nullable(&self, input: &Schema) -> Result<bool> {
-        self.condition.nullable(input)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+impl Way for InNumbers {
+    fn answers(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
         let column = batch.columns().get(self.column);
         let Some((column, values)) = column.and_then(|column| Some((column, Bits::of(column)?)))
         else {
-            return self.condition.evaluate(batch);
+            return Ok(None);
         };
         let found = match values {
             Bits::Narrow(values) => self.values.contain(&values),
             Bits::Wide(values) => self.values.contain(&values),
         };
         let found = if self.negated { !&found } else { found };
-        let found = BooleanArray::new(found, column.nulls().cloned());
-        Ok(ColumnarValue::Array(Arc::new(found)))
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.condition]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        // Whoever changes the condition gets it as it is.
-        let only = children.pop().filter(|_| children.is_empty());
-        only.ok_or_else(|| internal_datafusion_err!("the expression lost its argument"))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.condition.fmt_sql(f)
-    }
-}
-
-impl fmt::Display for InNumbers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.condition)
-    }
-}
-
-impl PartialEq for InNumbers {
-    fn eq(&self, other: &Self) -> bool {
-        self.condition.eq(&other.condition)
-    }
-}
-
-impl Eq for InNumbers {}
-
-impl Hash for InNumbers {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.condition.hash(state);
+        Ok(Some(BooleanArray::new(found, column.nulls().cloned())))
     }
 }
 
@@ -240,7 +183,7 @@ mod tests {
 
     use datafusion::arrow::array::Int64Array;
     use datafusion::arrow::compute::cast;
-    use datafusion::arrow::datatypes::{Field, TimeUnit};
+    use datafusion::arrow::datatypes::{Field, Schema, TimeUnit};
     use datafusion::common::DFSchema;
     use datafusion::execution::context::SessionContext;
     use datafusion::logical_expr::{col, lit};

@@ -7,4 +7,5 @@ pub(crate) mod pruning;
 pub mod ranges;
 pub(crate) mod runtime;
 mod shape;
+mod shortcut;
 pub(crate) mod text_conditions;

@@ -1,7 +1,5 @@
 //! Conditions on enumerated columns, evaluated on the values of the enumeration instead of on every row.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{
@@ -12,29 +10,22 @@ use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cmp::{eq, neq};
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, exec_err, internal_datafusion_err};
-use datafusion::logical_expr::ColumnarValue;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{Result, exec_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 
+use crate::sql::expressions::shortcut::{Way, with_shortcuts};
+
 /// Lets conditions on one enumerated column be evaluated on the values of the enumeration, of which there are few.
 pub(super) fn on_values(
     expr: Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    let wrapped = expr.transform_down(|expr| {
-        Ok(match OnValues::of(&expr, schema)? {
-            Some(on_values) => {
-                Transformed::new(Arc::new(on_values) as _, true, TreeNodeRecursion::Jump)
-            }
-            None => Transformed::no(expr),
-        })
-    });
-    wrapped.data()
+    with_shortcuts(expr, |expr| OnValues::of(expr, schema))
 }
 
 /// A condition is evaluated on each value if the batch has so many rows for each, or if the same values come again: then they are
@@ -45,8 +36,6 @@ const ROWS_PER_VALUE: usize = 4;
 /// key.
 #[derive(Debug)]
 struct OnValues {
-    /// The condition on the rows of a batch.
-    condition: Arc<dyn PhysicalExpr>,
     /// The column.
     column: usize,
     /// The condition on a batch of nothing but the column.
@@ -86,7 +75,6 @@ impl OnValues {
         let alone = Arc::new(Schema::new(vec![field.clone().with_nullable(true)]));
         Ok(Some(Self {
             alone: reassign_expr_columns(Arc::clone(expr), &alone)?,
-            condition: Arc::clone(expr),
             column: column.index(),
             schema: alone,
             last: Mutex::default(),
@@ -95,7 +83,7 @@ impl OnValues {
 
     /// The answers for the values of a dictionary; `None` if the values are many and come for the first time, or if the condition
     /// fails on a value, which perhaps no row has.
-    fn answers(&self, dictionary: &dyn AnyDictionaryArray) -> Option<Arc<Answers>> {
+    fn answers_for_values(&self, dictionary: &dyn AnyDictionaryArray) -> Option<Arc<Answers>> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let values = dictionary.values();
         let came_before = match last().as_ref() {
@@ -203,66 +191,21 @@ fn look_up<K: ArrowPrimitiveType>(table: &[bool], keys: &PrimitiveArray<K>) -> B
     })
 }
 
-impl PhysicalExpr for OnValues {
-    fn data_type(&self, _input: &Schema) -> Result<DataType> {
-        Ok(DataType::Boolean)
-    }
-
-    fn nullable(&self, input: &Schema) -> Result<bool> {
-        self.condition.nullable(input)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+impl Way for OnValues {
+    fn answers(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
         let column = batch.columns().get(self.column);
         let dictionary = column.and_then(|column| column.as_any_dictionary_opt());
-        let Some((dictionary, answers)) =
-            dictionary.and_then(|dictionary| Some((dictionary, self.answers(dictionary)?)))
+        let Some((dictionary, answers)) = dictionary
+            .and_then(|dictionary| Some((dictionary, self.answers_for_values(dictionary)?)))
         else {
-            return self.condition.evaluate(batch);
+            return Ok(None);
         };
         let keys = dictionary.keys();
         let found: BooleanArray = downcast_integer_array! {
             keys => answers.of_keys(keys)?,
             other => return exec_err!("{other} cannot key a dictionary")
         };
-        Ok(ColumnarValue::Array(Arc::new(found)))
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.condition]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        // Whoever changes the condition gets it as it is.
-        let only = children.pop().filter(|_| children.is_empty());
-        only.ok_or_else(|| internal_datafusion_err!("the expression lost its argument"))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.condition.fmt_sql(f)
-    }
-}
-
-impl fmt::Display for OnValues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.condition)
-    }
-}
-
-impl PartialEq for OnValues {
-    fn eq(&self, other: &Self) -> bool {
-        self.condition.eq(&other.condition)
-    }
-}
-
-impl Eq for OnValues {}
-
-impl Hash for OnValues {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.condition.hash(state);
+        Ok(Some(found))
     }
 }
 

@@ -71,7 +71,7 @@ def theirs(name, proves, *features):
 
 
 def load_all():
-    from releases import basics, bitsort, coordinates, datatypes, history, newest, pipelines  # noqa: F401
+    from releases import basics, bitsort, datatypes, history, newest, pipelines  # noqa: F401
 
     names = [c.name for c in CASES]
     doubled = {n for n in names if names.count(n) > 1}
