@@ -155,7 +155,6 @@ fn the_leading_dimension_is_searched_by_its_coordinates() {
     assert!(decoded <= 6 && chunks == 30, "{decoded} of {chunks}");
 }
 
-/// Cells that are not in order are all decoded, once the disorder shows.
 #[test]
 fn chunks_of_one_cell_are_decoded_in_one_pass() {
     let cells = (0..100).flat_map(|x| (0..1000).map(move |y| [x, y]));
@@ -170,6 +169,7 @@ fn chunks_of_one_cell_are_decoded_in_one_pass() {
     assert!(begin.elapsed().as_secs() < 20);
 }
 
+/// Cells that are not in order are all decoded, once the disorder shows.
 #[test]
 fn disorder_ends_the_search() {
     let mut tile = Tile::new(
