@@ -7,8 +7,10 @@
 use super::bit_width_reduction;
 use super::buffer::{Bound, Limits};
 use super::compression::Codec;
+use super::encoded_strings::Amount;
 use super::positive_delta;
 use super::stage::{Stage, Transform};
+use super::strings::StringForm;
 use super::word::Width;
 use crate::format::filter_list::MOST_FILTERS;
 
@@ -39,21 +41,33 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Bounds for a chunk whose unfiltered size is certain: its `bytes` are already allocated.
     pub(super) fn of_chunk(bytes: usize, stages: &[Stage]) -> Self {
-        let trusted = bytes.saturating_mul(2).saturating_add(TRUSTED_BYTES);
-        Self::new(bytes, trusted, stages)
+        Self::new(Size::of_data(bytes), trusted_beside(bytes), stages)
     }
 
     /// Bounds for a chunk whose unfiltered size is only claimed.
     pub(super) fn of_unproven_chunk(bytes: usize, stages: &[Stage]) -> Self {
-        Self::new(bytes, TRUSTED_BYTES, stages)
+        Self::new(Size::of_data(bytes), TRUSTED_BYTES, stages)
     }
 
-    fn new(bytes: usize, trusted_bytes: usize, stages: &[Stage]) -> Self {
-        let mut before = [Size::default(); STEPS];
-        let mut size = Size {
-            data: bytes.saturating_add(OVERHEAD_BYTES),
-            metadata: OVERHEAD_BYTES,
+    /// Bounds for a chunk of strings that are encoded together with their offsets, for which there is memory.
+    pub(super) fn of_strings(form: StringForm, strings: Amount, stages: &[Stage]) -> Self {
+        let Amount { cells, bytes } = strings;
+        let numbers = cells.saturating_mul(size_of::<u64>());
+        let with_lengths = bytes.saturating_add(numbers);
+        let size = match form {
+            // Each run has its length, and its string with a length.
+            StringForm::Rle => Size::of_data(with_lengths.saturating_add(numbers)),
+            // The metadata have each string once with its length, and a cell has an id.
+            StringForm::Dictionary => Size {
+                metadata: with_lengths.saturating_add(OVERHEAD_BYTES),
+                ..Size::of_data(numbers)
+            },
         };
+        Self::new(size, trusted_beside(with_lengths), stages)
+    }
+
+    fn new(mut size: Size, trusted_bytes: usize, stages: &[Stage]) -> Self {
+        let mut before = [Size::default(); STEPS];
         for (slot, stage) in before.iter_mut().zip(stages) {
             *slot = size;
             size = size.written(stage);
@@ -96,7 +110,20 @@ impl Bounds {
     }
 }
 
+/// What may be allocated on a claim beside `bytes` bytes that are there.
+fn trusted_beside(bytes: usize) -> usize {
+    bytes.saturating_mul(2).saturating_add(TRUSTED_BYTES)
+}
+
 impl Size {
+    /// Data that no filter has seen.
+    fn of_data(bytes: usize) -> Self {
+        Self {
+            data: bytes.saturating_add(OVERHEAD_BYTES),
+            metadata: OVERHEAD_BYTES,
+        }
+    }
+
     /// The most that a filter makes of it when a tile is written.
     fn written(self, stage: &Stage) -> Self {
         let Self { data, metadata } = self;

@@ -274,12 +274,8 @@ impl Pipeline {
             .strings
             .ok_or_else(|| Error::internal("the offsets of these strings are in their own tile"))?;
         let chunks = Chunks::new(filtered)?;
-        // Each cell may have an id, or a run with its length, and a string with its length, of eight bytes each.
-        let bounds = Bounds::of_chunk(
-            bytes.saturating_add(cells.saturating_mul(2 * size_of::<u64>())),
-            &self.stages,
-        );
         let mut left = Amount { cells, bytes };
+        let bounds = Bounds::of_strings(form, left, &self.stages);
         let mut strings = EncodedStrings::with_room(cells)?;
         for (index, chunk) in chunks.enumerate() {
             let chunk = chunk?;

@@ -172,6 +172,34 @@ fn a_chunk_cannot_be_larger_between_its_filters_than_a_writer_makes_it() {
 }
 
 #[test]
+fn dictionaries_and_runs_of_many_strings_pass_all_filters() {
+    let strings = (0..5000_u32).map(|i| format!("{i:*>9}").into_bytes());
+    let strings = strings.collect::<Vec<_>>();
+    let expected = strings.concat();
+    let mut position = 0;
+    let starts = strings.iter().map(|string| {
+        position += string.len() as u64;
+        position - string.len() as u64
+    });
+    let starts = starts.collect::<Vec<_>>();
+    for text in [
+        "dictionary",
+        "dictionary, zstd(3)",
+        "dictionary, checksum_md5, gzip(1), lz4",
+        "rle",
+        "rle, zstd(3), checksum_sha256",
+    ] {
+        let list = FilterList::parse(text).unwrap();
+        let context = context(Datatype::StringAscii, true);
+        let mut encoder = TileEncoder::new(&list, &context).unwrap();
+        let written = encoder.encode_strings(&expected, &starts).unwrap();
+        let pipeline = Pipeline::new(&list, &context, None).unwrap();
+        let read = pipeline.decode_strings(&written, 5000, expected.len(), &mut Scratch::default());
+        assert_eq!(read.unwrap().cells().unwrap().0, expected, "{text}");
+    }
+}
+
+#[test]
 fn large_chunks_ask_for_what_lies_between_their_filters() {
     let data = vec![7; 8 << 20];
     let one = vec![Filter::Zstd];
