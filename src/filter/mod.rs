@@ -5,7 +5,7 @@
 //! before it, on versions, and on whether the tile holds strings with their offsets. [`Scratch`] keeps buffers and
 //! decompression contexts from tile to tile; nothing is allocated per chunk. This layer knows only bytes. Every length
 //! in a tile is untrusted: an intermediate buffer grows as bytes are decompressed, never by what a header claims, and never beyond
-//! what a writer can have made of the tile ([`bounds`]).
+//! what a writer can have made of the tile (`bounds.rs`).
 
 mod aes_256_gcm;
 mod bit_width_reduction;
