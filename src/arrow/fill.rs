@@ -1,4 +1,5 @@
-//! Cells that were never written: the attribute's fill value, or NULL.
+//! Values that stand in no tile, as values of a column: those of cells that were never written, which are the attribute's fill value
+//! or NULL, and those in metadata, such as the bounds of a tile.
 //!
 //! The subtle thing: the default fill value of `CHAR` is the byte 80, which is not valid text. As for all text that is
 //! an error unless the options say otherwise; the error names the fill value.
@@ -6,13 +7,36 @@
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
+use arrow::datatypes::DataType;
 
 use crate::arrow::{CellData, Cells, ColumnType, TileBuffer, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Attribute;
 
-/// Each cell takes a view, or an index and a value.
-const CELL_BYTES: usize = 16;
+/// The index of a cell, by which its value is repeated.
+const INDEX_BYTES: usize = size_of::<u32>();
+/// A view, or the offset of a list.
+const VIEW_BYTES: usize = 16;
+/// A value whose type has no fixed width.
+const VALUE_BYTES: usize = 8;
+
+/// About how many bytes each of the cells of [`fill_array`] and [`repeat`] takes; `fill_bytes` is the size of a fill value.
+pub fn repeated_bytes(ty: &DataType, fill_bytes: usize) -> usize {
+    let width = |ty: &DataType| ty.primitive_width().unwrap_or(VALUE_BYTES);
+    let cell = match ty {
+        DataType::Dictionary(key, _) => width(key),
+        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).unwrap_or(0),
+        DataType::FixedSizeList(item, n) => {
+            let n = usize::try_from(*n).unwrap_or(0);
+            width(item.data_type()).saturating_mul(n)
+        }
+        // The bytes of a string are shared, the elements of a list are not.
+        DataType::List(_) => fill_bytes.saturating_add(VIEW_BYTES),
+        DataType::Utf8View | DataType::BinaryView => VIEW_BYTES,
+        other => width(other),
+    };
+    cell.saturating_add(INDEX_BYTES)
+}
 
 /// `n` cells that were never written.
 pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<ArrayRef> {
@@ -24,7 +48,7 @@ pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<Ar
             .with_source(e)
     })?;
     if one.is_null(0) && !ty.is_dictionary() {
-        check_memory(n.saturating_mul(CELL_BYTES))?;
+        check_memory(n.saturating_mul(repeated_bytes(ty.data_type(), 0)))?;
         return Ok(new_null_array(ty.data_type(), n));
     }
     repeat(&one, n)
@@ -32,7 +56,8 @@ pub fn fill_array(attribute: &Attribute, ty: &ColumnType, n: usize) -> Result<Ar
 
 /// The first value of an array, `n` times.
 pub fn repeat(value: &ArrayRef, n: usize) -> Result<ArrayRef> {
-    check_memory(n.saturating_mul(CELL_BYTES))?;
+    let one = value.to_data().get_slice_memory_size().unwrap_or(0);
+    check_memory(n.saturating_mul(repeated_bytes(value.data_type(), one)))?;
     let repeated = UInt32Array::from_value(0, n);
     take(value, &repeated, None)
         .map_err(|e| Error::internal("a value cannot be repeated").with_source(e))
@@ -67,4 +92,44 @@ fn one_cell(attribute: &Attribute, ty: &ColumnType) -> Result<ArrayRef> {
         data,
         nulls: is_null.then(|| NullBuffer::new_null(1)),
     })
+}
+
+/// Converts stored values to values of a column; `None` if it shows some of them as NULL or not at all.
+pub fn stored_values<'a>(
+    ty: &ColumnType,
+    values: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    nulls: Option<NullBuffer>,
+) -> Result<Option<ArrayRef>> {
+    let len = values.len();
+    let data = match ty.cell_bytes() {
+        Some(size) => {
+            let mut cells = TileBuffer::zeroed(size.saturating_mul(len))?;
+            for (cell, value) in cells.as_slice_mut().chunks_exact_mut(size).zip(values) {
+                match value {
+                    Some(value) if value.len() == size => cell.copy_from_slice(value),
+                    Some(_) => return Err(Error::internal("a bound is not as long as a cell")),
+                    None => {}
+                }
+            }
+            CellData::Fixed(cells)
+        }
+        None => {
+            // There is one more slot than starts.
+            let mut offsets = TileBuffer::zeroed(len.saturating_add(1).saturating_mul(8))?;
+            let mut data = Vec::new();
+            let slots = offsets.typed_data_mut::<u64>().iter_mut();
+            for (slot, value) in slots.zip(values) {
+                *slot = u64::try_from(data.len())?;
+                data.extend_from_slice(value.unwrap_or_default());
+            }
+            CellData::Var {
+                offsets,
+                data: TileBuffer::copy_of(&data)?,
+            }
+        }
+    };
+    let hidden = nulls.as_ref().map_or(0, NullBuffer::null_count);
+    let shown = ty.to_array(Cells { len, data, nulls });
+    // A value that cannot be shown is an error of the scan, which knows the cell.
+    Ok(shown.ok().filter(|shown| shown.null_count() == hidden))
 }

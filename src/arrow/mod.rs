@@ -9,7 +9,6 @@ mod bits;
 mod column_type;
 mod fill;
 mod schema;
-mod stored;
 mod storing;
 mod strings;
 mod text;
@@ -22,14 +21,14 @@ mod tests;
 pub use bits::validity_to_nulls;
 pub use column_type::cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape, check_problem};
-pub use fill::{fill_array, repeat};
+pub use fill::{fill_array, repeat, repeated_bytes, stored_values};
 pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, Enumerations, LABEL_ROLE,
     LABELLED_KEY, ROLE_KEY, SYSTEM_ROLE, UNREADABLE_KEY, arrow_schema, attribute_type,
     column_names, label_field,
 };
 use serde::{Deserialize, Serialize};
-pub use stored::stored_values;
+
 pub use storing::{CellWriter, Refused, StoredCells, UnknownValue, UnknownValues};
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};

@@ -2,7 +2,7 @@
 //!
 //! Each special way gives the same answer as the general one, faster, for some kind of query. A setting switches it
 //! off, to measure its gain or to work around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL`
-//! lists the settings, `docs/special-ways.md` has the results of `benches/special_ways.rs`.
+//! lists the settings, `docs/benchmarks.md` has the results of `benches/special_ways.rs`.
 
 use std::any::Any;
 
