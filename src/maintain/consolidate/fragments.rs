@@ -28,6 +28,7 @@ use crate::geometry::domain::KeyBox;
 use crate::maintain::plan::{self, Candidate};
 use crate::maintain::report::{Outcome, ReportRow};
 use crate::storage::Storage;
+use crate::tile::deletes::DeleteTrees;
 use crate::write::fields::{Recorded, WrittenFields};
 use crate::write::fragment::StagedFragment;
 
@@ -237,7 +238,14 @@ impl Step<'_> {
                     false => None,
                 };
                 let schema = &self.snapshot.schema;
-                let deletes = InputDeletes::new(schema, &written, &[], recorded, &markers)?;
+                let deletes = InputDeletes::new(
+                    schema,
+                    &written,
+                    &[],
+                    &mut DeleteTrees::default(),
+                    recorded,
+                    &markers,
+                )?;
                 // What was dropped is not dropped once more.
                 let keeping = self.output(output.fields.recorded.clone(), None)?;
                 let written = unopened(Arc::new(written), 0, t2, &keeping, deletes);
@@ -307,10 +315,12 @@ impl Step<'_> {
         markers: &[String],
     ) -> Result<Vec<Arc<Unopened>>> {
         let schema = &self.snapshot.schema;
+        let mut trees = DeleteTrees::default();
         let numbered = self.fragments().zip(0_u32..).zip(deletes);
         let inputs = numbered.map(|((fragment, age), (pending, processed))| {
             let processed = processed.as_deref();
-            let deletes = InputDeletes::new(schema, fragment, &pending, processed, markers);
+            let deletes =
+                InputDeletes::new(schema, fragment, &pending, &mut trees, processed, markers);
             let deletes = deletes.map_err(|e| e.with("fragment", &fragment.name.name))?;
             let time = self.cell_time(fragment);
             Ok(unopened(Arc::clone(fragment), age, time, output, deletes))

@@ -19,7 +19,7 @@ use crate::geometry::key;
 use crate::geometry::subarray::Subarray;
 use crate::scan::spec::ScanSpec;
 use crate::storage::Storage;
-use crate::tile::deletes::{self, FragmentDeletes};
+use crate::tile::deletes::{self, DeleteTrees, FragmentDeletes};
 use crate::tile::fields::FragmentScan;
 
 /// Plans a scan of a sparse array.
@@ -133,8 +133,9 @@ impl SparsePlan {
             .collect::<Vec<_>>();
         self.counts.deletes = deletes::distinct(pending.iter().flatten());
         let mut all = Vec::with_capacity(fragments.len());
+        let mut trees = DeleteTrees::default();
         for ((fragment, pending), candidates) in fragments.iter().zip(&pending).zip(candidates) {
-            let deletes = FragmentDeletes::new(&snapshot.schema, fragment, pending)
+            let deletes = FragmentDeletes::new(&snapshot.schema, fragment, pending, &mut trees)
                 .context("fragment", || &fragment.name.name)?;
             let boxes = &candidates.boxes;
             for tile in &mut candidates.tiles {
@@ -265,6 +266,7 @@ impl SparsePlan {
                 tiles: those(false),
                 witnesses: those(true),
                 clip: Some(Arc::new(clip)),
+                within: None,
                 versions,
             });
         }

@@ -12,6 +12,7 @@ mod compare;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::compare::{CellTest, TestedCells};
@@ -35,15 +36,57 @@ pub struct FragmentDeletes {
 
 #[derive(Debug)]
 struct Compiled {
-    tree: Node,
+    tree: Arc<Tree>,
     /// Cells written after this time are not deleted.
     until: Option<u64>,
 }
 
+/// A condition prepared for the fields of a schema.
+#[derive(Debug)]
+struct Tree {
+    root: Node,
+    /// The fields that the condition reads, each once.
+    fields: Vec<FragmentField>,
+}
+
+/// The trees of the conditions met so far. A condition may list a million values and apply to a thousand fragments: those of
+/// the same schema share its tree.
+#[derive(Debug, Default)]
+pub struct DeleteTrees(HashMap<[usize; 2], SharedTree>);
+
+/// A tree, with what its key holds the addresses of.
+#[derive(Debug)]
+struct SharedTree {
+    tree: Arc<Tree>,
+    _condition: Arc<Condition>,
+    _own: Arc<ArraySchema>,
+}
+
+impl DeleteTrees {
+    fn tree(
+        &mut self,
+        array: &ArraySchema,
+        own: &Arc<ArraySchema>,
+        condition: &Arc<Condition>,
+    ) -> Result<Arc<Tree>> {
+        let key = [Arc::as_ptr(condition).addr(), Arc::as_ptr(own).addr()];
+        if let Some(shared) = self.0.get(&key) {
+            return Ok(Arc::clone(&shared.tree));
+        }
+        let tree = Arc::new(Tree::new(array, own, condition)?);
+        let shared = SharedTree {
+            tree: Arc::clone(&tree),
+            _condition: Arc::clone(condition),
+            _own: Arc::clone(own),
+        };
+        self.0.insert(key, shared);
+        Ok(tree)
+    }
+}
+
 #[derive(Debug)]
 enum Node {
-    /// A test of the field with this index in `fields`.
-    Test(usize, CellTest),
+    Test(FragmentField, CellTest),
     /// A test of a field that the fragment does not have.
     Missing,
     All(Vec<Node>),
@@ -60,11 +103,13 @@ pub struct CellTimes<'a> {
 }
 
 impl FragmentDeletes {
-    /// Prepares the conditions of `pending` for a fragment of an array that now has the schema `array`.
+    /// Prepares the conditions of `pending` for a fragment of an array that now has the schema `array`. `trees` are those that
+    /// other fragments have met.
     pub fn new(
         array: &ArraySchema,
         fragment: &Fragment,
         pending: &[PendingDelete],
+        trees: &mut DeleteTrees,
     ) -> Result<Self> {
         let mut deletes = Self {
             recorded: fragment.footer.has_delete_metadata,
@@ -75,9 +120,14 @@ impl FragmentDeletes {
             by_cell_time,
         } in pending
         {
-            let tree = deletes
-                .compile(array, &fragment.schema, &delete.condition)
+            let tree = trees
+                .tree(array, &fragment.schema, &delete.condition)
                 .context("delete", || &delete.name)?;
+            for field in &tree.fields {
+                if !deletes.fields.contains(field) {
+                    deletes.fields.push(*field);
+                }
+            }
             deletes.conditions.push(Compiled {
                 tree,
                 until: by_cell_time.then_some(delete.time),
@@ -92,16 +142,98 @@ impl FragmentDeletes {
 
     /// Whether a condition matches no cell of an array whose coordinates lie in these ranges, one for each dimension.
     pub fn spare(array: &ArraySchema, condition: &Condition, domain: &[DomainRange]) -> bool {
-        let mut deletes = Self::default();
         // A condition that cannot be evaluated may match anything.
-        let Ok(tree) = deletes.compile(array, array, condition) else {
+        let Ok(tree) = Tree::new(array, array, condition) else {
             return false;
         };
-        deletes.conditions.push(Compiled { tree, until: None });
+        let tree = Arc::new(tree);
+        let deletes = Self {
+            conditions: vec![Compiled { tree, until: None }],
+            ..Self::default()
+        };
         deletes.match_none(|dimension| {
             let range = domain.get(dimension)?;
             Some((range.lo.clone(), range.hi.clone()))
         })
+    }
+
+    /// Whether the bounds of its coordinates prove that no condition matches a cell of a tile; `range` gives those of a
+    /// dimension, if they are known. So deletes by dimensions alone, such as by time, cost nothing in tiles they do not
+    /// match.
+    pub fn match_none(&self, range: impl Fn(usize) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
+        let bounds = |field: FragmentField, test: &CellTest| match field {
+            FragmentField::Dimension(d) => {
+                let (lo, hi) = range(d)?;
+                test.between(&lo, &hi)
+            }
+            _ => None,
+        };
+        let mut trees = self.conditions.iter().map(|c| &c.tree.root);
+        !self.recorded && trees.all(|tree| tree.holds(&bounds) == Some(true))
+    }
+
+    /// The fields whose stored cells [`Self::survivors`] needs.
+    pub fn fields(&self) -> &[FragmentField] {
+        &self.fields
+    }
+
+    /// Whether [`Self::survivors`] needs the time at which each cell was written.
+    pub fn needs_timestamps(&self) -> bool {
+        self.conditions.iter().any(|c| c.until.is_some())
+    }
+
+    /// Whether [`Self::survivors`] needs the time at which each cell was deleted.
+    pub fn needs_delete_times(&self) -> bool {
+        self.recorded
+    }
+
+    /// Which of `count` cells are not deleted by the time `end`; `fields` are the cells of [`Self::fields`], in order.
+    pub fn survivors(
+        &self,
+        fields: &[&Cells],
+        times: CellTimes<'_>,
+        end: u64,
+        count: usize,
+    ) -> Result<Vec<bool>> {
+        let missing = || Error::internal("the times of cells were not read");
+        check_memory(count)?;
+        let mut keep = vec![true; count];
+        if self.recorded {
+            let deleted = times.deleted.ok_or_else(missing)?;
+            for (keep, deleted) in keep.iter_mut().zip(deleted) {
+                *keep = *deleted > end || *deleted == u64::MAX;
+            }
+        }
+        let fields = self.fields.iter().copied().zip(fields);
+        let fields = fields.map(|(field, cells)| Ok((field, TestedCells::new(cells)?)));
+        let mut work = Work {
+            fields: fields.collect::<Result<_>>()?,
+            answers: vec![false; count],
+        };
+        for condition in &self.conditions {
+            let Some(until) = condition.until else {
+                condition.tree.root.and_into(&mut keep, &mut work)?;
+                continue;
+            };
+            let mut survives = vec![true; count];
+            condition.tree.root.and_into(&mut survives, &mut work)?;
+            let written = times.written.ok_or_else(missing)?.iter();
+            for ((keep, survives), written) in keep.iter_mut().zip(survives).zip(written) {
+                *keep &= survives | (*written > until);
+            }
+        }
+        Ok(keep)
+    }
+}
+
+impl Tree {
+    fn new(array: &ArraySchema, own: &ArraySchema, condition: &Condition) -> Result<Self> {
+        let mut tree = Self {
+            root: Node::Missing,
+            fields: Vec::new(),
+        };
+        tree.root = tree.compile(array, own, condition)?;
+        Ok(tree)
     }
 
     fn compile(
@@ -151,93 +283,25 @@ impl FragmentDeletes {
             return Ok(Node::Missing);
         };
         let test = CellTest::new(datatype, cells, test).context("field", || name.to_owned())?;
-        let number = self.fields.iter().position(|f| *f == field);
-        let number = number.unwrap_or_else(|| {
+        if !self.fields.contains(&field) {
             self.fields.push(field);
-            self.fields.len() - 1
-        });
-        Ok(Node::Test(number, test))
-    }
-
-    /// Whether the bounds of its coordinates prove that no condition matches a cell of a tile; `range` gives those of a
-    /// dimension, if they are known. So deletes by dimensions alone, such as by time, cost nothing in tiles they do not
-    /// match.
-    pub fn match_none(&self, range: impl Fn(usize) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
-        let bounds = |field: usize, test: &CellTest| match self.fields.get(field) {
-            Some(FragmentField::Dimension(d)) => {
-                let (lo, hi) = range(*d)?;
-                test.between(&lo, &hi)
-            }
-            _ => None,
-        };
-        let mut trees = self.conditions.iter().map(|c| &c.tree);
-        !self.recorded && trees.all(|tree| tree.holds(&bounds) == Some(true))
-    }
-
-    /// The fields whose stored cells [`Self::survivors`] needs.
-    pub fn fields(&self) -> &[FragmentField] {
-        &self.fields
-    }
-
-    /// Whether [`Self::survivors`] needs the time at which each cell was written.
-    pub fn needs_timestamps(&self) -> bool {
-        self.conditions.iter().any(|c| c.until.is_some())
-    }
-
-    /// Whether [`Self::survivors`] needs the time at which each cell was deleted.
-    pub fn needs_delete_times(&self) -> bool {
-        self.recorded
-    }
-
-    /// Which of `count` cells are not deleted by the time `end`; `fields` are the cells of [`Self::fields`], in order.
-    pub fn survivors(
-        &self,
-        fields: &[&Cells],
-        times: CellTimes<'_>,
-        end: u64,
-        count: usize,
-    ) -> Result<Vec<bool>> {
-        let missing = || Error::internal("the times of cells were not read");
-        check_memory(count)?;
-        let mut keep = vec![true; count];
-        if self.recorded {
-            let deleted = times.deleted.ok_or_else(missing)?;
-            for (keep, deleted) in keep.iter_mut().zip(deleted) {
-                *keep = *deleted > end || *deleted == u64::MAX;
-            }
         }
-        let fields = fields.iter().map(|cells| TestedCells::new(cells));
-        let mut work = Work {
-            fields: fields.collect::<Result<_>>()?,
-            answers: vec![false; count],
-        };
-        for condition in &self.conditions {
-            let Some(until) = condition.until else {
-                condition.tree.and_into(&mut keep, &mut work)?;
-                continue;
-            };
-            let mut survives = vec![true; count];
-            condition.tree.and_into(&mut survives, &mut work)?;
-            let written = times.written.ok_or_else(missing)?.iter();
-            for ((keep, survives), written) in keep.iter_mut().zip(survives).zip(written) {
-                *keep &= survives | (*written > until);
-            }
-        }
-        Ok(keep)
+        Ok(Node::Test(field, test))
     }
 }
 
 /// The state that all comparisons of a tile share.
 struct Work<'a> {
-    fields: Vec<TestedCells<'a>>,
+    fields: Vec<(FragmentField, TestedCells<'a>)>,
     /// The results of one comparison.
     answers: Vec<bool>,
 }
 
 impl Work<'_> {
-    fn answers(&mut self, field: usize, test: &CellTest) -> Result<&[bool]> {
-        let cells = self.fields.get(field);
-        let cells = cells.ok_or_else(|| Error::internal("a field of a delete was not read"))?;
+    fn answers(&mut self, field: FragmentField, test: &CellTest) -> Result<&[bool]> {
+        let cells = self.fields.iter().find(|(f, _)| *f == field);
+        let (_, cells) =
+            cells.ok_or_else(|| Error::internal("a field of a delete was not read"))?;
         test.answer(cells, &mut self.answers);
         Ok(&self.answers)
     }
@@ -245,7 +309,7 @@ impl Work<'_> {
 
 impl Node {
     /// The result of the tree, if it is the same for every cell of a tile; `bounds` gives that of a comparison.
-    fn holds(&self, bounds: &impl Fn(usize, &CellTest) -> Option<bool>) -> Option<bool> {
+    fn holds(&self, bounds: &impl Fn(FragmentField, &CellTest) -> Option<bool>) -> Option<bool> {
         match self {
             Self::Test(field, test) => bounds(*field, test),
             Self::Missing => Some(false),

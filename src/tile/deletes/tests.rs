@@ -202,18 +202,29 @@ fn types_and_sizes_that_cannot_be_compared_are_refused() {
     assert!(CellTest::new(Datatype::Int32, ONE, &members).is_err());
 }
 
+fn compiled(root: Node, until: Option<u64>) -> Compiled {
+    let fields = Vec::new();
+    let tree = Arc::new(Tree { root, fields });
+    Compiled { tree, until }
+}
+
 /// The tree of a fragment whose only field is `a`.
 fn tree(node: Node, until: Option<u64>) -> FragmentDeletes {
     FragmentDeletes {
-        conditions: vec![Compiled { tree: node, until }],
+        conditions: vec![compiled(node, until)],
         fields: vec![FragmentField::Attribute(0)],
         recorded: false,
     }
 }
 
 fn a(comparison: Comparison, value: i32) -> Node {
+    test_of(FragmentField::Attribute(0), comparison, value)
+}
+
+fn test_of(field: FragmentField, comparison: Comparison, value: i32) -> Node {
     let test = Test::Compare(comparison, value.to_le_bytes().to_vec());
-    Node::Test(0, CellTest::new(Datatype::Int32, ONE, &test).unwrap())
+    let test = CellTest::new(Datatype::Int32, ONE, &test).unwrap();
+    Node::Test(field, test)
 }
 
 fn kept(deletes: &FragmentDeletes, times: CellTimes<'_>, end: u64) -> Vec<usize> {
@@ -296,31 +307,30 @@ fn bounds_decide_what_every_cell_between_them_answers() {
 #[test]
 fn no_delete_matches_a_tile_where_all_trees_hold_for_its_bounds() {
     use Comparison::{Ge, Le, Lt};
+    let d = |comparison, value| test_of(FragmentField::Dimension(0), comparison, value);
     let match_none = |node: Node, lo: i32, hi: i32| {
-        let mut deletes = tree(node, None);
-        deletes.fields = vec![FragmentField::Dimension(0)];
+        let deletes = tree(node, None);
         let ends = (lo.to_le_bytes().to_vec(), hi.to_le_bytes().to_vec());
         deletes.match_none(|_| Some(ends.clone()))
     };
-    assert!(match_none(a(Ge, 5), 5, 9));
-    assert!(!match_none(a(Ge, 5), 4, 9));
-    let outside = || Node::Any(vec![a(Lt, 5), a(Ge, 9)]);
+    assert!(match_none(d(Ge, 5), 5, 9));
+    assert!(!match_none(d(Ge, 5), 4, 9));
+    let outside = || Node::Any(vec![d(Lt, 5), d(Ge, 9)]);
     assert!(match_none(outside(), 0, 4) && match_none(outside(), 9, 20));
     assert!(!match_none(outside(), 4, 9) && !match_none(outside(), 6, 7));
-    let all = || Node::All(vec![a(Ge, 1), outside(), a(Le, 30)]);
+    let all = || Node::All(vec![d(Ge, 1), outside(), d(Le, 30)]);
     assert!(match_none(all(), 1, 4));
     assert!(!match_none(all(), 0, 4));
-    assert!(!match_none(Node::Any(vec![a(Ge, 0), Node::Missing]), 1, 2));
-    assert!(match_none(Node::Any(vec![Node::Missing, a(Ge, 0)]), 1, 2));
-    let mut recorded = tree(a(Ge, 0), None);
+    assert!(!match_none(Node::Any(vec![d(Ge, 0), Node::Missing]), 1, 2));
+    assert!(match_none(Node::Any(vec![Node::Missing, d(Ge, 0)]), 1, 2));
+    let mut recorded = tree(d(Ge, 0), None);
     recorded.recorded = true;
     let any = |_| Some((Vec::new(), Vec::new()));
     assert!(!recorded.match_none(any));
     // An attribute has no bounds.
     assert!(!tree(a(Ge, 0), None).match_none(any));
     // If the bounds of a dimension are unknown, some delete may match.
-    let mut unknown = tree(all(), None);
-    unknown.fields = vec![FragmentField::Dimension(0)];
+    let unknown = tree(all(), None);
     assert!(!unknown.match_none(|_| None));
 }
 

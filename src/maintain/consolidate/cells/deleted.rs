@@ -12,7 +12,7 @@ use crate::array::fragment::{Fragment, FragmentField};
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
 use crate::maintain::column::Column;
-use crate::tile::deletes::{CellTimes, FragmentDeletes};
+use crate::tile::deletes::{CellTimes, DeleteTrees, FragmentDeletes};
 
 /// A cell that is not deleted has this time, and this index.
 pub(in crate::maintain::consolidate) const NEVER: u64 = u64::MAX;
@@ -40,11 +40,13 @@ pub(super) struct Deleted {
 }
 
 impl InputDeletes {
-    /// Prepares the deletes `pending` for an input, which itself has `processed` others, for an output that lists `all`.
+    /// Prepares the deletes `pending` for an input, which itself has `processed` others, for an output that lists `all`;
+    /// `trees` are those that other inputs have met.
     pub(in crate::maintain::consolidate) fn new(
         array: &ArraySchema,
         fragment: &Fragment,
         pending: &[PendingDelete],
+        trees: &mut DeleteTrees,
         processed: Option<&[String]>,
         all: &[String],
     ) -> Result<Self> {
@@ -56,7 +58,7 @@ impl InputDeletes {
         };
         let conditions = pending.iter().map(|delete| {
             Ok(Condition {
-                test: FragmentDeletes::new(array, fragment, std::slice::from_ref(delete))?,
+                test: FragmentDeletes::new(array, fragment, std::slice::from_ref(delete), trees)?,
                 time: delete.delete.time,
                 index: index_of(&delete.delete.marker)?,
             })
