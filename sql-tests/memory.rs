@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -32,6 +35,12 @@ pub fn trials() -> Vec<Trial> {
         trial("memory::dropped_halfway", || block_on(dropped_halfway())),
         trial("memory::idle", || block_on(idle())),
         trial("memory::executed_again", || block_on(executed_again())),
+        trial("memory::wide_values_that_no_fragment_has", || {
+            block_on(wide_values_that_no_fragment_has())
+        }),
+        trial("memory::large_tiles_of_which_little_is_read", || {
+            block_on(large_tiles_of_which_little_is_read())
+        }),
         trial("memory::dense_rows_on_disk", || {
             block_on(dense_rows_on_disk())
         }),
@@ -104,6 +113,93 @@ async fn expect_empty(pool: &Arc<dyn MemoryPool>, what: &str) -> Result<(), Fail
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Err(format!("{what}: {} bytes are still reserved", pool.reserved()).into())
+}
+
+/// The rows of a query, one batch at a time: the numbers of its first column, in the order in which they come.
+async fn numbers(ctx: &SessionContext, sql: &str) -> Result<Vec<i64>, Failed> {
+    let mut batches = ctx.sql(sql).await?.execute_stream().await?;
+    let mut numbers = Vec::new();
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        let column = cast(batch.column(0), &DataType::Int64)?;
+        numbers.extend(column.as_primitive::<Int64Type>().values());
+    }
+    Ok(numbers)
+}
+
+/// An attribute of 4,000 bytes is added to arrays of 30,000 cells. A pool of 16 MB holds no tile of it, not even in part of a
+/// tile's columns; it is read a few cells at a time, in the same order.
+async fn wide_values_that_no_fragment_has() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let rows = "SELECT value AS k, value * 3 AS a FROM range(0, 30000)";
+    for (kind, options) in [
+        ("sparse", "'tiledb.capacity' '10000'"),
+        (
+            "dense",
+            "'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[0, 39999]', 'tiledb.dim.k.tile' '10000'",
+        ),
+    ] {
+        let place = scratch.path().join(kind).display().to_string();
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(16 << 20));
+        let ctx = session(&pool, 2)?;
+        datafusion_tiledb::register(&ctx)?;
+        let create = format!(
+            "CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, a BIGINT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '{place}' OPTIONS ({options})"
+        );
+        ctx.sql(&create).await?.collect().await?;
+        let insert = format!("INSERT INTO t {rows}");
+        ctx.sql(&insert).await?.collect().await?;
+        let add = "ALTER TABLE t ADD COLUMN v REAL[1000]";
+        assert!(datafusion_tiledb::run_statement(&ctx, add).await?);
+        let expected = (0..30_000).collect::<Vec<_>>();
+        for (sql, expected) in [
+            ("SELECT k, v FROM t", expected.as_slice()),
+            (
+                "SELECT k, v FROM t WHERE a BETWEEN 60000 AND 75000",
+                &expected[20_000..=25_000],
+            ),
+            ("SELECT k FROM t WHERE v IS NULL AND a > 3", &expected[2..]),
+        ] {
+            let mut found = numbers(&ctx, sql)
+                .await
+                .map_err(|e| format!("{kind}: {sql}: {e:?}"))?;
+            found.sort_unstable();
+            if found != expected {
+                return Err(format!("{kind}: {sql}: {} rows", found.len()).into());
+            }
+            expect_empty(&pool, sql).await?;
+        }
+        // On one partition the rows come in the order of the cells.
+        let ctx = session(&pool, 1)?;
+        datafusion_tiledb::register(&ctx)?;
+        let sql = format!("SELECT k, v FROM '{place}'");
+        assert!(numbers(&ctx, &sql).await?.is_sorted(), "{kind}");
+    }
+    Ok(())
+}
+
+/// A dense tile has sixteen million cells, of which two writes made fifteen, and a query reads those: which write supplies which
+/// cell takes no memory for the others. What the pool does not hold is the tile itself, if it is read at all.
+async fn large_tiles_of_which_little_is_read() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let place = scratch.path().join("t").display().to_string();
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
+    let writes = session(&(Arc::new(GreedyMemoryPool::new(1 << 30)) as _), 2)?;
+    datafusion_tiledb::register(&writes)?;
+    let create = format!(
+        "CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, a TINYINT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '{place}' OPTIONS ( \
+         'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[0, 16777215]', 'tiledb.dim.k.tile' '16777216')"
+    );
+    writes.sql(&create).await?.collect().await?;
+    for (first, last) in [(1000, 1010), (1005, 1015)] {
+        let insert = format!("INSERT INTO t SELECT value, value % 100 FROM range({first}, {last})");
+        writes.sql(&insert).await?.collect().await?;
+    }
+    let ctx = session(&pool, 2)?;
+    datafusion_tiledb::register(&ctx)?;
+    let keys = numbers(&ctx, &format!("SELECT k FROM '{place}'")).await?;
+    assert_eq!(keys, (1000..1015).collect::<Vec<_>>());
+    Ok(())
 }
 
 /// Rows of a dense array come in no order, and the pool holds a part of them: the others wait on disk, several times. The array

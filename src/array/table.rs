@@ -12,6 +12,7 @@ use super::snapshot::Snapshot;
 use super::window::{OpenWindow, TimestampMs};
 use crate::arrow::{
     ColumnType, ROLE_KEY, SYSTEM_ROLE, TypeOptions, arrow_schema, check_problem, fill_array,
+    repeated_bytes,
 };
 use crate::error::{Error, Result};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
@@ -168,6 +169,15 @@ pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<Ar
         .ok_or_else(missing)?;
     let ty = table.types.get(column).ok_or_else(missing)?;
     fill_array(attribute, ty, cells)
+}
+
+/// About how many bytes each of the cells of [`fill_column`] takes.
+pub fn filled_bytes(table: &ArrayTable, column: usize) -> usize {
+    let number = column.checked_sub(table.dimension_count());
+    let attribute = number.and_then(|number| table.snapshot.schema.attributes.get(number));
+    let fill = attribute.map_or(0, |attribute| attribute.fill_value.len());
+    let ty = table.types.get(column);
+    ty.map_or(0, |ty| repeated_bytes(ty.data_type(), fill))
 }
 
 /// Reading the rows of a statement starts within this time after planning it. A schema that is added within this time,

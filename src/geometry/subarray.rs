@@ -132,6 +132,17 @@ impl Subarray {
                 .all(|(ranges, bounds)| ranges.covers(bounds))
     }
 
+    /// The smallest box around the cells of a box that match: ranges that select one interval clip the box itself.
+    pub fn shrink(&self, cells: &KeyBox) -> Option<KeyBox> {
+        let (mut lo, mut hi) = (cells.lo().to_vec(), cells.hi().to_vec());
+        for (d, (lo, hi)) in lo.iter_mut().zip(&mut hi).enumerate() {
+            let touched = self.dim(d).overlapping_keys(*lo, *hi);
+            *lo = touched.first()?.lo.max(*lo);
+            *hi = touched.last()?.hi.min(*hi);
+        }
+        KeyBox::new(lo, hi)
+    }
+
     /// Whether some cell of the box matches.
     pub fn intersects_box(&self, cells: &KeyBox) -> bool {
         self.dims

@@ -118,18 +118,7 @@ impl TileGrid {
 
     /// Per dimension the number of cells from one value to the next, in the stored order of a tile.
     pub fn strides(&self) -> Vec<u64> {
-        let mut strides = vec![1; self.extents.len()];
-        let mut stride = 1_u64;
-        let mut step = |(slot, extent): (&mut u64, &u64)| {
-            *slot = stride;
-            stride = stride.saturating_mul(*extent);
-        };
-        let sides = strides.iter_mut().zip(&self.extents);
-        match self.cell_order {
-            Layout::ColMajor => sides.for_each(&mut step),
-            _ => sides.rev().for_each(&mut step),
-        }
-        strides
+        strides(&self.extents, self.cell_order)
     }
 
     /// The index of the tile that holds `key` in dimension `dim`; a key below the domain belongs to the first tile.
@@ -330,6 +319,22 @@ impl Iterator for Tiles<'_> {
         }
         Some(current)
     }
+}
+
+/// Per dimension the number of cells from one value to the next, in a box of these sides whose cells are stored in an order.
+pub fn strides(sides: &[u64], cell_order: Layout) -> Vec<u64> {
+    let mut strides = vec![1; sides.len()];
+    let mut stride = 1_u64;
+    let mut step = |(slot, side): (&mut u64, &u64)| {
+        *slot = stride;
+        stride = stride.saturating_mul(*side);
+    };
+    let slots = strides.iter_mut().zip(sides);
+    match cell_order {
+        Layout::ColMajor => slots.for_each(&mut step),
+        _ => slots.rev().for_each(&mut step),
+    }
+    strides
 }
 
 #[cfg(test)]

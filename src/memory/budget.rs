@@ -10,6 +10,11 @@ pub trait MemoryBudget: fmt::Debug + Send + Sync {
     /// Reserves `bytes` until the grant is dropped, or says why not.
     fn reserve(&self, bytes: usize) -> Result<Grant>;
 
+    /// What one of the partitions that run at the same time should not exceed by reading ahead, in bytes.
+    fn share(&self) -> usize {
+        usize::MAX
+    }
+
     /// At most so many bytes may be idle between queries.
     fn idle_limit(&self) -> usize {
         usize::MAX

@@ -156,6 +156,11 @@ impl ScanContext {
         self.predicate.as_ref().map_or(&[], |p| p.columns())
     }
 
+    /// Whether the predicate reads a table column.
+    pub fn tests(&self, column: usize) -> bool {
+        self.predicate_columns().contains(&column)
+    }
+
     /// Runs `work` on a thread that decodes, with that thread's scratch buffers.
     pub async fn decode<T: Send + 'static>(
         self: &Arc<Self>,

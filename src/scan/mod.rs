@@ -12,6 +12,7 @@ pub mod dense;
 pub mod metrics;
 mod narrow;
 pub mod order;
+mod parts;
 pub mod plan;
 mod rows;
 pub mod sparse;

@@ -13,6 +13,7 @@ use futures::stream::{self, FuturesOrdered, Stream};
 
 use super::context::ScanContext;
 use super::order::{InSequence, RowOrder};
+use super::parts::{Part, halves};
 use super::plan::Units;
 use super::units::UnitQueue;
 use super::{dense, sparse};
@@ -32,13 +33,17 @@ const BYTES_IN_FLIGHT: u64 = 96 << 20;
 const UNITS_AHEAD_BY_PROMISE: usize = 2;
 
 impl ScanContext {
-    async fn read(self: &Arc<Self>, unit: u64) -> Result<UnitBatches> {
+    async fn read(self: &Arc<Self>, work: Work) -> Result<UnitBatches> {
         let (batches, grant) = match &self.plan.units {
             Units::Sparse(units) => {
-                let index = usize::try_from(unit)?;
+                let index = usize::try_from(work.unit)?;
                 let unit = units
                     .get(index)
                     .ok_or_else(|| Error::internal(format!("there is no unit {index}")))?;
+                let unit = match &work.part {
+                    Some(part) => &part.of_sparse(&self.plan, unit)?,
+                    None => unit,
+                };
                 match narrow_unit(Arc::clone(self), unit).await? {
                     Some((context, unit)) => sparse::read_unit(&context, unit).await?,
                     None => (Vec::new(), None),
@@ -46,7 +51,11 @@ impl ScanContext {
             }
             Units::Dense(dense) => {
                 let condition = self.condition()?;
-                let tiles = dense.unit_tiles(unit);
+                let tiles = dense.unit_tiles(work.unit);
+                let (tiles, within) = match &work.part {
+                    Some(part) => part.of_dense(tiles),
+                    None => (tiles, None),
+                };
                 let context = match &condition {
                     Some(condition) => {
                         let span = |d| dense.span(&tiles, d);
@@ -55,7 +64,7 @@ impl ScanContext {
                     }
                     None => Arc::clone(self),
                 };
-                dense::read_unit(&context, condition.as_deref(), tiles).await?
+                dense::read_unit(&context, condition.as_deref(), tiles, within).await?
             }
         };
         let (batches, mut grant) = match &self.row_order {
@@ -110,17 +119,37 @@ struct UnitBatches {
     grant: Option<Grant>,
 }
 
+/// A unit to read, or a part of it.
+#[derive(Debug, Clone)]
+struct Work {
+    unit: u64,
+    /// The part of it that is read; `None` if all of it.
+    part: Option<Part>,
+    /// Whether the unit has been read after it.
+    completes_unit: bool,
+}
+
+impl Work {
+    fn whole(unit: u64) -> Self {
+        Self {
+            unit,
+            part: None,
+            completes_unit: true,
+        }
+    }
+}
+
 struct Running {
     context: Arc<ScanContext>,
     /// The queue of units; where units have an order of their own, it gives positions in it.
     units: UnitQueue,
     in_flight: FuturesOrdered<BoxFuture<'static, Result<UnitBatches>>>,
-    /// The positions of the units in flight, in their order.
-    reading: VecDeque<u64>,
+    /// What is in flight, in its order.
+    reading: VecDeque<Work>,
     /// About how many bytes each unit in flight takes.
     bytes: VecDeque<u64>,
-    /// The positions to read again, of the units that were in flight when memory ran out.
-    again: VecDeque<u64>,
+    /// What is to be read again, because it was in flight when memory ran out.
+    again: VecDeque<Work>,
     /// Units to keep in flight.
     width: usize,
     /// Whether `width` grows once the first rows have come.
@@ -185,14 +214,14 @@ impl Running {
                 self.current = None;
             }
             while self.has_room() {
-                let Some(position) = self.next_position() else {
+                let Some(work) = self.next_work().await? else {
                     break;
                 };
-                let unit = self.context.unit_at(position).await?;
-                self.reading.push_back(position);
-                self.bytes.push_back(self.context.plan.unit_bytes(unit));
+                self.bytes
+                    .push_back(self.context.plan.unit_bytes(work.unit));
+                self.reading.push_back(work.clone());
                 let context = Arc::clone(&self.context);
-                let read = async move { context.read(unit).await };
+                let read = async move { context.read(work).await };
                 self.in_flight.push_back(Box::pin(read));
             }
             let Some(read) = self.in_flight.next().await else {
@@ -200,8 +229,9 @@ impl Running {
             };
             match read {
                 Ok(unit) => {
-                    self.context.units_read.add(1);
-                    self.reading.pop_front();
+                    let done = self.reading.pop_front();
+                    let done = done.is_some_and(|work| work.completes_unit);
+                    self.context.units_read.add(usize::from(done));
                     self.bytes.pop_front();
                     if self.ramps_up && !unit.batches.is_empty() {
                         self.ramps_up = false;
@@ -210,27 +240,77 @@ impl Running {
                     self.width = self.width.max((self.width * 2).min(self.widest));
                     self.current = Some(unit);
                 }
-                Err(e) if e.kind() == ErrorKind::OutOfMemory && self.width > 1 => {
-                    // Reading ahead needed too much memory: start again at this unit, one unit at a time.
-                    self.in_flight = FuturesOrdered::new();
-                    self.again = std::mem::take(&mut self.reading);
-                    self.bytes.clear();
-                    self.width = 1;
-                    self.widest = 1;
+                Err(e) if e.kind() == ErrorKind::OutOfMemory => {
+                    if !self.read_less_at_once() {
+                        return Err(e);
+                    }
                 }
                 Err(e) => return Err(e),
             }
         }
     }
 
+    /// After memory ran out: reads what is in flight again, one unit at a time, and the halves of a unit that does not fit
+    /// alone. `false` if it cannot be halved.
+    fn read_less_at_once(&mut self) -> bool {
+        self.in_flight = FuturesOrdered::new();
+        self.bytes.clear();
+        let mut again = std::mem::take(&mut self.reading);
+        if self.width > 1 {
+            self.width = 1;
+            self.widest = 1;
+            self.ramps_up = false;
+        } else {
+            let halves = again.pop_front().and_then(|work| self.halves(&work));
+            let Some([first, second]) = halves else {
+                return false;
+            };
+            again.push_front(second);
+            again.push_front(first);
+        }
+        again.append(&mut self.again);
+        self.again = again;
+        true
+    }
+
     /// Whether another unit may be started.
     fn has_room(&self) -> bool {
         let few = self.in_flight.len() < self.width;
-        let most = BYTES_IN_FLIGHT.saturating_mul(self.context.pace.partitions as u64);
-        few && self.bytes.iter().sum::<u64>() < most
+        let most = BYTES_IN_FLIGHT.min(self.context.memory.share() as u64);
+        let most = most.saturating_mul(self.context.pace.partitions as u64);
+        let bytes = self.bytes.iter().copied().fold(0, u64::saturating_add);
+        // However small the share is, something is read.
+        self.in_flight.is_empty() || (few && bytes < most)
     }
 
-    fn next_position(&mut self) -> Option<u64> {
-        self.again.pop_front().or_else(|| self.units.take())
+    async fn next_work(&mut self) -> Result<Option<Work>> {
+        if let Some(work) = self.again.pop_front() {
+            return Ok(Some(work));
+        }
+        let Some(position) = self.units.take() else {
+            return Ok(None);
+        };
+        Ok(Some(Work::whole(self.context.unit_at(position).await?)))
+    }
+
+    /// The halves of what does not fit into memory; `None` if it cannot be halved.
+    fn halves(&self, work: &Work) -> Option<[Work; 2]> {
+        if self.context.row_order.is_some() {
+            // The rows of a unit are sorted together.
+            return None;
+        }
+        let context = &self.context;
+        let [first, second] = halves(
+            &context.plan,
+            &context.subarray,
+            work.unit,
+            work.part.as_ref(),
+        )?;
+        let half = |part, completes_unit| Work {
+            unit: work.unit,
+            part: Some(part),
+            completes_unit,
+        };
+        Some([half(first, false), half(second, work.completes_unit)])
     }
 }

@@ -25,6 +25,9 @@ use crate::write::dense::collected::{Records, Scratch};
 /// overflow the reservation cannot be released.
 const MOST_BYTES: usize = isize::MAX.cast_unsigned() >> 8;
 
+/// The partitions of a scan may fill this part of a pool with a limit by reading ahead.
+const AHEAD_PART: usize = 2;
+
 /// What waits between queries takes at most this part of a pool with a limit.
 const IDLE_PART: usize = 16;
 
@@ -171,12 +174,22 @@ impl MemoryPool for FairPool {
 pub(crate) struct PoolBudget {
     reservation: Arc<MemoryReservation>,
     idle_limit: usize,
+    share: usize,
 }
 
 impl PoolBudget {
     /// A memory consumer for one partition of a scan.
     pub(crate) fn new(context: &TaskContext, partition: usize) -> Self {
-        Self::named(format!("TileDbScan[{partition}]"), context.memory_pool())
+        let pool = context.memory_pool();
+        let partitions = context.session_config().target_partitions().max(1);
+        let share = match pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes / AHEAD_PART / partitions,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+        };
+        Self {
+            share,
+            ..Self::named(format!("TileDbScan[{partition}]"), pool)
+        }
     }
 
     /// A consumer of a memory pool.
@@ -191,6 +204,7 @@ impl PoolBudget {
         Self {
             reservation,
             idle_limit,
+            share: usize::MAX,
         }
     }
 
@@ -218,6 +232,10 @@ impl MemoryBudget for PoolBudget {
         })?;
         let reservation = Arc::clone(&self.reservation);
         Ok(Grant::new(bytes, move |bytes| reservation.shrink(bytes)))
+    }
+
+    fn share(&self) -> usize {
+        self.share
     }
 
     fn idle_limit(&self) -> usize {

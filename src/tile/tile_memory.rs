@@ -142,6 +142,10 @@ impl MemoryBudget for TileMemory {
             self.budget.reserve(bytes)
         })
     }
+
+    fn share(&self) -> usize {
+        self.budget.share()
+    }
 }
 
 /// Buffers and contexts of one decoding thread.

@@ -9,9 +9,12 @@ use std::ops::Range;
 
 use crate::array::fragment::TileIdx;
 use crate::error::{Error, Result};
+use crate::format::schema::Layout;
 use crate::geometry::box_runs::BoxRuns;
 use crate::geometry::domain::KeyBox;
 use crate::geometry::subarray::Subarray;
+use crate::geometry::tile_grid::strides;
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::plan::dense::{DensePlan, StoredAs};
 use crate::tile::selection::Selection;
 
@@ -53,21 +56,34 @@ pub(super) struct Clip {
     pub rows: usize,
     /// Whether every cell is known to satisfy the predicate.
     pub proven: bool,
+    /// The memory of the pieces.
+    grant: Grant,
 }
 
 impl Clip {
-    /// The clip of a tile; `None` if no row lies in it.
-    pub fn new(dense: &DensePlan, tile: &[u64], subarray: &Subarray) -> Result<Option<Self>> {
-        let Some(cells) = dense.grid.tile_box(tile).intersect(&dense.bounds) else {
-            return Ok(None);
+    /// The clip of a tile, or of its cells within a box; its pieces take memory of `budget`. `None` if no row lies in it.
+    pub fn new(
+        dense: &DensePlan,
+        tile: &[u64],
+        within: Option<&KeyBox>,
+        subarray: &Subarray,
+        budget: &dyn MemoryBudget,
+    ) -> Result<Option<Self>> {
+        let cells = dense.grid.tile_box(tile).intersect(&dense.bounds);
+        let cells = match within {
+            Some(within) => cells.and_then(|cells| cells.intersect(within)),
+            None => cells,
         };
-        let Some(cells) = shrink(&cells, subarray) else {
+        let Some(cells) = cells.and_then(|cells| subarray.shrink(&cells)) else {
             return Ok(None);
         };
         let tile_cells = usize::try_from(dense.grid.cells_per_tile())?;
         let mut scattered = dense.scattered.touching(&cells);
         let mut copies = Vec::new();
-        for (i, fragment) in dense.fragments.iter().enumerate().rev() {
+        for i in dense.index.newest_first(&cells) {
+            let Some(fragment) = dense.fragments.get(i) else {
+                continue;
+            };
             let Some(part) = fragment.domain.intersect(&cells) else {
                 continue;
             };
@@ -104,11 +120,12 @@ impl Clip {
             cells,
             copies,
             pieces: Vec::new(),
+            grant: Grant::default(),
         };
         let runs = clip.runs(dense)?;
         clip.rows = runs.cells();
         if !clip.has_scattered_copies() {
-            clip.paint_boxes(dense, runs)?;
+            clip.paint_boxes(dense, runs, budget)?;
         }
         Ok(Some(clip))
     }
@@ -121,13 +138,21 @@ impl Clip {
             .collect()
     }
 
+    /// The runs of its cells, numbered within the space tile.
     fn runs(&self, dense: &DensePlan) -> Result<BoxRuns> {
-        self.runs_of(dense, &self.cells)
+        let grid = &dense.grid;
+        BoxRuns::new(
+            grid.extents(),
+            grid.cell_order(),
+            &self.tile_lo,
+            &self.cells,
+        )
     }
 
-    fn runs_of(&self, dense: &DensePlan, cells: &KeyBox) -> Result<BoxRuns> {
-        let grid = &dense.grid;
-        BoxRuns::new(grid.extents(), grid.cell_order(), &self.tile_lo, cells)
+    /// The sides of the clip, in cells.
+    fn sides(&self) -> Vec<u64> {
+        let sides = self.cells.ranges();
+        sides.map(|(lo, hi)| (hi - lo).saturating_add(1)).collect()
     }
 
     /// The pieces of the selected rows, if they are few; `None` if the selection must be applied to decoded columns.
@@ -172,6 +197,11 @@ impl Clip {
         touched.any(|p| p.copy == copy)
     }
 
+    /// Whether its rows are copied together from several pieces, or not stored at all.
+    pub fn is_gathered(&self) -> bool {
+        !matches!(self.pieces.as_slice(), [piece] if !self.is_empty_piece(piece))
+    }
+
     /// Whether coordinates must be read to know which copy supplies a cell.
     pub fn has_scattered_copies(&self) -> bool {
         self.copies.iter().any(|copy| copy.written.is_none())
@@ -182,7 +212,12 @@ impl Clip {
         piece.copy >= self.copies.len()
     }
 
-    fn paint_boxes(&mut self, dense: &DensePlan, runs: BoxRuns) -> Result<()> {
+    fn paint_boxes(
+        &mut self,
+        dense: &DensePlan,
+        runs: BoxRuns,
+        budget: &dyn MemoryBudget,
+    ) -> Result<()> {
         let one_covers = match self.copies.as_slice() {
             [] => true,
             [copy] => copy.written.as_ref() == Some(&self.cells),
@@ -194,57 +229,69 @@ impl Clip {
                 start,
                 len,
             };
-            self.pieces = runs.map(|run| piece(run.start, run.len)).collect();
+            self.reserve_pieces(runs.len(), budget)?;
+            self.pieces
+                .extend(runs.map(|run| piece(run.start, run.len)));
             return Ok(());
         }
-        let mut canvas = Canvas::new(dense, self.copies.len(), false)?;
+        let mut canvas = Canvas::new(self, dense.grid.cell_order(), false, budget)?;
         for (i, copy) in self.copies.iter().enumerate() {
             if let Some(written) = &copy.written {
-                canvas.paint_box(i, self.runs_of(dense, written)?);
+                canvas.paint_box(i, written)?;
             }
         }
-        self.take(&canvas, runs);
-        Ok(())
+        self.take(&canvas, &runs, budget)
     }
 
     /// Paints the clip once the coordinates of its scattered copies are known. `cells_of` gives the cells of the clip
-    /// that a copy holds, as (number within the space tile, number within the copy).
+    /// that a copy holds, as (row of the clip, number within the copy).
     pub fn resolve(
         &mut self,
         dense: &DensePlan,
+        budget: &dyn MemoryBudget,
         mut cells_of: impl FnMut(&Self, &Copy) -> Result<Vec<(usize, usize)>>,
     ) -> Result<()> {
-        let mut canvas = Canvas::new(dense, self.copies.len(), true)?;
+        let runs = self.runs(dense)?;
+        let mut canvas = Canvas::new(self, dense.grid.cell_order(), true, budget)?;
         for (i, copy) in self.copies.iter().enumerate() {
             match &copy.written {
-                Some(written) => canvas.paint_box(i, self.runs_of(dense, written)?),
+                Some(written) => canvas.paint_box(i, written)?,
                 None => canvas.paint_cells(i, &cells_of(self, copy)?),
             }
         }
-        let runs = self.runs(dense)?;
-        self.take(&canvas, runs);
-        Ok(())
+        self.take(&canvas, &runs, budget)
     }
 
-    /// The number within the space tile of the cell with these keys; `None` outside the clip. `strides` are the grid's.
-    pub fn cell_number(&self, strides: &[u64], keys: impl Iterator<Item = u64>) -> Option<usize> {
-        let mut number = 0_u64;
-        for (((key, (lo, hi)), tile_lo), stride) in keys
-            .zip(self.cells.ranges())
-            .zip(&self.tile_lo)
-            .zip(strides)
-        {
+    /// The numbers of rows from one step to the next in each dimension.
+    pub fn strides(&self, dense: &DensePlan) -> Vec<u64> {
+        strides(&self.sides(), dense.grid.cell_order())
+    }
+
+    /// The row of the cell with these keys; `None` outside the clip. `strides` are those of the clip.
+    pub fn row_of(&self, strides: &[u64], keys: impl Iterator<Item = u64>) -> Option<usize> {
+        let mut row = 0_u64;
+        for ((key, (lo, hi)), stride) in keys.zip(self.cells.ranges()).zip(strides) {
             if key < lo || key > hi {
                 return None;
             }
-            number += (key - tile_lo) * stride;
+            row += (key - lo) * stride;
         }
-        usize::try_from(number).ok()
+        usize::try_from(row).ok()
+    }
+
+    fn reserve_pieces(&mut self, pieces: usize, budget: &dyn MemoryBudget) -> Result<()> {
+        let bytes = pieces.saturating_mul(size_of::<Piece>());
+        self.grant = budget.reserve(bytes)?;
+        let reserved = self.pieces.try_reserve_exact(pieces);
+        reserved.map_err(|e| Error::out_of_memory(format!("{pieces} runs of cells")).with_source(e))
     }
 
     /// Cuts the runs of the clip into pieces by the painted canvas, and drops the copies that supply nothing.
-    fn take(&mut self, canvas: &Canvas, runs: BoxRuns) {
-        canvas.pieces(runs, &mut self.pieces);
+    fn take(&mut self, canvas: &Canvas, runs: &BoxRuns, budget: &dyn MemoryBudget) -> Result<()> {
+        let mut pieces = 0;
+        canvas.pieces(runs.clone(), |_| pieces += 1);
+        self.reserve_pieces(pieces, budget)?;
+        canvas.pieces(runs.clone(), |piece| self.pieces.push(piece));
         let mut used = vec![false; self.copies.len()];
         for piece in &self.pieces {
             if let Some(used) = used.get_mut(piece.copy) {
@@ -263,92 +310,105 @@ impl Clip {
         }
         let mut used = used.into_iter();
         self.copies.retain(|_| used.next().unwrap_or(false));
+        Ok(())
     }
 }
 
-/// The smallest box around the selected cells: ranges that select one interval clip the box itself.
-fn shrink(cells: &KeyBox, subarray: &Subarray) -> Option<KeyBox> {
-    let (mut lo, mut hi) = (cells.lo().to_vec(), cells.hi().to_vec());
-    for (d, (lo, hi)) in lo.iter_mut().zip(&mut hi).enumerate() {
-        let touched = subarray.dim(d).overlapping_keys(*lo, *hi);
-        *lo = touched.first()?.lo.max(*lo);
-        *hi = touched.last()?.hi.min(*hi);
-    }
-    KeyBox::new(lo, hi)
-}
+/// Stands for a cell whose number within its copy is that within the space tile.
+const SAME_NUMBER: usize = usize::MAX;
 
-/// Which copy supplies each cell of a space tile: newer copies paint over older ones.
+/// Which copy supplies each row of a clip: newer copies paint over older ones. Its memory follows from the rows that are read,
+/// not from the size of the space tile.
 struct Canvas {
+    /// The first cell of the clip, and its sides in cells.
+    lo: Vec<u64>,
+    sides: Vec<u64>,
+    order: Layout,
     owners: Vec<u32>,
-    /// The number of each cell within its copy; empty if it equals the number within the tile.
+    /// The number of each row's cell within its copy, where copies are sparse; empty if it is that within the tile for all.
     numbers: Vec<usize>,
+    _grant: Grant,
 }
 
 impl Canvas {
-    fn new(dense: &DensePlan, copies: usize, scattered: bool) -> Result<Self> {
-        let cells = usize::try_from(dense.grid.cells_per_tile())?;
-        let memory = || Error::out_of_memory(format!("a tile of {cells} cells"));
+    fn new(clip: &Clip, order: Layout, scattered: bool, budget: &dyn MemoryBudget) -> Result<Self> {
+        let rows = clip.rows;
+        let row_bytes = size_of::<u32>() + if scattered { size_of::<usize>() } else { 0 };
+        let grant = budget.reserve(rows.saturating_mul(row_bytes))?;
+        let refused = || Error::out_of_memory(format!("{rows} rows of a tile"));
         let mut owners = Vec::new();
         owners
-            .try_reserve_exact(cells)
-            .map_err(|e| memory().with_source(e))?;
-        owners.resize(cells, u32::try_from(copies)?);
+            .try_reserve_exact(rows)
+            .map_err(|e| refused().with_source(e))?;
+        owners.resize(rows, u32::try_from(clip.copies.len())?);
         let mut numbers = Vec::new();
         if scattered {
             numbers
-                .try_reserve_exact(cells)
-                .map_err(|e| memory().with_source(e))?;
-            numbers.extend(0..cells);
+                .try_reserve_exact(rows)
+                .map_err(|e| refused().with_source(e))?;
+            numbers.resize(rows, SAME_NUMBER);
         }
-        Ok(Self { owners, numbers })
+        Ok(Self {
+            lo: clip.cells.lo().to_vec(),
+            sides: clip.sides(),
+            order,
+            owners,
+            numbers,
+            _grant: grant,
+        })
     }
 
-    fn paint_box(&mut self, copy: usize, runs: BoxRuns) {
+    /// Paints the cells of a box inside the clip.
+    fn paint_box(&mut self, copy: usize, written: &KeyBox) -> Result<()> {
         let copy = u32::try_from(copy).unwrap_or(u32::MAX);
-        for run in runs {
-            let cells = run.start..run.start + run.len;
-            if let Some(owners) = self.owners.get_mut(cells.clone()) {
+        for run in BoxRuns::new(&self.sides, self.order, &self.lo, written)? {
+            let rows = run.start..run.start + run.len;
+            if let Some(owners) = self.owners.get_mut(rows.clone()) {
                 owners.fill(copy);
             }
-            if let Some(numbers) = self.numbers.get_mut(cells) {
-                numbers
-                    .iter_mut()
-                    .zip(run.start..)
-                    .for_each(|(n, cell)| *n = cell);
+            if let Some(numbers) = self.numbers.get_mut(rows) {
+                numbers.fill(SAME_NUMBER);
             }
         }
+        Ok(())
     }
 
+    /// Paints single cells, given as (row, number within the copy).
     fn paint_cells(&mut self, copy: usize, cells: &[(usize, usize)]) {
         let copy = u32::try_from(copy).unwrap_or(u32::MAX);
-        for (cell, number) in cells {
-            if let (Some(owner), Some(n)) =
-                (self.owners.get_mut(*cell), self.numbers.get_mut(*cell))
+        for (row, number) in cells {
+            if let (Some(owner), Some(n)) = (self.owners.get_mut(*row), self.numbers.get_mut(*row))
             {
                 (*owner, *n) = (copy, *number);
             }
         }
     }
 
-    /// Cuts runs of the tile where the copy changes or its cells are not consecutive.
-    fn pieces(&self, runs: BoxRuns, pieces: &mut Vec<Piece>) {
+    /// Cuts the runs of the clip where the copy changes or its cells are not consecutive.
+    fn pieces(&self, runs: BoxRuns, mut piece_of: impl FnMut(Piece)) {
+        let mut owners = self.owners.iter().enumerate();
         for run in runs {
-            let cells = run.start..run.start + run.len;
-            let owners = self.owners.get(cells.clone()).unwrap_or_default();
             let mut piece: Option<Piece> = None;
-            for (cell, owner) in cells.zip(owners) {
+            let cells = run.start..run.start + run.len;
+            for (cell, (row, owner)) in cells.zip(owners.by_ref()) {
                 let copy = *owner as usize;
-                let start = self.numbers.get(cell).copied().unwrap_or(cell);
+                let start = match self.numbers.get(row) {
+                    None | Some(&SAME_NUMBER) => cell,
+                    Some(number) => *number,
+                };
                 match &mut piece {
                     Some(p) if p.copy == copy && p.start + p.len == start => p.len += 1,
-                    _ => pieces.extend(piece.replace(Piece {
-                        copy,
-                        start,
-                        len: 1,
-                    })),
+                    _ => {
+                        let next = Piece {
+                            copy,
+                            start,
+                            len: 1,
+                        };
+                        piece.replace(next).into_iter().for_each(&mut piece_of);
+                    }
                 }
             }
-            pieces.extend(piece);
+            piece.into_iter().for_each(&mut piece_of);
         }
     }
 }
@@ -377,6 +437,7 @@ mod tests {
             pieces: pieces.iter().map(piece).collect(),
             rows: pieces.iter().map(|p| p.2).sum(),
             proven: false,
+            grant: Grant::default(),
         }
     }
 

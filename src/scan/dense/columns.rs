@@ -24,6 +24,25 @@ use crate::tile::fields::{ColumnRequest, TileOf};
 use crate::tile::selection::Selection;
 use crate::tile::tile_memory::Scratch;
 
+/// Cells of the same value are copied from so many at a time.
+const SAME_CELLS: usize = 1024;
+
+/// The values that a copy supplies.
+enum Source {
+    /// Its cells.
+    Cells(ArrayRef),
+    /// At most [`SAME_CELLS`] of its cells, which all have the same value.
+    Same(ArrayRef),
+}
+
+impl Source {
+    fn array(&self) -> &ArrayRef {
+        match self {
+            Self::Cells(array) | Self::Same(array) => array,
+        }
+    }
+}
+
 /// The columns of the selected rows of a clip, in their order.
 pub(super) fn decode(
     context: &ScanContext,
@@ -81,7 +100,7 @@ pub(super) fn decode(
     Ok(decoded)
 }
 
-/// The needed cells of a copy.
+/// The needed cells of a copy; `rows` is the number of rows of the clip.
 fn copied(
     context: &ScanContext,
     clip: &Clip,
@@ -90,7 +109,7 @@ fn copied(
     fetched: &Fetched,
     wanted: &dyn Fn(Range<usize>) -> bool,
     scratch: &mut Scratch,
-) -> Result<ArrayRef> {
+) -> Result<Source> {
     let table = &context.plan.spec.table;
     let of = TileOf {
         table,
@@ -99,19 +118,21 @@ fn copied(
     };
     let scan = fragment(&context.plan, copy)?;
     if !request.is_stored() {
-        return scan.decode(request, fetched, of, scratch);
+        let same = clip.rows.min(SAME_CELLS);
+        return Ok(Source::Same(scan.repeated(table, request.column, same)?));
     }
     // A tile that cannot be unfiltered is damaged, and its number of cells may be wrong.
     let needed = || Needed::Where(wanted);
     let mut unfilter = || scan.decode_cells(request, fetched, of, needed(), scratch);
     let refused = match scan.to_array(request.column, unfilter()?, of) {
-        Ok(array) => return Ok(array),
+        Ok(array) => return Ok(Source::Cells(array)),
         Err(e) => e,
     };
     let Some(kept) = padding_excluded(context, clip, copy)? else {
         return Err(refused);
     };
-    scan.to_array_of_kept(request.column, unfilter()?, of, kept)
+    let array = scan.to_array_of_kept(request.column, unfilter()?, of, kept)?;
+    Ok(Source::Cells(array))
 }
 
 /// The cells of a dense tile that lie inside its fragment's box; `None` if all do. The others are padding, whose bytes
@@ -140,7 +161,9 @@ fn padding_excluded(
     else {
         return Ok(None);
     };
-    let mut kept = vec![false; usize::try_from(grid.cells_per_tile())?];
+    let cells = usize::try_from(grid.cells_per_tile())?;
+    let _grant = context.memory.reserve(cells)?;
+    let mut kept = vec![false; cells];
     for run in BoxRuns::new(grid.extents(), grid.cell_order(), tile.lo(), &written)? {
         if let Some(cells) = kept.get_mut(run.start..run.start + run.len) {
             cells.fill(true);
@@ -155,9 +178,9 @@ fn gather(
     clip: &Clip,
     pieces: &[Piece],
     column: usize,
-    sources: &[ArrayRef],
+    sources: &[Source],
 ) -> Result<ArrayRef> {
-    if let ([source], [piece]) = (sources, pieces)
+    if let ([Source::Cells(source)], [piece]) = (sources, pieces)
         && !clip.is_empty_piece(piece)
     {
         return Ok(source.slice(piece.start, piece.len));
@@ -169,19 +192,25 @@ fn gather(
         .max();
     let mut data = sources
         .iter()
-        .map(|s| s.to_data())
+        .map(|s| s.array().to_data())
         .collect::<Vec<ArrayData>>();
     if let Some(len) = longest_empty {
-        data.push(empty_cells(context, column, len)?.to_data());
+        data.push(empty_cells(context, column, len.min(SAME_CELLS))?.to_data());
     }
     let with_nulls = data.iter().any(|d| d.null_count() > 0);
     let rows = pieces.iter().map(|p| p.len).sum();
     let mut merged = MutableArrayData::new(data.iter().collect(), with_nulls, rows);
     for piece in pieces {
-        if clip.is_empty_piece(piece) {
-            merged.try_extend(sources.len(), 0, piece.len)
-        } else {
-            merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
+        match sources.get(piece.copy) {
+            Some(Source::Cells(_)) => {
+                merged.try_extend(piece.copy, piece.start, piece.start + piece.len)
+            }
+            same => {
+                let source = same.map_or(sources.len(), |_| piece.copy);
+                let runs = (0..piece.len).step_by(SAME_CELLS);
+                let mut lens = runs.map(|start| SAME_CELLS.min(piece.len - start));
+                lens.try_for_each(|len| merged.try_extend(source, 0, len))
+            }
         }
         .map_err(|e| {
             Error::internal("the copies of a tile cannot be put together").with_source(e)

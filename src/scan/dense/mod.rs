@@ -21,8 +21,10 @@ use super::plan::dense::DensePlan;
 use super::plan::{ScanPlan, Units};
 use super::rows::{Columns, apply_predicate, batch, keep_selected};
 use super::spec::EmptyCells;
+use crate::array::table::filled_bytes;
 use crate::error::{Error, Result};
 use crate::geometry::box_runs::Coordinates;
+use crate::geometry::domain::KeyBox;
 use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::context::ScanContext;
 use crate::scan::spec::RuntimeCondition;
@@ -70,17 +72,26 @@ enum Decided {
     Partly(Vec<ClipState>),
 }
 
-/// Reads the space tiles with these indexes.
+/// Reads the space tiles with these indexes, or their cells within a box.
 pub async fn read_unit(
     context: &Arc<ScanContext>,
     condition: Option<&RuntimeCondition>,
     tiles: Vec<Vec<u64>>,
+    within: Option<&KeyBox>,
 ) -> Result<(Vec<RecordBatch>, Option<Grant>)> {
     let spec = &context.plan.spec;
     let dense = dense_plan(&context.plan)?;
     let clips = tiles
         .iter()
-        .map(|tile| Clip::new(dense, tile, &context.subarray))
+        .map(|tile| {
+            Clip::new(
+                dense,
+                tile,
+                within,
+                &context.subarray,
+                context.memory.as_ref(),
+            )
+        })
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>>>()?;
     let clips = scattered::resolve(context, clips).await?;
@@ -100,9 +111,9 @@ pub async fn read_unit(
     for clip in &clips {
         let asked = ask(context, clip, &first, &mut list).await?;
         let asked_later = ask(context, clip, &later, &mut later_list).await?;
-        let columns = first.len() + later.len();
-        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked, columns)?);
-        bytes = bytes.saturating_add(decoded_bytes(context, clip, &asked_later, 0)?);
+        for (asked, columns) in [(&asked, &first), (&asked_later, &later)] {
+            bytes = bytes.saturating_add(decoded_bytes(context, clip, asked, columns)?);
+        }
         requests.push(asked);
     }
     let fetched_bytes = list.bytes().saturating_add(later_list.bytes());
@@ -206,17 +217,37 @@ fn fragment<'a>(plan: &'a ScanPlan, copy: &Copy) -> Result<&'a FragmentScan> {
         .ok_or_else(|| Error::internal("a tile names a fragment that was not planned"))
 }
 
+/// The bytes of a coordinate.
+const COORDINATE_BYTES: usize = 8;
+
+/// About how many bytes the columns of a clip take: the decoded tiles, and the rows that are gathered from them.
 fn decoded_bytes(
     context: &ScanContext,
     clip: &Clip,
     requests: &ClipRequests,
-    columns: usize,
+    columns: &[usize],
 ) -> Result<usize> {
-    let mut bytes = clip.rows.saturating_mul(8).saturating_mul(columns);
+    let table = &context.plan.spec.table;
+    let gathered = clip.is_gathered();
+    let repeated = |column: usize| {
+        let mut asked = requests.iter().flatten();
+        asked.any(|request| request.column == column && !request.is_stored())
+    };
+    let of_rows = columns.iter().map(|column| match *column {
+        column if column < table.dimension_count() => COORDINATE_BYTES,
+        column if gathered || repeated(column) => filled_bytes(table, column),
+        _ => 0,
+    });
+    let row_bytes = of_rows.fold(0, usize::saturating_add);
+    let mut bytes = clip.rows.saturating_mul(row_bytes);
     for (copy, requests) in clip.copies.iter().zip(requests) {
         let scan = fragment(&context.plan, copy)?;
-        for request in requests {
-            bytes = bytes.saturating_add(scan.decoded_bytes(request, copy.cells)?);
+        for request in requests.iter().filter(|request| request.is_stored()) {
+            let decoded = scan.decoded_bytes(table, request, copy.cells)?;
+            bytes = bytes.saturating_add(decoded);
+            if gathered {
+                bytes = bytes.saturating_add(request.var_bytes());
+            }
         }
     }
     Ok(bytes)

@@ -43,9 +43,11 @@ pub(super) async fn resolve(context: &Arc<ScanContext>, clips: Vec<Clip>) -> Res
         for request in &asked {
             // The stored values, and the keys made of them.
             bytes = bytes
-                .saturating_add(scan.decoded_bytes(request, copy.cells)?)
+                .saturating_add(scan.decoded_bytes(table, request, copy.cells)?)
                 .saturating_add(copy.cells.saturating_mul(8));
         }
+        // The rows of its cells, and their numbers.
+        bytes = bytes.saturating_add(copy.cells.saturating_mul(16));
         requests.insert(key, (copy.cells, asked));
     }
     let bytes = bytes.saturating_add(usize::try_from(list.bytes())?);
@@ -98,15 +100,16 @@ fn paint(
     tiles: &HashMap<TileKey, Vec<Vec<u64>>>,
 ) -> Result<Vec<Clip>> {
     let dense = dense_plan(&context.plan)?;
-    let strides = dense.grid.strides();
+    let budget = context.memory.as_ref();
     for clip in clips.iter_mut().filter(|clip| clip.has_scattered_copies()) {
-        clip.resolve(dense, |clip: &Clip, copy: &Copy| {
+        let strides = clip.strides(dense);
+        clip.resolve(dense, budget, |clip: &Clip, copy: &Copy| {
             let dims = tiles
                 .get(&(copy.fragment, copy.tile))
                 .ok_or_else(|| Error::internal("the coordinates of a tile were not read"))?;
             let cells = (0..copy.cells).filter_map(|number| {
                 let keys = dims.iter().map(|dim| dim.get(number).copied().unwrap_or(0));
-                Some((clip.cell_number(&strides, keys)?, number))
+                Some((clip.row_of(&strides, keys)?, number))
             });
             Ok(cells.collect())
         })?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::scattered::ScatteredTiles;
+use super::touching::{FragmentIndex, ScatteredTiles};
 use super::{PlanCounts, ScanPlan, Units, dense_unit_cells, needed_columns};
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
@@ -49,6 +49,8 @@ pub struct DensePlan {
     pub bounds: KeyBox,
     /// The fragments, parallel to the plan's list.
     pub fragments: Vec<DenseFragment>,
+    /// Finds them by their boxes.
+    pub index: Arc<FragmentIndex>,
     /// The tiles of the sparse fragments among them.
     pub scattered: Arc<ScatteredTiles>,
     /// Per dimension the intervals of tile indexes that the subarray touches, ascending.
@@ -293,6 +295,7 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         units: Units::Dense(Box::new(DensePlan {
             grid,
             bounds,
+            index: Arc::new(FragmentIndex::new(boxes.iter().map(|f| &f.domain))),
             fragments: boxes,
             scattered: Arc::new(scattered),
             intervals,

@@ -12,9 +12,9 @@ pub mod overlap;
 mod pruning;
 pub mod range_cuts;
 mod runs;
-pub mod scattered;
 pub mod sparse;
 pub mod sparse_units;
+pub mod touching;
 pub mod versions;
 pub mod whole;
 

@@ -158,6 +158,7 @@ impl ScanPlan {
                     tiles,
                     witnesses: Vec::new(),
                     clip: None,
+                    within: None,
                     versions: CellVersions::None,
                     cells: slab.cells,
                 }),

@@ -1,5 +1,6 @@
 //! Units of a sparse scan: tiles that are read together.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::array::fragment::TileIdx;
@@ -50,6 +51,8 @@ pub struct SparseUnit {
     pub witnesses: Vec<TileRef>,
     /// The part of the subarray whose cells belong to this unit; `None` if all of it.
     pub clip: Option<Arc<Subarray>>,
+    /// The cells that are read, by their numbers in the only tile; `None` if all.
+    pub within: Option<Range<usize>>,
     /// Where the versions of a cell may lie among the tiles and the witnesses.
     pub versions: CellVersions,
     /// The number of cells in all tiles.
@@ -91,6 +94,7 @@ pub(super) fn group_disjoint(tiles: &[TileRef], enough: u64) -> Vec<SparseUnit> 
                 tiles: vec![*tile],
                 witnesses: Vec::new(),
                 clip: None,
+                within: None,
                 versions: CellVersions::None,
                 cells: tile.cells as u64,
             }),

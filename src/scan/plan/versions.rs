@@ -125,6 +125,7 @@ impl<'a> Neighbourhood<'a> {
                 .filter_map(|w| self.tiles.get(w).copied())
                 .collect(),
             clip: None,
+            within: None,
             versions: CellVersions::Neighbours,
             cells,
         }

@@ -103,8 +103,8 @@ impl DensePlan {
     /// the tile does not count: the rest is padding, which its statistics may include.
     fn only_supplier(&self, cells: &KeyBox) -> Option<(usize, TileIdx)> {
         let scattered = self.scattered.touching(cells);
-        let newest_first = self.fragments.iter().enumerate().rev();
-        for (number, fragment) in newest_first {
+        for number in self.index.newest_first(cells) {
+            let fragment = self.fragments.get(number)?;
             match &fragment.stored_as {
                 StoredAs::Tiles(tiles) if fragment.domain.intersects(cells) => {
                     let lo = cells.ranges().map(|(lo, _)| lo).enumerate();

@@ -134,9 +134,13 @@ impl<'a> TileDecoder<'a> {
             let cells = self.cells(request, kept, scratch)?;
             return self.to_array(request.column, cells);
         }
+        self.repeated(request.column, self.of.cells)
+    }
+
+    /// Cells of a column that the fragment does not store, which all have the same value.
+    pub fn repeated(&mut self, column: usize, cells: usize) -> Result<ArrayRef> {
         self.count_decoded();
-        let (fetched, of) = (self.fetched, self.of);
-        let array = self.scan.decode(request, fetched, of, scratch)?;
+        let array = self.scan.repeated(self.of.table, column, cells)?;
         self.count_bytes(&array);
         Ok(array)
     }

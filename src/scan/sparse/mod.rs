@@ -122,8 +122,11 @@ async fn second_round(
                 let kept = state.selection.to_bools();
                 let rows = state.selection.copier(requests.len());
                 for request in requests {
-                    let column = decoder.column(request, &kept, scratch)?;
-                    state.columns.push((request.column, rows.copy(&column)?));
+                    let column = match request.is_stored() {
+                        true => rows.copy(&decoder.column(request, &kept, scratch)?)?,
+                        false => decoder.repeated(request.column, state.selection.count())?,
+                    };
+                    state.columns.push((request.column, column));
                 }
             }
             emit(context, &states)

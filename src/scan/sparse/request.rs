@@ -1,5 +1,6 @@
 //! What a unit requests from the storage.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::fragment;
@@ -165,8 +166,16 @@ impl UnitReader<'_> {
         let per_cell = per_cell + if request.tile.no_deletes { 0 } else { 20 };
         let mut bytes = cells.saturating_mul(per_cell);
         let first = request.coordinates.iter().chain(&request.by_deletes);
+        let read = self.unit.within.as_ref().map_or(cells, Range::len);
+        let table = &self.context.plan.spec.table;
         for column in first.chain(&request.columns).chain(later) {
-            bytes = bytes.saturating_add(scan.decoded_bytes(column, cells)?);
+            let cells = match column.is_stored() {
+                true => cells,
+                // The predicate is given a value for each cell, and the rows are copied.
+                false if self.context.tests(column.column) => cells.saturating_mul(2),
+                false => read,
+            };
+            bytes = bytes.saturating_add(scan.decoded_bytes(table, column, cells)?);
         }
         Ok(bytes)
     }

@@ -108,6 +108,11 @@ impl<'a> TileWork<'a> {
                 self.mask = inside.collect();
             }
         }
+        if let Some(within) = &unit.within {
+            self.mask.resize(of.cells, true);
+            let inside = |(cell, selected): (usize, &mut bool)| *selected &= within.contains(&cell);
+            self.mask.iter_mut().enumerate().for_each(inside);
+        }
         let subarray = unit.clip.as_ref().unwrap_or(&self.decoder.context.subarray);
         let coordinates = self.request.coordinates.iter().map(|r| r.column);
         let coordinates = coordinates.collect::<Vec<_>>();
@@ -308,7 +313,15 @@ impl<'a> TileWork<'a> {
         // The projection may need coordinates that no test has decoded.
         let wanted = |request: &&ColumnRequest| self.request.wanted.contains(&request.column);
         let coordinates = self.request.coordinates.iter().filter(wanted);
+        // A value that all cells share is repeated for the rows, once their number is known.
+        let mut shared = Vec::new();
         for request in coordinates.chain(&self.request.columns) {
+            if !request.is_stored()
+                && !predicate.is_some_and(|p| p.columns().contains(&request.column))
+            {
+                shared.push(request.column);
+                continue;
+            }
             let column = self.decoder.column(request, &self.mask, scratch)?;
             columns.push((request.column, column));
         }
@@ -321,6 +334,10 @@ impl<'a> TileWork<'a> {
         let rows = selection.copier(columns.len());
         for (_, column) in &mut columns {
             *column = rows.copy(column)?;
+        }
+        for column in shared {
+            let rows = self.decoder.repeated(column, selection.count())?;
+            columns.push((column, rows));
         }
         strings.retain(|(column, _)| projection.contains(column));
         if !strings.is_empty() {

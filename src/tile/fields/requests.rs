@@ -8,7 +8,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 
 use super::{ColumnSource, FragmentScan, FragmentTiles};
 use crate::array::fragment::TileIdx;
-use crate::array::table::{ArrayTable, fill_column};
+use crate::array::table::{ArrayTable, fill_column, filled_bytes};
 use crate::arrow::{Cells, Strings, repeat};
 use crate::error::{Error, Result};
 use crate::tile::coordinates::MovedTile;
@@ -32,6 +32,11 @@ impl ColumnRequest {
     /// Whether the fragment stores it.
     pub fn is_stored(&self) -> bool {
         self.stored.is_some()
+    }
+
+    /// The unfiltered size of its variable-sized data.
+    pub fn var_bytes(&self) -> usize {
+        self.stored.map_or(0, |(_, var_bytes)| var_bytes)
     }
 }
 
@@ -81,13 +86,27 @@ impl FragmentScan {
     }
 
     /// About how many bytes the decoded tile will take.
-    pub fn decoded_bytes(&self, request: &ColumnRequest, cells: usize) -> Result<usize> {
+    pub fn decoded_bytes(
+        &self,
+        table: &ArrayTable,
+        request: &ColumnRequest,
+        cells: usize,
+    ) -> Result<usize> {
         Ok(match (self.source(request.column)?, request.stored) {
             (ColumnSource::Stored { decoder, .. }, Some((_, var_bytes))) => {
                 decoder.decoded_bytes(cells, var_bytes)
             }
-            _ => cells.saturating_mul(16),
+            _ => cells.saturating_mul(filled_bytes(table, request.column)),
         })
+    }
+
+    /// Cells of a column that the fragment does not store, which all have the same value.
+    pub fn repeated(&self, table: &ArrayTable, column: usize, cells: usize) -> Result<ArrayRef> {
+        match self.source(column)? {
+            ColumnSource::Stored { .. } => Err(Error::internal("stored values are not the same")),
+            ColumnSource::Constant(value) => repeat(value, cells),
+            ColumnSource::Fill => fill_column(table, column, cells),
+        }
     }
 
     /// Unfilters a tile and converts it to Arrow.
@@ -102,8 +121,7 @@ impl FragmentScan {
             (ColumnSource::Stored { decoder, .. }, Some(_)) => self
                 .decode_cells(request, fetched, of, Needed::All, scratch)
                 .and_then(|cells| decoder.to_array(cells).map_err(|e| self.locate(e, of.tile))),
-            (ColumnSource::Constant(value), _) => repeat(value, of.cells),
-            _ => fill_column(of.table, request.column, of.cells),
+            _ => self.repeated(of.table, request.column, of.cells),
         }
     }
 
