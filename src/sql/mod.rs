@@ -7,6 +7,7 @@
 
 pub(crate) mod budget;
 pub mod catalog;
+mod chains;
 mod changes;
 #[doc(hidden)]
 pub mod claims;

@@ -21,7 +21,7 @@ use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::session::rebuild;
-use super::{changes, evolve, functions, optimizer, time_travel, url_table};
+use super::{chains, changes, evolve, functions, optimizer, time_travel, url_table};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -80,6 +80,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
         .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
 
     changes::install(builder);
+    chains::install(builder);
 
     let options = Arc::clone(builder.config().get_or_insert_default().options());
     let from_session = || TableOptions::default_from_session_config(&options);
@@ -122,6 +123,7 @@ fn is_equipped(state: &SessionState) -> bool {
         && evolve::all().iter().all(|f| knows(f.name()))
         && optimizer::is_equipped(state)
         && changes::is_installed(state)
+        && chains::is_installed(state)
 }
 
 /// Wraps catalogs, so that paths and URLs of arrays are table names, too.
