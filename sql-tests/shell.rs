@@ -16,7 +16,7 @@ pub const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_tiledb-sql");
 pub type Test = fn(&Place) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 14] = [
+    let tests: [(&str, Test); 15] = [
         ("commands", commands),
         ("files", files),
         ("stdin", stdin),
@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
         ("rc_file", rc_file),
         ("about", about),
         ("failures", failures),
+        ("long_chains", long_chains),
         ("damage", damage),
         ("groups", groups),
         ("broken_pipe", broken_pipe),
@@ -369,6 +370,44 @@ fn failures(place: &Place) -> Result<(), Failed> {
             .map_err(|e| format!("{sql}: {}", e.message().unwrap_or_default()))?;
     }
     Ok(())
+}
+
+/// Chains of ten thousand conditions and more are answered, and those that are too long for the stack are refused.
+fn long_chains(place: &Place) -> Result<(), Failed> {
+    let array = path("elevation");
+    let asked = |condition: String, expected: &str| {
+        let sql = format!("SELECT count(*) AS n FROM '{array}' WHERE {condition};");
+        let ran = place.run_with_input(&["-q", "--format", "csv"], &sql)?;
+        ran.gave(&format!("n\n{expected}\n"))
+    };
+    let chain = |term: &dyn Fn(u32) -> String, terms, by: &str| {
+        let terms = (0..terms).map(term).collect::<Vec<_>>();
+        terms.join(by)
+    };
+    let listed = place.run(&[
+        "-q",
+        "--format",
+        "csv",
+        "-c",
+        &format!("SELECT count(*), count(*) FILTER (WHERE y IN (3, 5)), count(*) FILTER (WHERE x = y) FROM '{array}'"),
+    ])?;
+    let counts = listed.out.lines().last().unwrap_or_default();
+    let [all, of_two, on_diagonal] = counts.split(',').collect::<Vec<_>>()[..] else {
+        return Err(listed.text().into());
+    };
+    // Far from all others, so that the list is no range.
+    let equal = |i: u32| format!("y = {}", if i < 2 { 3 + 2 * i } else { 1_000 + 2 * i });
+    asked(chain(&equal, 10_000, " OR "), of_two)?;
+    let others = |i: u32| format!("{} <> y", 1_000 + 2 * i);
+    asked(chain(&others, 10_000, " AND "), all)?;
+    let pairs = |i: u32| format!("(x = {i} AND y = {i})");
+    asked(chain(&pairs, 300, " OR "), on_diagonal)?;
+
+    let sum = |terms| format!("SELECT {} AS n;", chain(&|_| "1".to_owned(), terms, "+"));
+    let ran = place.run_with_input(&["-q", "--format", "csv"], &sum(200))?;
+    ran.gave("n\n200\n")?;
+    let ran = place.run_with_input(&["-q"], &sum(20_002))?;
+    ran.failed("", &["20001 operators in one chain"])
 }
 
 fn damage(place: &Place) -> Result<(), Failed> {

@@ -5,7 +5,7 @@
 //! closes the pipe (`| head`) ends the shell quietly, and no panic reaches the user.
 //!
 //! `args` is the command line, `session` composes DataFusion and the library, `at_hand` names what the command line gives.
-//! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `printing` prints its
+//! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `depth` refuses what is too deep for its stack, `printing` prints its
 //! rows, `progress` and `interrupt` are there while it runs; `commands` and `describe` are what the shell does itself.
 //! `check` and `care` are the tasks that are given instead of SQL. `repl` is the interactive loop, `editing` and `completion` what its editor asks, and `report` turns errors into sentences.
 #![allow(
@@ -20,6 +20,7 @@ mod care;
 mod check;
 mod commands;
 mod completion;
+mod depth;
 mod describe;
 mod editing;
 mod execute;
@@ -33,10 +34,11 @@ mod script;
 mod session;
 
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use tokio::runtime::Runtime;
+use tokio::runtime;
 
 use crate::args::Args;
 use crate::run::Shell;
@@ -53,12 +55,32 @@ fn main() -> ExitCode {
     report::install_panic_hook();
     env_logger::init();
     let args = Args::parse();
-    let runtime = match Runtime::new() {
+    // The main thread has the stack that the system gives it.
+    let shell = thread::Builder::new()
+        .name("shell".to_owned())
+        .stack_size(depth::STACK_BYTES)
+        .spawn(|| in_runtime(args));
+    match shell.map(thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        // The panic has been told.
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(e) => no_threads(&e),
+    }
+}
+
+fn no_threads(error: &std::io::Error) -> ExitCode {
+    let error = report::message(format!("the system has no threads for the shell: {error}"));
+    report::failure(&error, None)
+}
+
+fn in_runtime(args: Args) -> ExitCode {
+    let runtime = runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(depth::STACK_BYTES)
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(e) => {
-            let error = report::message(format!("the system has no threads for the shell: {e}"));
-            return report::failure(&error, None);
-        }
+        Err(e) => return no_threads(&e),
     };
     let code = match runtime.block_on(report::catch_panic(run(args))) {
         Ok(code) => code,

@@ -20,6 +20,7 @@ use datafusion_tiledb::sql::catalog::GroupStatement;
 use datafusion_tiledb::sql::catalog::first_word;
 
 use crate::args::{Args, Task, VERSION};
+use crate::depth;
 use crate::execute::Execution;
 use crate::interrupt::{self, Interruptible};
 use crate::printing::{Printing, Rows};
@@ -251,6 +252,7 @@ impl Shell {
     }
 
     async fn uninterrupted(&self, sql: String, running: &Interruptible) -> Result<()> {
+        depth::check(&sql)?;
         if let Some(statement) = GroupStatement::parse(&sql).map_err(external)? {
             return report::catch_panic(self.group_statement(statement, running)).await;
         }
