@@ -17,7 +17,7 @@ use datafusion_tiledb::TileDbTable;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::golden;
+use crate::{allocations, golden};
 
 /// An aggregate of a column.
 type Aggregate = fn(Expr) -> Expr;
@@ -75,7 +75,7 @@ impl Tables {
         thorough: bool,
     ) -> Result<Self, Failed> {
         let config = SessionConfig::new().with_target_partitions(2);
-        let ctx = SessionContext::new_with_config(config);
+        let ctx = SessionContext::new_with_config_rt(config, allocations::runtime());
         datafusion_tiledb::register(&ctx)?;
         let mut ways = Vec::new();
         for way in [CELLS, EXACT, METADATA] {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::storage::MetadataCache;
 use libtest_mimic::{Failed, Trial};
@@ -16,7 +16,7 @@ use libtest_mimic::{Failed, Trial};
 #[cfg(unix)]
 use crate::shell::{Place, Ran, ran, shell_trial};
 use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};
-use crate::{block_on, golden, trial};
+use crate::{allocations, block_on, golden, trial};
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -98,7 +98,7 @@ pub async fn read(array: &Path, options: &[Setting<'_>], sql: &str) -> Result<us
         builder = builder.option(key, value).map_err(|e| e.to_string())?;
     }
     let table = builder.open().await.map_err(|e| e.to_string())?;
-    let ctx = SessionContext::new();
+    let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), allocations::runtime());
     ctx.register_table("t", Arc::new(table))
         .map_err(|e| e.to_string())?;
     let frame = ctx.sql(sql).await.map_err(|e| e.to_string())?;
@@ -212,7 +212,7 @@ async fn options() -> Result<(), Failed> {
             array.display(),
             pairs.join(", ")
         );
-        let ctx = SessionContext::new();
+        let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), allocations::runtime());
         datafusion_tiledb::register(&ctx)?;
         let outcome = ctx.sql(&sql).await.map(|_| 0).map_err(|e| e.to_string());
         refused(&sql, outcome, &words)?;

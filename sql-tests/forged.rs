@@ -1,12 +1,12 @@
 //! Sizes that agree with each other and with nothing else: an array that promises more than any machine holds is
 //! refused by what its files really have, in no time and without asking for the memory.
 
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use libtest_mimic::{Failed, Trial};
 
 use crate::bad_input::{ALL, edit_schema, read_files, refused};
 use crate::workshop::{Files, METADATA_FILE, join_footer, split_footer};
-use crate::{block_on, golden, neutral, trial};
+use crate::{allocations, block_on, golden, neutral, trial};
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -240,7 +240,7 @@ async fn filters() -> Result<(), Failed> {
 pub async fn ask(files: &Files, sql: &str) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     files.write(folder.path());
-    let ctx = SessionContext::new();
+    let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), allocations::runtime());
     datafusion_tiledb::register(&ctx).map_err(|e| e.to_string())?;
     let sql = sql.replace('$', &folder.path().display().to_string());
     let frame = ctx.sql(&sql).await.map_err(|e| e.to_string())?;

@@ -9,7 +9,7 @@ use datafusion_tiledb::TileDbTable;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::{block_on, fixtures, here, neutral, trial};
+use crate::{allocations, block_on, fixtures, here, neutral, trial};
 
 /// The folder of the golden arrays.
 pub fn folder() -> PathBuf {
@@ -242,7 +242,7 @@ async fn read(
     let config = SessionConfig::new()
         .with_target_partitions(partitions)
         .with_batch_size(batch_size);
-    let ctx = SessionContext::new_with_config(config);
+    let ctx = SessionContext::new_with_config_rt(config, allocations::runtime());
     let frame = ctx
         .read_table(std::sync::Arc::new(table))
         .map_err(|e| e.to_string())?;

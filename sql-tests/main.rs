@@ -21,6 +21,7 @@
 )]
 
 mod aggregates;
+mod allocations;
 mod anew;
 mod bad_files;
 mod bad_input;
@@ -105,6 +106,14 @@ fn trial(
     test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
     let name = name.into();
+    if allocations::are_limited() {
+        return Trial::test(name.clone(), move || {
+            allocations::begin(&name);
+            let outcome = test();
+            allocations::end();
+            outcome
+        });
+    }
     let Some(times) = std::env::var_os("TRIAL_TIMES") else {
         return Trial::test(name, test);
     };
@@ -134,6 +143,7 @@ fn main() {
     trials.extend(golden::trials());
     trials.extend(slt::trials());
     trials.extend(aggregates::trials());
+    trials.extend(allocations::trials());
     trials.extend(created::trials());
     trials.extend(anew::trials());
     trials.extend(bad_files::trials());
@@ -203,5 +213,8 @@ fn main() {
     trials.push(trial("layers::finds_circles", || {
         layers::finds_circles().map_err(Failed::from)
     }));
+    if allocations::are_limited() {
+        trials = allocations::limited(trials);
+    }
     libtest_mimic::run(&arguments, trials).exit();
 }

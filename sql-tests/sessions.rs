@@ -15,6 +15,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::sql::settings::TileDbSettings;
 
+use crate::allocations;
+
 /// How a session differs from the usual one.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
@@ -46,7 +48,7 @@ pub const USUAL: Shape = Shape {
     pushdown: true,
 };
 
-const SMALL_POOL: usize = 256 << 20;
+const SMALL_POOL: usize = 64 << 20;
 
 /// Others.
 pub const SHAPES: [Shape; 5] = [
@@ -56,7 +58,7 @@ pub const SHAPES: [Shape; 5] = [
         ..USUAL
     },
     Shape {
-        name: "row by row on one core with 256 MB",
+        name: "row by row on one core with 64 MB",
         partitions: 1,
         batch_size: 1,
         pool_bytes: SMALL_POOL,
@@ -71,7 +73,7 @@ pub const SHAPES: [Shape; 5] = [
         ..USUAL
     },
     Shape {
-        name: "sixteen partitions that share no work with 256 MB",
+        name: "sixteen partitions that share no work with 64 MB",
         partitions: 16,
         pool_bytes: SMALL_POOL,
         work_stealing: false,
@@ -114,9 +116,12 @@ impl Shape {
                 config = config.set_bool(&format!("tiledb.{name}"), false);
             }
         }
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(self.pool_bytes)))
-            .build_arc()?;
+        let runtime = match self.pool_bytes {
+            usize::MAX => allocations::runtime(),
+            bytes => RuntimeEnvBuilder::new()
+                .with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes)))
+                .build_arc()?,
+        };
         let ctx = SessionContext::new_with_config_rt(config, runtime).enable_url_table();
         datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(e.into()))?;
         if !self.pushdown {

@@ -20,6 +20,7 @@ use datafusion::prelude::SessionContext;
 use libtest_mimic::{Failed, Trial};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
 
+use crate::allocations;
 use crate::anew::opened_anew;
 use crate::sessions::{self, Shape};
 use crate::{block_on, fixtures, golden, here, trial};
@@ -299,7 +300,10 @@ impl AsyncDB for Session {
                 .collect();
             SqlError(lines.join("\n"))
         };
-        let (schema, batches) = self.query(&sql).await.map_err(failed)?;
+        allocations::begin(&sql);
+        let answer = self.query(&sql).await;
+        allocations::end();
+        let (schema, batches) = answer.map_err(failed)?;
         if schema.fields().is_empty() && batches.iter().all(|b| b.num_rows() == 0) {
             return Ok(DBOutput::StatementComplete(0));
         }
