@@ -8,7 +8,6 @@ pub mod counters;
 mod lines;
 pub mod mode;
 mod ordered;
-mod range_partitions;
 mod read;
 mod runs;
 
