@@ -175,7 +175,8 @@ impl ArrayDirectory {
     }
 
     async fn listings(storage: &Storage) -> Result<Listings> {
-        storage.list_all([ROOT, SCHEMAS, COMMITS, FOOTERS]).await
+        let listed = storage.list_all([ROOT, SCHEMAS, COMMITS, FOOTERS]).await?;
+        Ok(listed.map(|listed| listed.listing))
     }
 
     /// Lists only the folder of schemas, from which the columns follow; `None` if that is not enough to find the schema
@@ -185,6 +186,7 @@ impl ArrayDirectory {
         window: &OpenWindow,
     ) -> Result<Option<Self>> {
         let [schemas] = storage.list_all([SCHEMAS]).await?;
+        let schemas = schemas.listing;
         let end = window.end_or_now().0;
         let in_time = |file: &FileInfo| {
             let name = TimestampedName::parse(&file.name);
@@ -203,7 +205,8 @@ impl ArrayDirectory {
     /// Lists the folders that [`Self::list_schemas`] has left out.
     pub(super) async fn list_rest(&self, storage: &Storage) -> Result<Self> {
         let [_, schemas, ..] = &self.listings;
-        let [root, commits, footers] = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
+        let listed = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
+        let [root, commits, footers] = listed.map(|listed| listed.listing);
         Self::from_listings([root, Arc::clone(schemas), commits, footers])
             .map_err(|e| e.with("array", storage.uri()))
     }
