@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::deletes::Deletes;
-use super::directory::ArrayDirectory;
+use super::directory::{ArrayDirectory, MOST_LISTINGS};
 use super::fragment::Fragment;
 use super::window::OpenWindow;
 use crate::array::directory::{ArrayFile, ENUMERATIONS_FOLDER};
@@ -27,9 +27,6 @@ use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
-
-/// How often an array is listed while others remove what was listed.
-const MOST_LISTINGS: usize = 20;
 
 /// An array at a time.
 #[derive(Debug, Clone)]
@@ -127,16 +124,25 @@ impl Snapshot {
         let mut directory = Arc::new(directory);
         for _ in 0..MOST_LISTINGS {
             let opened = Self::open_directory(storage, window, Arc::clone(&directory)).await;
-            match opened {
-                // Files go while somebody consolidates and vacuums the array, which a new listing shows.
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    match directory.list_again(storage).await? {
-                        Some(changed) => directory = Arc::new(changed),
-                        None => return Err(located(error, storage)),
-                    }
+            // Files go while somebody consolidates and vacuums the array, which a new listing shows.
+            let opened = match opened {
+                Ok((snapshot, None)) => return Ok(snapshot),
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(located(error, storage));
                 }
-                opened => return opened.map_err(|e| located(e, storage)),
+                opened => opened,
+            };
+            if let Some(changed) = directory.list_again(storage).await? {
+                directory = Arc::new(changed);
+                continue;
             }
+            let (snapshot, unfounded) = opened.map_err(|e| located(e, storage))?;
+            log::warn!(
+                "{}: {} names fragments that another one replaces, which is not committed: they are read",
+                storage.uri(),
+                unfounded.unwrap_or_default()
+            );
+            return Ok(snapshot);
         }
         Err(Error::conflict(format!(
             "the files of the array changed {MOST_LISTINGS} times while they were read, because somebody consolidates and \
@@ -145,11 +151,12 @@ impl Snapshot {
         .with("array", storage.uri()))
     }
 
+    /// The snapshot, and the list of replaced fragments in it that nothing bears out, if there is one.
     async fn open_directory(
         storage: &Storage,
         window: OpenWindow,
         directory: Arc<ArrayDirectory>,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Option<String>)> {
         let (storage, schema) = &open_schema(storage, window, &directory).await?;
         let schema = Arc::clone(schema);
         let enumerations = load_enumerations(storage, &schema).await?;
@@ -167,7 +174,7 @@ impl Snapshot {
             fragments.len(),
             storage.counters().counts().requests
         );
-        Ok(Self {
+        let snapshot = Self {
             storage: storage.clone(),
             window,
             schema,
@@ -175,7 +182,8 @@ impl Snapshot {
             fragments: Arc::new(fragments),
             deletes: Arc::new(deletes),
             directory,
-        })
+        };
+        Ok((snapshot, committed.unfounded))
     }
 }
 
