@@ -51,6 +51,9 @@ pub fn trials() -> Vec<Trial> {
             block_on(beside_a_query())
         }),
         trial("consolidating::two_at_once", || block_on(two_at_once())),
+        trial("consolidating::beside_a_rival", || {
+            block_on(beside_a_rival())
+        }),
     ];
     let shell = [shell_trial("tends_arrays", in_the_shell)];
     let golden = whole.into_iter().chain(newest);
@@ -182,6 +185,48 @@ async fn two_at_once() -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// While a consolidation may yet be taken back, because somebody else is about to replace one of the same fragments, what it
+/// replaces stays.
+async fn beside_a_rival() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("array");
+    Files::golden(SEVERAL).write(&copy);
+    let nothing = Value::Null;
+    let before = rows(&copy).await?;
+    care("tiledb_consolidate", &copy, &nothing, "").await?;
+    let list = Files::of(&copy).find(".vac");
+    let text = fs::read_to_string(copy.join(&list))?;
+    let first = text.lines().next().ok_or("the list is empty")?;
+    let rival = copy.join("__commits/__1_9_0123456789abcdef0123456789abcdef_22.vac.staged");
+    fs::write(&rival, format!("{first}\n"))?;
+    let removed = care("tiledb_vacuum", &copy, &nothing, "").await?;
+    if !removed.is_empty() {
+        return Err(format!("vacuumed beside a rival: {removed:?}").into());
+    }
+    // The other one withdraws: here the one whose list was to be believed.
+    let taken_back = Files::of(&copy);
+    fs::remove_file(copy.join(&list))?;
+    let name = list.replace(".vac", ".wrt");
+    fs::remove_file(copy.join(name))?;
+    if rows(&copy).await? != before {
+        return Err("rows are gone".into());
+    }
+    taken_back.write(&copy);
+    // What a crash left long ago is no rival.
+    let old = SystemTime::now() - Duration::from_secs(60);
+    for file in [rival, copy.join(list)] {
+        fs::File::options()
+            .append(true)
+            .open(file)?
+            .set_modified(old)?;
+    }
+    let removed = care("tiledb_vacuum", &copy, &nothing, "").await?;
+    match removed.len() > 4 && rows(&copy).await? == before {
+        true => Ok(()),
+        false => Err(format!("{removed:?}").into()),
+    }
 }
 
 async fn rows(array: &Path) -> Result<Vec<String>, Failed> {

@@ -4,6 +4,8 @@
 //! sets the clock to its time. How long each takes is drawn from the seed, and nothing else runs beside, so one seed is one
 //! course of events: what it shows wrong can be seen again. Work that other threads would do is done in its place.
 
+mod store;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -13,15 +15,13 @@ use std::time::Duration;
 
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use futures::future::{BoxFuture, Either, select};
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, TryFutureExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
-};
+use object_store::{ObjectMeta, ObjectStore, Result};
 use tokio::sync::{Notify, oneshot};
+
+pub use self::store::Order;
+use self::store::{Seat, broken};
 
 /// 2026-01-01, in microseconds since the epoch.
 const BEGIN_US: u64 = 1_767_225_600_000_000;
@@ -71,6 +71,10 @@ struct State {
     deceived: HashMap<usize, usize>,
     /// Of a thousand changes, so many lose their answers, and of a thousand requests, so many fail.
     faults: (u64, u64),
+    /// How many entries of a folder are listed at a time, and in which order.
+    pages: (usize, Order),
+    /// How many entries processes believe to be listed at a time.
+    believed: usize,
     audit: Option<Audit>,
     /// All requests so far, in their order.
     course: DefaultHasher,
@@ -104,6 +108,8 @@ impl World {
                 doomed: HashMap::new(),
                 deceived: HashMap::new(),
                 faults: (0, 0),
+                pages: (1000, Order::Sorted),
+                believed: 1000,
                 audit: None,
                 course: DefaultHasher::new(),
                 requests: 0,
@@ -174,6 +180,27 @@ impl World {
     /// Of a thousand changes of the store, so many lose their answers, and of a thousand requests, so many fail.
     pub fn set_faults(&self, lost_answers: u64, failures: u64) {
         self.state().faults = (lost_answers, failures);
+    }
+
+    /// Folders are listed so many entries at a time, in this order.
+    pub fn set_pages(&self, entries: usize, order: Order) {
+        let mut state = self.state();
+        state.pages = (entries, order);
+        state.believed = entries;
+    }
+
+    /// Processes do not know how many entries of a folder are listed at a time, and take every listing for one of a moment.
+    pub fn hide_pages(&self) {
+        self.state().believed = usize::MAX;
+    }
+
+    /// How many entries of a folder are listed at a time, as processes believe.
+    pub fn page(&self) -> usize {
+        self.state().believed
+    }
+
+    fn pages(&self) -> (usize, Order) {
+        self.state().pages
     }
 
     pub fn set_audit(&self, audit: Audit) {
@@ -346,143 +373,5 @@ impl State {
             }
             _ => false,
         }
-    }
-}
-
-fn broken() -> object_store::Error {
-    object_store::Error::Generic {
-        store: "Simulated",
-        source: "the connection broke".into(),
-    }
-}
-
-/// The store as one process sees it.
-#[derive(Debug)]
-struct Seat {
-    world: World,
-    process: Option<usize>,
-}
-
-impl fmt::Display for Seat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Seat({:?})", self.process)
-    }
-}
-
-#[derive(Debug)]
-struct Upload {
-    inner: Box<dyn MultipartUpload>,
-    path: Path,
-    world: World,
-    process: Option<usize>,
-}
-
-#[async_trait::async_trait]
-impl MultipartUpload for Upload {
-    fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let put = self.inner.put_part(data);
-        let (world, process, path) = (self.world.clone(), self.process, self.path.clone());
-        let served = async move { world.request(process, "part", path.as_ref()).await };
-        served.and_then(|_| put).boxed()
-    }
-
-    async fn complete(&mut self) -> Result<PutResult> {
-        let path = self.path.as_ref();
-        let fate = self.world.request(self.process, "put", path).await?;
-        let done = self.inner.complete().await;
-        let path = Some(&self.path);
-        self.world.changed(self.process, fate, path, done).await
-    }
-
-    async fn abort(&mut self) -> Result<()> {
-        let path = self.path.as_ref();
-        self.world.request(self.process, "abort", path).await?;
-        self.inner.abort().await
-    }
-}
-
-#[async_trait::async_trait]
-impl ObjectStore for Seat {
-    async fn put_opts(
-        &self,
-        location: &Path,
-        payload: PutPayload,
-        opts: PutOptions,
-    ) -> Result<PutResult> {
-        let (world, process) = (&self.world, self.process);
-        let fate = world.request(process, "put", location.as_ref()).await?;
-        let done = world.0.store.put_opts(location, payload, opts).await;
-        world.changed(process, fate, Some(location), done).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        opts: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        let (world, process) = (&self.world, self.process);
-        world.request(process, "begin", location.as_ref()).await?;
-        Ok(Box::new(Upload {
-            inner: world.0.store.put_multipart_opts(location, opts).await?,
-            path: location.clone(),
-            world: world.clone(),
-            process,
-        }))
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let (world, process) = (&self.world, self.process);
-        world.request(process, "get", location.as_ref()).await?;
-        let mut found = world.0.store.get_opts(location, options).await?;
-        found.meta = world.dated(found.meta);
-        Ok(found)
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
-        let (world, process) = (self.world.clone(), self.process);
-        let deleted = locations.then(move |location| {
-            let world = world.clone();
-            async move {
-                let location = location?;
-                let fate = world.request(process, "delete", location.as_ref()).await?;
-                let one = futures::stream::once(async move { Ok(location) }).boxed();
-                let mut done = world.0.store.delete_stream(one);
-                let done = done.next().await.unwrap();
-                world.changed(process, fate, None, done).await
-            }
-        });
-        deleted.boxed()
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (world, process) = (self.world.clone(), self.process);
-        let prefix = prefix.cloned();
-        let listed = async move {
-            let path = prefix.clone().unwrap_or_default();
-            world.request(process, "list", path.as_ref()).await?;
-            let listed = world.0.store.list(prefix.as_ref());
-            Ok(listed.map(move |meta| Ok(world.dated(meta?))))
-        };
-        listed.try_flatten_stream().boxed()
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let world = &self.world;
-        let path = prefix.cloned().unwrap_or_default();
-        world.request(self.process, "list", path.as_ref()).await?;
-        let mut listed = world.0.store.list_with_delimiter(prefix).await?;
-        let objects = listed.objects.into_iter();
-        listed.objects = objects.map(|meta| world.dated(meta)).collect();
-        Ok(listed)
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let (world, process) = (&self.world, self.process);
-        let fate = world.request(process, "put", to.as_ref()).await?;
-        let done = world.0.store.copy_opts(from, to, options).await;
-        world.changed(process, fate, Some(to), done).await
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Follows the specification's "Array format hierarchy" and "Commits": a fragment exists when a `.wrt` file of its name
 //! lies in `__commits`, or a `.con` file there lists it and no `.ign` file removes it; a `.vac` file inside the window
-//! hides the fragments it lists. The fragment's folder is not checked: if it is missing, data are lost, and reading
+//! hides the fragments it lists, if what replaces them is there. The fragment's folder is not checked: if it is missing, data are lost, and reading
 //! fails. Fragments before version 12 lie in the array's own folder, with their `.ok` and `.vac` files; before version
 //! 5 there is no such file, and a fragment is committed by its metadata. These are found by their folders, as libtiledb
 //! does, so an `.ok` file without a folder commits nothing. An array may hold both kinds.
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::commit_files::Commits;
+pub(super) use self::commit_files::{MOST_LISTINGS, settled};
 use super::fragment::METADATA_FILE;
 use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -137,6 +138,8 @@ pub struct Committed {
     /// The deletes and updates by time and name, each once; empty for a dense array, because libtiledb never applies
     /// deletes there.
     pub deletes: Vec<CommittedDelete>,
+    /// A file that lists fragments as replaced, of whose replacement there is no trace. They are visible.
+    pub unfounded: Option<String>,
 }
 
 /// The listing of an array folder, before any schema is read.
@@ -175,7 +178,10 @@ impl ArrayDirectory {
     }
 
     async fn listings(storage: &Storage) -> Result<Listings> {
-        storage.list_all([ROOT, SCHEMAS, COMMITS, FOOTERS]).await
+        let listed = [ROOT, SCHEMAS, COMMITS, FOOTERS];
+        let [root, schemas, commits, footers] = storage.list_all(listed).await?;
+        let [root, commits] = settled(storage, [ROOT, COMMITS], [root, commits]).await?;
+        Ok([root, schemas.listing, commits, footers.listing])
     }
 
     /// Lists only the folder of schemas, from which the columns follow; `None` if that is not enough to find the schema
@@ -186,6 +192,7 @@ impl ArrayDirectory {
     ) -> Result<Option<Self>> {
         let [schemas] = storage.list_all([SCHEMAS]).await?;
         let end = window.end_or_now().0;
+        let schemas = schemas.listing;
         let in_time = |file: &FileInfo| {
             let name = TimestampedName::parse(&file.name);
             name.is_ok_and(|name| name.t2 <= end)
@@ -204,7 +211,8 @@ impl ArrayDirectory {
     pub(super) async fn list_rest(&self, storage: &Storage) -> Result<Self> {
         let [_, schemas, ..] = &self.listings;
         let [root, commits, footers] = storage.list_all([ROOT, COMMITS, FOOTERS]).await?;
-        Self::from_listings([root, Arc::clone(schemas), commits, footers])
+        let [root, commits] = settled(storage, [ROOT, COMMITS], [root, commits]).await?;
+        Self::from_listings([root, Arc::clone(schemas), commits, footers.listing])
             .map_err(|e| e.with("array", storage.uri()))
     }
 
@@ -338,7 +346,7 @@ impl ArrayDirectory {
         window: &OpenWindow,
         sparse_array: bool,
     ) -> Result<Committed> {
-        let commits = Commits::read(storage, &self.commits, window, sparse_array).await?;
+        let mut commits = Commits::read(storage, &self.commits, window, sparse_array).await?;
         let sees = |name: &TimestampedName| {
             let visibility = window.sees_fragment(name, sparse_array);
             let visible =
@@ -370,9 +378,20 @@ impl ArrayDirectory {
         fragments.sort_by(|a, b| a.age().cmp(&b.age()));
         Ok(Committed {
             fragments,
+            unfounded: commits.unfounded.take(),
             deletes: commits.deletes_in_order(),
         })
     }
+}
+
+/// The files in the folder of commits, as they were at one moment.
+///
+/// # Errors
+/// The store fails, or the files change again and again.
+pub async fn list_commits(storage: &Storage) -> Result<Arc<Listing>> {
+    let listed = storage.list_all([COMMITS]).await?;
+    let [commits] = settled(storage, [COMMITS], listed).await?;
+    Ok(commits)
 }
 
 /// The files of a listing that are `wanted`.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::directory::settled;
 use super::window::OpenWindow;
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
@@ -17,7 +18,7 @@ use crate::format::commit;
 use crate::format::group::ObjectKind;
 use crate::format::metadata::{MetadataEntry, MetadataValue, decode_metadata};
 use crate::format::names::TimestampedName;
-use crate::storage::{FileInfo, Storage};
+use crate::storage::{FileInfo, Keep, Listing, Storage};
 
 /// The folder of metadata.
 pub const METADATA_FOLDER: &str = "__meta";
@@ -40,7 +41,7 @@ pub struct MetadataItem {
 /// # Errors
 /// There is neither an array nor a group, or a file cannot be read.
 pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<MetadataItem>> {
-    let listing = storage.list(METADATA_FOLDER).await?;
+    let listing = list(storage).await?;
     if listing.files.is_empty() {
         kind_at(storage).await?;
     }
@@ -98,8 +99,17 @@ pub async fn replayed_files(
     storage: &Storage,
     window: &OpenWindow,
 ) -> Result<Vec<(TimestampedName, FileInfo)>> {
-    let listing = storage.list(METADATA_FOLDER).await?;
+    let listing = list(storage).await?;
     visible_files(storage, &listing.files, window).await
+}
+
+/// Lists the files of metadata as they were at one moment.
+async fn list(storage: &Storage) -> Result<Arc<Listing>> {
+    // libtiledb replaces files that it has not written to the end.
+    let folders = [(METADATA_FOLDER, Keep::WithoutFiles)];
+    let listed = storage.list_all(folders).await?;
+    let [listing] = settled(storage, folders, listed).await?;
+    Ok(listing)
 }
 
 /// The files that are replayed, in order.

@@ -1,22 +1,35 @@
 //! The contents of a folder, and how long a listing of it may be reused.
 //!
-//! A local folder has a modification time, which changes whenever something is added to it or removed. If its files are
-//! never rewritten, a listing can be reused as long as that time stays what it was before listing: an array of
-//! thousands of fragments is then opened again without reading thousands of commits. Clocks of file systems are coarse,
+//! A local folder has a change time, which the system sets whenever something is added to it or removed, and which nobody
+//! can set back. If its files are never rewritten, a listing can be reused as long as that time stays what it was before
+//! listing: an array of thousands of fragments is then opened again without reading thousands of commits.
+//!
+//! The evidence has two gaps. Mounted object stores and network file systems keep no such times for folders, or tell them
+//! late, so only the file systems of a machine's own disks and memory are believed. And clocks of file systems are coarse,
 //! so a folder that changed just before it was listed may change again without a new time: such listings are not kept.
+//!
+//! The same evidence shows whether a listing tells what was there at one moment. Entries are read one after the other, and
+//! stores list a page at a time: what is put or removed meanwhile is seen or not, depending on its name.
 
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
 use tokio::runtime::Handle;
 
-/// The coarsest clock of a file system in use (FAT counts in two seconds).
-const CLOCK_TICK: Duration = Duration::from_secs(2);
+/// How far a time with fractions of a millisecond lies behind the clock at most. Systems advance the times of their files in
+/// ticks of up to 10 ms.
+const FINE_GRAIN: Duration = Duration::from_millis(50);
+/// The same for other times, which may be those of a file system that counts in seconds.
+const COARSE_GRAIN: Duration = Duration::from_secs(2);
+
+/// Stores give at least so many entries of a folder at once, if it has so many.
+const PAGE: usize = 1000;
+/// A listing that takes longer may consist of several short pages: stores skip what was removed.
+const LONG: Duration = Duration::from_millis(500);
 
 /// The files and folders directly in a folder, both sorted by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +51,16 @@ pub struct FileInfo {
     pub modified_us: i64,
     /// The entity tag, which changes whenever the contents do, if the store has one.
     pub e_tag: Option<String>,
+}
+
+/// A listing, and what is known of its moment.
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    /// The contents of the folder.
+    pub listing: Arc<Listing>,
+    /// Whether the folder held exactly this at one moment. Otherwise what was put or removed while it was listed may be in
+    /// it or not.
+    pub at_once: bool,
 }
 
 impl FileInfo {
@@ -70,6 +93,17 @@ impl FileInfo {
     }
 }
 
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
+fn inode(metadata: &Metadata) -> Option<u64> {
+    Some(std::os::unix::fs::MetadataExt::ino(metadata))
+}
+
+#[cfg(not(unix))]
+fn inode(_: &Metadata) -> Option<u64> {
+    None
+}
+
 /// Whether there is no such folder or file.
 fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
@@ -83,8 +117,8 @@ fn is_unfinished(name: &str) -> bool {
 
 impl Listing {
     /// Converts the listing of `folder` by a store.
-    pub(super) fn new(listed: ListResult, folder: &Path) -> Self {
-        let child = |p: &Path| -> Option<String> {
+    pub(super) fn new(listed: ListResult, folder: &object_store::path::Path) -> Self {
+        let child = |p: &object_store::path::Path| -> Option<String> {
             let mut parts = p.prefix_match(folder)?;
             let first = parts.next()?.as_ref().to_owned();
             parts.next().is_none().then_some(first)
@@ -106,30 +140,29 @@ impl Listing {
         Self { files, folders }
     }
 
+    /// Whether a store gave so many entries in so much time at once.
+    pub(super) fn is_one_page(entries: usize, took: Duration) -> bool {
+        entries < page() && took < LONG
+    }
+
     /// The listing of a local folder, which is what its store would give. The store would ask the system three times for each
     /// file, and parse the path of each as a URL.
-    pub(super) async fn of_local(folder: PathBuf) -> io::Result<Self> {
-        let list = move || -> io::Result<Self> {
-            let entries = match fs::read_dir(&folder) {
-                Err(error) if is_nothing(&error) => return Ok(Self::default()),
-                entries => entries?,
-            };
-            let mut listing = Self::default();
-            for entry in entries {
-                match entry.and_then(|entry| listing.add(&entry)) {
-                    // It was removed meanwhile.
-                    Err(error) if is_nothing(&error) => {}
-                    added => added?,
-                }
-            }
-            listing.folders.sort_unstable();
-            listing.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-            Ok(listing)
+    fn of_local(folder: &Path) -> io::Result<Self> {
+        let entries = match fs::read_dir(folder) {
+            Err(error) if is_nothing(&error) => return Ok(Self::default()),
+            entries => entries?,
         };
-        match Handle::try_current() {
-            Ok(runtime) => runtime.spawn_blocking(list).await?,
-            Err(_) => list(),
+        let mut listing = Self::default();
+        for entry in entries {
+            match entry.and_then(|entry| listing.add(&entry)) {
+                // It was removed meanwhile.
+                Err(error) if is_nothing(&error) => {}
+                added => added?,
+            }
         }
+        listing.folders.sort_unstable();
+        listing.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(listing)
     }
 
     fn add(&mut self, entry: &DirEntry) -> io::Result<()> {
@@ -191,39 +224,37 @@ pub(super) enum Stamped {
 /// The state of a local folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FolderStamp {
-    /// When something was last added or removed.
-    modified: SystemTime,
-    /// The identity of the folder, in case another replaces it.
-    inode: u64,
+    times: FolderTimes,
     /// When the state was read.
     asked: SystemTime,
+}
+
+/// What changes whenever something is added to a folder or removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FolderTimes {
+    /// When something was last added or removed, unless somebody has set another time.
+    modified: SystemTime,
+    /// When something was last added or removed, or a time was set.
+    changed: SystemTime,
+    /// The device and the number of the folder, in case another replaces it.
+    identity: (u64, u64),
 }
 
 impl FolderStamp {
     /// The current states of folders, all read at once.
     pub(super) async fn of_all(paths: Vec<PathBuf>) -> Vec<Stamped> {
         let count = paths.len();
-        let look = move || paths.iter().map(|path| Self::of(path)).collect();
-        match Handle::try_current() {
-            Ok(runtime) => {
-                let looked = runtime.spawn_blocking(look).await;
-                looked.unwrap_or_else(|_| vec![Stamped::Unknown; count])
-            }
-            Err(_) => look(),
-        }
+        let looked = blocking(move || paths.iter().map(|path| Self::of(path)).collect()).await;
+        looked.unwrap_or_else(|_| vec![Stamped::Unknown; count])
     }
 
-    fn of(path: &std::path::Path) -> Stamped {
+    fn of(path: &Path) -> Stamped {
         let asked = SystemTime::now();
-        let stamp = |metadata: Metadata| {
-            Some(Self {
-                modified: metadata.modified().ok()?,
-                inode: inode(&metadata)?,
-                asked,
-            })
-        };
         match fs::metadata(path) {
-            Ok(metadata) => stamp(metadata).map_or(Stamped::Unknown, Stamped::Known),
+            Ok(metadata) => match FolderTimes::of(&metadata) {
+                Some(times) => Stamped::Known(Self { times, asked }),
+                None => Stamped::Unknown,
+            },
             Err(error) if error.kind() == ErrorKind::NotFound => Stamped::Missing,
             Err(_) => Stamped::Unknown,
         }
@@ -231,40 +262,156 @@ impl FolderStamp {
 
     /// When something was last added or removed, in milliseconds since 1970.
     pub(super) fn changed_ms(&self) -> Option<u64> {
-        let since = self.modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_millis()).ok()
+        let since = self.times.modified.duration_since(SystemTime::UNIX_EPOCH);
+        u64::try_from(since.ok()?.as_millis()).ok()
     }
 
-    /// Whether any later change is sure to change the time.
-    pub(super) fn is_settled(&self) -> bool {
-        let since = self.asked.duration_since(self.modified);
-        since.is_ok_and(|since| since > CLOCK_TICK)
+    /// Whether any later change is sure to change the times.
+    fn is_settled(&self) -> bool {
+        let changed = self.times.changed;
+        let fraction = changed.duration_since(SystemTime::UNIX_EPOCH);
+        let is_fine = fraction.is_ok_and(|since| !since.subsec_nanos().is_multiple_of(1_000_000));
+        let grain = if is_fine { FINE_GRAIN } else { COARSE_GRAIN };
+        let since = self.asked.duration_since(changed);
+        since.is_ok_and(|since| since > grain)
     }
 }
 
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
-fn inode(metadata: &Metadata) -> Option<u64> {
-    Some(std::os::unix::fs::MetadataExt::ino(metadata))
+impl FolderTimes {
+    #[cfg(unix)]
+    #[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
+    fn of(metadata: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+
+        let nanos = u32::try_from(metadata.ctime_nsec()).unwrap_or(0);
+        let since = Duration::new(metadata.ctime().unsigned_abs(), 0);
+        let changed = match metadata.ctime() < 0 {
+            true => SystemTime::UNIX_EPOCH.checked_sub(since)?,
+            false => SystemTime::UNIX_EPOCH.checked_add(since)?,
+        };
+        Some(Self {
+            modified: metadata.modified().ok()?,
+            changed: changed.checked_add(Duration::new(0, nanos))?,
+            identity: (metadata.dev(), metadata.ino()),
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Option<Self> {
+        None
+    }
 }
 
-#[cfg(not(unix))]
-fn inode(_: &Metadata) -> Option<u64> {
-    None
+/// Whether the file system that holds a folder sets the folder's change time with each change, by its own clock.
+///
+/// These are those of disks and memory of this machine, and what containers lay over them. Behind a mounted object store, a
+/// network or a virtual machine's host, others change a folder without this system's knowledge.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn tells_changes(folder: &Path) -> bool {
+    /// The numbers of ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs, NILFS, JFS, tmpfs, ramfs and overlayfs.
+    const BELIEVED: [u64; 11] = [
+        0xEF53,
+        0x5846_5342,
+        0x9123_683E,
+        0xF2F5_2010,
+        0x2FC1_2FC1,
+        0xCA45_1A4E,
+        0x3434,
+        0x3153_464A,
+        0x0102_1994,
+        0x8584_58F6,
+        0x794C_7630,
+    ];
+    let told = rustix::fs::statfs(folder);
+    told.is_ok_and(|told| u64::try_from(told.f_type).is_ok_and(|kind| BELIEVED.contains(&kind)))
 }
 
-/// A listing, and the state of the folder before it was made.
+/// See above: the file systems of a Mac's own disks.
+#[cfg(target_os = "macos")]
+fn tells_changes(folder: &Path) -> bool {
+    let told = rustix::fs::statfs(folder);
+    told.is_ok_and(|told| {
+        let name = told.f_fstypename.iter().map(|byte| byte.cast_unsigned());
+        let name = name.take_while(|byte| *byte != 0).collect::<Vec<_>>();
+        matches!(name.as_slice(), b"apfs" | b"hfs")
+    })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos")))]
+fn tells_changes(_: &Path) -> bool {
+    false
+}
+
+/// Does the work on a thread that may block, if there is one.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    match Handle::try_current() {
+        Ok(runtime) => Ok(runtime.spawn_blocking(work).await?),
+        Err(_) => Ok(work()),
+    }
+}
+
+/// The most entries that a page of a listing may hold without being full.
+fn page() -> usize {
+    #[cfg(test)]
+    if let Some(world) = crate::simulated::world() {
+        return world.page();
+    }
+    PAGE
+}
+
+/// The listing of a local folder, and the state of the folder before it was made.
+#[derive(Debug)]
+pub(super) struct LocalListing {
+    /// The contents of the folder.
+    pub(super) listed: Listed,
+    stamp: Stamped,
+}
+
+impl LocalListing {
+    /// Lists a folder.
+    pub(super) async fn of(folder: PathBuf) -> io::Result<Self> {
+        let list = move || -> io::Result<Self> {
+            let stamp = FolderStamp::of(&folder);
+            let listing = Arc::new(Listing::of_local(&folder)?);
+            let at_once = match (&stamp, FolderStamp::of(&folder)) {
+                (Stamped::Missing, Stamped::Missing) => true,
+                (Stamped::Known(before), Stamped::Known(after)) => {
+                    let unchanged = before.is_settled() && before.times == after.times;
+                    unchanged && tells_changes(&folder)
+                }
+                _ => false,
+            };
+            let listed = Listed { listing, at_once };
+            Ok(Self { listed, stamp })
+        };
+        blocking(list).await?
+    }
+
+    /// The listing to keep, if a later change of the folder will be seen.
+    pub(super) fn kept(&self, keep: Keep) -> Option<KeptListing> {
+        let Listed { listing, at_once } = &self.listed;
+        let Stamped::Known(stamp) = &self.stamp else {
+            return None;
+        };
+        let may_be_kept = *at_once && (keep == Keep::Always || listing.files.is_empty());
+        may_be_kept.then(|| KeptListing {
+            times: stamp.times.clone(),
+            listing: Arc::clone(listing),
+        })
+    }
+}
+
+/// A listing, and the state of the folder when it was made.
 #[derive(Debug)]
 pub(super) struct KeptListing {
-    /// The state of the folder.
-    pub(super) stamp: FolderStamp,
-    /// The contents of the folder at that time.
+    times: FolderTimes,
+    /// The contents of the folder.
     pub(super) listing: Arc<Listing>,
 }
 
 impl KeptListing {
     /// Whether the folder is unchanged.
     pub(super) fn holds(&self, now: &FolderStamp) -> bool {
-        self.stamp.modified == now.modified && self.stamp.inode == now.inode
+        self.times == now.times
     }
 }

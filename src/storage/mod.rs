@@ -26,7 +26,7 @@ pub(crate) use file_write::{Event, recorder};
 
 pub use buffers::release_buffers;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
-pub use listing::{FileInfo, Keep, Listing};
+pub use listing::{FileInfo, Keep, Listed, Listing};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};
 pub use store::{IoOptions, STAGED_SUFFIX, Storage, Suffix, Upload, Uploaded};

@@ -1,17 +1,25 @@
 //! The files of an array's commits: which fragments they commit, list, ignore and replace, and which deletes they
 //! contain.
+//!
+//! A list of replaced fragments is believed if the fragment that replaces them is committed, as libtiledb puts it later,
+//! too; if that fragment was replaced in turn; or if no fragment belongs to it, as with TRUNCATE. Otherwise it would hide
+//! rows that nothing else holds.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{ArrayFile, CommittedDelete};
 use crate::array::window::{OpenWindow, Visibility};
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::names::TimestampedName;
-use crate::storage::Storage;
+use crate::storage::{Keep, Listed, Listing, Storage};
+
+/// How often an array is listed while others change it.
+pub(in crate::array) const MOST_LISTINGS: usize = 20;
 
 /// The contents of the commit files.
 #[derive(Default)]
@@ -22,8 +30,19 @@ pub(super) struct Commits {
     pub(super) listed: HashSet<String>,
     /// The fragments that other fragments replace.
     pub(super) vacuumed: HashSet<String>,
+    /// A file whose fragments stay visible, because what replaces them is not there.
+    pub(super) unfounded: Option<String>,
     /// The deletes inside the window.
     deletes: BTreeMap<String, CommittedDelete>,
+}
+
+/// The fragments that a `.vac` file lists.
+struct Replaced {
+    /// The fragment that replaces them.
+    by: TimestampedName,
+    /// The file.
+    path: String,
+    names: Vec<String>,
 }
 
 impl Commits {
@@ -36,7 +55,7 @@ impl Commits {
         let mut commits = Self::default();
         let mut ignored = HashSet::new();
         let mut listed: BTreeMap<String, ArrayFile> = BTreeMap::new();
-        let mut staged = Vec::new();
+        let (mut lists, mut staged) = (Vec::new(), Vec::new());
         for file in files {
             let Some(kind) = CommitKind::of(&file.info.name) else {
                 staged.extend(commit::staged_vacuum(&file.info.name).map(|name| (name, file)));
@@ -73,10 +92,7 @@ impl Commits {
                     ignored.extend(paths.iter().map(|p| commit::path_name(p).to_owned()));
                 }
                 CommitKind::Vacuum => {
-                    let name = TimestampedName::parse(stem).context("file", || &path)?;
-                    commits
-                        .hide_replaced(storage, &name, &path, window, sparse_array)
-                        .await?;
+                    lists.extend(read_list(storage, stem, path, window, sparse_array).await?);
                 }
                 CommitKind::Delete | CommitKind::Update if sparse_array => {
                     let name = TimestampedName::parse(stem).context("file", || &path)?;
@@ -94,31 +110,44 @@ impl Commits {
         // What a fragment replaces is hidden from the moment of its commit on.
         staged.retain(|(name, _)| commits.committed.contains_key(*name));
         for (name, file) in staged {
-            let path = file.path();
-            let name = TimestampedName::parse(name).context("file", || &path)?;
-            commits
-                .hide_replaced(storage, &name, &path, window, sparse_array)
-                .await?;
+            lists.extend(read_list(storage, name, file.path(), window, sparse_array).await?);
         }
+        commits.hide(lists);
         Ok(commits)
     }
 
-    /// Hides what a `.vac` file lists, if the window shows the fragment it belongs to.
-    async fn hide_replaced(
-        &mut self,
-        storage: &Storage,
-        name: &TimestampedName,
-        path: &str,
-        window: &OpenWindow,
-        sparse_array: bool,
-    ) -> Result<()> {
-        if window.sees_fragment(name, sparse_array) != Visibility::Hidden {
-            let bytes = storage.read(path).await?;
-            let paths = commit::parse_vacuum(&bytes).context("file", || path)?;
-            let names = paths.iter().map(|p| commit::path_name(p).to_owned());
-            self.vacuumed.extend(names);
+    /// Hides what lists name that are believed. What replaces others may be replaced itself.
+    fn hide(&mut self, mut lists: Vec<Replaced>) {
+        loop {
+            let (believed, others): (Vec<_>, Vec<_>) =
+                lists.into_iter().partition(|list| self.believes(list));
+            let done = believed.is_empty();
+            self.vacuumed
+                .extend(believed.into_iter().flat_map(|list| list.names));
+            lists = others;
+            if done {
+                break;
+            }
         }
-        Ok(())
+        self.unfounded = lists.into_iter().next().map(|list| list.path);
+    }
+
+    fn believes(&self, list: &Replaced) -> bool {
+        let by = &list.by;
+        let is_there = self.committed.contains_key(&by.name) || self.vacuumed.contains(&by.name);
+        // Fragments before version 5 have no commit files.
+        if is_there || by.version.is_none() || commit::truncates(by, &list.names) {
+            return true;
+        }
+        // Vacuum may have removed it, and the list that named it, before this list.
+        let mut others = self
+            .committed
+            .keys()
+            .filter(|name| !list.names.contains(name));
+        others.any(|name| {
+            let name = TimestampedName::parse(name);
+            name.is_ok_and(|name| name.t1 <= by.t1 && by.t2 <= name.t2)
+        })
     }
 
     /// Adds a delete or update once: one in a `.con` file often has a file of its own, too.
@@ -157,5 +186,149 @@ impl Commits {
         // The sort is stable, so deletes of one time stay sorted by name.
         deletes.sort_by_key(|delete| delete.name.t1);
         deletes
+    }
+}
+
+/// Reads the list of what the fragment `by` replaces, if the window shows it.
+async fn read_list(
+    storage: &Storage,
+    by: &str,
+    path: String,
+    window: &OpenWindow,
+    sparse_array: bool,
+) -> Result<Option<Replaced>> {
+    let by = TimestampedName::parse(by).context("file", || &path)?;
+    if window.sees_fragment(&by, sparse_array) == Visibility::Hidden {
+        return Ok(None);
+    }
+    let bytes = storage.read(&path).await?;
+    let paths = commit::parse_vacuum(&bytes).context("file", || &path)?;
+    let names = paths.iter().map(|p| commit::path_name(p).to_owned());
+    let names = names.collect();
+    Ok(Some(Replaced { by, path, names }))
+}
+
+/// Lists folders of commits until the listings show what there was at one moment, beginning with listings that may not.
+///
+/// Two listings show it if the later one misses nothing that the earlier one has, and has more only of later times. What is
+/// missing may have moved to where the earlier listing had passed, and what has an earlier time may have been there before
+/// something that the earlier listing has. While somebody vacuums, files go that are listed in others; these are no change.
+pub(in crate::array) async fn settled<const N: usize>(
+    storage: &Storage,
+    folders: [(&'static str, Keep); N],
+    mut last: [Listed; N],
+) -> Result<[Arc<Listing>; N]> {
+    for _ in 0..MOST_LISTINGS {
+        if last.iter().all(|listed| listed.at_once) {
+            return Ok(last.map(|listed| listed.listing));
+        }
+        let next = storage.list_all(folders).await?;
+        let settled = is_settled(storage, folders, &last, &next).await;
+        if settled.map_err(|e| e.with("array", storage.uri()))? {
+            return Ok(last.map(|listed| listed.listing));
+        }
+        last = next;
+    }
+    Err(Error::conflict(format!(
+        "the array changed {MOST_LISTINGS} times while it was listed, because somebody consolidates and vacuums it: run the \
+         statement again"
+    ))
+    .with("array", storage.uri()))
+}
+
+/// The names of commits, of lists of commits, and of what is committed by being there.
+fn counted<const N: usize>(listed: &[Listed; N]) -> BTreeSet<&str> {
+    let listings = listed.iter().map(|listed| &listed.listing);
+    let names = listings.flat_map(|listing| {
+        let files = listing.files.iter().map(|file| file.name.as_str());
+        files.chain(listing.folders.iter().map(String::as_str))
+    });
+    let counts = |name: &&str| {
+        let is_list = commit::staged_vacuum(name).is_some() || CommitKind::of(name).is_some();
+        is_list || (!name.contains('.') && TimestampedName::parse(name).is_ok())
+    };
+    names.filter(counts).collect()
+}
+
+async fn is_settled<const N: usize>(
+    storage: &Storage,
+    folders: [(&'static str, Keep); N],
+    last: &[Listed; N],
+    next: &[Listed; N],
+) -> Result<bool> {
+    let (before, after) = (counted(last), counted(next));
+    let times = |name: &&str| TimestampedName::parse(name).ok();
+    let latest = before.iter().filter_map(times).map(|name| name.t2).max();
+    let mut new = after.difference(&before);
+    if new.any(|name| times(name).is_none_or(|name| Some(name.t1) <= latest)) {
+        return Ok(false);
+    }
+    let gone = before.difference(&after).copied().collect::<Vec<_>>();
+    if gone.is_empty() {
+        return Ok(true);
+    }
+    let Some(told) = Told::read(storage, folders, next).await? else {
+        return Ok(false);
+    };
+    let is_there = |list: &&(String, Vec<String>)| {
+        let commits = ["", ".wrt", ".ok"].map(|end| format!("{}{end}", list.0));
+        told.held.contains(&list.0) || commits.iter().any(|name| after.contains(name.as_str()))
+    };
+    let believed = told.replaced.iter().filter(is_there);
+    let replaced: HashSet<_> = believed.flat_map(|(_, names)| names).collect();
+    Ok(gone.iter().all(|name| {
+        let stem = commit::path_name(name).to_owned();
+        match CommitKind::of(name) {
+            Some(CommitKind::Delete) => told.held.contains(&stem),
+            Some(CommitKind::Write | CommitKind::Ok) | None => {
+                told.held.contains(&stem) || replaced.contains(&stem)
+            }
+            Some(_) => false,
+        }
+    }))
+}
+
+/// What lists of commits and of replaced fragments name.
+#[derive(Default)]
+struct Told {
+    /// The names of listed commits.
+    held: HashSet<String>,
+    /// Fragments, or files of metadata, and what each of them replaces.
+    replaced: Vec<(String, Vec<String>)>,
+}
+
+impl Told {
+    /// Reads the lists; `None` if one is gone.
+    async fn read<const N: usize>(
+        storage: &Storage,
+        folders: [(&'static str, Keep); N],
+        listed: &[Listed; N],
+    ) -> Result<Option<Self>> {
+        let mut told = Self::default();
+        for ((folder, _), listed) in folders.iter().zip(listed) {
+            for file in &listed.listing.files {
+                let kind = CommitKind::of(&file.name);
+                if !matches!(kind, Some(CommitKind::Consolidated | CommitKind::Vacuum)) {
+                    continue;
+                }
+                let path = format!("{folder}/{}", file.name);
+                let bytes = match storage.read(path.trim_start_matches('/')).await {
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                    bytes => bytes?,
+                };
+                let name = commit::path_name(&file.name);
+                if kind == Some(CommitKind::Consolidated) {
+                    let entries = commit::parse_consolidated_commits(&bytes);
+                    let entries = entries.context("file", || &path)?;
+                    told.held
+                        .extend(entries.into_iter().map(|entry| entry.name));
+                } else {
+                    let paths = commit::parse_vacuum(&bytes).context("file", || &path)?;
+                    let names = paths.iter().map(|p| commit::path_name(p).to_owned());
+                    told.replaced.push((name.to_owned(), names.collect()));
+                }
+            }
+        }
+        Ok(Some(told))
     }
 }

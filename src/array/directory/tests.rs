@@ -1,6 +1,7 @@
 //! Tests on folders as releases of all times leave them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -8,7 +9,8 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
 use super::*;
 use crate::array::window::TimestampMs;
-use crate::storage::{Location, RequestKind, RequestLog};
+use crate::simulated::{Order, World};
+use crate::storage::{Location, MetadataCache, RequestKind, RequestLog};
 
 const U: &str = "0123456789abcdef0123456789abcdef";
 
@@ -240,4 +242,169 @@ async fn a_commit_whose_times_run_backwards_is_refused() {
         "{error}"
     );
     assert!(error.contains("_7.ok"), "{error}");
+}
+
+/// A list hides what it names if what replaces them is there, or nothing else could have been meant.
+#[tokio::test]
+async fn a_list_of_replaced_fragments_needs_what_replaces_them() {
+    let u = |digit: &str| digit.repeat(32);
+    let write =
+        |t1: u32, t2: u32, digit: &str| file(format!("__commits/__{t1}_{t2}_{}_22.wrt", u(digit)));
+    let list = |t1: u32, t2: u32, digit: &str, end: &str, text: &'static str| {
+        (format!("__commits/__{t1}_{t2}_{}_22.{end}", u(digit)), text)
+    };
+    const A: &str = "/__fragments/__1_1_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa_22\n";
+    const B: &str = "/__fragments/__1_2_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb_22\n";
+    const BY_LIST: &str = "__commits/__1_2_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb_22.wrt\n";
+    let a_and = |others: Vec<(String, &'static str)>| {
+        [file(format!("__schema/__1_1_{U}")), write(1, 1, "a")]
+            .into_iter()
+            .chain(others)
+            .collect::<Vec<_>>()
+    };
+    let cases = [
+        (
+            "it is committed",
+            false,
+            vec![write(1, 2, "b"), list(1, 2, "b", "vac", A)],
+        ),
+        (
+            "it is listed",
+            false,
+            vec![list(1, 2, "c", "con", BY_LIST), list(1, 2, "b", "vac", A)],
+        ),
+        (
+            "it was replaced in turn",
+            false,
+            vec![
+                list(1, 2, "b", "vac", A),
+                list(1, 3, "c", "vac", B),
+                write(1, 3, "c"),
+            ],
+        ),
+        (
+            "its successor spans its times",
+            false,
+            vec![list(1, 2, "b", "vac", A), write(0, 3, "c")],
+        ),
+        ("it is a truncation", false, vec![list(5, 5, "b", "vac", A)]),
+        (
+            "it is staged and committed",
+            false,
+            vec![list(1, 2, "b", "vac.staged", A), write(1, 2, "b")],
+        ),
+        ("it is staged", true, vec![list(1, 2, "b", "vac.staged", A)]),
+        ("it is not there", true, vec![list(1, 2, "b", "vac", A)]),
+        (
+            "its successor is not there",
+            true,
+            vec![list(1, 2, "b", "vac", A), list(1, 3, "c", "vac", B)],
+        ),
+        (
+            "it is ignored",
+            true,
+            vec![
+                list(1, 2, "c", "con", BY_LIST),
+                list(1, 2, "c", "ign", BY_LIST),
+                list(1, 2, "b", "vac", A),
+            ],
+        ),
+    ];
+    for (what, visible, others) in cases {
+        let (storage, _) = storage(&a_and(others)).await;
+        let directory = ArrayDirectory::list(&storage).await.unwrap();
+        let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(9))).unwrap();
+        let found = directory.commits(&storage, &window, true).await.unwrap();
+        let a = format!("__fragments/__1_1_{}_22", u("a"));
+        assert_eq!(
+            folders(&found.fragments).contains(&a.as_str()),
+            visible,
+            "{what}"
+        );
+        let unfounded = visible && what != "it is staged";
+        assert_eq!(found.unfounded.is_some(), unfounded, "{what}");
+    }
+}
+
+/// What a reader finds while commits move into a list, or a fragment takes the place of others: the times of the fragments.
+/// The folder is listed a page at a time, which the reader `knows` or not.
+fn found_while_moved(seed: u64, order: Order, knows: bool) -> Vec<(u64, u64)> {
+    World::run(seed, move |world| async move {
+        world.set_pages(3, order);
+        if !knows {
+            world.hide_pages();
+        }
+        let tender = world.store(Some(1));
+        let path = |file: &str| Path::from(format!("array/{file}"));
+        let put = async |file: String, text: String| {
+            tender.put(&path(&file), text.into()).await.unwrap();
+        };
+        put(format!("__schema/__1_1_{U}"), "x".to_owned()).await;
+        for t in TIMES {
+            put(format!("__commits/{}.wrt", named(t, t)), String::new()).await;
+        }
+        let moves = async {
+            world.wait(Duration::from_millis(world.random() % 60)).await;
+            let whole = format!("__commits/{}", named(10, 19));
+            let mut gone = TIMES
+                .map(|t| format!("__commits/{}.wrt", named(t, t)))
+                .to_vec();
+            if seed.is_multiple_of(2) {
+                let lines = TIMES.map(|t| format!("__commits/{}.wrt\n", named(t, t)));
+                put(format!("{whole}.con"), lines.concat()).await;
+            } else {
+                let lines = TIMES.map(|t| format!("/__fragments/{}\n", named(t, t)));
+                put(format!("{whole}.vac.staged"), lines.concat()).await;
+                put(format!("{whole}.wrt"), String::new()).await;
+                put(format!("{whole}.vac"), lines.concat()).await;
+                gone.insert(0, format!("{whole}.vac.staged"));
+                gone.push(format!("{whole}.vac"));
+            }
+            for gone in gone {
+                tender.delete(&path(&gone)).await.unwrap();
+            }
+        };
+        let reads = async {
+            let location = Location::new(world.store(Some(2)), path(""), "sim://array");
+            let storage = Storage::new(location).with_cache(Arc::new(MetadataCache::new(0)));
+            let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(99))).unwrap();
+            loop {
+                let directory = ArrayDirectory::list(&storage).await.unwrap();
+                match directory.commits(&storage, &window, true).await {
+                    Ok(found) => break found.fragments,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+                }
+            }
+        };
+        let (_, found) = futures::join!(moves, reads);
+        found.iter().map(|f| (f.name.t1, f.name.t2)).collect()
+    })
+}
+
+const TIMES: [u64; 10] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+
+fn named(t1: u64, t2: u64) -> String {
+    format!("__{t1}_{t2}_{t1:016}{t2:016}_22")
+}
+
+/// How many of 400 readers find neither all fragments nor the one in their place.
+fn mistaken(knows: bool) -> usize {
+    let courses = (0..200).flat_map(|seed| [(seed, Order::Sorted), (seed, Order::Scattered)]);
+    let found = courses.map(|(seed, order)| found_while_moved(seed, order, knows));
+    let all = TIMES.map(|t| (t, t));
+    found
+        .filter(|found| *found != all && *found != [(10, 19)])
+        .count()
+}
+
+#[test]
+fn what_moves_while_it_is_listed_is_not_lost() {
+    assert_eq!(mistaken(true), 0);
+}
+
+/// A single listing loses fragments, which proves that they move while they are listed.
+#[test]
+fn one_listing_is_not_enough() {
+    let mistaken = mistaken(false);
+    assert!(mistaken > 20, "{mistaken}");
 }

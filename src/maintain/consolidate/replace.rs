@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::choice;
 use super::options::ConsolidateOptions;
+use crate::array::directory::list_commits;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +42,7 @@ pub(super) async fn replace(
     let folders = folders.collect::<Vec<_>>();
     let ready = async {
         announce_replacement(storage, &staged, &folders).await?;
-        let listed = storage.list(COMMITS_FOLDER).await?;
+        let listed = list_commits(storage).await?;
         check_before(snapshot, inputs, &staged, options).await?;
         Ok(listed)
     };
@@ -80,7 +81,7 @@ async fn late_delete(
     listed: &Listing,
     staged: &StagedFragment,
 ) -> Result<Option<String>> {
-    let now = storage.list(COMMITS_FOLDER).await?;
+    let now = list_commits(storage).await?;
     let known = listed.files.iter().map(|file| file.name.as_str());
     let known = known.collect::<HashSet<_>>();
     let mut new = now.files.iter().map(|file| file.name.as_str());
@@ -180,7 +181,7 @@ async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragme
 /// The fragments that replace one of these folders, or are about to.
 async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec<String>> {
     let inputs = folders.iter().map(|f| path_name(f)).collect::<HashSet<_>>();
-    let listing = storage.list(COMMITS_FOLDER).await?;
+    let listing = list_commits(storage).await?;
     let mut rivals = Vec::new();
     for file in &listing.files {
         let announced = staged_vacuum(&file.name);
@@ -210,7 +211,7 @@ async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec
 
 /// Completes replacements that were committed, and then interrupted.
 pub(super) async fn complete(storage: &Storage, dry_run: bool) -> Result<Vec<ReportRow>> {
-    let listing = storage.list(COMMITS_FOLDER).await?;
+    let listing = list_commits(storage).await?;
     let mut rows = Vec::new();
     for file in &listing.files {
         let Some(name) = staged_vacuum(&file.name) else {

@@ -1,5 +1,8 @@
 //! Fragments that others replace, or that TRUNCATE hides: of each one the commit, then the folder; last the list that says so.
 //!
+//! Two consolidations of the same fragments at the same time find each other when both are committed, and one is taken back.
+//! What that one alone replaces is visible again then, so while such a thing may happen, neither is vacuumed.
+//!
 //! A replacing fragment may have been replaced itself. Then the list of what it replaced comes first, so that at no moment
 //! the list outlives the fragment that it belongs to.
 
@@ -9,11 +12,14 @@ use bytes::Bytes;
 
 use super::{Action, Plan, VacuumOptions, What, folder_bytes};
 use crate::array::commits::Commit;
+use crate::array::directory::list_commits;
 use crate::array::inspect::Inspection;
+use crate::array::snapshot::DEAD_AFTER_MS;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::Result;
-use crate::format::commit::truncates;
-use crate::format::commit::{CommitKind, encode_ignore, path_name};
+use crate::error::{ErrorKind, Result};
+use crate::format::commit::{
+    CommitKind, encode_ignore, parse_vacuum, path_name, staged_vacuum, truncates,
+};
 use crate::format::names::TimestampedName;
 use crate::storage::Storage;
 
@@ -40,11 +46,66 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
     }
     let mut old = old.into_iter();
     believed.retain(|_| old.next().unwrap_or(false));
+    let announced = Announced::read(storage).await?;
+    believed.retain(|list| is_truncation(list) || !announced.rival(list));
     let mut plan = Plan::default();
     for list in in_order(believed) {
         add(storage, options, list, &commits, &mut plan).await?;
     }
     Ok(plan)
+}
+
+/// The lists of replaced fragments, those of consolidations that are not committed yet among them.
+struct Announced(Vec<AnnouncedList>);
+
+struct AnnouncedList {
+    /// The name of the replacing fragment.
+    by: String,
+    names: HashSet<String>,
+    /// When the list was put.
+    since_ms: u64,
+}
+
+impl Announced {
+    async fn read(storage: &Storage) -> Result<Self> {
+        let listing = list_commits(storage).await?;
+        let mut lists = Vec::new();
+        for file in &listing.files {
+            let by = staged_vacuum(&file.name).or_else(|| file.name.strip_suffix(".vac"));
+            let Some(by) = by else {
+                continue;
+            };
+            let bytes = match storage.read(&format!("__commits/{}", file.name)).await {
+                // It was completed under its other name, or withdrawn.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                bytes => bytes?,
+            };
+            let names = parse_vacuum(&bytes)?;
+            lists.push(AnnouncedList {
+                by: by.to_owned(),
+                names: names
+                    .iter()
+                    .map(|path| path_name(path).to_owned())
+                    .collect(),
+                since_ms: u64::try_from(file.modified_us / 1000).unwrap_or(0),
+            });
+        }
+        Ok(Self(lists))
+    }
+
+    /// Whether one of two consolidations of the same fragments may yet be taken back, this being one of them.
+    fn rival(&self, list: &Commit) -> bool {
+        let now = TimestampMs::now().0;
+        let is_young = |list: &AnnouncedList| now < list.since_ms.saturating_add(DEAD_AFTER_MS);
+        let mut own = self.0.iter().filter(|own| own.by == list.name.name);
+        let own_is_young = own.any(is_young);
+        let mut others = self.0.iter().filter(|other| other.by != list.name.name);
+        let shares = |other: &AnnouncedList| {
+            let mut names = list.lists.iter().map(|path| path_name(path));
+            names.any(|name| other.names.contains(name))
+        };
+        others.any(|other| (own_is_young || is_young(other)) && shares(other))
+    }
 }
 
 /// The names of committed fragments.

@@ -1,14 +1,18 @@
 //! Listing of folders and lookup of files; listings of unchanged local folders are reused.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::future::try_join_all;
 use object_store::ObjectStoreExt;
 
 use super::Storage;
 use crate::error::{Error, Result};
+use crate::storage::cache::CacheKey;
 use crate::storage::failures;
-use crate::storage::listing::{FileInfo, FolderStamp, Keep, KeptListing, Listing, Stamped};
+use crate::storage::listing::{
+    FileInfo, FolderStamp, Keep, KeptListing, Listed, Listing, LocalListing, Stamped,
+};
 use crate::storage::request_log::RequestKind;
 
 impl Storage {
@@ -18,21 +22,7 @@ impl Storage {
     /// # Errors
     /// The store fails.
     pub async fn list(&self, folder: &str) -> Result<Arc<Listing>> {
-        let ticket = self.start(RequestKind::List, folder, None, None);
-        if let Some(path) = self.location.local_path(folder) {
-            let listed = Listing::of_local(path).await;
-            let listed = listed.map_err(|error| self.list_failed(folder, error))?;
-            ticket.finish(0);
-            return Ok(Arc::new(listed));
-        }
-        let path = self.location.path_of(folder);
-        let listed = match self.store().list_with_delimiter(Some(&path)).await {
-            Ok(listed) => Listing::new(listed, &path),
-            Err(error) if failures::is_missing(&error) => Listing::default(),
-            Err(error) => return Err(self.failed("list", folder, error)),
-        };
-        ticket.finish(0);
-        Ok(Arc::new(listed))
+        Ok(self.list_once(folder, None).await?.listing)
     }
 
     /// As [`list`](Self::list), for several folders at once. An earlier listing of a local folder is reused if the
@@ -43,7 +33,7 @@ impl Storage {
     pub async fn list_all<const N: usize>(
         &self,
         folders: [(&str, Keep); N],
-    ) -> Result<[Arc<Listing>; N]> {
+    ) -> Result<[Listed; N]> {
         let paths = folders.map(|(folder, _)| self.location.local_path(folder));
         let paths: Option<Vec<_>> = paths.into_iter().collect();
         let stamps = match paths {
@@ -62,35 +52,62 @@ impl Storage {
         listings.try_into().map_err(count)
     }
 
-    async fn list_unless_kept(
-        &self,
-        folder: &str,
-        keep: Keep,
-        stamp: Stamped,
-    ) -> Result<Arc<Listing>> {
-        let stamp = match stamp {
-            Stamped::Known(stamp) => stamp,
-            Stamped::Unknown => return self.list(folder).await,
-            Stamped::Missing => {
-                self.start(RequestKind::List, folder, None, None).finish(0);
-                return Ok(Arc::default());
+    async fn list_unless_kept(&self, folder: &str, keep: Keep, stamp: Stamped) -> Result<Listed> {
+        let known = match stamp {
+            Stamped::Unknown => None,
+            Stamped::Missing => Some(Arc::default()),
+            Stamped::Known(stamp) => {
+                let kept = self.cache.get::<KeptListing>(self.listing_key(folder));
+                let kept = kept.filter(|kept| kept.holds(&stamp));
+                kept.map(|kept| Arc::clone(&kept.listing))
             }
         };
-        let key = self.cache_key_immutable(folder, u64::MAX);
-        if let Some(kept) = self.cache.get::<KeptListing>(key.clone())
-            && kept.holds(&stamp)
-        {
-            self.start(RequestKind::List, folder, None, None).finish(0);
-            return Ok(Arc::clone(&kept.listing));
+        let Some(listing) = known else {
+            return self.list_once(folder, Some(keep)).await;
+        };
+        self.start(RequestKind::List, folder, None, None).finish(0);
+        Ok(Listed {
+            listing,
+            at_once: true,
+        })
+    }
+
+    /// Lists a folder, and keeps the listing if it may be reused.
+    async fn list_once(&self, folder: &str, keep: Option<Keep>) -> Result<Listed> {
+        let ticket = self.start(RequestKind::List, folder, None, None);
+        if let Some(path) = self.location.local_path(folder) {
+            let local = LocalListing::of(path).await;
+            let local = local.map_err(|error| self.list_failed(folder, error))?;
+            ticket.finish(0);
+            if let Some(kept) = keep.and_then(|keep| local.kept(keep)) {
+                let bytes = kept.listing.memory_bytes();
+                self.cache.insert(self.listing_key(folder), kept, bytes);
+            }
+            return Ok(local.listed);
         }
-        let listing = self.list(folder).await?;
-        if stamp.is_settled() && (keep == Keep::Always || listing.files.is_empty()) {
-            let bytes = listing.memory_bytes();
-            let listing = Arc::clone(&listing);
-            self.cache
-                .insert(key, KeptListing { stamp, listing }, bytes);
-        }
-        Ok(listing)
+        let path = self.location.path_of(folder);
+        let began = Instant::now();
+        let listed = self.store().list_with_delimiter(Some(&path)).await;
+        let took = began.elapsed();
+        let (listing, entries) = match listed {
+            Ok(listed) => {
+                let entries = listed.objects.len() + listed.common_prefixes.len();
+                (Listing::new(listed, &path), entries)
+            }
+            Err(error) if failures::is_missing(&error) => (Listing::default(), 0),
+            Err(error) => return Err(self.failed("list", folder, error)),
+        };
+        ticket.finish(0);
+        Ok(Listed {
+            listing: Arc::new(listing),
+            // A store of files reads the entries of a folder one by one.
+            at_once: !self.location.is_files() && Listing::is_one_page(entries, took),
+        })
+    }
+
+    /// The cache key of the listing of a folder.
+    fn listing_key(&self, folder: &str) -> CacheKey {
+        self.cache_key_immutable(folder, u64::MAX)
     }
 
     /// When something was last added to a local folder or removed from it, in milliseconds since 1970, if the system tells.

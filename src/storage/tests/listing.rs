@@ -69,20 +69,16 @@ async fn what_does_not_exist_is_an_empty_folder_or_not_found() {
     }
 }
 
+/// Longer than the grain of a file system's clock.
+#[cfg(unix)]
+fn settle() {
+    std::thread::sleep(std::time::Duration::from_millis(120));
+}
+
+#[cfg(unix)]
 #[tokio::test]
 async fn listings_are_kept_while_the_folder_stays_as_it_was() {
     let fixture = Fixture::local("kept");
-    let root = fixture.storage.location().local_path("").unwrap();
-    let age = |folder: &str, seconds| {
-        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
-        let folder = std::fs::File::open(root.join(folder)).unwrap();
-        folder.set_modified(time).unwrap();
-        time
-    };
-    let restore = |folder: &str, time| {
-        let folder = std::fs::File::open(root.join(folder)).unwrap();
-        folder.set_modified(time).unwrap();
-    };
     let list = async || {
         let folders = [
             ("", Keep::WithoutFiles),
@@ -91,28 +87,117 @@ async fn listings_are_kept_while_the_folder_stays_as_it_was() {
             ("missing", Keep::Always),
         ];
         let listed = fixture.storage.list_all(folders).await.unwrap();
-        listed.map(|listing| names(&listing).join(" "))
+        listed.map(|listed| {
+            let files = listed.listing.files.iter();
+            let files = files.map(|file| format!("{}:{}", file.name, file.bytes));
+            (files.collect::<Vec<_>>().join(" "), listed.at_once)
+        })
     };
+    let shown = |listed: &[(String, bool); 4]| listed.clone().map(|(files, _)| files);
     fixture.put("c/1", "").await;
     fixture.put("d/1", "").await;
-    assert_eq!(list().await, ["", "1", "1", ""]);
-    // The folder was just written, so its listing was not kept.
+    let listed = list().await;
+    assert_eq!(shown(&listed), ["", "1:0", "1:0", ""]);
+    // The folders were just written, so they may have changed while they were listed.
+    assert_eq!(
+        listed.map(|(_, at_once)| at_once),
+        [false, false, false, true]
+    );
+    // Such listings are not kept.
     fixture.put("c/2", "").await;
-    assert_eq!(list().await, ["", "1 2", "1", ""]);
-    let (c, d, top) = (age("c", 100), age("d", 100), age("", 100));
-    assert_eq!(list().await, ["", "1 2", "1", ""]);
-    // Where listings are kept, a change is not seen if the folder's time is set back.
-    for file in ["c/3", "d/2", "top"] {
-        fixture.put(file, "").await;
+    settle();
+    let listed = list().await;
+    assert_eq!(shown(&listed), ["", "1:0 2:0", "1:0", ""]);
+    assert!(listed.iter().all(|(_, at_once)| *at_once), "{listed:?}");
+    // A file that is rewritten in its place does not change its folder, which shows whose listing is kept.
+    let root = fixture.storage.location().local_path("").unwrap();
+    for file in ["c/1", "d/1"] {
+        std::fs::write(root.join(file), "new").unwrap();
     }
-    restore("c", c);
-    restore("d", d);
-    restore("", top);
-    assert_eq!(list().await, ["", "1 2", "1 2", ""]);
-    age("c", 50);
-    age("", 50);
+    assert_eq!(shown(&list().await), ["", "1:0 2:0", "1:3", ""]);
+    fixture.put("c/3", "").await;
     fixture.put("missing/1", "").await;
-    assert_eq!(list().await, ["top", "1 2 3", "1 2", "1"]);
+    assert_eq!(shown(&list().await), ["", "1:3 2:0 3:0", "1:3", "1:0"]);
+}
+
+/// Copies keep the times of folders, and so do tools that synchronise them.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_change_is_seen_although_the_time_of_the_folder_is_set_back() {
+    let fixture = Fixture::local("set back");
+    fixture.put("c/1", "").await;
+    let root = fixture.storage.location().local_path("").unwrap();
+    let folder = std::fs::File::open(root.join("c")).unwrap();
+    let before = folder.metadata().unwrap().modified().unwrap();
+    settle();
+    let list = async || {
+        let [listed] = fixture
+            .storage
+            .list_all([("c", Keep::Always)])
+            .await
+            .unwrap();
+        names(&listed.listing).join(" ")
+    };
+    assert_eq!(list().await, "1");
+    fixture.put("c/2", "").await;
+    folder.set_modified(before).unwrap();
+    assert_eq!(list().await, "1 2");
+    // The time is as old as can be, and the folder has just changed all the same.
+    folder
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!(list().await, "1 2");
+    fixture.put("c/3", "").await;
+    folder
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!(list().await, "1 2 3");
+}
+
+#[tokio::test]
+async fn changes_within_one_tick_of_the_clock_are_seen() {
+    let fixture = Fixture::local("ticks");
+    for number in 0..300 {
+        fixture.put(&format!("c/{number}"), "").await;
+        let [listed] = fixture
+            .storage
+            .list_all([("c", Keep::Always)])
+            .await
+            .unwrap();
+        assert_eq!(listed.listing.files.len(), number + 1);
+    }
+}
+
+/// The times of such folders stand still, as those of mounted object stores do.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_change_is_seen_where_the_times_of_folders_stand_still() {
+    let fixture = Fixture::at("/proc/self");
+    let list = async || {
+        let [listed] = fixture
+            .storage
+            .list_all([("fd", Keep::Always)])
+            .await
+            .unwrap();
+        assert!(!listed.at_once);
+        let Listing { files, folders } = listed.listing.as_ref();
+        files.len() + folders.len()
+    };
+    let folder = std::path::Path::new("/proc/self/fd");
+    let times = || std::fs::metadata(folder).unwrap().modified().unwrap();
+    let before = times();
+    settle();
+    list().await;
+    let few = list().await;
+    let scratch = tempfile::tempdir().unwrap();
+    let opened = (0..100)
+        .map(|number| std::fs::File::create(scratch.path().join(number.to_string())).unwrap());
+    let opened = opened.collect::<Vec<_>>();
+    // Other tests of the process open and close files, too.
+    let many = list().await;
+    assert!(many > few + 50, "{few}, then {many}");
+    assert_eq!(times(), before);
+    drop(opened);
 }
 
 #[tokio::test]
@@ -204,15 +289,16 @@ async fn local_folders_are_listed_as_by_their_store() {
     let store = LocalFileSystem::new();
     let listed = store.list_with_delimiter(Some(&path)).await.unwrap();
     let expected = Listing::new(listed, &path);
+    let storage = Storage::new(Location::local(here.to_str().unwrap()).unwrap());
     assert_eq!((expected.files.len(), expected.folders.len()), (11, 5));
-    let found = Listing::of_local(here.to_owned()).await.unwrap();
-    assert_eq!(found, expected);
+    let found = storage.list("").await.unwrap();
+    assert_eq!(*found, expected);
 
     // The store fails over these names, which are none of an array's.
     let odd = std::ffi::OsStr::from_bytes(b"\xff");
     fs::write(here.join(odd), "").unwrap();
     fs::write(here.join("a\nb"), "").unwrap();
     assert!(store.list_with_delimiter(Some(&path)).await.is_err());
-    let found = Listing::of_local(here.to_owned()).await.unwrap();
-    assert_eq!(found, expected);
+    let found = storage.list("").await.unwrap();
+    assert_eq!(*found, expected);
 }

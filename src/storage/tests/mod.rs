@@ -50,6 +50,12 @@ impl Fixture {
         Self::new(location, Some(folder))
     }
 
+    /// A folder that is there.
+    #[cfg(target_os = "linux")]
+    fn at(path: &str) -> Self {
+        Self::new(Location::local(path).unwrap(), None)
+    }
+
     async fn put(&self, file: &str, bytes: impl Into<Bytes>) {
         let location = self.storage.location();
         let payload = PutPayload::from(bytes.into());

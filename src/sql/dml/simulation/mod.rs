@@ -3,7 +3,8 @@
 //!
 //! After each change of the store an auditor looks at the array. What it shows may only change by what the process that made
 //! the change was just told to do, wholly and once, done to what the array showed before: so every history is serial. A reader
-//! must find the rows of one moment of its own time. One seed is one course of events; a failure prints it.
+//! must find the rows of one moment of its own time, also where folders are listed a few entries at a time while others put
+//! and remove some. One seed is one course of events; a failure prints it.
 //!
 //! `SIMULATED=<n>` simulates so many worlds of each kind of array, from `SIMULATED_SEED` on.
 
@@ -21,7 +22,7 @@ use futures::future::{BoxFuture, Either, join_all, select};
 use self::stage::{
     ACCOUNT, Effect, Kind, Outcome, STEWARD, Stage, WRITERS, is_broken, met_others, rows, run,
 };
-use crate::simulated::World;
+use crate::simulated::{Order, World};
 
 const READERS: usize = 2;
 /// What is in each account at first.
@@ -233,8 +234,18 @@ async fn tidy(stage: &Stage, ctx: &SessionContext, uri: &str) -> Outcome<()> {
 }
 
 /// Lets everybody act in a world, and tells what happened there, or what was wrong; and its course.
-fn simulate(kind: Kind, seed: u64, faults: (u64, u64)) -> (Result<String, String>, (u64, usize)) {
+fn simulate(
+    kind: Kind,
+    seed: u64,
+    faults: (u64, u64),
+    pages: (usize, Order),
+) -> (Result<String, String>, (u64, usize)) {
     World::run(seed, |world| async move {
+        world.set_pages(pages.0, pages.1);
+        // Shows what goes wrong where listings are taken for those of a moment.
+        if std::env::var_os("SIMULATED_BLIND").is_some() {
+            world.hide_pages();
+        }
         let stage = Stage::new(kind, world.clone());
         let (ctx, uri) = prepare(&stage).await.unwrap();
         world.set_faults(faults.0, faults.1);
@@ -255,7 +266,7 @@ fn simulate(kind: Kind, seed: u64, faults: (u64, u64)) -> (Result<String, String
             stage.wrong(|| format!("at the end: {error}"));
         }
         let ledger = stage.ledger();
-        let mut summary = format!("{kind:?}, seed {seed}, faults {faults:?}: ");
+        let mut summary = format!("{kind:?}, seed {seed}, faults {faults:?}, pages {pages:?}: ");
         let _ = write!(
             summary,
             "{} changes, {} met others, {} unknown, {} killed; {} reads, {} lost their files; tended {} times",
@@ -282,10 +293,16 @@ fn number_of(variable: &str, otherwise: u64) -> u64 {
 
 fn worlds(kind: Kind) {
     let first = number_of("SIMULATED_SEED", 1);
-    for seed in first..first + number_of("SIMULATED", 2) {
+    for seed in first..first + number_of("SIMULATED", 3) {
         // Every other world is without faults, so that a wrong answer cannot hide behind one.
         let faults = if seed % 2 == 0 { (20, 5) } else { (0, 0) };
-        match simulate(kind, seed, faults).0 {
+        // Folders are listed at once, or a few entries at a time: by name, as in an object store, or as a file system does it.
+        let pages = match seed % 3 {
+            0 => (3, Order::Sorted),
+            1 => (1000, Order::Sorted),
+            _ => (3, Order::Scattered),
+        };
+        match simulate(kind, seed, faults, pages).0 {
             Ok(summary) => println!("{summary}"),
             Err(wrong) => panic!("{wrong}"),
         }
@@ -309,7 +326,7 @@ fn worlds_of_a_dense_array() {
 
 #[test]
 fn one_seed_is_one_course() {
-    let course = |seed| simulate(Kind::Sparse, seed, (20, 5)).1;
+    let course = |seed| simulate(Kind::Sparse, seed, (20, 5), (3, Order::Scattered)).1;
     let (first, again, other) = (course(7), course(7), course(8));
     assert_eq!(first, again);
     assert_ne!(first, other);
