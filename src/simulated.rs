@@ -73,8 +73,6 @@ struct State {
     faults: (u64, u64),
     /// How many entries of a folder are listed at a time, and in which order.
     pages: (usize, Order),
-    /// How many entries processes believe to be listed at a time.
-    believed: usize,
     audit: Option<Audit>,
     /// All requests so far, in their order.
     course: DefaultHasher,
@@ -109,7 +107,6 @@ impl World {
                 deceived: HashMap::new(),
                 faults: (0, 0),
                 pages: (1000, Order::Sorted),
-                believed: 1000,
                 audit: None,
                 course: DefaultHasher::new(),
                 requests: 0,
@@ -184,19 +181,7 @@ impl World {
 
     /// Folders are listed so many entries at a time, in this order.
     pub fn set_pages(&self, entries: usize, order: Order) {
-        let mut state = self.state();
-        state.pages = (entries, order);
-        state.believed = entries;
-    }
-
-    /// Processes do not know how many entries of a folder are listed at a time, and take every listing for one of a moment.
-    pub fn hide_pages(&self) {
-        self.state().believed = usize::MAX;
-    }
-
-    /// How many entries of a folder are listed at a time, as processes believe.
-    pub fn page(&self) -> usize {
-        self.state().believed
+        self.state().pages = (entries, order);
     }
 
     fn pages(&self) -> (usize, Order) {

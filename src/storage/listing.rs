@@ -350,13 +350,35 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// The most entries that a page of a listing may hold without being full.
+/// How many entries a store gives at once, if a folder has so many.
+#[cfg(not(test))]
 fn page() -> usize {
-    #[cfg(test)]
-    if let Some(world) = crate::simulated::world() {
-        return world.page();
-    }
     PAGE
+}
+
+/// The same, for stores that tests make.
+#[cfg(test)]
+fn page() -> usize {
+    believed::page()
+}
+
+/// What a thread of tests believes of its stores.
+#[cfg(test)]
+pub(crate) mod believed {
+    use std::cell::Cell;
+
+    thread_local! {
+        static ENTRIES: Cell<usize> = const { Cell::new(super::PAGE) };
+    }
+
+    pub(super) fn page() -> usize {
+        ENTRIES.get()
+    }
+
+    /// From now on, stores give so many entries at once.
+    pub(crate) fn set_page(entries: usize) {
+        ENTRIES.set(entries);
+    }
 }
 
 /// The listing of a local folder, and the state of the folder before it was made.

@@ -23,6 +23,8 @@ mod tests;
 
 #[cfg(test)]
 pub(crate) use file_write::{Event, recorder};
+#[cfg(test)]
+pub(crate) use listing::believed;
 
 pub use buffers::release_buffers;
 pub use cache::{CacheKey, CacheStats, MetadataCache};

@@ -23,6 +23,7 @@ use self::stage::{
     ACCOUNT, Effect, Kind, Outcome, STEWARD, Stage, WRITERS, is_broken, met_others, rows, run,
 };
 use crate::simulated::{Order, World};
+use crate::storage::believed;
 
 const READERS: usize = 2;
 /// What is in each account at first.
@@ -240,12 +241,11 @@ fn simulate(
     faults: (u64, u64),
     pages: (usize, Order),
 ) -> (Result<String, String>, (u64, usize)) {
-    World::run(seed, |world| async move {
+    let simulated = World::run(seed, |world| async move {
         world.set_pages(pages.0, pages.1);
         // Shows what goes wrong where listings are taken for those of a moment.
-        if std::env::var_os("SIMULATED_BLIND").is_some() {
-            world.hide_pages();
-        }
+        let is_blind = std::env::var_os("SIMULATED_BLIND").is_some();
+        believed::set_page(if is_blind { usize::MAX } else { pages.0 });
         let stage = Stage::new(kind, world.clone());
         let (ctx, uri) = prepare(&stage).await.unwrap();
         world.set_faults(faults.0, faults.1);
@@ -283,7 +283,9 @@ fn simulate(
             None => Ok(summary),
         };
         (outcome, world.course())
-    })
+    });
+    believed::set_page(1000);
+    simulated
 }
 
 fn number_of(variable: &str, otherwise: u64) -> u64 {
