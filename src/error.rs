@@ -33,6 +33,8 @@ pub enum ErrorKind {
     /// The array is encrypted and no key was given, the key does not fit, or one was given for an array that is not
     /// encrypted.
     Encryption,
+    /// Something in an encrypted array or group is not encrypted, so that whoever put it there need not have known the key.
+    NotEncrypted,
     /// The name is taken.
     AlreadyExists,
     /// The array was changed by somebody else since it was looked at; look again, and repeat what failed.
@@ -56,7 +58,7 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt => "corrupt data",
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",
-            Self::Encryption => "encryption",
+            Self::Encryption | Self::NotEncrypted => "encryption",
             Self::AlreadyExists => "already exists",
             Self::Conflict => "conflict",
             Self::PermissionDenied | Self::Storage => "storage error",
