@@ -250,15 +250,15 @@ async fn plain_files() -> Result<(), Failed> {
     let update = path.replace(".del", ".upd");
     forged.0.remove(&path);
     forged.0.insert(update.clone(), tile);
-    check(
-        "update condition",
-        &update,
-        read_locked(&forged, ALL).await,
-    )?;
+    check("update condition", &update, read_locked(&forged, ALL).await)?;
     let path = files.find(".con");
     let mut forged = files.clone();
     forged.edit(&path, |list| {
-        let at = list.windows(5).position(|w| w == b".del\n").expect("a delete") + 5;
+        let at = list
+            .windows(5)
+            .position(|w| w == b".del\n")
+            .expect("a delete")
+            + 5;
         let (size, tile) = list[at..].split_at(8);
         let end = u64::from_le_bytes(size.try_into().expect("eight bytes")) as usize;
         let plain = unlocked(&tile[..end]);
@@ -317,9 +317,10 @@ fn plain_fragment(files: &Files, file: &[u8]) -> Vec<u8> {
 async fn plain_schemas() -> Result<(), Failed> {
     let files = Files::golden("encrypted_enumerations");
     let rows = read_locked(&files, ALL).await?;
-    let path = files.0.keys().find(|path| {
-        path.starts_with("__schema/__") && !path.contains("__enumerations")
-    });
+    let path = files
+        .0
+        .keys()
+        .find(|path| path.starts_with("__schema/__") && !path.contains("__enumerations"));
     let path = path.expect("a schema").clone();
     let known = contents_with(&files.0[&path], Some(&key()));
     let later = path.replace("__1000_1000_", "__5000_5000_");
@@ -356,7 +357,9 @@ async fn plain_schemas() -> Result<(), Failed> {
             ..values_of(&files, &old)
         };
         let tile = plain_tile(&new.encode().expect("small"));
-        files.0.insert(format!("__schema/__enumerations/{}", new.file), tile);
+        files
+            .0
+            .insert(format!("__schema/__enumerations/{}", new.file), tile);
         files
     };
     let offsets = values.offsets.clone().expect("text");
@@ -377,7 +380,9 @@ async fn plain_schemas() -> Result<(), Failed> {
         ("other dimensions", &|s| s.dimensions[0].name = "e".into()),
         ("order, capacity", &|s| s.capacity = 7),
         ("order, capacity", &|s| s.allows_duplicates = true),
-        ("order, capacity", &|s| s.offsets_filters = FilterList::default()),
+        ("order, capacity", &|s| {
+            s.offsets_filters = FilterList::default()
+        }),
         ("changes the attribute \"c\"", &|s| {
             s.attributes[0].datatype = Datatype::Int8;
         }),
@@ -443,7 +448,10 @@ async fn plain_groups() -> Result<(), Failed> {
     let listed = files.find("__group/__");
     let mut forged = files.clone();
     let details = contents_with(&files.0[&listed], Some(&key()));
-    let later = format!("__group/__{0}_{0}_0123456789abcdef0123456789abcdef_2", u64::MAX / 2);
+    let later = format!(
+        "__group/__{0}_{0}_0123456789abcdef0123456789abcdef_2",
+        u64::MAX / 2
+    );
     forged.0.insert(later, plain_tile(&details));
     let words = ["the group details is not encrypted", "__group/__"];
     refused("members", open(&forged).await, &words)?;
@@ -462,7 +470,11 @@ async fn plain_groups() -> Result<(), Failed> {
         Ok(frame) => frame.count().await.map_err(|e| e.to_string()),
         Err(e) => Err(e.to_string()),
     };
-    refused("metadata", outcome, &["the metadata is not encrypted", "__meta/__"])
+    refused(
+        "metadata",
+        outcome,
+        &["the metadata is not encrypted", "__meta/__"],
+    )
 }
 
 async fn surfaces() -> Result<(), Failed> {

@@ -35,6 +35,9 @@ pub enum ErrorKind {
     Encryption,
     /// Something in an encrypted array or group is not encrypted, so that whoever put it there need not have known the key.
     NotEncrypted,
+    /// A member of a group, or the array of a dimension label, lies outside what was opened, where it may not be opened; see
+    /// [`ExternalMembers`](crate::storage::ExternalMembers).
+    External,
     /// The name is taken.
     AlreadyExists,
     /// The array was changed by somebody else since it was looked at; look again, and repeat what failed.
@@ -59,6 +62,7 @@ impl fmt::Display for ErrorKind {
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",
             Self::Encryption | Self::NotEncrypted => "encryption",
+            Self::External => "outside",
             Self::AlreadyExists => "already exists",
             Self::Conflict => "conflict",
             Self::PermissionDenied | Self::Storage => "storage error",

@@ -73,11 +73,14 @@ pub fn decode_or_plain(
 
 /// The error for a plain tile where an encrypted one is expected.
 pub fn is_plain(what: &'static str) -> Error {
-    Error::new(ErrorKind::NotEncrypted, format!(
-        "the {what} is not encrypted, and is read with a key: anybody who can write to the folder can have put it there, so it is \
+    Error::new(
+        ErrorKind::NotEncrypted,
+        format!(
+            "the {what} is not encrypted, and is read with a key: anybody who can write to the folder can have put it there, so it is \
          refused, as by libtiledb; remove the file if the owner of the key did not write it, or read without a key if nothing \
          here is encrypted"
-    ))
+        ),
+    )
 }
 
 /// Writes a generic tile, through the filter that libtiledb uses for all of them.

@@ -119,7 +119,8 @@ impl Location {
         self.with_root(self.path_of(relative), self.uri_of(relative))
     }
 
-    fn with_root(&self, root: Path, uri: String) -> Self {
+    /// The folder at a path of the same store.
+    pub(super) fn with_root(&self, root: Path, uri: String) -> Self {
         let local = self.local.as_ref();
         Self {
             local: local.map(|local| LocalFolder::new(Arc::clone(&local.files), &root)),
@@ -291,6 +292,11 @@ fn scheme(text: &str) -> Option<String> {
     let first_is_letter = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-');
     (first_is_letter && scheme.chars().all(allowed)).then(|| scheme.to_ascii_lowercase())
+}
+
+/// Whether a path or URL names files of this machine.
+pub(super) fn is_local(path_or_url: &str) -> bool {
+    scheme(path_or_url).is_none_or(|scheme| scheme == "file")
 }
 
 fn not_local(scheme: &str, uri: &str) -> Error {

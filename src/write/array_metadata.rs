@@ -347,6 +347,7 @@ mod tests {
 
     use super::*;
     use crate::array::metadata::load;
+    use crate::array::window::OpenWindow;
     use crate::error::ErrorKind;
     use crate::write::group::create_group_in;
 

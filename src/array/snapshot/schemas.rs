@@ -139,10 +139,13 @@ async fn encrypted_schemas(
 /// Fails unless `plain` is what evolutions can make of the encrypted schemas.
 fn check_evolved(encrypted: &[Arc<ArraySchema>], plain: &ArraySchema) -> Result<()> {
     let refuse = |what: &str| {
-        Err(Error::new(ErrorKind::NotEncrypted, format!(
-            "the array schema is not encrypted, and {what}, which no evolution of the array's encrypted schemas can make: \
+        Err(Error::new(
+            ErrorKind::NotEncrypted,
+            format!(
+                "the array schema is not encrypted, and {what}, which no evolution of the array's encrypted schemas can make: \
              whoever put it there did not know the key; remove the file"
-        )))
+            ),
+        ))
     };
     let Some(newest) = encrypted.last() else {
         return Err(generic_tile::is_plain("array schema"));

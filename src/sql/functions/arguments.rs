@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::sql::location::{self, with_key};
 use crate::sql::options::TableOptions;
 use crate::sql::provider::TileDbTable;
+use crate::sql::settings::TileDbSettings;
 use crate::sql::url_table::{Named, has_store, looks_like_location};
-use crate::storage::Storage;
+use crate::storage::{ExternalMembers, Storage};
 
 /// What options may begin with.
 const PREFIX: &str = "tiledb.";
@@ -156,6 +157,7 @@ pub(in crate::sql) struct Surroundings {
     catalogs: Arc<dyn CatalogProviderList>,
     default_catalog: String,
     default_schema: String,
+    external_members: ExternalMembers,
 }
 
 impl fmt::Debug for Surroundings {
@@ -173,6 +175,8 @@ pub(in crate::sql) struct Target {
     pub table: Option<Arc<dyn TableProvider>>,
     /// The runtime with other object stores, in which members of a group may lie.
     pub runtime: Arc<RuntimeEnv>,
+    /// The members of a group that may be looked up outside it.
+    pub external_members: ExternalMembers,
 }
 
 impl Target {
@@ -185,8 +189,10 @@ impl Target {
 
 impl Surroundings {
     pub(in crate::sql) fn of(session: &dyn Session) -> Self {
-        let catalog = &session.config_options().catalog;
+        let config = session.config_options();
+        let catalog = &config.catalog;
         Self {
+            external_members: TileDbSettings::of(config).external_members,
             runtime: Arc::clone(session.runtime_env()),
             catalogs: session.catalog_list(),
             default_catalog: catalog.default_catalog.clone(),
@@ -219,10 +225,16 @@ impl Surroundings {
         let runtime = Arc::clone(&self.runtime);
         Ok(Target {
             storage,
+            external_members: self.external_members(&options),
             options,
             table: None,
             runtime,
         })
+    }
+
+    fn external_members(&self, options: &TableOptions) -> ExternalMembers {
+        let of_call = options.external_members.as_ref();
+        of_call.unwrap_or(&self.external_members).clone()
     }
 
     /// The table of a name, if a schema has one. A schema may also open folders of files by name, and would list all files
@@ -274,6 +286,7 @@ impl Surroundings {
         }
         Ok(Target {
             storage: with_key(table.storage().clone(), &options)?,
+            external_members: self.external_members(&options),
             options,
             table: Some(Arc::clone(provider)),
             runtime: Arc::clone(&self.runtime),

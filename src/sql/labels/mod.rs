@@ -32,8 +32,16 @@ use crate::geometry::domain::Bounds;
 use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::memory::budget::MemoryBudget;
 use crate::scan::EmptyCells;
-use crate::sql::location::locate;
-use crate::storage::Storage;
+use crate::sql::location::{local, locate};
+use crate::storage::{ExternalMembers, Followed, Link, Storage};
+
+/// Where the arrays of labels are found.
+pub(crate) struct LabelSurroundings<'a> {
+    /// The object stores of the session.
+    pub(crate) runtime: &'a RuntimeEnv,
+    /// The arrays of labels that may be opened outside the folder that was opened.
+    pub(crate) external: &'a ExternalMembers,
+}
 
 /// The label columns of a table.
 #[derive(Debug, Clone)]
@@ -177,13 +185,13 @@ impl Labels {
     pub(crate) async fn open(
         &self,
         table: &ArrayTable,
-        runtime: &RuntimeEnv,
+        surroundings: &LabelSurroundings<'_>,
         empty_cells: EmptyCells,
         used: impl Fn(usize) -> bool,
     ) -> Result<OpenLabels<'_>> {
         let columns = self.columns.iter().enumerate();
         let opening: Vec<_> = columns
-            .map(|(number, column)| column.open(table, runtime, empty_cells, used(number)))
+            .map(|(number, column)| column.open(table, surroundings, empty_cells, used(number)))
             .collect();
         Ok(OpenLabels {
             labels: self,
@@ -196,7 +204,7 @@ impl LabelColumn {
     async fn open(
         &self,
         table: &ArrayTable,
-        runtime: &RuntimeEnv,
+        surroundings: &LabelSurroundings<'_>,
         empty_cells: EmptyCells,
         used: bool,
     ) -> Result<Option<Arc<LabelScan>>> {
@@ -205,7 +213,7 @@ impl LabelColumn {
         }
         self.ty.check_readable()?;
         let snapshot = &table.snapshot;
-        let storage = storage_of(&snapshot.storage, &self.label, runtime)
+        let storage = storage_of(&snapshot.storage, &self.label, surroundings)
             .map_err(|e| e.with("label", &self.label.name))?;
         let array = LabelArray::open(
             &storage,
@@ -226,17 +234,30 @@ fn quoted(name: &str) -> String {
 }
 
 /// The storage of a label's array. It is read with the key of the labelled array, if it is encrypted.
-fn storage_of(array: &Storage, label: &DimensionLabel, runtime: &RuntimeEnv) -> Result<Storage> {
+fn storage_of(
+    array: &Storage,
+    label: &DimensionLabel,
+    surroundings: &LabelSurroundings<'_>,
+) -> Result<Storage> {
     let own = array.location();
+    let link = Link {
+        root: array.root(),
+        from: own,
+        external: surroundings.external,
+    };
     // A store that only this process knows cannot be found by a URI, but everything below the array is in its store.
     let below = label.uri.strip_prefix(own.uri().trim_end_matches('/'));
     let location = match below.and_then(|rest| rest.strip_prefix('/')) {
-        _ if label.relative => own.resolve(&label.uri),
-        Some(rest) => own.resolve(rest),
-        None => locate(&label.uri, runtime)?,
+        _ if label.relative => link.near(own.resolve(&label.uri))?,
+        Some(rest) => link.near(own.resolve(rest))?,
+        None => match link.named(&label.uri, |path| local(path, surroundings.runtime))? {
+            Followed::At(location) => location,
+            Followed::Elsewhere => locate(&label.uri, surroundings.runtime)?,
+        },
     };
     let key = array.encryption_key().cloned();
-    Ok(array.at(location).with_encryption_key_on_demand(key))
+    let storage = array.of_member(location);
+    Ok(storage.with_encryption_key_on_demand(key))
 }
 
 impl OpenLabels<'_> {

@@ -75,11 +75,7 @@ impl<'a> History<'a> {
     }
 
     /// What a schema was made from.
-    pub(super) async fn origin(
-        &mut self,
-        name: &str,
-        names: &BTreeSet<String>,
-    ) -> Result<Origin> {
+    pub(super) async fn origin(&mut self, name: &str, names: &BTreeSet<String>) -> Result<Origin> {
         let array = self.read(name).await?;
         let newest = &self.base.inspection.schema_name;
         let known = self

@@ -251,7 +251,12 @@ async fn evolved(storage: &Storage, evolution: SchemaEvolution, time: u64) -> Ar
     let evolution = evolution.timestamp(time).clock(clock);
     let name = evolution.apply_in(storage).await.unwrap().schema;
     let always = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX))).unwrap();
-    let (schema, enumerations) = Inspection::open(storage, always).await.unwrap().read_schema(&name).await.unwrap();
+    let (schema, enumerations) = Inspection::open(storage, always)
+        .await
+        .unwrap()
+        .read_schema(&name)
+        .await
+        .unwrap();
     definition(&schema, &enumerations).unwrap()
 }
 
