@@ -275,9 +275,15 @@ async fn absolute_members() -> Result<(), Failed> {
         );
         assert!(!refused.contains("secret"), "{refused}");
     }
-    let found = format!("SELECT count(*) FROM tiledb_members('{}') WHERE found", text(&other));
+    let found = format!(
+        "SELECT count(*) FROM tiledb_members('{}') WHERE found",
+        text(&other)
+    );
     assert_eq!(number(&ctx, &found).await?, 0);
-    let allow = format!("SET tiledb.external_members = '{}/, s3://bucket'", text(scratch.path()));
+    let allow = format!(
+        "SET tiledb.external_members = '{}/, s3://bucket'",
+        text(scratch.path())
+    );
     ctx.sql(&allow).await?.collect().await?;
     assert!(number(&ctx, &found).await? > 4);
     // The list of the group was made before that.

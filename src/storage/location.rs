@@ -14,7 +14,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::{Path, PathPart};
 use url::Url;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, url_without_secrets};
 
 /// The location of an array: a store, the path of the array's folder in it, and the URI the user gave.
 #[derive(Clone)]
@@ -198,18 +198,7 @@ impl Location {
 
     /// Removes what may be secret in a URL: `user:password@`, and the query of a signed address.
     pub fn without_secrets(uri: &str) -> String {
-        let Some((scheme, rest)) = uri.split_once("://") else {
-            return uri.to_owned();
-        };
-        if scheme.eq_ignore_ascii_case("file") {
-            return uri.to_owned();
-        }
-        let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = authority
-            .rsplit_once('@')
-            .map_or(authority, |(_, host)| host);
-        format!("{scheme}://{host}{path}")
+        url_without_secrets(uri)
     }
 
     /// Whether reads are likely served by the operating system's file cache.

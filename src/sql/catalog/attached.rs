@@ -1,6 +1,6 @@
 //! Opening of groups with options, and the groups attached to a session.
 //!
-//! These are a wrapper around the session's catalogs. It becomes the outermost one when a group is attached, so that no
+//! A wrapper around the session's catalogs shows them. It becomes the outermost one when a group is attached, so that no
 //! other wrapper opens an array for a cheap question ("of what type is this table?"). It exists because DataFusion
 //! cannot remove a catalog.
 

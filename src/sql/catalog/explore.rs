@@ -19,7 +19,7 @@ use crate::array::group::{Group, Member, MemberLocation};
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
 use crate::format::group::ObjectKind;
-use crate::sql::location::{local, locate};
+use crate::sql::location::{check_no_secret, local, locate};
 use crate::sql::settings::TileDbSettings;
 use crate::storage::{ExternalMembers, Followed, Link, Location, Storage};
 
@@ -252,6 +252,7 @@ impl Stores {
         if names_file(uri) {
             return self.local(uri);
         }
+        check_no_secret(uri)?;
         self.look_up(uri, uri).await;
         locate(uri, &self.runtime)
     }

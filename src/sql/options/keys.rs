@@ -10,7 +10,7 @@ use super::{AggregateFrom, NewValues, TableOptions};
 use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::error::Error;
 use crate::scan::EmptyCells;
-use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
+use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
 use crate::sql::settings::EXTERNAL_MEMBERS;
 use crate::write::create::Key;
 
@@ -136,7 +136,8 @@ pub(super) fn unknown(key: &str) -> Error {
         .map(|(known, _)| format!("tiledb.{known}"))
         .collect();
     Error::invalid(format!(
-        "unknown option \"{key}\"; the options are {}",
+        "unknown option {}; the options are {}",
+        shown_name(key).replace('\'', "\""),
         known.join(", ")
     ))
 }
