@@ -233,7 +233,8 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The storage of a label's array. It is read with the key of the labelled array, if it is encrypted.
+/// The storage of a label's array. It is read with the key of the labelled array; if it was made with that array it is
+/// encrypted, too, and another array of the user's may or may not be.
 fn storage_of(
     array: &Storage,
     label: &DimensionLabel,
@@ -257,7 +258,10 @@ fn storage_of(
     };
     let key = array.encryption_key().cloned();
     let storage = array.of_member(location);
-    Ok(storage.with_encryption_key_on_demand(key))
+    Ok(match label.external {
+        true => storage.with_encryption_key_on_demand(key),
+        false => storage.with_encryption_key(key),
+    })
 }
 
 impl OpenLabels<'_> {
@@ -373,4 +377,40 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
         Some(Bounds::Bytes { .. }) => DimRanges::all(),
         None => DimRanges::none(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::datatype::Datatype;
+    use crate::format::schema::{CellValNum, DataOrder};
+    use crate::storage::Location;
+
+    /// libtiledb 2.30 encrypts the arrays of labels that it makes with an encrypted array.
+    #[test]
+    fn only_another_array_may_be_plain_where_the_labelled_one_is_encrypted() {
+        let key = Arc::new(crate::EncryptionKey::new(&[7; 32]));
+        let array = Storage::new(Location::local("/d/a").unwrap()).with_encryption_key(Some(key));
+        let surroundings = LabelSurroundings {
+            runtime: &RuntimeEnv::default(),
+            external: &ExternalMembers::None,
+        };
+        for external in [false, true] {
+            let label = DimensionLabel {
+                dimension: 0,
+                name: "depth".to_owned(),
+                relative: true,
+                uri: "__labels/l0".to_owned(),
+                attribute: "label".to_owned(),
+                order: DataOrder::Unordered,
+                datatype: Datatype::Float64,
+                cell_val_num: CellValNum::Fixed(1),
+                external,
+                problem: None,
+            };
+            let storage = storage_of(&array, &label, &surroundings).unwrap();
+            assert_eq!(storage.has_key_on_demand(), external);
+            assert!(storage.root().same_location(array.location()));
+        }
+    }
 }
