@@ -249,6 +249,34 @@ fn refused_or(result: Result<(), Failed>) -> Result<(), Failed> {
     }
 }
 
+/// The key of an encrypted array in a file, as functions take it.
+struct KeyFile(Option<tempfile::NamedTempFile>);
+
+impl KeyFile {
+    fn of(entry: &Value) -> Result<Self, Failed> {
+        let options = golden::options(entry);
+        let key = options
+            .iter()
+            .find(|(name, _)| name.contains("encryption_key"));
+        let Some((_, key)) = key else {
+            return Ok(Self(None));
+        };
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), key)?;
+        Ok(Self(Some(file)))
+    }
+
+    fn argument(&self) -> String {
+        let file = self
+            .0
+            .as_ref()
+            .map(|file| file.path().display().to_string());
+        file.map_or_else(String::new, |file| {
+            format!(", 'tiledb.encryption_key_file', '{file}'")
+        })
+    }
+}
+
 /// A row of a report: action, object, inputs, outcome.
 type Row = (String, String, u64, String);
 
@@ -256,12 +284,8 @@ type Row = (String, String, u64, String);
 async fn care(call: &str, array: &Path, entry: &Value, options: &str) -> Result<Vec<Row>, Failed> {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
     register(&ctx)?;
-    let key = golden::options(entry);
-    let key = key
-        .iter()
-        .filter(|(name, _)| name.contains("encryption_key"));
-    let key = key.map(|(name, value)| format!(", '{name}', '{value}'"));
-    let key = key.collect::<String>();
+    let key = KeyFile::of(entry)?;
+    let key = key.argument();
     let sql = format!(
         "SELECT action, object, inputs, outcome FROM {call}('{}'{options}{key})",
         array.display()
@@ -284,13 +308,8 @@ async fn care(call: &str, array: &Path, entry: &Value, options: &str) -> Result<
 async fn errors(array: &Path, entry: &Value) -> Result<Vec<String>, Failed> {
     let ctx = SessionContext::new();
     register(&ctx)?;
-    let key = golden::options(entry);
-    let key = key
-        .iter()
-        .filter(|(name, _)| name.contains("encryption_key"));
-    let key = key
-        .map(|(name, value)| format!(", '{name}', '{value}'"))
-        .collect::<String>();
+    let key = KeyFile::of(entry)?;
+    let key = key.argument();
     let sql = format!(
         "SELECT rule || ' ' || object FROM tiledb_check('{}'{key}) \
          WHERE severity = 'error' OR rule = 'staging-file' OR rule = 'fragment-without-commit'",

@@ -262,6 +262,32 @@ async fn absolute_members() -> Result<(), Failed> {
         ],
     )?;
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_information_schema(true));
+    datafusion_tiledb::register(&ctx)?;
+    register_group(&ctx, "g", text(&other)).await?;
+    // Nothing of this lies below the group, so it is opened only if the user says so.
+    let columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'g'";
+    assert_eq!(number(&ctx, columns).await?, 0);
+    for name in ["url", "path", "odd", "beside", "far", "ms.\"RNA/var\""] {
+        let refused = error(&ctx, &format!("SELECT * FROM g.{name}")).await?;
+        assert!(
+            refused.contains("lies outside") && refused.contains("SET tiledb.external_members = "),
+            "{refused}"
+        );
+        assert!(!refused.contains("secret"), "{refused}");
+    }
+    let found = format!(
+        "SELECT count(*) FROM tiledb_members('{}') WHERE found",
+        text(&other)
+    );
+    assert_eq!(number(&ctx, &found).await?, 0);
+    let allow = format!(
+        "SET tiledb.external_members = '{}/, s3://bucket'",
+        text(scratch.path())
+    );
+    ctx.sql(&allow).await?.collect().await?;
+    assert!(number(&ctx, &found).await? > 4);
+    // The list of the group was made before that.
+    detach_group(&ctx, "g");
     register_group(&ctx, "g", text(&other)).await?;
     for name in ["url", "path", "odd", "beside"] {
         assert_eq!(
@@ -285,7 +311,6 @@ async fn absolute_members() -> Result<(), Failed> {
     for name in ["cloud", "nowhere", "odd_group.x"] {
         error(&ctx, &format!("SELECT * FROM g.{name}")).await?;
     }
-    let columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'g'";
     assert_eq!(number(&ctx, columns).await?, 4 * 3 + 3 + 2 + 2);
     // A store that the session gets to know later.
     let store = InMemory::new();

@@ -270,12 +270,33 @@ async fn elsewhere() -> Result<(), Failed> {
         moved(&mut files).write(&folder.path().join("other/labels"));
         let array = folder.path().join(format!("array_{}", uri.len()));
         files.write(&array);
-        let ctx = SessionContext::new();
-        let table = TileDbTable::open(array.display().to_string()).await?;
-        ctx.register_table("t", Arc::new(table))?;
-        expect(&uri, rows(&ctx, DEPTHS).await?, wanted.clone())?;
+        for (external, words) in [
+            (None, Some("lies outside")),
+            (Some("none"), Some("lies outside")),
+            (Some("same_store"), None),
+            (Some(place.as_str()), None),
+            (Some("/elsewhere"), Some("lies outside")),
+        ] {
+            let ctx = SessionContext::new();
+            let mut table = TileDbTable::builder(array.display().to_string());
+            if let Some(external) = external {
+                table = table.option("external_members", external)?;
+            }
+            ctx.register_table("t", Arc::new(table.open().await?))?;
+            match words {
+                None => expect(&uri, rows(&ctx, DEPTHS).await?, wanted.clone())?,
+                Some(words) => {
+                    let refused = rows(&ctx, DEPTHS).await.map(|rows| rows.len());
+                    refused_because(&uri, refused, words)?;
+                }
+            }
+        }
     }
     Ok(())
+}
+
+fn refused_because(what: &str, outcome: Result<usize, String>, words: &str) -> Result<(), Failed> {
+    refused(what, outcome, &[words, "label depth", "external_members"])
 }
 
 /// An array of the user's may hold NULLs, or codes of an enumeration, which a label shows as they are.

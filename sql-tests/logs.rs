@@ -10,6 +10,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         shell_trial("log_of_a_query", of_a_query),
         shell_trial("log_without_secrets", without_secrets),
+        shell_trial("secrets_nowhere", nowhere),
     ]
 }
 
@@ -74,4 +75,69 @@ fn without_secrets(place: &Place) -> Result<(), Failed> {
     let trace = told(place, "trace", &sql)?;
     expect(&trace, &["encrypted_sparse", "opened as of"])?;
     keeps_secrets("the log", &trace)
+}
+
+/// A secret in every statement that takes one, in the right form or not: it is in no answer, no message and no log at its most
+/// talkative. Whether the statement fails is of no concern here.
+fn nowhere(place: &Place) -> Result<(), Failed> {
+    const MARK: &str = "Zq7mark3d";
+    place.array("encrypted_dense", "t")?;
+    place.array("quickstart_sparse", "plain")?;
+    let key = format!("{MARK}{}", &KEY[..32 - MARK.len()]);
+    let functions = [
+        "scan",
+        "array",
+        "schema",
+        "enumerations",
+        "metadata",
+        "fragments",
+        "tiles",
+        "commits",
+        "members",
+        "check",
+        "consolidate",
+        "vacuum",
+        "diff",
+        "evolve",
+    ];
+    let mut statements: Vec<String> = functions
+        .iter()
+        .map(|name| format!("SELECT * FROM tiledb_{name}('./t', 'tiledb.encryption_key', '{key}')"))
+        .collect();
+    let more = [
+        "CREATE VIEW v AS SELECT * FROM tiledb_scan('./t', 'tiledb.encryption_key', '$K'); SHOW CREATE TABLE v; SELECT * FROM information_schema.views",
+        "SELECT * FROM tiledb_scan('./t', encryption_key => '$K')",
+        "SELECT * FROM tiledb_scan('./t', '$K')",
+        "SELECT * FROM tiledb_scan('./t', '$K', 'tiledb.encryption_key')",
+        "EXPLAIN VERBOSE SELECT * FROM tiledb_scan('./t', 'encryption_key', '$K')",
+        "SELECT * FROM './t?encryption_key=$K'",
+        "CREATE EXTERNAL TABLE x STORED AS TILEDB LOCATION './t' OPTIONS ('tiledb.encryption_key' '$K')",
+        "CREATE EXTERNAL TABLE x STORED AS TILEDB LOCATION './t' OPTIONS ('tiledb.encrytion_key' '$K')",
+        "CREATE EXTERNAL TABLE x STORED AS TILEDB LOCATION './t' OPTIONS ('tiledb.encryption_key' $K)",
+        "CREATE EXTERNAL TABLE x STORED AS TILEDB LOCATION './t' OPTIONS (encryption_key $K x)",
+        "CREATE EXTERNAL TABLE x STORED AS TILEDB LOCATION 'az://u:$K@h/t'",
+        "CREATE EXTERNAL TABLE x STORED AS TILEDB LOCATION './t' OPTIONS ('aws.secret_access_key' '$K')",
+        "ATTACH 'az://u:$K@h/g' AS g",
+        "ATTACH 's3://u:a/$K@h/g' AS g",
+        "ATTACH 'https://h/g?sig=$K' AS g",
+        "ATTACH './plain' AS g (encryption_key '$K')",
+        "ATTACH './plain' AS g (encryption_key $K 5)",
+        "ATTACH './plain' AS g (aws.secret_access_key '$K')",
+        "SELECT * FROM 's3://u:$K@h/t'",
+        "SELECT * FROM 's3://h/t?sig=$K'",
+        "EXPLAIN SELECT * FROM 'https://u:$K@h/t.csv'",
+        "COPY (SELECT 1 AS x) TO './c' STORED AS TILEDB OPTIONS ('tiledb.encryption_key' '$K')",
+        "SET tiledb.encryption_key = '$K'; SHOW ALL; SELECT * FROM information_schema.df_settings",
+        "SET tiledb.external_members = 'https://u:$K@h/'; SHOW ALL",
+        "CREATE EXTERNAL TABLE e STORED AS TILEDB LOCATION './t' OPTIONS ('tiledb.encryption_key' '$GOOD'); EXPLAIN ANALYZE VERBOSE SELECT * FROM e; SHOW CREATE TABLE e; SHOW ALL VERBOSE",
+    ];
+    statements.extend(more.map(|sql| sql.replace("$K", &key).replace("$GOOD", KEY)));
+    for sql in &statements {
+        let mut command = place.command(&["-c", sql]);
+        command.env("RUST_LOG", "trace");
+        let told = ran(command.output()?).text();
+        assert!(!told.contains(MARK), "{sql}: {told}");
+        keeps_secrets(sql, &told)?;
+    }
+    Ok(())
 }

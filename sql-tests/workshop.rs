@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion_tiledb::EncryptionKey;
 use datafusion_tiledb::filter::generic_tile;
 use datafusion_tiledb::format::fragment::footer::Footer;
 use datafusion_tiledb::format::schema::ArraySchema;
@@ -89,7 +90,7 @@ impl Files {
         let mut plain = self.clone();
         for (path, bytes) in &mut plain.0 {
             if path.ends_with(METADATA_FILE) {
-                *bytes = self.plain_metadata(bytes);
+                *bytes = self.plain_metadata(bytes, None);
             } else if path.starts_with("__schema/") || path.ends_with(".del") {
                 *bytes = plain_tile(&contents(bytes));
             }
@@ -101,7 +102,9 @@ impl Files {
         plain
     }
 
-    fn plain_metadata(&self, file: &[u8]) -> Vec<u8> {
+    /// The plain form of a fragment's metadata, which `key` opens.
+    pub fn plain_metadata(&self, file: &[u8], key: Option<&Arc<EncryptionKey>>) -> Vec<u8> {
+        let contents = |tile: &[u8]| contents_with(tile, key);
         let (body, footer) = split_footer(file);
         let (_, schema) = Footer::peek_schema_name(footer).expect("a footer of libtiledb");
         let schema = contents(&self.0[&format!("__schema/{schema}")]);
@@ -156,7 +159,12 @@ pub fn join_footer(body: &[u8], footer: &[u8]) -> Vec<u8> {
 
 /// What a generic tile holds.
 pub fn contents(tile: &[u8]) -> Vec<u8> {
-    let tile = generic_tile::decode(tile, "golden tile", None);
+    contents_with(tile, None)
+}
+
+/// What a generic tile holds that `key` opens.
+pub fn contents_with(tile: &[u8], key: Option<&Arc<EncryptionKey>>) -> Vec<u8> {
+    let tile = generic_tile::decode(tile, "golden tile", key);
     tile.expect("a tile of libtiledb").data
 }
 

@@ -33,6 +33,11 @@ pub enum ErrorKind {
     /// The array is encrypted and no key was given, the key does not fit, or one was given for an array that is not
     /// encrypted.
     Encryption,
+    /// Something in an encrypted array or group is not encrypted, so that whoever put it there need not have known the key.
+    NotEncrypted,
+    /// A member of a group, or the array of a dimension label, lies outside what was opened, where it may not be opened; see
+    /// [`ExternalMembers`](crate::storage::ExternalMembers).
+    External,
     /// The name is taken.
     AlreadyExists,
     /// The array was changed by somebody else since it was looked at; look again, and repeat what failed.
@@ -56,7 +61,8 @@ impl fmt::Display for ErrorKind {
             Self::Corrupt => "corrupt data",
             Self::Unsupported => "not supported",
             Self::InvalidInput => "invalid input",
-            Self::Encryption => "encryption",
+            Self::Encryption | Self::NotEncrypted => "encryption",
+            Self::External => "outside",
             Self::AlreadyExists => "already exists",
             Self::Conflict => "conflict",
             Self::PermissionDenied | Self::Storage => "storage error",
@@ -252,6 +258,42 @@ impl<T> ResultExt<T> for Result<T> {
     }
 }
 
+/// Removes what may be secret in a URL, for messages: `user:password@`, and the query of a signed address.
+pub(crate) fn url_without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    if scheme.eq_ignore_ascii_case("file") {
+        return url.to_owned();
+    }
+    let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
+    let (_, rest) = split_user(rest);
+    format!("{scheme}://{rest}")
+}
+
+/// Whether a URL holds a password.
+pub(crate) fn has_password(url: &str) -> bool {
+    let user = url
+        .split_once("://")
+        .and_then(|(_, rest)| split_user(rest).0);
+    user.is_some_and(|user| user.contains(':'))
+}
+
+/// The user and password of a URL without its scheme, and the rest. A password may hold slashes that were not escaped.
+fn split_user(rest: &str) -> (Option<&str>, &str) {
+    let authority = rest.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    let is_cut = port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit()));
+    let at = match (authority.rfind('@'), rest.rfind('@')) {
+        (None, Some(at)) if is_cut && !authority.ends_with(']') => Some(at),
+        (at, _) => at,
+    };
+    match at.and_then(|at| rest.split_at_checked(at)) {
+        Some((user, host)) => (Some(user), host.strip_prefix('@').unwrap_or(host)),
+        None => (None, rest),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,5 +309,21 @@ mod tests {
             error.to_string(),
             "corrupt data: tile offsets end at 8192 but the file has 8000 bytes (file a0.tdb, fragment __1_1_x_22)"
         );
+    }
+
+    #[test]
+    fn urls_are_shown_without_secrets() {
+        for (url, shown, password) in [
+            ("s3://b/a/", "s3://b/a/", false),
+            ("s3://AK:s/e@b/a", "s3://b/a", true),
+            ("https://u:p@h/a?sig=x", "https://h/a", true),
+            ("abfss://c@h/a@b", "abfss://h/a@b", false),
+            ("http://[::1]/a@b", "http://[::1]/a@b", false),
+            ("http://h:80/a@b", "http://h:80/a@b", false),
+            ("/a?b", "/a?b", false),
+        ] {
+            assert_eq!(url_without_secrets(url), shown);
+            assert_eq!(has_password(url), password, "{url}");
+        }
     }
 }

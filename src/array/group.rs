@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+pub use super::metadata::GROUP_FOLDER;
+use super::metadata::settled_group;
 use super::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
@@ -17,8 +19,6 @@ use crate::format::group::{GroupDetails, MemberEntry, ObjectKind};
 use crate::format::names::{TimestampedName, last_component};
 use crate::storage::{FileInfo, Listing, Location, Storage};
 
-/// The folder of group details.
-pub const GROUP_FOLDER: &str = "__group";
 /// The empty file that identifies a group.
 pub const GROUP_FILE: &str = "__tiledb_group.tdb";
 /// Group files read at the same time.
@@ -61,9 +61,8 @@ impl Group {
     /// Opens the group at `storage` as seen through `window`.
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
-        let details = load_details(storage, &window)
-            .await
-            .map_err(|e| e.with("group", storage.uri()))?;
+        let details = async { load_details(&settled_group(storage).await?, &window).await };
+        let details = details.await.map_err(|e| e.with("group", storage.uri()))?;
         Ok(Self {
             storage: storage.clone(),
             members: members(storage.location(), replay(&details)),

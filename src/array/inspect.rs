@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use super::commits::{self, Commit};
 use super::deletes::{Delete, load_all};
-use super::directory::{ArrayDirectory, CommittedFragment, SCHEMA_FOLDER};
+use super::directory::{ArrayDirectory, CommittedFragment};
 use super::fragment::Fragment;
-use super::snapshot::{load_enumerations, open_fragments, open_schema};
+use super::snapshot::{load_enumerations, open_fragments, open_schema, read_schema};
 use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::arrow::Enumerations;
-use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::filter::generic_tile;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::CommitKind;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
@@ -41,22 +40,6 @@ pub struct InspectedFragment {
     pub visible: bool,
     /// The `.vac` file that says another fragment replaces it.
     pub vacuumed_by: Option<String>,
-}
-
-/// Reads the schema of a file in the folder of schemas, and its enumerations.
-pub async fn read_schema(storage: &Storage, name: &str) -> Result<(ArraySchema, Enumerations)> {
-    let path = format!("{SCHEMA_FOLDER}/{name}");
-    let read = async {
-        let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
-        let mut schema = ArraySchema::decode(&tile.data)?;
-        schema.locate_problems(&path);
-        let enumerations = load_enumerations(storage, &schema).await?;
-        Ok((schema, enumerations))
-    };
-    read.await
-        .context("file", || &path)
-        .map_err(|e: Error| e.with("array", storage.uri()))
 }
 
 impl Inspection {
@@ -121,7 +104,17 @@ impl Inspection {
 
     /// The enumerations of the schema, or the reason why one cannot be read.
     pub async fn enumerations(&self) -> Result<Enumerations> {
-        load_enumerations(&self.storage, &self.schema)
+        load_enumerations(&self.storage, &self.directory, &self.schema)
+            .await
+            .map_err(|e| e.with("array", self.storage.uri()))
+    }
+
+    /// The schema of a file in the folder of schemas, which may be newer than the listing, and its enumerations.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not encrypted in an encrypted array and more than an evolution.
+    pub async fn read_schema(&self, name: &str) -> Result<(ArraySchema, Enumerations)> {
+        read_schema(&self.storage, &self.directory, name)
             .await
             .map_err(|e| e.with("array", self.storage.uri()))
     }

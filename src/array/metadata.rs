@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::directory::settled;
-use super::window::OpenWindow;
+use super::directory;
+use super::inspect::Inspection;
+use super::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::commit;
+use crate::format::generic_tile::GenericTileHeader;
 use crate::format::group::ObjectKind;
 use crate::format::metadata::{MetadataEntry, MetadataValue, decode_metadata};
 use crate::format::names::TimestampedName;
@@ -22,8 +24,12 @@ use crate::storage::{FileInfo, Keep, Listing, Storage};
 
 /// The folder of metadata.
 pub const METADATA_FOLDER: &str = "__meta";
+/// The folder of a group's members.
+pub const GROUP_FOLDER: &str = "__group";
 /// Files read at the same time.
 const LOAD_CONCURRENCY: usize = 16;
+/// What is cached of a file's header has this number in its key; its contents have 0.
+const HEADER: u64 = 1;
 
 /// The value of a key, and the file that set it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +47,10 @@ pub struct MetadataItem {
 /// # Errors
 /// There is neither an array nor a group, or a file cannot be read.
 pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<MetadataItem>> {
+    let storage = &match storage.has_key_on_demand() {
+        true => settled(storage).await?,
+        false => storage.clone(),
+    };
     let listing = list(storage).await?;
     if listing.files.is_empty() {
         kind_at(storage).await?;
@@ -80,7 +90,7 @@ pub async fn kind_at(storage: &Storage) -> Result<ObjectKind> {
     if folder("__schema") || file("__array_schema.tdb") {
         return Ok(ObjectKind::Array);
     }
-    if folder("__group") || file("__tiledb_group.tdb") {
+    if folder(GROUP_FOLDER) || file("__tiledb_group.tdb") {
         return Ok(ObjectKind::Group);
     }
     let error = if root.files.is_empty() && root.folders.is_empty() {
@@ -89,6 +99,58 @@ pub async fn kind_at(storage: &Storage) -> Result<ObjectKind> {
         Error::not_an_array("the folder is neither a TileDB array nor a TileDB group")
     };
     Err(error.with("array", storage.uri()))
+}
+
+/// The storage of an array or a group, with the key only if it is encrypted.
+///
+/// # Errors
+/// There is neither, or the files that tell cannot be read.
+pub async fn settled(storage: &Storage) -> Result<Storage> {
+    match kind_at(storage).await? {
+        ObjectKind::Array => {
+            let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
+            Ok(Inspection::open(storage, window).await?.storage().clone())
+        }
+        ObjectKind::Group => settled_group(storage).await,
+    }
+}
+
+/// The storage of a group, with a key that is only at hand if any file of the group is encrypted: nothing else shows
+/// whether a group is. All files are looked at, because one that hides the others need not be the owner's.
+///
+/// # Errors
+/// The group cannot be listed, or a file cannot be read.
+pub async fn settled_group(storage: &Storage) -> Result<Storage> {
+    let Some(key) = storage.encryption_key().cloned() else {
+        return Ok(storage.clone());
+    };
+    if !storage.has_key_on_demand() {
+        return Ok(storage.clone());
+    }
+    let mut files = Vec::new();
+    for folder in [GROUP_FOLDER, METADATA_FOLDER] {
+        let listing = storage.list(folder).await?;
+        let named = |file: &FileInfo| (format!("{folder}/{}", file.name), file.clone());
+        files.extend(listing.files.iter().map(named));
+    }
+    let encrypted = stream::iter(files)
+        .map(|(path, file)| is_encrypted(storage, path, file))
+        .buffer_unordered(LOAD_CONCURRENCY)
+        .try_any(|encrypted| async move { encrypted });
+    let key = encrypted.await?.then_some(key);
+    Ok(storage.clone().with_encryption_key(key))
+}
+
+/// Whether a file is an encrypted generic tile.
+async fn is_encrypted(storage: &Storage, path: String, file: FileInfo) -> Result<bool> {
+    let load = async {
+        let bytes = storage.read(&path).await?;
+        let header = GenericTileHeader::decode(&bytes, "file of a group");
+        Ok((header.is_ok_and(|header| header.encrypted), 1))
+    };
+    let key = storage.cache_key(&path, HEADER, &file);
+    let encrypted = storage.cache().get_or_load(key, load).await;
+    encrypted.map(|e| *e).context("file", || path)
 }
 
 /// The files that [`load`] replays, in order.
@@ -108,7 +170,7 @@ async fn list(storage: &Storage) -> Result<Arc<Listing>> {
     // libtiledb replaces files that it has not written to the end.
     let folders = [(METADATA_FOLDER, Keep::WithoutFiles)];
     let listed = storage.list_all(folders).await?;
-    let [listing] = settled(storage, folders, listed).await?;
+    let [listing] = directory::settled(storage, folders, listed).await?;
     Ok(listing)
 }
 
@@ -168,7 +230,6 @@ mod tests {
     use object_store::{ObjectStore, ObjectStoreExt};
 
     use super::*;
-    use crate::array::window::TimestampMs;
     use crate::error::ErrorKind;
     use crate::storage::{Location, MetadataCache};
 

@@ -4,29 +4,33 @@
 //! changes afterwards, whatever is written meanwhile.
 
 mod footers;
-mod staged;
+mod schemas;
 
 pub use self::footers::open_alone;
-pub use self::staged::DEAD_AFTER_MS;
 
 pub(super) use self::footers::open_fragments;
+pub(super) use self::schemas::{load_enumerations, open_schema, read_schema};
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::commits;
 use super::deletes::Deletes;
-use super::directory::{ArrayDirectory, MOST_LISTINGS};
-use super::fragment::Fragment;
-use super::window::{OpenWindow, Visibility};
-use crate::array::directory::{ArrayFile, ENUMERATIONS_FOLDER};
+use super::directory::{ArrayDirectory, CommittedFragment, MOST_LISTINGS};
+use super::fragment::{Fragment, METADATA_FILE};
+use super::window::{OpenWindow, TimestampMs, Visibility};
 use crate::arrow::Enumerations;
-use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::filter::generic_tile;
-use crate::format::enumeration::Enumeration;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::names::TimestampedName;
 use crate::format::schema::ArraySchema;
 use crate::storage::Storage;
+
+const FRAGMENTS_FOLDER: &str = "__fragments";
+/// A writer that has not committed its complete fragment for so long is dead: it puts the metadata of a fragment last, and
+/// commits it a moment later.
+pub const DEAD_AFTER_MS: u64 = 20_000;
 
 /// An array at a time.
 #[derive(Debug, Clone)]
@@ -102,7 +106,7 @@ impl Snapshot {
     ) -> Result<Self> {
         let opened = async {
             let (storage, schema) = open_schema(storage, window, &directory).await?;
-            let enumerations = load_enumerations(&storage, &schema).await?;
+            let enumerations = load_enumerations(&storage, &directory, &schema).await?;
             Ok(Self {
                 storage,
                 window,
@@ -159,7 +163,7 @@ impl Snapshot {
     ) -> Result<(Self, Option<String>)> {
         let (storage, schema) = &open_schema(storage, window, &directory).await?;
         let schema = Arc::clone(schema);
-        let enumerations = load_enumerations(storage, &schema).await?;
+        let enumerations = load_enumerations(storage, &directory, &schema).await?;
         let committed = directory
             .commits(storage, &window, !schema.is_dense())
             .await?;
@@ -369,102 +373,71 @@ impl Snapshot {
     }
 }
 
-/// A schema, and whether its file is encrypted.
-#[derive(Debug, Clone)]
-struct SchemaFile {
-    schema: Arc<ArraySchema>,
-    encrypted: bool,
-}
-
-/// The schema that `window` shows, and the storage with the key only if the array is encrypted.
-pub(super) async fn open_schema(
-    storage: &Storage,
-    window: OpenWindow,
-    directory: &ArrayDirectory,
-) -> Result<(Storage, Arc<ArraySchema>)> {
-    let newest = load_schema(storage, directory.schema_at(&window)?).await?;
-    let storage = settle_key(storage, directory, &newest).await?;
-    Ok((storage, newest.schema))
-}
-
-/// The storage with the key only if the array is encrypted, which its schemas show.
-async fn settle_key(
-    storage: &Storage,
-    directory: &ArrayDirectory,
-    newest: &SchemaFile,
-) -> Result<Storage> {
-    if storage.encryption_key().is_none() || newest.encrypted {
-        return Ok(storage.clone());
+impl Snapshot {
+    /// The fragments that running writers have completed since this snapshot was taken, and not committed then. Those of
+    /// consolidations, which change no cell, are not among them; `known` are the names of others that are left out.
+    ///
+    /// # Errors
+    /// The array cannot be listed, or the metadata of such a fragment cannot be read.
+    pub async fn staged(&self, known: &HashSet<&str>) -> Result<Vec<Fragment>> {
+        let listing = self.storage.list(FRAGMENTS_FOLDER).await?;
+        let here = self.fragments.iter();
+        let here = here.map(|fragment| fragment.name.name.as_str());
+        let files = self.directory.commit_files();
+        let files = files.map(|(path, _)| path).collect::<Vec<_>>();
+        let committed = files
+            .iter()
+            .filter_map(|path| path.rsplit('/').next()?.strip_suffix(".wrt"));
+        let here = here.chain(committed).collect::<HashSet<_>>();
+        let others = listing.folders.iter().map(String::as_str);
+        let others = others.filter(|name| !here.contains(name) && !known.contains(name));
+        let others = others.filter_map(|name| TimestampedName::parse(name).ok());
+        // The fragment of a consolidation spans the times of several.
+        let mut others = others.filter(|name| name.t1 == name.t2).collect::<Vec<_>>();
+        if others.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Commits of several fragments name them in one file.
+        let commits = match commits::load(&self.storage, &self.directory).await {
+            // Such a file was vacuumed meanwhile, and nothing that it names is young.
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            commits => commits?,
+        };
+        let committed = commits.iter().filter(|commit| commit.is_committed());
+        let committed = committed.map(|commit| commit.name.name.as_str());
+        let committed = committed.collect::<HashSet<_>>();
+        others.retain(|name| !committed.contains(name.name.as_str()));
+        let mut staged = Vec::new();
+        for name in others {
+            staged.extend(self.open_staged(name).await?);
+        }
+        Ok(staged)
     }
-    // libtiledb writes an unencrypted schema when it evolves an encrypted array, so the other schemas decide.
-    for file in directory.schemas() {
-        if load_schema(storage, file).await?.encrypted {
-            return Ok(storage.clone());
+
+    /// Opens a fragment that nothing commits, if it is complete and not old.
+    async fn open_staged(&self, name: TimestampedName) -> Result<Option<Fragment>> {
+        let folder = format!("{FRAGMENTS_FOLDER}/{}", name.name);
+        let metadata = format!("{folder}/{METADATA_FILE}");
+        let Some(metadata) = self.storage.head(&metadata).await? else {
+            return Ok(None);
+        };
+        let modified_ms = u64::try_from(metadata.modified_us / 1000).unwrap_or(0);
+        if modified_ms.saturating_add(DEAD_AFTER_MS) < TimestampMs::now().0 {
+            return Ok(None);
+        }
+        let staged = CommittedFragment {
+            name,
+            folder,
+            visibility: Visibility::Whole,
+            commit: metadata,
+            listed: false,
+            has_coords_file: false,
+        };
+        match open_alone(&self.storage, &self.directory, staged).await {
+            Ok(fragment) => Ok(Some(fragment)),
+            // Its writer has withdrawn it.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
-    if storage.has_key_on_demand() {
-        return Ok(storage.clone().with_encryption_key(None));
-    }
-    Err(Error::encryption(
-        "an encryption key was given but the array is not encrypted",
-    ))
-}
-
-async fn load_schema(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> {
-    let path = file.path();
-    let load = async {
-        let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "array schema", storage.encryption_key())?;
-        let mut schema = ArraySchema::decode(&tile.data)?;
-        schema.locate_problems(&path);
-        let schema = SchemaFile {
-            schema: Arc::new(schema),
-            encrypted: tile.encrypted,
-        };
-        Ok((schema, tile.data.len().saturating_mul(2)))
-    };
-    let key = storage.cache_key(&path, 0, &file.info);
-    storage
-        .cache()
-        .get_or_load(key, load)
-        .await
-        .map(|schema| schema.as_ref().clone())
-        .context("file", || path)
-}
-
-/// Reads the enumerations of a schema. A damaged one only affects the attributes that use it; a failure of the storage,
-/// or a wrong key, is an error of the whole array.
-pub(super) async fn load_enumerations(
-    storage: &Storage,
-    schema: &ArraySchema,
-) -> Result<Enumerations> {
-    let mut enumerations = HashMap::new();
-    if schema.enumerations.is_empty() {
-        return Ok(enumerations);
-    }
-    // The names of enumeration files are unique forever, so no listing is needed to find a version.
-    for reference in &schema.enumerations {
-        let path = format!("{ENUMERATIONS_FOLDER}/{}", reference.file);
-        let load = async {
-            let bytes = storage.read(&path).await?;
-            let tile = generic_tile::decode(&bytes, "enumeration", storage.encryption_key())?;
-            Ok((Enumeration::decode(&tile.data)?, tile.data.len()))
-        };
-        let key = storage.cache_key_immutable(&path, 0);
-        let enumeration = storage
-            .cache()
-            .get_or_load(key, load)
-            .await
-            .map_err(|e| match e.kind() {
-                ErrorKind::NotFound => e.with_kind(ErrorKind::Corrupt),
-                _ => e,
-            })
-            .map_err(|e| e.with("enumeration", &reference.name).with("file", path));
-        let enumeration = match enumeration {
-            Err(e) if e.is_about_data() => Err(Arc::new(e)),
-            enumeration => Ok(enumeration?),
-        };
-        enumerations.insert(reference.name.clone(), enumeration);
-    }
-    Ok(enumerations)
 }

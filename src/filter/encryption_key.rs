@@ -2,10 +2,13 @@
 //!
 //! Only the cipher made from the key is kept, set up once and shared by all workers; it is wiped when dropped. The key
 //! cannot be read back, and is never printed. Keys are compared by a digest, which is part of the identity of cached
-//! metadata and is never shown either.
+//! metadata and is never shown either. While there is a key, core dumps of the process hold no memory, on Linux; embedders
+//! who want them must drop their keys first.
 
 use std::fmt;
+use std::fs;
 use std::hash::{Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
 
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::KeyInit;
@@ -27,6 +30,77 @@ const FINGERPRINT_DOMAIN: &[u8] = b"datafusion-tiledb encryption key\0";
 pub struct EncryptionKey {
     pub(super) cipher: Aes256Gcm,
     fingerprint: KeyFingerprint,
+    _no_dumps: NoDumps,
+}
+
+/// The mask of what core dumps of this process hold.
+static CORE_DUMPS: CoreDumps = CoreDumps::new("/proc/self/coredump_filter");
+
+/// A file with the mask of what core dumps hold, which is empty while there are keys.
+struct CoreDumps {
+    file: &'static str,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    keys: usize,
+    /// The mask before the first key; `None` if this system has no such file.
+    before: Option<String>,
+}
+
+impl CoreDumps {
+    const fn new(file: &'static str) -> Self {
+        Self {
+            file,
+            held: Mutex::new(Held {
+                keys: 0,
+                before: None,
+            }),
+        }
+    }
+
+    fn begin(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.keys = held.keys.saturating_add(1);
+        if held.keys == 1 {
+            held.before = fs::read_to_string(self.file).ok();
+            if held.before.is_some() {
+                self.write("0x0");
+            }
+        }
+    }
+
+    fn end(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.keys = held.keys.saturating_sub(1);
+        if held.keys == 0
+            && let Some(before) = held.before.take()
+        {
+            self.write(&format!("0x{}", before.trim()));
+        }
+    }
+
+    fn write(&self, mask: &str) {
+        if let Err(error) = fs::write(self.file, mask) {
+            log::debug!("what core dumps hold could not be set to {mask}: {error}");
+        }
+    }
+}
+
+/// Keeps the memory of the process out of core dumps.
+struct NoDumps;
+
+impl NoDumps {
+    fn begin() -> Self {
+        CORE_DUMPS.begin();
+        Self
+    }
+}
+
+impl Drop for NoDumps {
+    fn drop(&mut self) {
+        CORE_DUMPS.end();
+    }
 }
 
 /// A digest that identifies a key.
@@ -43,6 +117,7 @@ impl EncryptionKey {
         Self {
             cipher: Aes256Gcm::new(GenericArray::from_slice(bytes)),
             fingerprint: KeyFingerprint(digest.into()),
+            _no_dumps: NoDumps::begin(),
         }
     }
 
@@ -140,6 +215,26 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
             let text = String::from_utf8_lossy(text);
             assert!(text.is_empty() || !error.to_string().contains(&*text));
+        }
+    }
+
+    #[test]
+    fn core_dumps_hold_no_memory_while_there_are_keys() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display().to_string();
+        fs::write(&path, "00000033\n").unwrap();
+        let dumps = CoreDumps::new(path.leak());
+        let mask = || fs::read_to_string(file.path()).unwrap();
+        dumps.begin();
+        dumps.begin();
+        assert_eq!(mask(), "0x0");
+        dumps.end();
+        assert_eq!(mask(), "0x0");
+        dumps.end();
+        assert_eq!(mask(), "0x00000033");
+        let _key = EncryptionKey::new(TEXT);
+        if let Ok(mask) = fs::read_to_string("/proc/self/coredump_filter") {
+            assert_eq!(mask.trim().trim_start_matches('0'), "");
         }
     }
 

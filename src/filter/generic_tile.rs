@@ -1,7 +1,9 @@
 //! Filtering and unfiltering of generic tiles (specification: "Generic Tile"): header, pipeline, then one tile.
 //!
 //! The header may have any pipeline, also an empty one. The size it states is not trusted: memory grows as bytes are
-//! decompressed, and a wrong size is an error.
+//! decompressed, and a wrong size is an error. The subtle thing: the header, which anybody can write, says whether the
+//! tile is encrypted, so with a key a plain tile is refused; otherwise who can write to the folder but does not know
+//! the key could put tiles there that pass for those of the owner.
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use super::encryption_key::EncryptionKey;
 use super::pipeline::Pipeline;
 use super::scratch::Scratch;
 use super::stage::NO_KEY;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::stage::TileContext;
 use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList, Setting};
@@ -39,24 +41,46 @@ pub struct GenericTile {
 
 /// Decodes the generic tile at the start of `bytes`; `what` names it in errors ("array schema").
 ///
-/// The header says whether the tile is encrypted; otherwise `key` is ignored, because some writers leave unencrypted
-/// tiles in encrypted arrays.
+/// With a key the tile must be encrypted, as libtiledb demands of every generic tile.
+///
+/// # Errors
+/// The tile is damaged, or encrypted with another key, or encrypted without one being given, or plain although one is.
 pub fn decode(
     bytes: &[u8],
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
 ) -> Result<GenericTile> {
-    decode_with(bytes, what, key, &mut Scratch::default())
+    let tile = decode_or_plain(bytes, what, key)?;
+    match key {
+        Some(_) if !tile.encrypted => Err(is_plain(what)),
+        _ => Ok(tile),
+    }
 }
 
-/// As [`decode`], with memory to reuse.
-pub fn decode_with(
+/// As [`decode`], but a plain tile passes although there is a key: only for what must be looked at to find out whether
+/// anything is encrypted, and for schemas and enumerations, which libtiledb leaves plain when it evolves an encrypted
+/// array. The caller has to look at [`GenericTile::encrypted`].
+///
+/// # Errors
+/// As for [`decode`], but for plain tiles.
+pub fn decode_or_plain(
     bytes: &[u8],
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
-    scratch: &mut Scratch,
 ) -> Result<GenericTile> {
-    decode_tile(bytes, what, key, scratch).context("generic tile", || what)
+    decode_tile(bytes, what, key).context("generic tile", || what)
+}
+
+/// The error for a plain tile where an encrypted one is expected.
+pub fn is_plain(what: &'static str) -> Error {
+    Error::new(
+        ErrorKind::NotEncrypted,
+        format!(
+            "the {what} is not encrypted, and is read with a key: anybody who can write to the folder can have put it there, so it is \
+         refused, as by libtiledb; remove the file if the owner of the key did not write it, or read without a key if nothing \
+         here is encrypted"
+        ),
+    )
 }
 
 /// Writes a generic tile, through the filter that libtiledb uses for all of them.
@@ -113,7 +137,6 @@ fn decode_tile(
     bytes: &[u8],
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
-    scratch: &mut Scratch,
 ) -> Result<GenericTile> {
     let header = GenericTileHeader::decode(bytes, what)?;
     if header.encrypted && key.is_none() {
@@ -149,7 +172,7 @@ fn decode_tile(
             filtered.len()
         )));
     }
-    let data = pipeline.decode_growing(filtered, tile_bytes, scratch)?;
+    let data = pipeline.decode_growing(filtered, tile_bytes, &mut Scratch::default())?;
     Ok(GenericTile {
         data,
         consumed,

@@ -114,6 +114,16 @@ impl Enumeration {
         self.len() == 0
     }
 
+    /// Whether its first members are those of `known`, so that stored codes keep their meaning.
+    pub fn extends(&self, known: &Self) -> bool {
+        let same_type = known.datatype == self.datatype
+            && known.cell_val_num == self.cell_val_num
+            && known.ordered == self.ordered;
+        same_type
+            && known.len() <= self.len()
+            && (0..known.len()).all(|index| known.member(index) == self.member(index))
+    }
+
     /// The bytes of a member; `None` beyond the last one.
     pub fn member(&self, index: usize) -> Option<&[u8]> {
         let (start, end) = match &self.offsets {

@@ -21,6 +21,15 @@ pub const SESSION_KEY: &str = "TILEDB_ENCRYPTION_KEY";
 /// A key file has at most 64 digits and a line end; a longer file is no key.
 const LONGEST_FILE_BYTES: u64 = 128;
 
+/// What stands for a text that may be a secret.
+const NOT_SHOWN: &str = "(not shown, for it could be a key)";
+/// The name of an option is rarely longer, and a secret rarely shorter.
+const LONGEST_NAME: usize = 40;
+/// How to give a key where it must not be written.
+pub(super) const OTHER_WAYS: &str = "name a file that holds it with tiledb.encryption_key_file, or an environment variable with \
+     tiledb.encryption_key_env, set the environment variable TILEDB_ENCRYPTION_KEY, or give it to CREATE EXTERNAL TABLE \u{2026} \
+     OPTIONS ('tiledb.encryption_key' '\u{2026}')";
+
 /// The option whose value is the key.
 pub(crate) const KEY: &str = "encryption_key";
 /// The option that names a file with the key.
@@ -77,9 +86,18 @@ fn key_in_file(path: &str) -> Result<EncryptionKey> {
 /// A name for a message, unless it may be a key that was given by mistake.
 fn shown(name: &str) -> String {
     if EncryptionKey::from_text(name.as_bytes()).is_ok() {
-        return "(not shown, for it could be a key)".to_owned();
+        return NOT_SHOWN.to_owned();
     }
     format!("'{name}'")
+}
+
+/// The name of an option for a message, unless it may be a secret that stands in the place of one.
+pub(super) fn shown_name(name: &str) -> String {
+    let in_a_name = |c: char| c.is_ascii_alphanumeric() || "._- \"".contains(c);
+    match name.len() <= LONGEST_NAME && name.chars().all(in_a_name) {
+        true => shown(name),
+        false => NOT_SHOWN.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,20 @@ use url::Url;
 
 use super::encryption::key_of_environment;
 use super::options::TableOptions;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, has_password};
 use crate::storage::{Location, Storage};
+
+/// The parameters of signed URLs.
+const SIGNATURES: [&str; 8] = [
+    "sig",
+    "signature",
+    "token",
+    "access_token",
+    "X-Amz-Signature",
+    "X-Amz-Credential",
+    "X-Amz-Security-Token",
+    "X-Goog-Signature",
+];
 
 /// The location of `path`: on this machine, or in an object store that the runtime knows.
 pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
@@ -18,18 +30,45 @@ pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     if scheme.eq_ignore_ascii_case("file") {
         return local(path, runtime);
     }
-    let bad = |why: String| Error::invalid(format!("'{path}' cannot be used as a location: {why}"));
+    check_no_secret(path)?;
+    let shown = Location::without_secrets(path);
+    let bad =
+        |why: String| Error::invalid(format!("'{shown}' cannot be used as a location: {why}"));
     let url = Url::parse(path).map_err(|e| bad(e.to_string()))?;
     let root = format!("{}://{}", url.scheme(), url.authority());
+    let shown_root = Location::without_secrets(&root);
     let store_url = ObjectStoreUrl::parse(&root).map_err(|e| bad(e.to_string()))?;
     let store = runtime.object_store(&store_url).map_err(|e| {
         Error::unsupported(format!(
-            "no object store is registered for '{root}': register one with the session's runtime first"
+            "no object store is registered for '{shown_root}': register one with the session's runtime first"
         ))
         .with_source(e)
     })?;
     let path_in_store = Path::from_url_path(url.path()).map_err(|e| bad(e.to_string()))?;
     Ok(Location::new(store, path_in_store, path))
+}
+
+/// Fails if a URL holds a password or a signature: no store takes them from there, and names of tables and locations are
+/// shown in plans, errors and listings.
+pub(super) fn check_no_secret(path: &str) -> Result<()> {
+    let is_signed = path.contains("://")
+        && path.split_once('?').is_some_and(|(_, query)| {
+            let mut keys = query.split('&').filter_map(|pair| pair.split_once('='));
+            keys.any(|(key, _)| {
+                SIGNATURES
+                    .iter()
+                    .any(|known| key.eq_ignore_ascii_case(known))
+            })
+        });
+    if !is_signed && !has_password(path) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the URL {} was given with a password or a signature, and no store takes them from there, but plans and messages show it: \
+         give credentials as options of the statement (aws.secret_access_key, \u{2026}), in the environment, or with the object store \
+         that a program registers",
+        Location::without_secrets(path)
+    )))
 }
 
 /// A folder of this machine. If DataFusion's own store of files has been replaced by another, requests go through that
@@ -85,6 +124,30 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn urls_with_secrets_are_refused_without_being_repeated() {
+        for url in [
+            "az://u:hunter2@host/a",
+            "s3://AKIA:hun/ter2@bucket/a",
+            "s3://bucket/a?sig=hunter2",
+            "https://h/a?x=1&X-Amz-Signature=hunter2",
+        ] {
+            let error = check_no_secret(url).unwrap_err().to_string();
+            assert!(
+                !error.contains("hunter2") && !error.contains("ter2"),
+                "{error}"
+            );
+        }
+        for url in [
+            "s3://b/a@b:c",
+            "abfss://c@host/a",
+            "http://h:80/a?timestamp=1",
+            "/a:b@c?sig=1",
+        ] {
+            check_no_secret(url).unwrap();
+        }
+    }
 
     /// Otherwise, local folders would be listed again for each query.
     #[test]

@@ -28,9 +28,11 @@ use self::keys::{unknown, without_prefix};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::arrow::{InvalidUtf8, TimeAs, TypeOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
+use crate::sql::settings::EXTERNAL_MEMBERS;
+use crate::storage::ExternalMembers;
 
 /// The values of options that are on or off.
 const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
@@ -83,6 +85,9 @@ pub struct TableOptions {
     pub system_columns: bool,
     /// Whether every version of a cell of a sparse array is a row, instead of the newest one.
     pub all_versions: bool,
+    /// Where members of groups and arrays of labels may lie outside the folder that is opened; as the session says if not
+    /// set.
+    pub external_members: Option<ExternalMembers>,
     /// The key of an encrypted array. It is not among what is sent to other machines.
     #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
@@ -158,6 +163,11 @@ impl TableOptions {
             }
             "system_columns" => self.system_columns = choose(key, value, &YES_OR_NO)?,
             "all_versions" => self.all_versions = choose(key, value, &YES_OR_NO)?,
+            EXTERNAL_MEMBERS => {
+                let members: Result<ExternalMembers> = value.parse();
+                self.external_members =
+                    Some(members.context("option", || format!("tiledb.{key}"))?);
+            }
             KEY | KEY_FILE | KEY_VARIABLE => {
                 self.encryption_key = Some(encryption::key_of_option(key, value)?);
             }

@@ -10,7 +10,7 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use super::budget::PoolBudget;
 use super::is_conflict;
-use super::labels::Labels;
+use super::labels::{LabelSurroundings, Labels};
 use super::location::{group_storage, locate};
 use super::options::TableOptions;
 use super::query::{ScanQuery, ScanRequest};
@@ -39,7 +39,10 @@ impl ScanRequest {
     /// Opens the array and plans the scan, with the fragments that are named alone.
     pub(super) async fn open(&self, runtime: &RuntimeEnv) -> crate::Result<TileDbSource> {
         let options = &self.query.options;
-        let storage = group_storage(locate(&self.uri, runtime)?, options)?;
+        let mut storage = group_storage(locate(&self.root, runtime)?, options)?;
+        if self.root != self.uri {
+            storage = storage.of_member(locate(&self.uri, runtime)?);
+        }
         let snapshot = Snapshot::open(&storage, self.seen.window).await?;
         let table = shown(snapshot.only(&self.seen)?, options)?;
         let labels = Labels::of_table(&table, options.empty_cells)?;
@@ -169,7 +172,12 @@ impl ScanQuery {
         };
         let empty_cells = self.options.empty_cells;
         let unplanned = |e| DataFusionError::from(labels.how_to_leave_out(e));
-        let open = labels.open(&table, runtime, empty_cells, used).await;
+        let surroundings = LabelSurroundings {
+            runtime,
+            external: self.external_members(),
+        };
+        let open = labels.open(&table, &surroundings, empty_cells, used);
+        let open = open.await;
         let open = open.map_err(unplanned)?;
         let pool = PoolBudget::named("TileDbLabels", &runtime.memory_pool);
         let memory: Arc<dyn MemoryBudget> = Arc::new(pool);

@@ -9,12 +9,15 @@ use super::options::TableOptions;
 use super::settings::TileDbSettings;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::scan::plan::first_cells::DimensionOrder;
+use crate::storage::ExternalMembers;
 
 /// A scan of an array as a value: it holds no storage, and can be opened by anyone who can read the array.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
     /// The URI of the array.
     pub uri: String,
+    /// The URI of what the user opened: the array, or a group above it.
+    pub root: String,
     /// The fragments and deletes that the scan sees.
     pub seen: Seen,
     /// What the query asks of the array.
@@ -52,11 +55,20 @@ pub struct ScanFilters {
     pub of_labels: Vec<(usize, Arc<dyn PhysicalExpr>)>,
 }
 
+impl ScanQuery {
+    /// The arrays of labels that may be opened outside the folder that was opened.
+    pub(super) fn external_members(&self) -> &ExternalMembers {
+        let of_table = self.options.external_members.as_ref();
+        of_table.unwrap_or(&self.settings.external_members)
+    }
+}
+
 impl ScanRequest {
     pub(super) fn new(query: ScanQuery, snapshot: &Snapshot) -> Self {
         let key = snapshot.storage.encryption_key().cloned();
         Self {
             uri: snapshot.storage.uri().to_owned(),
+            root: snapshot.storage.root().uri().to_owned(),
             seen: snapshot.seen(),
             query: ScanQuery {
                 options: TableOptions {

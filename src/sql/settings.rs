@@ -1,8 +1,10 @@
-//! Settings of a session that switch special ways of answering queries on and off.
+//! Settings of a session: those that switch special ways of answering queries on and off, and what members of groups may
+//! make a session open.
 //!
 //! Each special way gives the same answer as the general one, faster, for some kind of query. A setting switches it
 //! off, to measure its gain or to work around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL`
-//! lists the settings, `docs/benchmarks.md` has the results of `benches/special_ways.rs`.
+//! lists the settings, `docs/benchmarks.md` has the results of `benches/special_ways.rs`. For the other setting,
+//! [`EXTERNAL_MEMBERS`], see [`ExternalMembers`].
 
 use std::any::Any;
 
@@ -10,25 +12,33 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, Ex
 use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
+use crate::storage::ExternalMembers;
+
 const PREFIX: &str = "tiledb";
+
+/// The setting, and option, of what members of groups and arrays of labels may make us open.
+pub(crate) const EXTERNAL_MEMBERS: &str = "external_members";
 
 macro_rules! settings {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// The settings of a session under `tiledb.`; all of them are on by default.
+        /// The settings of a session under `tiledb.`; all special ways are on by default.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[non_exhaustive]
         pub struct TileDbSettings {
             $($(#[doc = $doc])* pub $name: bool,)*
+            /// Where members of groups and arrays of labels may lie outside the folder that was attached or opened.
+            pub external_members: ExternalMembers,
         }
 
         impl Default for TileDbSettings {
             fn default() -> Self {
-                Self { $($name: true,)* }
+                Self { $($name: true,)* external_members: ExternalMembers::None }
             }
         }
 
         impl TileDbSettings {
-            /// The names of all settings, without `tiledb.`.
+            /// The names of the settings that are on or off, without `tiledb.`.
             pub const NAMES: &[&str] = &[$(stringify!($name),)*];
 
             fn switch(&mut self, name: &str) -> Option<&mut bool> {
@@ -53,10 +63,16 @@ macro_rules! settings {
             }
 
             fn set(&mut self, key: &str, value: &str) -> Result<()> {
+                if key == EXTERNAL_MEMBERS {
+                    self.external_members = value.parse().map_err(|e: Error| {
+                        DataFusionError::Configuration(format!("'{PREFIX}.{key}': {e}"))
+                    })?;
+                    return Ok(());
+                }
                 let Some(switch) = self.switch(key) else {
                     let known = Self::NAMES.join(", ");
                     return Err(DataFusionError::Configuration(format!(
-                        "there is no setting '{PREFIX}.{key}' of a session; there are {known}"
+                        "there is no setting '{PREFIX}.{key}' of a session; there are {known}, {EXTERNAL_MEMBERS}"
                     )));
                 };
                 *switch = value.to_ascii_lowercase().parse().map_err(|_| {
@@ -72,7 +88,11 @@ macro_rules! settings {
                     key: format!("{PREFIX}.{}", stringify!($name)),
                     value: Some(self.$name.to_string()),
                     description: concat!($($doc,)*).trim_ascii(),
-                },)*]
+                },)* ConfigEntry {
+                    key: format!("{PREFIX}.{EXTERNAL_MEMBERS}"),
+                    value: Some(self.external_members.to_string()),
+                    description: "Members of groups and arrays of labels outside the attached folder: none, same_store, or URL prefixes with commas between them.",
+                }]
             }
         }
     };
@@ -119,21 +139,24 @@ mod tests {
     #[test]
     fn each_setting_is_on_until_it_is_switched_off() {
         let mut settings = TileDbSettings::default();
-        assert!(
-            settings
-                .entries()
-                .iter()
-                .all(|e| e.value.as_deref() == Some("true"))
-        );
+        let ways = |settings: &TileDbSettings, value: &str| {
+            let entries = settings.entries().into_iter();
+            let mut ways = entries.filter(|e| e.key != "tiledb.external_members");
+            ways.all(|e| e.value.as_deref() == Some(value))
+        };
+        assert!(ways(&settings, "true"));
         for name in TileDbSettings::NAMES {
             settings.set(name, "FALSE").unwrap();
         }
-        assert!(
-            settings
-                .entries()
-                .iter()
-                .all(|e| e.value.as_deref() == Some("false"))
-        );
+        assert!(ways(&settings, "false"));
+        assert_eq!(settings.external_members.to_string(), "none");
+        settings
+            .set("external_members", "s3://b/x/, /data")
+            .unwrap();
+        let shown = settings.entries().pop().and_then(|entry| entry.value);
+        assert_eq!(shown.as_deref(), Some("s3://b/x/,/data"));
+        let wrong = settings.set("external_members", "here").unwrap_err();
+        assert!(wrong.to_string().contains("same_store"), "{wrong}");
         assert!(
             settings
                 .entries()

@@ -17,6 +17,7 @@ use datafusion::logical_expr::TableType;
 use futures::future::BoxFuture;
 use url::{Url, form_urlencoded};
 
+use super::location::check_no_secret;
 use super::options::{TableOptions, has_prefix, is_known, is_secret};
 use super::provider::TileDbTable;
 use crate::error::Error;
@@ -85,6 +86,7 @@ pub(super) struct Named {
 
 impl Named {
     pub(super) fn parse(name: &str) -> crate::error::Result<Self> {
+        check_no_secret(name)?;
         let (path, pairs) = split_query(name);
         // Names are shown in plans, errors and listings.
         if pairs.iter().any(|(key, _)| is_secret(key)) {

@@ -37,6 +37,7 @@ type ExprBytes = Vec<u8>;
 #[derive(Debug, Serialize, Deserialize)]
 struct Scan {
     uri: String,
+    root: String,
     seen: Seen,
     options: TableOptions,
     /// The columns of the table, as protocol buffers.
@@ -68,6 +69,7 @@ impl ScanValue {
         let schema = schema.map_err(|e| unwritable("the columns of the table", e))?;
         let scan = Scan {
             uri: self.request.uri.clone(),
+            root: self.request.root.clone(),
             seen: self.request.seen.clone(),
             options: query.options.clone(),
             schema: schema.encode_to_vec(),
@@ -137,6 +139,7 @@ impl ScanValue {
         Ok(Self {
             request: ScanRequest {
                 uri: scan.uri,
+                root: scan.root,
                 seen: scan.seen,
                 query,
             },

@@ -14,7 +14,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::{Path, PathPart};
 use url::Url;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, url_without_secrets};
 
 /// The location of an array: a store, the path of the array's folder in it, and the URI the user gave.
 #[derive(Clone)]
@@ -119,7 +119,8 @@ impl Location {
         self.with_root(self.path_of(relative), self.uri_of(relative))
     }
 
-    fn with_root(&self, root: Path, uri: String) -> Self {
+    /// The folder at a path of the same store.
+    pub(super) fn with_root(&self, root: Path, uri: String) -> Self {
         let local = self.local.as_ref();
         Self {
             local: local.map(|local| LocalFolder::new(Arc::clone(&local.files), &root)),
@@ -197,18 +198,7 @@ impl Location {
 
     /// Removes what may be secret in a URL: `user:password@`, and the query of a signed address.
     pub fn without_secrets(uri: &str) -> String {
-        let Some((scheme, rest)) = uri.split_once("://") else {
-            return uri.to_owned();
-        };
-        if scheme.eq_ignore_ascii_case("file") {
-            return uri.to_owned();
-        }
-        let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let host = authority
-            .rsplit_once('@')
-            .map_or(authority, |(_, host)| host);
-        format!("{scheme}://{host}{path}")
+        url_without_secrets(uri)
     }
 
     /// Whether reads are likely served by the operating system's file cache.
@@ -291,6 +281,11 @@ fn scheme(text: &str) -> Option<String> {
     let first_is_letter = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-');
     (first_is_letter && scheme.chars().all(allowed)).then(|| scheme.to_ascii_lowercase())
+}
+
+/// Whether a path or URL names files of this machine.
+pub(super) fn is_local(path_or_url: &str) -> bool {
+    scheme(path_or_url).is_none_or(|scheme| scheme == "file")
 }
 
 fn not_local(scheme: &str, uri: &str) -> Error {

@@ -11,6 +11,7 @@
 mod buffers;
 mod cache;
 mod coalesce;
+mod external;
 mod failures;
 mod file_read;
 mod file_write;
@@ -28,6 +29,7 @@ pub(crate) use listing::believed;
 
 pub use buffers::release_buffers;
 pub use cache::{CacheKey, CacheStats, MetadataCache};
+pub use external::{ExternalMembers, Followed, Link, Prefix};
 pub use listing::{FileInfo, Keep, Listed, Listing};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};

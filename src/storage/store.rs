@@ -25,6 +25,8 @@ use crate::filter::{EncryptionKey, KeyFingerprint};
 #[derive(Clone)]
 pub struct Storage {
     location: Location,
+    /// The folder that was opened or attached, if this array or group is a member of it.
+    root: Option<Arc<Location>>,
     options: IoOptions,
     cache: Arc<MetadataCache>,
     counters: Arc<IoCounters>,
@@ -50,6 +52,7 @@ impl Storage {
         };
         Self {
             location,
+            root: None,
             options,
             cache: MetadataCache::shared(),
             counters: Arc::default(),
@@ -71,6 +74,20 @@ impl Storage {
             options,
             ..self.clone()
         }
+    }
+
+    /// The same for a member of a group, or an array of labels, at another location; it belongs to what was opened.
+    #[must_use]
+    pub fn of_member(&self, location: Location) -> Self {
+        Self {
+            root: Some(Arc::new(self.root().clone())),
+            ..self.at(location)
+        }
+    }
+
+    /// The folder that the user opened or attached: the location itself, or that of a group above it.
+    pub fn root(&self) -> &Location {
+        self.root.as_deref().unwrap_or(&self.location)
     }
 
     /// Sets the cache.

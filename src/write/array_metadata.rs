@@ -13,15 +13,12 @@ use bytes::Bytes;
 
 use super::clock::Clock;
 use super::create::{StorageType, Value, sql_name};
-use crate::array::inspect::Inspection;
-use crate::array::metadata::{METADATA_FOLDER, kind_at};
-use crate::array::window::{OpenWindow, TimestampMs};
-
+use crate::array::metadata::{METADATA_FOLDER, settled};
+use crate::array::window::TimestampMs;
 use crate::arrow::{CellWriter, ColumnType, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::datatype::Datatype;
-use crate::format::group::ObjectKind;
 use crate::format::metadata::{MetadataEntry, MetadataValue, encode_metadata};
 use crate::format::schema::CellValNum;
 use crate::storage::{Location, Storage};
@@ -178,21 +175,6 @@ impl MetadataEdit {
         let put = storage.create_file(&file, Bytes::from(tile)).await;
         put.map_err(|e| e.with("array", storage.uri()))?;
         Ok(Some(file))
-    }
-}
-
-/// The storage of an array or a group, with the key only if it is encrypted.
-async fn settled(storage: &Storage) -> Result<Storage> {
-    match kind_at(storage).await? {
-        ObjectKind::Array => {
-            let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
-            Ok(Inspection::open(storage, window).await?.storage().clone())
-        }
-        // A key that is only at hand for arrays is not for groups, which show in nothing whether they are encrypted.
-        ObjectKind::Group if storage.has_key_on_demand() => {
-            Ok(storage.clone().with_encryption_key(None))
-        }
-        ObjectKind::Group => Ok(storage.clone()),
     }
 }
 
@@ -365,6 +347,7 @@ mod tests {
 
     use super::*;
     use crate::array::metadata::load;
+    use crate::array::window::OpenWindow;
     use crate::error::ErrorKind;
     use crate::write::group::create_group_in;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::load_schema;
+use super::schemas::load_schema;
 use crate::array::directory::{ArrayDirectory, ArrayFile, CommittedFragment};
 use crate::array::fragment::{FOOTER, Fragment, METADATA_FILE, keep_whole_file, load_monolithic};
 use crate::error::{Error, Result, ResultExt};
@@ -203,7 +203,7 @@ async fn load_footer(
     let versions = fragment.name.fragment_versions();
     let old_schema = if *versions.end() < SCHEMA_NAMED_SINCE {
         let file = directory.schema_named(OLD_SCHEMA_NAME)?;
-        Some(load_schema(storage, file).await?.schema)
+        Some(load_schema(storage, directory, file).await?)
     } else {
         None
     };
@@ -240,7 +240,7 @@ async fn decode_footer(
 ) -> Result<OpenedFooter> {
     let (_, schema_name) = Footer::peek_schema_name(bytes)?;
     let file = directory.schema_named(&schema_name)?;
-    let schema = load_schema(storage, file).await?.schema;
+    let schema = load_schema(storage, directory, file).await?;
     Ok(OpenedFooter {
         footer: Arc::new(Footer::decode(bytes, &schema)?),
         schema,

@@ -82,13 +82,13 @@ impl<'a> Execution<'a> {
     }
 
     /// Runs a statement.
-    pub async fn run(mut self, sql: String) -> Result<()> {
-        self.shows_all = first_word(&sql).eq_ignore_ascii_case("show");
-        let statements = self.parse(&sql)?;
+    pub async fn run(mut self, sql: &str) -> Result<()> {
+        self.shows_all = first_word(sql).eq_ignore_ascii_case("show");
+        let statements = self.parse(sql)?;
         let names_store =
             |s: &Statement| matches!(s, Statement::CreateExternalTable(_) | Statement::CopyTo(_));
         if statements.iter().any(names_store) {
-            return exec_from_commands(&self, vec![sql], &self.printing.silent()).await;
+            return exec_from_commands(&self, vec![sql.to_owned()], &self.printing.silent()).await;
         }
         for statement in statements {
             let state = self.ctx.state();

@@ -53,7 +53,8 @@ const LARGE_BLOCK: usize = 31 << 20;
 fn main() -> ExitCode {
     show_malloc_a_large_block();
     report::install_panic_hook();
-    env_logger::init();
+    let log = env_logger::Target::Pipe(Box::new(report::MaskedLog));
+    env_logger::Builder::from_default_env().target(log).init();
     let args = Args::parse();
     // The main thread has the stack that the system gives it.
     let shell = thread::Builder::new()

@@ -12,7 +12,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 use crate::editing::Helper;
-use crate::report;
+use crate::report::{self, may_hold_secret};
 use crate::run::{Flow, Shell};
 use crate::script::{Kind, Splitter};
 
@@ -63,7 +63,7 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
     loop {
         match editor.readline("> ") {
             Ok(text) => {
-                if !holds_key(&text) {
+                if !may_hold_secret(&text) {
                     // A history that is full or off must not stop the session.
                     let _ = editor.add_history_entry(text.trim_end());
                 }
@@ -97,14 +97,6 @@ async fn read_lines(shell: &mut Shell, editor: &mut LineEditor) -> ExitCode {
     }
 }
 
-/// Whether a text may hold the key of an encrypted array, which is not to be kept.
-fn holds_key(text: &str) -> bool {
-    let text = text.to_lowercase();
-    let after = text.split("encryption_key").skip(1);
-    let names_a_place = |rest: &str| rest.starts_with("_file") || rest.starts_with("_env");
-    after.into_iter().any(|rest| !names_a_place(rest))
-}
-
 async fn run_text(shell: &mut Shell, text: &str) -> Flow {
     let mut splitter = Splitter::default();
     let mut pieces: Vec<_> = text
@@ -122,21 +114,4 @@ async fn run_text(shell: &mut Shell, text: &str) -> Flow {
         }
     }
     Flow::GoOn
-}
-
-#[cfg(test)]
-mod tests {
-    use super::holds_key;
-
-    #[test]
-    fn statements_with_a_key_are_not_kept() {
-        assert!(holds_key("… OPTIONS ('tiledb.encryption_key' 'x')"));
-        assert!(holds_key("… OPTIONS (Tiledb.Encryption_Key 'x')"));
-        assert!(holds_key(
-            "… ('tiledb.encryption_key_file' 'f', 'tiledb.encryption_key' 'x')"
-        ));
-        assert!(!holds_key("… OPTIONS ('tiledb.encryption_key_file' 'x')"));
-        assert!(!holds_key("… OPTIONS ('tiledb.encryption_key_env' 'X')"));
-        assert!(!holds_key("SELECT 1"));
-    }
 }

@@ -18,6 +18,7 @@ use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::AlterTable;
 use datafusion_tiledb::sql::catalog::GroupStatement;
 use datafusion_tiledb::sql::catalog::first_word;
+use zeroize::Zeroizing;
 
 use crate::args::{Args, Task, VERSION};
 use crate::depth;
@@ -177,7 +178,7 @@ impl Shell {
         on_error: OnError,
     ) -> Flow {
         let mut splitter = Splitter::default();
-        let mut line = String::new();
+        let mut line = Zeroizing::new(String::new());
         loop {
             line.clear();
             let pieces = match reader.read_line(&mut line) {
@@ -243,20 +244,23 @@ impl Shell {
 
     /// Runs one statement and prints its result. Ctrl-C ends it.
     pub async fn statement(&self, sql: String) -> Result<()> {
+        // It may hold a secret.
+        let sql = Zeroizing::new(sql);
+        report::hide_secrets_of(&sql);
         let running = Interruptible::begin();
-        let ran = running.run(self.uninterrupted(sql, &running)).await;
+        let ran = running.run(self.uninterrupted(&sql, &running)).await;
         match ran {
             Some(result) if !running.is_interrupted() || result.is_ok() => result,
             _ => Err(report::interrupt()),
         }
     }
 
-    async fn uninterrupted(&self, sql: String, running: &Interruptible) -> Result<()> {
-        depth::check(&sql)?;
-        if let Some(statement) = GroupStatement::parse(&sql).map_err(external)? {
+    async fn uninterrupted(&self, sql: &str, running: &Interruptible) -> Result<()> {
+        depth::check(sql)?;
+        if let Some(statement) = GroupStatement::parse(sql).map_err(external)? {
             return report::catch_panic(self.group_statement(statement, running)).await;
         }
-        if let Some(statement) = AlterTable::parse(&self.ctx, &sql).map_err(external)? {
+        if let Some(statement) = AlterTable::parse(&self.ctx, sql).map_err(external)? {
             let began = Instant::now();
             let altered =
                 report::catch_panic(async { statement.run(&self.ctx).await.map_err(external) });
@@ -264,21 +268,20 @@ impl Shell {
                 return self.print_nothing(began, running);
             }
         }
-        let explains = first_word(&sql).eq_ignore_ascii_case("explain");
-        let again = explains.then(|| sql.clone());
-        let run = |sql| {
+        let explains = first_word(sql).eq_ignore_ascii_case("explain");
+        let run = || {
             let execution = Execution::new(&self.ctx, &self.printing, &self.watch, running);
             report::catch_panic(execution.run(sql))
         };
-        match (run(sql).await, again) {
+        match run().await {
             // DataFusion's tree cuts long lines by bytes and cannot hold names beyond ASCII.
-            (Err(e), Some(sql)) if report::is_panic(&e) => {
+            Err(e) if explains && report::is_panic(&e) => {
                 let before = self.set_explain_format(ExplainFormat::Indent);
-                let result = run(sql).await;
+                let result = run().await;
                 self.set_explain_format(before);
                 result
             }
-            (result, _) => result,
+            result => result,
         }
     }
 

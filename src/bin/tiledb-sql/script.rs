@@ -4,6 +4,8 @@
 //! that begins with a backslash is a command of the shell, so is one of the words `help`, `quit` and `exit`,
 //! and a line that begins with `#!` is skipped.
 
+use zeroize::Zeroizing;
+
 /// One thing to run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -97,7 +99,7 @@ impl Splitter {
 
     /// Returns the statement that no semicolon ended, if there is one.
     pub fn finish(&mut self) -> Option<Piece> {
-        let text = std::mem::take(&mut self.text);
+        let text = Zeroizing::new(std::mem::take(&mut self.text));
         self.inside = Inside::Nothing;
         let line = self.begins.take()?;
         let kind = Kind::Statement(text.trim().to_owned());

@@ -61,6 +61,7 @@ use self::directory::{deletes, fragments, metadata};
 use self::report::Reporter;
 use crate::array::directory::{ArrayDirectory, CommittedFragment};
 use crate::array::fragment::Fragment;
+use crate::array::metadata::settled_group;
 use crate::array::snapshot::open_alone;
 use crate::error::{ErrorKind, Result};
 use crate::memory::budget::{MemoryBudget, Unlimited};
@@ -189,6 +190,7 @@ pub fn check_storage(
             Kind::Array => check_array(storage, &folders, &options, &report).await,
             Kind::Group => {
                 folders::check_names(&folders, &report);
+                let storage = settled_group(&storage).await?;
                 metadata::check(&storage, &folders, &report).await?;
                 metadata::check_group(&storage, &folders, &report).await
             }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::options::{ConsolidateOptions, Mode};
 use crate::array::directory::ArrayDirectory;
 use crate::array::inspect::Inspection;
-use crate::array::metadata::{METADATA_FOLDER, load, replayed_files};
+use crate::array::metadata::{METADATA_FOLDER, load, replayed_files, settled_group};
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ pub(super) async fn consolidate(
     // An array tells whether its files are encrypted.
     let storage = match Inspection::open(storage, now).await {
         Ok(array) => array.storage().clone(),
-        Err(e) if matches!(e.kind(), ErrorKind::IsAGroup) => storage.clone(),
+        Err(e) if matches!(e.kind(), ErrorKind::IsAGroup) => settled_group(storage).await?,
         Err(e) => return Err(e),
     };
     let window = OpenWindow::new(

@@ -19,8 +19,9 @@ use crate::array::group::{Group, Member, MemberLocation};
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
 use crate::format::group::ObjectKind;
-use crate::sql::location::{local, locate};
-use crate::storage::{Location, Storage};
+use crate::sql::location::{check_no_secret, local, locate};
+use crate::sql::settings::TileDbSettings;
+use crate::storage::{ExternalMembers, Followed, Link, Location, Storage};
 
 /// Groups read at the same time.
 const CONCURRENCY: usize = 16;
@@ -139,12 +140,22 @@ async fn enter(
     })
 }
 
-/// The storage of a member of `group`.
+/// The storage of a member of `group`, if it may be opened.
 pub(crate) async fn storage_of(stores: &Stores, group: &Group, member: &Member) -> Result<Storage> {
-    Ok(group.storage.at(match &member.location {
-        MemberLocation::SameStore(location) => location.clone(),
-        MemberLocation::Uri(uri) => stores.locate(uri).await?,
-    }))
+    let external = stores.external_members();
+    let link = Link {
+        root: group.storage.root(),
+        from: group.storage.location(),
+        external: &external,
+    };
+    let location = match &member.location {
+        MemberLocation::SameStore(location) => link.near(location.clone())?,
+        MemberLocation::Uri(uri) => match link.named(uri, |path| stores.local(path))? {
+            Followed::At(location) => location,
+            Followed::Elsewhere => stores.locate_member(uri).await?,
+        },
+    };
+    Ok(group.storage.of_member(location))
 }
 
 /// Appends a name to a path.
@@ -168,61 +179,110 @@ fn beyond_limits() -> Error {
     ))
 }
 
-/// The schema in which a session would look up a URL, as long as the session exists.
-type SessionSchema = dyn Fn() -> Option<Arc<dyn SchemaProvider>> + Send + Sync;
+/// The name of a table that no store has.
+const NO_TABLE: &str = ".tiledb-store";
 
-/// Finds the locations of URIs.
+/// What is asked of a session.
+struct SessionView {
+    /// The schema in which the session would look up a URL.
+    schema: Option<Arc<dyn SchemaProvider>>,
+    external: ExternalMembers,
+}
+
+/// Looks at a session as it is now; `None` once it exists no longer.
+type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
+
+/// Finds the locations of URIs, and tells which of them members of groups may have.
 ///
-/// The subtle thing: some programs register an object store when a query first names a URL in it, and no query names
-/// the URLs of members. So if a store is missing, the URL is looked up once as a table of the session, to have the
-/// store registered.
+/// The subtle thing: some programs register an object store when a query first names a URL in it, and a statement about a
+/// group is no query. So if a store is missing, a URL is looked up as a table of the session, to have the store
+/// registered: that of the group itself, as the user wrote it, but never that of a member, which the session might read as
+/// a file of any kind.
 #[derive(Clone)]
 pub(crate) struct Stores {
     runtime: Arc<RuntimeEnv>,
-    session: Option<Arc<SessionSchema>>,
+    session: Option<Arc<LookAtSession>>,
+    /// What members may be opened outside the attached folder; as the session says if not given.
+    external: Option<ExternalMembers>,
 }
 
 impl Stores {
     /// The stores of a session.
-    pub(super) fn of_session(ctx: &SessionContext) -> Self {
+    pub(super) fn of_session(ctx: &SessionContext, external: Option<ExternalMembers>) -> Self {
         let weak = ctx.state_weak_ref();
-        let schema = move || {
+        let look = move || {
             let state = weak.upgrade()?;
             let state = state.read();
-            let names = &state.config_options().catalog;
-            let catalog = state.catalog_list().catalog(&names.default_catalog)?;
-            catalog.schema(&names.default_schema)
+            let config = state.config_options();
+            let names = &config.catalog;
+            let catalog = state.catalog_list().catalog(&names.default_catalog);
+            Some(SessionView {
+                schema: catalog.and_then(|catalog| catalog.schema(&names.default_schema)),
+                external: TileDbSettings::of(config).external_members,
+            })
         };
         Self {
-            runtime: ctx.runtime_env(),
-            session: Some(Arc::new(schema)),
+            session: Some(Arc::new(look)),
+            ..Self::of_runtime(ctx.runtime_env(), external)
         }
     }
 
     /// The stores of a runtime.
-    pub(crate) fn of_runtime(runtime: Arc<RuntimeEnv>) -> Self {
+    pub(crate) fn of_runtime(runtime: Arc<RuntimeEnv>, external: Option<ExternalMembers>) -> Self {
         Self {
             runtime,
             session: None,
+            external,
         }
     }
 
-    /// The location of `uri`.
-    pub(crate) async fn locate(&self, uri: &str) -> Result<Location> {
-        // libtiledb writes paths into URIs unescaped, so `%` is an ordinary character.
-        if let Some(path) = uri.strip_prefix("file://")
-            && path.starts_with('/')
-            && !cfg!(windows)
-        {
-            return local(path, &self.runtime);
+    /// What members may be opened outside the attached folder.
+    fn external_members(&self) -> ExternalMembers {
+        let of_session = || Some(self.view()?.external);
+        let given = self.external.clone();
+        given.or_else(of_session).unwrap_or_default()
+    }
+
+    fn view(&self) -> Option<SessionView> {
+        self.session.as_ref().and_then(|look| look())
+    }
+
+    /// The location of the URI of a group, as the user wrote it.
+    pub(super) async fn locate(&self, uri: &str) -> Result<Location> {
+        if names_file(uri) {
+            return self.local(uri);
         }
-        if !self.has_store(uri)
-            && let Some(schema) = self.session.as_ref().and_then(|session| session())
-        {
-            // Only the registration of the store matters; the location is opened below.
-            let _ = schema.table(uri).await;
+        check_no_secret(uri)?;
+        self.look_up(uri, uri).await;
+        locate(uri, &self.runtime)
+    }
+
+    /// The location of the URI of a member in another store, which may be opened.
+    async fn locate_member(&self, uri: &str) -> Result<Location> {
+        if let Ok(mut store) = Url::parse(uri) {
+            store.set_path(NO_TABLE);
+            store.set_query(None);
+            self.look_up(uri, store.as_str()).await;
         }
         locate(uri, &self.runtime)
+    }
+
+    /// The location of a file of this machine. libtiledb writes paths into URIs unescaped, so `%` is an ordinary character.
+    fn local(&self, uri: &str) -> Result<Location> {
+        let path = match names_file(uri) {
+            true => uri.strip_prefix("file://").unwrap_or(uri),
+            false => uri,
+        };
+        local(path, &self.runtime)
+    }
+
+    /// Looks up a table of the session if the store of `uri` is not registered, which only the registration is wanted of.
+    async fn look_up(&self, uri: &str, table: &str) {
+        if !self.has_store(uri)
+            && let Some(schema) = self.view().and_then(|view| view.schema)
+        {
+            let _ = schema.table(table).await;
+        }
     }
 
     fn has_store(&self, uri: &str) -> bool {
@@ -231,6 +291,11 @@ impl Stores {
             || Url::parse(uri)
                 .is_ok_and(|url| self.runtime.object_store_registry.get_store(&url).is_ok())
     }
+}
+
+/// Whether a URI is that of a file as libtiledb writes it.
+fn names_file(uri: &str) -> bool {
+    uri.starts_with("file:///") && !cfg!(windows)
 }
 
 impl fmt::Debug for Stores {

@@ -23,7 +23,6 @@
 //! the group and to its members; `timestamp_start` only to the members.
 
 mod attached;
-mod builder;
 pub(crate) mod explore;
 mod group;
 mod provider;
@@ -32,7 +31,7 @@ mod statement;
 use datafusion::prelude::SessionContext;
 
 pub(crate) use self::attached::AttachedGroups;
-pub use self::builder::TileDbGroupBuilder;
+pub use self::attached::TileDbGroupBuilder;
 pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;
 #[doc(hidden)]

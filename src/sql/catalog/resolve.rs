@@ -12,7 +12,7 @@ use super::super::location::group_storage;
 use super::super::options::TableOptions;
 use super::explore::{contains_itself, join, storage_of};
 use super::group::Shared;
-use crate::array::group::{Group, Member};
+use crate::array::group::{Group, Member, MemberLocation};
 use crate::array::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::group::ObjectKind;
@@ -219,7 +219,14 @@ pub(crate) async fn explain_group(
     }
     match open(path, options, runtime).await {
         Ok(group) => {
-            let array = group.members.iter().find(|m| m.kind == ObjectKind::Array);
+            // An advice to open what lies elsewhere would be the group's own.
+            let folder = group.storage.location();
+            let is_below = |member: &&Member| match &member.location {
+                MemberLocation::SameStore(location) => folder.path_to(location).is_some(),
+                MemberLocation::Uri(_) => false,
+            };
+            let mut arrays = group.members.iter().filter(|m| m.kind == ObjectKind::Array);
+            let array = arrays.find(is_below);
             let array = array.map(|m| format!("name one of its arrays, as '{}', or ", m.uri));
             let message = format!(
                 "this is a TileDB group, not an array: {}; {}attach it: ATTACH '{}' AS name (in a program: register_group)",

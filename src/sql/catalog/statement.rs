@@ -21,6 +21,7 @@ use super::detach_group;
 use super::group::{AttachAs, TileDbGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::names::last_component;
+use crate::storage::Location;
 
 /// A statement about groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +102,7 @@ impl GroupStatement {
                 options,
                 ..
             } => {
+                let shown = Location::without_secrets(&uri);
                 let builder = TileDbGroup::builder(&uri).attach_as(attach_as);
                 let attached = builder.options(options).attach(ctx, &name).await;
                 attached.or_else(|e| match e.kind() {
@@ -108,7 +110,7 @@ impl GroupStatement {
                     ErrorKind::IsAnArray => Err(Error::new(
                         ErrorKind::IsAnArray,
                         format!(
-                            "this is a TileDB array, not a group: SELECT … FROM '{uri}', or CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{uri}'"
+                            "this is a TileDB array, not a group: SELECT … FROM '{shown}', or CREATE EXTERNAL TABLE {name} STORED AS TILEDB LOCATION '{shown}'"
                         ),
                     )),
                     _ => Err(e),

@@ -11,11 +11,13 @@ use datafusion::logical_expr::Expr;
 
 use crate::array::window::OpenWindow;
 use crate::error::{Error, Result};
+use crate::sql::encryption::{OTHER_WAYS, shown_name};
 use crate::sql::location::{self, with_key};
-use crate::sql::options::TableOptions;
+use crate::sql::options::{TableOptions, is_secret};
 use crate::sql::provider::TileDbTable;
+use crate::sql::settings::TileDbSettings;
 use crate::sql::url_table::{Named, has_store, looks_like_location};
-use crate::storage::Storage;
+use crate::storage::{ExternalMembers, Storage};
 
 /// What options may begin with.
 const PREFIX: &str = "tiledb.";
@@ -62,8 +64,15 @@ impl Call {
             return Err(usage(function, "there are no arguments"));
         };
         let (pairs, odd) = rest.as_chunks::<2>();
+        // Statements are shown (SHOW CREATE TABLE of a view), planned and logged with the arguments of their functions.
+        if rest.iter().any(|text| is_secret(text)) {
+            return Err(Error::invalid(format!(
+                "{function}: a key is no argument of a function, where views, plans and logs show it: {OTHER_WAYS}"
+            )));
+        }
         if let [key] = odd {
-            return Err(usage(function, &format!("the option '{key}' has no value")));
+            let key = shown_name(key);
+            return Err(usage(function, &format!("the option {key} has no value")));
         }
         let is_own = |key: &str| own.contains(&key.strip_prefix(PREFIX).unwrap_or(key));
         let pairs = pairs.iter();
@@ -156,6 +165,7 @@ pub(in crate::sql) struct Surroundings {
     catalogs: Arc<dyn CatalogProviderList>,
     default_catalog: String,
     default_schema: String,
+    external_members: ExternalMembers,
 }
 
 impl fmt::Debug for Surroundings {
@@ -173,6 +183,8 @@ pub(in crate::sql) struct Target {
     pub table: Option<Arc<dyn TableProvider>>,
     /// The runtime with other object stores, in which members of a group may lie.
     pub runtime: Arc<RuntimeEnv>,
+    /// The members of a group that may be looked up outside it.
+    pub external_members: ExternalMembers,
 }
 
 impl Target {
@@ -185,8 +197,10 @@ impl Target {
 
 impl Surroundings {
     pub(in crate::sql) fn of(session: &dyn Session) -> Self {
-        let catalog = &session.config_options().catalog;
+        let config = session.config_options();
+        let catalog = &config.catalog;
         Self {
+            external_members: TileDbSettings::of(config).external_members,
             runtime: Arc::clone(session.runtime_env()),
             catalogs: session.catalog_list(),
             default_catalog: catalog.default_catalog.clone(),
@@ -219,10 +233,16 @@ impl Surroundings {
         let runtime = Arc::clone(&self.runtime);
         Ok(Target {
             storage,
+            external_members: self.external_members(&options),
             options,
             table: None,
             runtime,
         })
+    }
+
+    fn external_members(&self, options: &TableOptions) -> ExternalMembers {
+        let of_call = options.external_members.as_ref();
+        of_call.unwrap_or(&self.external_members).clone()
     }
 
     /// The table of a name, if a schema has one. A schema may also open folders of files by name, and would list all files
@@ -274,6 +294,7 @@ impl Surroundings {
         }
         Ok(Target {
             storage: with_key(table.storage().clone(), &options)?,
+            external_members: self.external_members(&options),
             options,
             table: Some(Arc::clone(provider)),
             runtime: Arc::clone(&self.runtime),
@@ -286,6 +307,8 @@ mod tests {
     use datafusion::prelude::lit;
 
     use super::*;
+
+    const KEY: &str = "0123456789abcdeF0123456789abcdeF";
 
     #[test]
     fn a_location_and_pairs() {
@@ -321,10 +344,15 @@ mod tests {
     fn other_arguments_show_the_signature() {
         let binary = Expr::Literal(ScalarValue::Binary(Some(vec![1])), None);
         let null = Expr::Literal(ScalarValue::Utf8(None), None);
-        let cases: [(&[Expr], &str); 7] = [
+        let cases: [(&[Expr], &str); 9] = [
             (&[], "no arguments"),
             (&[lit(1_i64)], "argument 1 is Int64, expected text"),
             (&[lit("a"), lit("timestamp")], "'timestamp' has no value"),
+            (
+                &[lit("a"), lit("tiledb.encryption_key"), lit("hunter2")],
+                "a key is no argument of a function",
+            ),
+            (&[lit("a"), lit(KEY)], "the option (not shown"),
             (&[binary], "argument 1 is binary"),
             (&[null], "argument 1 is NULL"),
             (&[datafusion::prelude::col("c")], "not constant"),
@@ -336,7 +364,9 @@ mod tests {
         for (arguments, expected) in cases {
             let error = Call::parse("f", arguments).unwrap_err();
             assert!(error.message().contains(expected), "{error}");
-            assert!(expected.starts_with("unknown") || error.message().contains("f('<location"));
+            assert!(!error.message().contains(KEY) && !error.message().contains("hunter2"));
+            let tells_usage = !expected.starts_with("unknown") && !expected.starts_with("a key");
+            assert!(!tells_usage || error.message().contains("f('<location"));
         }
     }
 }

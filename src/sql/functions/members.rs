@@ -64,7 +64,10 @@ struct Found {
 async fn rows(target: &Target, look: bool) -> Result<Rows> {
     let end = target.options.timestamp_end.map(TimestampMs);
     let window = OpenWindow::new(TimestampMs(0), end)?;
-    let stores = &Stores::of_runtime(Arc::clone(&target.runtime));
+    let stores = &Stores::of_runtime(
+        Arc::clone(&target.runtime),
+        Some(target.external_members.clone()),
+    );
     let root = Group::open(&target.storage, window).await?;
     let Explored {
         groups,

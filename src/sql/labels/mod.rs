@@ -32,8 +32,16 @@ use crate::geometry::domain::Bounds;
 use crate::geometry::subarray::{DimRanges, Subarray};
 use crate::memory::budget::MemoryBudget;
 use crate::scan::EmptyCells;
-use crate::sql::location::locate;
-use crate::storage::Storage;
+use crate::sql::location::{local, locate};
+use crate::storage::{ExternalMembers, Followed, Link, Storage};
+
+/// Where the arrays of labels are found.
+pub(crate) struct LabelSurroundings<'a> {
+    /// The object stores of the session.
+    pub(crate) runtime: &'a RuntimeEnv,
+    /// The arrays of labels that may be opened outside the folder that was opened.
+    pub(crate) external: &'a ExternalMembers,
+}
 
 /// The label columns of a table.
 #[derive(Debug, Clone)]
@@ -177,13 +185,13 @@ impl Labels {
     pub(crate) async fn open(
         &self,
         table: &ArrayTable,
-        runtime: &RuntimeEnv,
+        surroundings: &LabelSurroundings<'_>,
         empty_cells: EmptyCells,
         used: impl Fn(usize) -> bool,
     ) -> Result<OpenLabels<'_>> {
         let columns = self.columns.iter().enumerate();
         let opening: Vec<_> = columns
-            .map(|(number, column)| column.open(table, runtime, empty_cells, used(number)))
+            .map(|(number, column)| column.open(table, surroundings, empty_cells, used(number)))
             .collect();
         Ok(OpenLabels {
             labels: self,
@@ -196,7 +204,7 @@ impl LabelColumn {
     async fn open(
         &self,
         table: &ArrayTable,
-        runtime: &RuntimeEnv,
+        surroundings: &LabelSurroundings<'_>,
         empty_cells: EmptyCells,
         used: bool,
     ) -> Result<Option<Arc<LabelScan>>> {
@@ -205,7 +213,7 @@ impl LabelColumn {
         }
         self.ty.check_readable()?;
         let snapshot = &table.snapshot;
-        let storage = storage_of(&snapshot.storage, &self.label, runtime)
+        let storage = storage_of(&snapshot.storage, &self.label, surroundings)
             .map_err(|e| e.with("label", &self.label.name))?;
         let array = LabelArray::open(
             &storage,
@@ -225,18 +233,35 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The storage of a label's array. It is read with the key of the labelled array, if it is encrypted.
-fn storage_of(array: &Storage, label: &DimensionLabel, runtime: &RuntimeEnv) -> Result<Storage> {
+/// The storage of a label's array. It is read with the key of the labelled array; if it was made with that array it is
+/// encrypted, too, and another array of the user's may or may not be.
+fn storage_of(
+    array: &Storage,
+    label: &DimensionLabel,
+    surroundings: &LabelSurroundings<'_>,
+) -> Result<Storage> {
     let own = array.location();
+    let link = Link {
+        root: array.root(),
+        from: own,
+        external: surroundings.external,
+    };
     // A store that only this process knows cannot be found by a URI, but everything below the array is in its store.
     let below = label.uri.strip_prefix(own.uri().trim_end_matches('/'));
     let location = match below.and_then(|rest| rest.strip_prefix('/')) {
-        _ if label.relative => own.resolve(&label.uri),
-        Some(rest) => own.resolve(rest),
-        None => locate(&label.uri, runtime)?,
+        _ if label.relative => link.near(own.resolve(&label.uri))?,
+        Some(rest) => link.near(own.resolve(rest))?,
+        None => match link.named(&label.uri, |path| local(path, surroundings.runtime))? {
+            Followed::At(location) => location,
+            Followed::Elsewhere => locate(&label.uri, surroundings.runtime)?,
+        },
     };
     let key = array.encryption_key().cloned();
-    Ok(array.at(location).with_encryption_key_on_demand(key))
+    let storage = array.of_member(location);
+    Ok(match label.external {
+        true => storage.with_encryption_key_on_demand(key),
+        false => storage.with_encryption_key(key),
+    })
 }
 
 impl OpenLabels<'_> {
@@ -352,4 +377,40 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
         Some(Bounds::Bytes { .. }) => DimRanges::all(),
         None => DimRanges::none(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::datatype::Datatype;
+    use crate::format::schema::{CellValNum, DataOrder};
+    use crate::storage::Location;
+
+    /// libtiledb 2.30 encrypts the arrays of labels that it makes with an encrypted array.
+    #[test]
+    fn only_another_array_may_be_plain_where_the_labelled_one_is_encrypted() {
+        let key = Arc::new(crate::EncryptionKey::new(&[7; 32]));
+        let array = Storage::new(Location::local("/d/a").unwrap()).with_encryption_key(Some(key));
+        let surroundings = LabelSurroundings {
+            runtime: &RuntimeEnv::default(),
+            external: &ExternalMembers::None,
+        };
+        for external in [false, true] {
+            let label = DimensionLabel {
+                dimension: 0,
+                name: "depth".to_owned(),
+                relative: true,
+                uri: "__labels/l0".to_owned(),
+                attribute: "label".to_owned(),
+                order: DataOrder::Unordered,
+                datatype: Datatype::Float64,
+                cell_val_num: CellValNum::Fixed(1),
+                external,
+                problem: None,
+            };
+            let storage = storage_of(&array, &label, &surroundings).unwrap();
+            assert_eq!(storage.has_key_on_demand(), external);
+            assert!(storage.root().same_location(array.location()));
+        }
+    }
 }

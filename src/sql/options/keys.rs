@@ -10,7 +10,8 @@ use super::{AggregateFrom, NewValues, TableOptions};
 use crate::arrow::{InvalidUtf8, TimeAs};
 use crate::error::Error;
 use crate::scan::EmptyCells;
-use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE};
+use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
+use crate::sql::settings::EXTERNAL_MEMBERS;
 use crate::write::create::Key;
 
 /// The prefix of our options.
@@ -20,7 +21,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 14] = [
+pub(super) const KNOWN: [(&str, &str); 15] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -68,6 +69,10 @@ pub(super) const KNOWN: [(&str, &str); 14] = [
     (
         "all_versions",
         "true shows every version of each cell of a sparse array",
+    ),
+    (
+        EXTERNAL_MEMBERS,
+        "members of groups and arrays of labels outside the folder: none, same_store, or URL prefixes with commas between them",
     ),
 ];
 
@@ -131,7 +136,8 @@ pub(super) fn unknown(key: &str) -> Error {
         .map(|(known, _)| format!("tiledb.{known}"))
         .collect();
     Error::invalid(format!(
-        "unknown option \"{key}\"; the options are {}",
+        "unknown option {}; the options are {}",
+        shown_name(key).replace('\'', "\""),
         known.join(", ")
     ))
 }
@@ -216,6 +222,7 @@ impl TableOptions {
             },
             "system_columns" => yes_or_no(self.system_columns),
             "all_versions" => yes_or_no(self.all_versions),
+            EXTERNAL_MEMBERS => return self.external_members.as_ref().map(ToString::to_string),
             // Other values are not shown, in particular the key.
             _ => return None,
         };

@@ -5,9 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::base::Base;
-use super::step::{Step, is_extension};
+use super::step::Step;
 use crate::array::fragment::Fragment;
-use crate::array::inspect::read_schema;
 use crate::arrow::Enumerations;
 use crate::error::{Error, Result};
 use crate::format::domain_range::compare_values;
@@ -146,13 +145,12 @@ async fn check_again(
     evolved: &ArrayDefinition,
 ) -> Result<()> {
     let base = fragments.base;
-    let storage = base.inspection.storage();
     let mut other = None;
     for name in base.inspection.schema_names() {
         if name == OLD_SCHEMA_NAME {
             continue;
         }
-        let (schema, enumerations) = read_schema(storage, name).await?;
+        let (schema, enumerations) = base.inspection.read_schema(name).await?;
         let reads = reads_alike(&schema, &enumerations, added, evolved);
         if !reads {
             other = Some(name.to_owned());
@@ -198,7 +196,7 @@ fn reads_alike(
     let new = added.enumeration.as_ref();
     let new = new.and_then(|name| evolved.enumerations.iter().find(|e| e.name == *name));
     let same_values = match (values(&known.enumeration), new) {
-        (Some(old), Some(new)) => is_extension(old, new),
+        (Some(old), Some(new)) => new.extends(old),
         (old, new) => old.is_none() && new.is_none() && known.enumeration.is_none(),
     };
     alike && same_values

@@ -194,8 +194,8 @@ impl Execution<'_> {
                     continue;
                 }
                 met_others = true;
-                let origin = history.origin(storage, other, &names).await?;
-                let theirs = history.read(storage, other).await?;
+                let origin = history.origin(other, &names).await?;
+                let theirs = history.read(other).await?;
                 if let (false, Some(met)) = (origin.knows_mine, meet(mine, &origin.steps, &theirs))
                 {
                     return Err(conflict(other, met, names.last() == Some(other)));
@@ -205,7 +205,7 @@ impl Execution<'_> {
             let Some(newest) = names.last().filter(|_| met_others) else {
                 return Ok(name);
             };
-            if same(&history.read(storage, newest).await?, &wanted) {
+            if same(&history.read(newest).await?, &wanted) {
                 return Ok(newest.clone());
             }
             let after = time_of(newest)?.unwrap_or(TimestampMs(0));

@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::base::{Base, definition};
 use super::step::{Step, between};
-use crate::array::inspect::read_schema;
 use crate::error::Result;
-use crate::storage::Storage;
 use crate::write::create::ArrayDefinition;
 
 /// How many of the schemas before an evolution others may have started from.
@@ -50,14 +48,14 @@ impl<'a> History<'a> {
     }
 
     /// The array of a schema.
-    pub(super) async fn read(&mut self, storage: &Storage, name: &str) -> Result<ArrayDefinition> {
+    pub(super) async fn read(&mut self, name: &str) -> Result<ArrayDefinition> {
         if let Some(known) = self.read.get(name) {
             return Ok(known.clone());
         }
         let array = match name == self.base.inspection.schema_name {
             true => self.base.array.clone(),
             false => {
-                let (schema, enumerations) = read_schema(storage, name).await?;
+                let (schema, enumerations) = self.base.inspection.read_schema(name).await?;
                 definition(&schema, &enumerations)?
             }
         };
@@ -77,13 +75,8 @@ impl<'a> History<'a> {
     }
 
     /// What a schema was made from.
-    pub(super) async fn origin(
-        &mut self,
-        storage: &Storage,
-        name: &str,
-        names: &BTreeSet<String>,
-    ) -> Result<Origin> {
-        let array = self.read(storage, name).await?;
+    pub(super) async fn origin(&mut self, name: &str, names: &BTreeSet<String>) -> Result<Origin> {
+        let array = self.read(name).await?;
         let newest = &self.base.inspection.schema_name;
         let known = self
             .base
@@ -100,7 +93,7 @@ impl<'a> History<'a> {
         let mut best = usize::MAX;
         for candidate in candidates.cloned().collect::<Vec<_>>() {
             // One that cannot be read, such as that of an old release, is not what others start from.
-            let Ok(from) = self.read(storage, &candidate).await else {
+            let Ok(from) = self.read(&candidate).await else {
                 continue;
             };
             let steps = between(&from, &array)?;

@@ -160,7 +160,7 @@ fn extend(
     let (Some(known), Some(reference)) = (known, reference) else {
         return Err(missing("enumeration", name));
     };
-    if !is_extension(known, extended) {
+    if !extended.extends(known) {
         return Err(Error::conflict(format!(
             "the values of enumeration \"{name}\" are no longer the first of those that it is to have"
         )));
@@ -168,16 +168,6 @@ fn extend(
     reference.file.clone_from(&extended.file);
     known.clone_from(extended);
     Ok(())
-}
-
-/// Whether the values of one enumeration are the first of another.
-pub(super) fn is_extension(known: &Enumeration, extended: &Enumeration) -> bool {
-    let same_type = known.datatype == extended.datatype
-        && known.cell_val_num == extended.cell_val_num
-        && known.ordered == extended.ordered;
-    same_type
-        && known.len() <= extended.len()
-        && (0..known.len()).all(|index| known.member(index) == extended.member(index))
 }
 
 /// Fails unless a current domain has all that the one before it had.
@@ -257,7 +247,7 @@ pub(super) fn between(old: &ArrayDefinition, new: &ArrayDefinition) -> Result<Ve
         match known {
             None => steps.push(Step::AddEnumeration(nowhere)),
             Some(known) if known.says_the_same(enumeration) => {}
-            Some(known) if is_extension(known, enumeration) => {
+            Some(known) if enumeration.extends(known) => {
                 steps.push(Step::ExtendEnumeration(nowhere));
             }
             Some(known) => steps.extend([
@@ -323,7 +313,7 @@ fn in_effect(array: &ArrayDefinition, step: &Step) -> bool {
         Step::AddAttribute(attribute) => array.schema.attributes.contains(attribute),
         Step::DropEnumeration(name) => enumeration(name).is_none(),
         Step::AddEnumeration(added) | Step::ExtendEnumeration(added) => {
-            enumeration(&added.name).is_some_and(|known| is_extension(added, known))
+            enumeration(&added.name).is_some_and(|known| known.extends(added))
         }
         Step::CurrentDomain(grown) => {
             let known = array.schema.current_domain.as_ref();

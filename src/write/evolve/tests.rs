@@ -7,7 +7,7 @@ use object_store::path::Path;
 use super::SchemaEvolution;
 use super::base::definition;
 use super::step::{Step, apply, between, follow, meet, same};
-use crate::array::inspect::{Inspection, read_schema};
+use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
@@ -250,7 +250,13 @@ async fn evolved(storage: &Storage, evolution: SchemaEvolution, time: u64) -> Ar
     let clock = Clock::manual(TimestampMs(time), time);
     let evolution = evolution.timestamp(time).clock(clock);
     let name = evolution.apply_in(storage).await.unwrap().schema;
-    let (schema, enumerations) = read_schema(storage, &name).await.unwrap();
+    let always = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX))).unwrap();
+    let (schema, enumerations) = Inspection::open(storage, always)
+        .await
+        .unwrap()
+        .read_schema(&name)
+        .await
+        .unwrap();
     definition(&schema, &enumerations).unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::array::group::{GROUP_FOLDER, Listed, list_members};
-use crate::array::metadata::kind_at;
+use crate::array::metadata::{kind_at, settled_group};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
@@ -178,11 +178,7 @@ impl GroupEdit {
     }
 
     async fn change(&self, storage: &Storage) -> Result<(Option<String>, Vec<String>)> {
-        // A key that is only at hand for arrays is not for groups, which show in nothing whether they are encrypted.
-        let storage = &match storage.has_key_on_demand() {
-            true => storage.clone().with_encryption_key(None),
-            false => storage.clone(),
-        };
+        let storage = &settled_group(storage).await?;
         let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
         let listed = list_members(storage, &window).await?;
         let mut members: BTreeMap<String, MemberEntry> = BTreeMap::new();

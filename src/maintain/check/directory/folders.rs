@@ -6,7 +6,7 @@ use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::group::{GROUP_FILE, GROUP_FOLDER};
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::{GenericTile, generic_tile};
+use crate::filter::{EncryptionKey, GenericTile, generic_tile};
 use crate::format::commit::CommitKind;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
@@ -190,9 +190,30 @@ pub fn report_staging(path: &str, file: &FileInfo, report: &Reporter) {
     report.tell(Rule::StagingFile, path, found, "no unfinished files");
 }
 
+/// How a generic tile is decoded.
+type Decode = fn(&[u8], &'static str, Option<&Arc<EncryptionKey>>) -> Result<GenericTile>;
+
 /// Reads a file of one generic tile: `Err` if the storage failed or a key is missing, and `Ok(Err(…))` if what is stored
 /// is at fault.
 pub async fn read_tile(
+    storage: &Storage,
+    path: &str,
+    what: &'static str,
+) -> Result<Result<GenericTile, Error>> {
+    read_with(generic_tile::decode, storage, path, what).await
+}
+
+/// As [`read_tile`]; what is plain in an encrypted array is no fault.
+pub async fn read_tile_or_plain(
+    storage: &Storage,
+    path: &str,
+    what: &'static str,
+) -> Result<Result<GenericTile, Error>> {
+    read_with(generic_tile::decode_or_plain, storage, path, what).await
+}
+
+async fn read_with(
+    decode: Decode,
     storage: &Storage,
     path: &str,
     what: &'static str,
@@ -201,7 +222,7 @@ pub async fn read_tile(
         Ok(bytes) => bytes,
         Err(e) => return about_stored(e).map(Err),
     };
-    match generic_tile::decode(&bytes, what, storage.encryption_key()) {
+    match decode(&bytes, what, storage.encryption_key()) {
         Ok(tile) if tile.consumed < bytes.len() => {
             let more = bytes.len() - tile.consumed;
             let message = format!("{more} bytes follow the tile, expected none");
@@ -215,7 +236,10 @@ pub async fn read_tile(
 /// An error about what is stored; `Err` for any other.
 pub fn about_stored(error: Error) -> Result<Error> {
     match error.kind() {
-        ErrorKind::Corrupt | ErrorKind::Unsupported | ErrorKind::NotFound => Ok(error),
+        ErrorKind::Corrupt
+        | ErrorKind::Unsupported
+        | ErrorKind::NotFound
+        | ErrorKind::NotEncrypted => Ok(error),
         _ => Err(error),
     }
 }

@@ -61,7 +61,7 @@ pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> R
     let mut by_name = BTreeMap::new();
     let mut encrypted = false;
     for (name, path) in paths {
-        let decoded = match folders::read_tile(storage, &path, "array schema").await? {
+        let decoded = match folders::read_tile_or_plain(storage, &path, "array schema").await? {
             Ok(tile) => {
                 encrypted |= tile.encrypted;
                 ArraySchema::decode(&tile.data)
@@ -87,8 +87,11 @@ pub async fn check(storage: &Storage, folders: &Folders, report: &Reporter) -> R
 
 /// The storage with the key only if a schema is encrypted.
 fn settle_key(storage: &Storage, encrypted: bool, unknown: bool) -> Result<Storage> {
-    if encrypted || unknown || storage.encryption_key().is_none() {
+    let Some(key) = storage.encryption_key().cloned().filter(|_| !unknown) else {
         return Ok(storage.clone());
+    };
+    if encrypted {
+        return Ok(storage.clone().with_encryption_key(Some(key)));
     }
     if storage.has_key_on_demand() {
         return Ok(storage.clone().with_encryption_key(None));
@@ -165,7 +168,7 @@ async fn check_enumerations(
             report.tell(Rule::UnusedEnumeration, path, found, expected);
             continue;
         };
-        let decoded = match folders::read_tile(storage, &path, "enumeration").await? {
+        let decoded = match folders::read_tile_or_plain(storage, &path, "enumeration").await? {
             Ok(tile) => Enumeration::decode(&tile.data),
             Err(e) => Err(e),
         };
