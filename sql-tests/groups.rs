@@ -255,7 +255,7 @@ async fn absolute_members() -> Result<(), Failed> {
             (2, false, &uri(&odd), "odd", false),
             (2, true, "../experiment/obs", "beside", false),
             (1, false, &uri(&group.join("ms")), "ms", false),
-            (2, false, "s3://bucket/obs?token=secret", "far", false),
+            (2, false, "s3://bucket/obs?x=secret", "far", false),
             (2, false, "tiledb://cloud/obs", "cloud", false),
             (2, false, "", "nowhere", false),
             (1, false, "nonsense://x", "odd_group", false),

@@ -286,7 +286,7 @@ async fn elsewhere() -> Result<(), Failed> {
             match words {
                 None => expect(&uri, rows(&ctx, DEPTHS).await?, wanted.clone())?,
                 Some(words) => {
-                    let refused = rows(&ctx, DEPTHS).await.map(|rows| rows.len());
+                    let refused = rows(&ctx, DEPTHS).await;
                     refused_because(&uri, refused, words)?;
                 }
             }
@@ -295,7 +295,11 @@ async fn elsewhere() -> Result<(), Failed> {
     Ok(())
 }
 
-fn refused_because(what: &str, outcome: Result<usize, String>, words: &str) -> Result<(), Failed> {
+fn refused_because(
+    what: &str,
+    outcome: Result<Vec<String>, String>,
+    words: &str,
+) -> Result<(), Failed> {
     refused(what, outcome, &[words, "label depth", "external_members"])
 }
 

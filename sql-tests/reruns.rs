@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::{Array, ErrorKind, TileDbTable, register};
+use datafusion_tiledb::{Array, register};
 use futures::StreamExt;
 use libtest_mimic::{Failed, Trial};
 use object_store::ObjectStore;

@@ -184,14 +184,12 @@ pub struct MaskedLog;
 
 impl io::Write for MaskedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        use io::Write;
         let text = masked(&String::from_utf8_lossy(bytes));
         io::stderr().write_all(text.as_bytes())?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        use io::Write;
         io::stderr().flush()
     }
 }
