@@ -5,7 +5,6 @@
     reason = "the sizes of test tiles are small"
 )]
 
-mod chosen_chunks;
 mod encoders;
 mod encryption;
 mod hostile;
