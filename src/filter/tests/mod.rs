@@ -7,6 +7,7 @@
 
 mod encoders;
 mod encryption;
+mod fuzz;
 mod hostile;
 mod round_trip;
 mod vectors;
