@@ -22,7 +22,6 @@
 
 mod aggregates;
 mod anew;
-mod bad_files;
 mod bad_input;
 mod broken_columns;
 mod changed;
@@ -136,7 +135,6 @@ fn main() {
     trials.extend(aggregates::trials());
     trials.extend(created::trials());
     trials.extend(anew::trials());
-    trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
     trials.extend(changed::trials());
