@@ -651,7 +651,8 @@ const CONTRADICTIONS: u64 = 6;
 /// cells are asked, and in an array that is dense by its domain, or where all is unknown, there may be an error.
 fn contradictions() -> Vec<Trial> {
     let each = CONTRADICTED.iter().map(|array| {
-        trial(format!("mutation::contradicted_{array}"), || {
+        let array = *array;
+        trial(format!("mutation::contradicted_{array}"), move || {
             block_on(contradicted(array))
         })
     });
@@ -691,7 +692,8 @@ async fn contradicted(array: &str) -> Result<(), Failed> {
             Ok(None) => return Err(format!("{what}: no rows").into()),
             // The domain of a fragment is what its cells are counted by.
             Err(e)
-                if what.contains("domain") && !e.message().unwrap_or("").contains("internal") =>
+                if what.contains("; domain of")
+                    && !e.message().unwrap_or("").contains("internal") =>
             {
                 continue;
             }
@@ -707,7 +709,7 @@ async fn contradicted(array: &str) -> Result<(), Failed> {
         let compared = pruning::compare(&name, &table, &Arc::new(memory), &rows, 6).await;
         compared.map_err(|e| format!("{what}: {}", e.message().unwrap_or_default()))?;
     }
-    if number("MUTATION_CASE").is_none() && (changed == 0 || answers == 0) {
+    if number("MUTATION_CASE").is_none() && (changed == 0) {
         return Err(format!("{array}: {changed} cases, {answers} answers").into());
     }
     println!("{array}: {changed} cases, {answers} answers");
