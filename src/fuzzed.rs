@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use self::mutate::Input;
 
-/// So many inputs are tried of each target among the other tests.
-const FEW: u64 = 3000;
+/// So many inputs of each target are tried among the other tests.
+const FEW: u64 = 1500;
 /// So many different faults are told of a target.
 const MOST_FAULTS: usize = 5;
 /// The largest corpus, and the largest input in it.
@@ -152,7 +152,7 @@ pub fn fuzz(
     let mut random = Random::new(seed);
     let mut runs = 0_u64;
     let goes_on = |runs: u64| match until {
-        Some(until) => runs % 64 != 0 || Instant::now() < until,
+        Some(until) => !runs.is_multiple_of(64) || Instant::now() < until,
         None => runs < FEW,
     };
     while faults.len() < MOST_FAULTS && goes_on(runs) {

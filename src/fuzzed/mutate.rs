@@ -247,9 +247,7 @@ fn elements(input: &mut Input, random: &mut Random, mends: bool) {
                 ((to, element), (from, other))
             };
             input.splice(back.0, &back.1, mends);
-            if front.0.len() != front.1.len() || front.0 != (0..0) {
-                input.splice(front.0, &front.1, mends);
-            }
+            input.splice(front.0, &front.1, mends);
         }
         2 if random.once_in(8) => {
             let times = (1 + random.below(LARGEST / 2)) / element.len().max(1);
