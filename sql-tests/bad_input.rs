@@ -1,6 +1,6 @@
 //! Bad input, a test per kind: each gives an error that names the thing, what was found and what was expected.
 //!
-//! Damage by chance is in `mutation`, damage of each kind of file in `bad_files`, sizes forged with care in `forged`; here is
+//! Damage by chance, and of each kind of file, is in `mutation`, sizes forged with care in `forged`; here is
 //! what may lie at a path, what a user may ask, and what other releases wrote.
 
 use std::path::Path;

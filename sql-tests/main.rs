@@ -23,7 +23,6 @@
 mod aggregates;
 mod allocations;
 mod anew;
-mod bad_files;
 mod bad_input;
 mod broken_columns;
 mod changed;
@@ -146,7 +145,6 @@ fn main() {
     trials.extend(allocations::trials());
     trials.extend(created::trials());
     trials.extend(anew::trials());
-    trials.extend(bad_files::trials());
     trials.extend(bad_input::trials());
     trials.extend(broken_columns::trials());
     trials.extend(changed::trials());

@@ -1,5 +1,6 @@
 //! Damaged arrays, thousands of them: reading one gives an answer or an error, never a panic, a hang, a large
-//! allocation, or an "internal error".
+//! allocation, or an "internal error". Single files that are cut, or have a flipped bit. And arrays whose metadata say what they
+//! cannot mean: they have the answers of their cells.
 //!
 //! Deterministic: case N is always the same damage. `MUTATIONS=100000` runs so many cases, `MUTATION_FIRST=N` from
 //! there on, `MUTATION_CASE=N` that one alone, and prints it. The cases run in a process of their own under a limit of address space, so that an absurd
@@ -12,17 +13,24 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
 use datafusion::common::{Column, ScalarValue};
+use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{Expr, lit};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
+use datafusion_tiledb::format::datatype::Datatype;
+use datafusion_tiledb::format::fragment::footer::Footer;
+use datafusion_tiledb::format::schema::ArraySchema;
 use datafusion_tiledb::maintain::check::{self, CheckOptions};
 use datafusion_tiledb::storage::{Location, MetadataCache, Storage};
 use futures::{StreamExt, TryStreamExt};
 use libtest_mimic::{Failed, Trial};
 
-use crate::trial;
-use crate::workshop::{Files, plain_tile};
+use crate::bad_input::read as read_folder;
+use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};
+use crate::{block_on, neutral, pruning, trial};
 
 /// Diverse ones: dense and sparse, fixed and var-sized, NULLs, strings, enumerations, evolution, consolidation.
 const ARRAYS: [&str; 23] = [
@@ -60,12 +68,15 @@ const PEAK_KIB: u64 = 1 << 20;
 const ROWS: usize = 1 << 18;
 
 pub fn trials() -> Vec<Trial> {
-    vec![trial(NAME, || {
+    let mut trials = single_files();
+    trials.push(trial(NAME, || {
         match std::env::var_os("MUTATION_PROGRESS") {
             Some(file) => run(PathBuf::from(file)),
             None => supervise(),
         }
-    })]
+    }));
+    trials.extend(contradictions());
+    trials
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -442,4 +453,413 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) -> String {
             format!("bit {bit} of {at} flipped")
         }
     }
+}
+
+/// A kind of file: array, a part of the path, and whether every cut is an error.
+const KINDS: [(&str, &str, &str, bool); 19] = [
+    ("schema", "weather_stations", "__schema/__1000", true),
+    ("enumeration", "weather_stations", "__enumerations/", true),
+    (
+        "fragment_metadata",
+        "weather_stations",
+        "__1000_1000_/__fragment_metadata",
+        true,
+    ),
+    (
+        "fragment_metadata_dense",
+        "dense_nullable_var",
+        "__fragment_metadata",
+        true,
+    ),
+    ("fixed", "quickstart_sparse", "a0.tdb", true),
+    (
+        "fixed_filtered",
+        "weather_stations",
+        "__1000_1000_/a0.tdb",
+        true,
+    ),
+    ("offsets", "weather_stations", "__1000_1000_/a3.tdb", true),
+    ("var", "weather_stations", "__1000_1000_/a3_var.tdb", true),
+    (
+        "validity",
+        "weather_stations",
+        "__1000_1000_/a1_validity.tdb",
+        true,
+    ),
+    ("dimension", "weather_stations", "__1000_1000_/d1.tdb", true),
+    (
+        "dimension_var",
+        "weather_stations",
+        "__1000_1000_/d0_var.tdb",
+        true,
+    ),
+    ("dense_offsets", "dense_nullable_var", "a0.tdb", true),
+    ("dense_var", "dense_nullable_var", "a0_var.tdb", true),
+    (
+        "dense_validity",
+        "dense_nullable_var",
+        "a0_validity.tdb",
+        true,
+    ),
+    ("timestamps", "sparse_consolidated_strings", "t.tdb", true),
+    ("consolidated_commits", "commits_vacuumed", ".con", false),
+    ("ignored_commits", "commits_ignored", ".ign", false),
+    ("vacuum", "sparse_consolidated_kept", ".vac", false),
+    (
+        "consolidated_metadata",
+        "fragment_metadata_consolidated",
+        ".meta",
+        true,
+    ),
+];
+
+/// Every kind of file, cut at every length, emptied, and with single bits flipped.
+///
+/// A file that is cut is an error that names the file or its fragment (lists of names may be cut between two names). A flipped
+/// bit is such an error too, or an answer: values without a checksum cannot tell.
+fn single_files() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (kind, array, part, strict) in KINDS {
+        trials.push(trial(format!("mutation::{kind}_cut"), move || {
+            block_on(cut(array, part, strict))
+        }));
+        trials.push(trial(format!("mutation::{kind}_flipped"), move || {
+            block_on(flipped(Files::golden(array), part))
+        }));
+        if part.contains("__schema/") || part.contains("__enum") || part.contains("__fragment_m") {
+            trials.push(trial(
+                format!("mutation::{kind}_plain_flipped"),
+                move || block_on(flipped(Files::golden(array).plain(), part)),
+            ));
+        }
+    }
+    trials
+}
+
+/// The file whose path holds the parts between the blanks that `_/` stands for.
+fn find(files: &Files, part: &str) -> String {
+    let (fragment, name) = part.rsplit_once("_/").unwrap_or(("", part));
+    let mut paths = files.find_all(name).into_iter();
+    paths
+        .find(|path| path.contains(fragment))
+        .unwrap_or_else(|| panic!("no {part}"))
+}
+
+/// Whether the message says where: the file, or the fragment it belongs to.
+fn is_located(message: &str, path: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let fragment = path.split('/').nth(1).unwrap_or_default();
+    let named =
+        message.contains(file) || path.starts_with("__fragments/") && message.contains(fragment);
+    // A fragment is named by the lists of commits; the damaged name is the place.
+    let listed = path.starts_with("__commits/") && message.contains("__fragments/");
+    (named || listed) && !message.contains("internal error") && !message.contains("panic")
+}
+
+async fn outcome_of(files: &Files) -> Result<usize, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    files.write(folder.path());
+    let limit = std::time::Duration::from_secs(10);
+    let reading = read_folder(folder.path(), &[], "SELECT * FROM t");
+    let outcome = tokio::time::timeout(limit, reading).await;
+    outcome.unwrap_or_else(|_| Err("panic: no answer after ten seconds".to_owned()))
+}
+
+async fn cut(array: &str, part: &str, strict: bool) -> Result<(), Failed> {
+    let files = Files::golden(array);
+    let path = find(&files, part);
+    let bytes = files.0[&path].len();
+    let mut lengths = vec![
+        0,
+        1,
+        4,
+        7,
+        8,
+        20,
+        34,
+        42,
+        bytes / 3,
+        bytes / 2,
+        bytes - 9,
+        bytes - 8,
+        bytes - 1,
+    ];
+    lengths.retain(|len| *len < bytes);
+    for len in lengths {
+        let mut damaged = files.clone();
+        damaged.edit(&path, |file| file.truncate(len));
+        match outcome_of(&damaged).await {
+            Err(message) if is_located(&message, &path) => {}
+            Err(message) => return Err(format!("{path} cut to {len}: {message}").into()),
+            Ok(_) if !strict && (len == 0 || files.0[&path][len - 1] == b'\n') => {}
+            Ok(rows) => return Err(format!("{path} cut to {len} of {bytes}: {rows} rows").into()),
+        }
+    }
+    Ok(())
+}
+
+async fn flipped(files: Files, part: &str) -> Result<(), Failed> {
+    let path = find(&files, part);
+    let bits = files.0[&path].len() * 8;
+    // A hundred bits, the first and last bytes among them.
+    let step = (bits / 60).max(1) | 1;
+    let sample = (0..bits.min(24))
+        .chain((24..bits).step_by(step))
+        .chain(bits.saturating_sub(16)..bits);
+    let mut refusals = 0;
+    for bit in sample {
+        let mut damaged = files.clone();
+        damaged.edit(&path, |file| file[bit / 8] ^= 1 << (bit % 8));
+        match outcome_of(&damaged).await {
+            Ok(_) => {}
+            Err(message) if is_located(&message, &path) => refusals += 1,
+            // Where the damaged file describes others, the one that no longer fits is told.
+            Err(message)
+                if ["fragment __", "__schema/", "enumeration "]
+                    .iter()
+                    .any(|w| message.contains(w)) =>
+            {
+                refusals += 1
+            }
+            Err(message) => return Err(format!("{path}, bit {bit}: {message}").into()),
+        }
+    }
+    if refusals == 0 {
+        return Err(format!("{path}: no flipped bit was found").into());
+    }
+    Ok(())
+}
+
+/// Arrays with statistics of numbers, whose metadata are made to contradict themselves.
+const CONTRADICTED: [&str; 11] = [
+    "weather_stations",
+    "dense_overlapping",
+    "sparse_overwrite_hilbert",
+    "sparse_consolidated_then_more",
+    "sparse_nullable",
+    "sparse_dates",
+    "current_domain_sparse",
+    "rtree_three_levels",
+    "dense_nullable_var",
+    "enum_dense",
+    "evolved_sparse",
+];
+/// So many of each array, or as many as `MUTATIONS` says.
+const CONTRADICTIONS: u64 = 6;
+
+/// A box, a minimum or a count that cannot be one is unknown. It rules nothing out and answers nothing: whatever is asked, the
+/// cells are asked, and in an array that is dense by its domain, or where all is unknown, there may be an error.
+fn contradictions() -> Vec<Trial> {
+    let each = CONTRADICTED.iter().map(|array| {
+        let array = *array;
+        trial(format!("mutation::contradicted_{array}"), move || {
+            block_on(contradicted(array))
+        })
+    });
+    each.collect()
+}
+
+async fn contradicted(array: &str) -> Result<(), Failed> {
+    let original = Files::golden(array).plain();
+    let Some((_, rows)) = whole(&original, "cells").await? else {
+        return Err("the array itself has no rows".into());
+    };
+    let expected = neutral::rows(std::slice::from_ref(&rows));
+    let cases = match number("MUTATION_CASE") {
+        Some(case) => case..case + 1,
+        None => 0..number("MUTATIONS").unwrap_or(CONTRADICTIONS),
+    };
+    let (mut changed, mut answers) = (0, 0);
+    for case in cases {
+        let mut random = Random((case + 7).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        (0..4).for_each(|_| {
+            random.next();
+        });
+        let mut files = original.clone();
+        let mut what = format!("{array}, case {case}");
+        for _ in 0..1 + random.below(3) {
+            if let Some(more) = contradict(&mut files, &mut random) {
+                what.push_str(&format!("; {more}"));
+            }
+        }
+        if files.0 == original.0 {
+            continue;
+        }
+        changed += 1;
+        let way = ["metadata", "cells"][random.below(2)];
+        let found = match whole(&files, way).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Err(format!("{what}: no rows").into()),
+            // The domain of a fragment is what its cells are counted by.
+            Err(e)
+                if what.contains("; domain of")
+                    && !e.message().unwrap_or("").contains("internal") =>
+            {
+                continue;
+            }
+            Err(e) => return Err(format!("{what}: {e:?}").into()),
+        };
+        let (table, rows) = found;
+        if neutral::rows(std::slice::from_ref(&rows)) != expected {
+            return Err(format!("{what}: other rows than before").into());
+        }
+        answers += 1;
+        let memory = MemTable::try_new(rows.schema(), vec![vec![rows.clone()]])?;
+        let name = PathBuf::from(format!("{array}{case}"));
+        let compared = pruning::compare(&name, &table, &Arc::new(memory), &rows, 6).await;
+        compared.map_err(|e| format!("{what}: {}", e.message().unwrap_or_default()))?;
+    }
+    if number("MUTATION_CASE").is_none() && (changed == 0) {
+        return Err(format!("{array}: {changed} cases, {answers} answers").into());
+    }
+    println!("{array}: {changed} cases, {answers} answers");
+    Ok(())
+}
+
+/// Reads everything, in memory; `None` if there are no rows.
+async fn whole(
+    files: &Files,
+    aggregate_from: &str,
+) -> Result<Option<(Arc<TileDbTable>, RecordBatch)>, Failed> {
+    let builder = TileDbTable::builder("array").location(files.in_memory().await);
+    let builder = builder.cache(Arc::new(MetadataCache::new(1 << 20)));
+    let table = builder
+        .option("aggregate_from", aggregate_from)?
+        .open()
+        .await?;
+    let table = Arc::new(table);
+    let all = SessionContext::new().read_table(Arc::clone(&table) as _)?;
+    let schema = Arc::clone(all.schema().inner());
+    let batches = all.collect().await?;
+    let rows = concat_batches(&schema, &batches)?;
+    Ok((rows.num_rows() > 0).then_some((table, rows)))
+}
+
+/// The bytes of a plain tile before its contents.
+const PLAIN_BYTES: usize = 34 + 8 + 8 + 12;
+
+/// Makes the metadata of one fragment say what they cannot mean, and says what.
+fn contradict(files: &mut Files, random: &mut Random) -> Option<String> {
+    let paths = files.find_all(METADATA_FILE);
+    let path = &paths[random.below(paths.len())];
+    let file = files.0.get(path)?.clone();
+    let (body, footer) = split_footer(&file);
+    let (_, name) = Footer::peek_schema_name(footer).ok()?;
+    let schema = ArraySchema::decode(&contents(&files.0[&format!("__schema/{name}")])).ok()?;
+    let mut footer = Footer::decode(footer, &schema).ok()?;
+    let mut body = body.to_vec();
+    let attributes = schema.attributes.len();
+    let slot = random.below(attributes + 1 + schema.dimensions.len());
+    let size = match slot.checked_sub(attributes + 1) {
+        None if slot == attributes => None,
+        None => schema.attributes[slot]
+            .cell_size()
+            .map(|s| (s, schema.attributes[slot].datatype)),
+        Some(d) => schema.dimensions[d]
+            .cell_size()
+            .map(|s| (s, schema.dimensions[d].datatype)),
+    };
+    let what = match random.below(5) {
+        0 => {
+            let (size, datatype) = size?;
+            let [mins, maxes] = [&footer.sections.mins, &footer.sections.maxes];
+            let [min, max] = [mins, maxes].map(|starts| section(&body, starts[slot]));
+            let tiles = (min.len() - 16) / size;
+            let at = 16 + random.below(tiles) * size;
+            if tiles == 0 {
+                return None;
+            }
+            turn(
+                &mut body,
+                min.start + at,
+                max.start + at,
+                size,
+                datatype,
+                random,
+            )?;
+            format!("bounds of a tile in slot {slot} of {path}")
+        }
+        1 => {
+            let counts = section(&body, footer.sections.null_counts[slot]);
+            let tiles = (counts.len() - 8) / 8;
+            if tiles == 0 {
+                return None;
+            }
+            let at = counts.start + 8 + 8 * random.below(tiles);
+            let value = [u64::MAX, 1 << 40, 1 << 63][random.below(3)];
+            body[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            format!("null count of a tile in slot {slot} of {path}")
+        }
+        2 | 3 => {
+            let tree = section(&body, footer.sections.rtree);
+            let sizes = schema
+                .dimensions
+                .iter()
+                .map(|d| d.cell_size())
+                .collect::<Option<Vec<_>>>()?;
+            let tiles = usize::try_from(footer.sparse_tile_count).ok()?;
+            let width = 2 * sizes.iter().sum::<usize>();
+            // The leaves are the last level.
+            let leaves = tree.end.checked_sub(tiles * width).filter(|_| tiles > 0)?;
+            let d = random.below(sizes.len());
+            let before = 2 * sizes[..d].iter().sum::<usize>();
+            let at = leaves + random.below(tiles) * width + before;
+            let datatype = schema.dimensions[d].datatype;
+            turn(&mut body, at, at + sizes[d], sizes[d], datatype, random)?;
+            format!("rectangle of a tile in dimension {d} of {path}")
+        }
+        _ => {
+            let domain = footer.non_empty_domain.as_mut()?;
+            let range = domain.get_mut(random.below(schema.dimensions.len()))?;
+            if range.lo == range.hi || footer.version.get() != 22 {
+                return None;
+            }
+            std::mem::swap(&mut range.lo, &mut range.hi);
+            format!("domain of {path}")
+        }
+    };
+    let footer = match footer.version.get() {
+        22 => footer.encode(&schema),
+        _ => split_footer(&file).1.to_vec(),
+    };
+    files.edit(path, |bytes| *bytes = join_footer(&body, &footer));
+    Some(what)
+}
+
+/// Where the contents of a plain section are.
+fn section(body: &[u8], start: u64) -> std::ops::Range<usize> {
+    let start = usize::try_from(start).expect("small");
+    let size = body[start + 12..start + 20]
+        .try_into()
+        .expect("eight bytes");
+    let begin = start + PLAIN_BYTES;
+    begin..begin + usize::try_from(u64::from_le_bytes(size)).expect("small")
+}
+
+/// Puts the low end above the high end, or NaN in the place of one. `None` if both ends are the same number.
+fn turn(
+    body: &mut [u8],
+    lo: usize,
+    hi: usize,
+    size: usize,
+    datatype: Datatype,
+    random: &mut Random,
+) -> Option<()> {
+    let nan = match datatype {
+        Datatype::Float32 => f32::NAN.to_le_bytes().to_vec(),
+        Datatype::Float64 => f64::NAN.to_le_bytes().to_vec(),
+        _ => Vec::new(),
+    };
+    if nan.len() == size && random.below(2) == 0 {
+        let at = [lo, hi][random.below(2)];
+        body[at..at + size].copy_from_slice(&nan);
+        return Some(());
+    }
+    let (low, high) = (body[lo..lo + size].to_vec(), body[hi..hi + size].to_vec());
+    if low == high || size != datatype.size() {
+        return None;
+    }
+    body[lo..lo + size].copy_from_slice(&high);
+    body[hi..hi + size].copy_from_slice(&low);
+    Some(())
 }

@@ -176,6 +176,10 @@ pub mod tile;
 #[doc(hidden)]
 pub mod write;
 
+/// Inputs for decoders, changed at random but by their structure.
+#[cfg(test)]
+mod fuzzed;
+
 /// A world in which tests let many processes share a store.
 #[cfg(test)]
 mod simulated;

@@ -16,8 +16,9 @@ pub use self::sizes::finds_sizes;
 pub use self::tracked::{check_tracked, finds_tracked, refused_by_windows};
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
-const LEVELS: [(&str, u8); 18] = [
+const LEVELS: [(&str, u8); 19] = [
     ("error", 0),
+    ("fuzzed", 0),
     ("format", 1),
     ("memory", 1),
     ("filter", 2),

@@ -4,6 +4,8 @@
 //! multi-byte integers of the format are little-endian (the few exceptions are in `filter/`).
 
 use crate::error::{Error, Result};
+#[cfg(test)]
+use crate::fuzzed::{Kind, note};
 
 /// Reads values off the front of a byte slice.
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ impl<'a> Cursor<'a> {
     /// Reads `N` bytes.
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N]> {
         let bytes = self.bytes(N, field)?;
+        #[cfg(test)]
+        note(bytes, Kind::Number, field);
         <[u8; N]>::try_from(bytes).map_err(|_| Error::internal("a slice changed its length"))
     }
 
@@ -52,6 +56,8 @@ impl<'a> Cursor<'a> {
             ))
         })?;
         self.position += len;
+        #[cfg(test)]
+        note(taken, Kind::Bytes, field);
         Ok(taken)
     }
 
@@ -71,13 +77,25 @@ impl<'a> Cursor<'a> {
     /// hold them.
     pub fn count_u64(&mut self, min_element_bytes: usize, field: &'static str) -> Result<usize> {
         let count = self.u64(field)?;
+        #[cfg(test)]
+        self.note_count(8, field);
         self.check_count(count, min_element_bytes, field)
     }
 
     /// As [`Self::count_u64`], for a count stored as a `u32`.
     pub fn count_u32(&mut self, min_element_bytes: usize, field: &'static str) -> Result<usize> {
         let count = self.u32(field)?;
+        #[cfg(test)]
+        self.note_count(4, field);
         self.check_count(u64::from(count), min_element_bytes, field)
+    }
+
+    /// Tells a test that the last number was a count.
+    #[cfg(test)]
+    fn note_count(&self, width: usize, field: &'static str) {
+        let start = self.position.saturating_sub(width);
+        let bytes = self.bytes.get(start..self.position);
+        note(bytes.unwrap_or_default(), Kind::Count, field);
     }
 
     fn check_count(

@@ -339,6 +339,26 @@ mod tests {
         assert_eq!(read(&new, 22).unwrap(), old);
     }
 
+    /// Found by fuzzing: bytes that an old version ignores became a type, and a stage became too short to be read.
+    #[test]
+    fn what_an_older_version_ignores_means_nothing_in_today_s() {
+        for stage in [
+            &[6, 6, 0, 0, 0, 6, 1, 0, 0, 0, 8][..],
+            &[19, 7, 0, 0, 0, 8, 1, 0, 0, 0, 8, 8],
+            &[2, 5, 0, 0, 0, 6, 1, 0, 0, 0],
+            &[2, 6, 0, 0, 0, 8, 1, 0, 0, 0, 8],
+        ] {
+            let bytes = [&[0, 0, 1, 0, 1, 0, 0, 0], stage].concat();
+            let version = FormatVersion::known(18);
+            let old = FilterList::decode(&mut Cursor::new(&bytes, "p"), version).unwrap();
+            assert!(matches!(
+                old.filters[..],
+                [Filter::DoubleDelta(None) | Filter::Delta(None)]
+            ));
+            assert_eq!(decode(&encode(&old)).unwrap(), old, "{stage:?}");
+        }
+    }
+
     #[test]
     fn stages_are_shown_as_creation_options_spell_them() {
         let stage = |code: u8, options: &[u8]| {

@@ -17,6 +17,8 @@ pub mod filter_list;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod fragment;
+#[cfg(test)]
+mod fuzz;
 pub mod generic_tile;
 pub mod group;
 pub mod metadata;

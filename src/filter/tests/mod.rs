@@ -5,9 +5,9 @@
     reason = "the sizes of test tiles are small"
 )]
 
-mod chosen_chunks;
 mod encoders;
 mod encryption;
+mod fuzz;
 mod hostile;
 mod round_trip;
 mod vectors;

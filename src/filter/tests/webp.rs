@@ -50,6 +50,11 @@ const IMAGES: [(PixelFormat, &str, &str); 8] = [
     ),
 ];
 
+/// The tiles, by the form of their pixels.
+pub(super) fn vectors() -> impl Iterator<Item = (PixelFormat, Vec<u8>)> {
+    IMAGES.iter().map(|(format, tile, _)| (*format, hex(tile)))
+}
+
 fn read(format: PixelFormat, filtered: &[u8], bytes: usize) -> Result<Vec<u8>> {
     let filters = [Filter::WebP(Some(format))];
     decode(&filters, &context(Datatype::UInt8, false), filtered, bytes)

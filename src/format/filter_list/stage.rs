@@ -140,8 +140,18 @@ impl Filter {
         if let (Setting::Image(_), Some(padding)) = (&setting, meant.get_mut(IMAGE_BYTES..)) {
             padding.fill(0);
         }
-        if filter.stored(&setting, version) != (code, meant) {
-            let options = stored.to_vec();
+        let known = filter.stored(&setting, version);
+        let (_, today) = filter.stored(&setting, FormatVersion::WRITTEN);
+        // Where a later version has an option more, this one ignores what stands there.
+        let added = today.get(known.1.len()..).unwrap_or_default();
+        if !added.is_empty() {
+            meant.truncate(known.1.len());
+        }
+        if known != (code, meant.clone()) {
+            let options = match added {
+                [] => stored.to_vec(),
+                added => [&meant, added].concat(),
+            };
             setting = Setting::Stored { code, options };
         }
         Ok((filter, setting))

@@ -16,4 +16,6 @@ pub mod statistics;
 #[cfg(test)]
 mod first_versions;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

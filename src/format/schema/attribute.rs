@@ -11,6 +11,10 @@ use crate::format::encoder::Encoder;
 use crate::format::filter_list::FilterList;
 use crate::format::version::FormatVersion;
 
+/// The largest fill value that is made of the one element that a schema before version 6 implies. The few bytes of such a schema
+/// can claim cells of any size.
+const MOST_REPEATED_BYTES: usize = 16 << 20;
+
 /// The order of values that a dimension label promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataOrder {
@@ -155,8 +159,14 @@ impl Attribute {
         let cell = self.cell_val_num.cell_size(self.datatype)?;
         let cell = cell.unwrap_or(self.fill_value.len());
         let repeated = cell.checked_div(self.fill_value.len()).unwrap_or(0);
-        to.count_u64(repeated.saturating_mul(self.fill_value.len()));
-        (0..repeated).for_each(|_| to.bytes(&self.fill_value));
+        if repeated > 1 && cell > MOST_REPEATED_BYTES {
+            return Err(Error::unsupported(format!(
+                "attribute \"{}\" has cells of {cell} bytes and a schema before version 6, which implies their fill value; a \
+                 schema with a fill value of more than {MOST_REPEATED_BYTES} bytes is not written: drop the attribute",
+                self.name
+            )));
+        }
+        to.bytes_u64(&self.fill_value.repeat(repeated));
         Ok(())
     }
 

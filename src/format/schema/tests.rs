@@ -447,3 +447,41 @@ fn a_schema_that_is_not_known_whole_is_not_written() {
         "{error}"
     );
 }
+
+/// Found by fuzzing: the few bytes of an old schema made the writer ask for 32 GiB.
+#[test]
+fn a_fill_value_that_an_old_schema_implies_is_written_up_to_a_limit() {
+    let mut schema = ArraySchema::decode(&bytes("v5.sparse.schema")).unwrap();
+    let name = schema.attributes[0].name.clone();
+    let element = schema.attributes[0].fill_value.len();
+    let most = u32::try_from((16 << 20) / element).unwrap();
+    for (count, is_written) in [
+        (1, true),
+        (most, true),
+        (most + 1, false),
+        (u32::MAX - 1, false),
+    ] {
+        schema.attributes[0].cell_val_num = CellValNum::Fixed(count);
+        let encoded = schema.encode();
+        match is_written {
+            true => {
+                let again = ArraySchema::decode(&encoded.unwrap()).unwrap();
+                let bytes = count as usize * element;
+                assert_eq!(again.attributes[0].fill_value.len(), bytes);
+            }
+            false => {
+                let error = encoded.unwrap_err();
+                let words = [
+                    &name,
+                    "before version 6",
+                    "16777216 bytes",
+                    "drop the attribute",
+                ];
+                assert!(
+                    words.iter().all(|w| error.message().contains(*w)),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
