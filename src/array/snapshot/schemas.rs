@@ -14,8 +14,8 @@ use crate::arrow::Enumerations;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
-use crate::format::filter_list::Filter;
-use crate::format::schema::{ArraySchema, EnumerationRef};
+use crate::format::filter_list::{Filter, FilterList};
+use crate::format::schema::{ArraySchema, Dimension, EnumerationRef};
 use crate::storage::Storage;
 
 /// A schema, and whether its file is encrypted.
@@ -136,6 +136,15 @@ async fn encrypted_schemas(
     Ok(encrypted)
 }
 
+/// A dimension without its filters: libtiledb writes those of the schema with each dimension when it evolves an array, and tiles
+/// are read by the filters of the schema that their fragment was written with.
+fn unfiltered(dimension: &Dimension) -> Dimension {
+    Dimension {
+        filters: FilterList::default(),
+        ..dimension.clone()
+    }
+}
+
 /// Fails unless `plain` is what evolutions can make of the encrypted schemas.
 fn check_evolved(encrypted: &[Arc<ArraySchema>], plain: &ArraySchema) -> Result<()> {
     let refuse = |what: &str| {
@@ -162,7 +171,12 @@ fn check_evolved(encrypted: &[Arc<ArraySchema>], plain: &ArraySchema) -> Result<
     if frame(plain) != frame(newest) || plain.version < newest.version {
         return refuse("has another array type, order, capacity, version or list of filters");
     }
-    if plain.dimensions != newest.dimensions {
+    if !plain
+        .dimensions
+        .iter()
+        .map(unfiltered)
+        .eq(newest.dimensions.iter().map(unfiltered))
+    {
         return refuse("has other dimensions");
     }
     if plain.labels != newest.labels {
