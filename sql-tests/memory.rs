@@ -158,7 +158,6 @@ async fn wide_values_that_no_fragment_has() -> Result<(), Failed> {
                 "SELECT k, v FROM t WHERE a BETWEEN 60000 AND 75000",
                 &expected[20_000..=25_000],
             ),
-            ("SELECT k FROM t WHERE v IS NULL AND a > 3", &expected[2..]),
         ] {
             let mut found = numbers(&ctx, sql)
                 .await

@@ -222,9 +222,9 @@ impl Campaign<'_> {
         let before = self.decoded;
         let (trace, fault) = self.observe(&input);
         let kind = usize::from(self.decoded == before);
-        let is_new = trace.features.iter().fold(false, |is_new, feature| {
-            self.features.insert(*feature) || is_new
-        });
+        let known = self.features.len();
+        self.features.extend(trace.features.iter().copied());
+        let is_new = self.features.len() > known;
         let has_room = self.corpus[kind].len() < MOST_KEPT && input.len() <= LARGEST_KEPT;
         match fault {
             Some(what) => Some(Fault { input, what }),

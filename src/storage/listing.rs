@@ -279,7 +279,6 @@ impl FolderStamp {
 
 impl FolderTimes {
     #[cfg(unix)]
-    #[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
     fn of(metadata: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
 

@@ -383,7 +383,7 @@ fn images() {
             [&[number as u8], &tile[..]].concat()
         })
     });
-    let vectors = super::webp::vectors().into_iter().map(|(format, tile)| {
+    let vectors = super::webp::vectors().map(|(format, tile)| {
         let number = PixelFormat::ALL.iter().position(|f| *f == format);
         [&[number.unwrap() as u8], &tile[..]].concat()
     });

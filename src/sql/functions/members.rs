@@ -6,7 +6,7 @@
 //! | `name` | its name, or one made from its URI |
 //! | `type` | `array` or `group`, as its group says |
 //! | `uri` | its location |
-//! | `found` | whether the object exists; NULL if it cannot be reached, or was not looked up |
+//! | `found` | whether the object exists; NULL if it cannot be reached, may not be opened, or was not looked up |
 //! | `problem` | the error of looking it up, if there is one |
 //!
 //! A group inside itself has a row and is not entered again. Arrays are looked up, several at a time, only if `found`
@@ -128,7 +128,12 @@ fn is_found(problem: Option<&Error>, looked: bool) -> Option<bool> {
             | ErrorKind::NotAGroup
             | ErrorKind::IsAnArray,
         ) => Some(false),
-        Some(ErrorKind::Unsupported | ErrorKind::Storage | ErrorKind::PermissionDenied) => None,
+        Some(
+            ErrorKind::Unsupported
+            | ErrorKind::Storage
+            | ErrorKind::PermissionDenied
+            | ErrorKind::External,
+        ) => None,
         Some(_) => Some(true),
     }
 }
