@@ -133,10 +133,16 @@ fn the_header_of_a_generic_tile_must_agree_with_its_filters() {
         (ONE_GZIP, 1, false),
     ] {
         let bytes = boxed(filters, 0, encrypted, &[0; 8]);
-        let decoded = generic_tile::decode(&bytes, "test", Some(&key));
+        let decoded = generic_tile::decode_or_plain(&bytes, "test", Some(&key));
         assert_eq!(decoded.is_ok(), fits, "{decoded:?}");
         if let Ok(decoded) = decoded {
             assert_eq!(decoded.encrypted, encrypted == 1);
+        }
+        // Otherwise, anybody who can write to the folder could put plain tiles there.
+        let decoded = generic_tile::decode(&bytes, "test", Some(&key));
+        assert_eq!(decoded.is_ok(), fits && encrypted == 1);
+        if let (Err(error), true) = (decoded, fits) {
+            assert_eq!(error.kind(), ErrorKind::NotEncrypted);
         }
     }
     let bytes = boxed(GZIP_AND_AES, 0, 1, &[0; 8]);

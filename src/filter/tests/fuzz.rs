@@ -429,7 +429,7 @@ fn generic_tiles() {
     };
     fuzz("generic tile", seeds, limits, |input| {
         let _ = generic_tile::encoded_len(input);
-        let tile = match generic_tile::decode(input, "array schema", Some(&key)) {
+        let tile = match generic_tile::decode_or_plain(input, "array schema", Some(&key)) {
             Ok(tile) => tile,
             Err(e) => return refused(e),
         };
