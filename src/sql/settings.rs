@@ -4,7 +4,7 @@
 //! Each special way gives the same answer as the general one, faster, for some kind of query. A setting switches it
 //! off, to measure its gain or to work around a defect: `SET tiledb.enable_metadata_aggregates = false`. `SHOW ALL`
 //! lists the settings, `docs/benchmarks.md` has the results of `benches/special_ways.rs`. For the other setting,
-//! [`EXTERNAL_MEMBERS`], see [`ExternalMembers`].
+//! `tiledb.external_members`, see [`ExternalMembers`].
 
 use std::any::Any;
 
