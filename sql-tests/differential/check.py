@@ -188,6 +188,8 @@ def compare_damaged(options):
                 continue
             with open(os.path.join(folder, "plain.pkl"), "rb") as file:
                 schema, cells = pickle.load(file)
+            if not os.listdir(os.path.join(folder, "array", "__fragments")):
+                continue
             copies, asks, files = [], [], []
             for way in range(options.damage):
                 copy = os.path.join(folder, f"damaged_{way}")
