@@ -37,7 +37,7 @@ const LIMITED: [&str; 7] = [
     "forged::",
 ];
 
-/// Of the trials that may run under a limit, one of so many does, unless `GOLDEN=each` is set.
+/// One of so many trials of these kinds runs under a limit, unless `GOLDEN=each` is set.
 const ONE_OF: usize = 8;
 
 pub fn trials() -> Vec<Trial> {

@@ -342,9 +342,9 @@ pub enum Kind {
 /// One field that a decoder has read.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Where it begins in the input.
+    /// The field begins at this byte of the input.
     pub start: usize,
-    /// Its bytes.
+    /// The number of bytes of the field.
     pub len: usize,
     /// Its kind.
     pub kind: Kind,

@@ -8,7 +8,7 @@
 //! late, so only the file systems of a machine's own disks and memory are believed. And clocks of file systems are coarse,
 //! so a folder that changed just before it was listed may change again without a new time: such listings are not kept.
 //!
-//! The same evidence shows whether a listing tells what was there at one moment. Entries are read one after the other, and
+//! The times of a folder also show whether a listing tells what was there at one moment. Entries are read one after the other, and
 //! stores list a page at a time: what is put or removed meanwhile is seen or not, depending on its name.
 
 use std::fs::{self, DirEntry, Metadata};
@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 /// How far a time with fractions of a millisecond lies behind the clock at most. Systems advance the times of their files in
 /// ticks of up to 10 ms.
 const FINE_GRAIN: Duration = Duration::from_millis(50);
-/// The same for other times, which may be those of a file system that counts in seconds.
+/// How far a time without such fractions lies behind the clock at most: it may be that of a file system that counts in seconds.
 const COARSE_GRAIN: Duration = Duration::from_secs(2);
 
 /// Stores give at least so many entries of a folder at once, if it has so many.
@@ -355,7 +355,7 @@ fn page() -> usize {
     PAGE
 }
 
-/// The same, for stores that tests make.
+/// How many entries the stores of tests give at once, as this thread believes.
 #[cfg(test)]
 fn page() -> usize {
     believed::page()

@@ -76,7 +76,7 @@ impl Storage {
         }
     }
 
-    /// The same for a member of a group, or an array of labels, at another location; it belongs to what was opened.
+    /// The storage of a member of a group, or of an array of labels, at another location; it belongs to what was opened.
     #[must_use]
     pub fn of_member(&self, location: Location) -> Self {
         Self {
