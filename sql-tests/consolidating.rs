@@ -249,32 +249,11 @@ fn refused_or(result: Result<(), Failed>) -> Result<(), Failed> {
     }
 }
 
-/// The key of an encrypted array in a file, as functions take it.
-struct KeyFile(Option<tempfile::NamedTempFile>);
-
-impl KeyFile {
-    fn of(entry: &Value) -> Result<Self, Failed> {
-        let options = golden::options(entry);
-        let key = options
-            .iter()
-            .find(|(name, _)| name.contains("encryption_key"));
-        let Some((_, key)) = key else {
-            return Ok(Self(None));
-        };
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), key)?;
-        Ok(Self(Some(file)))
-    }
-
-    fn argument(&self) -> String {
-        let file = self
-            .0
-            .as_ref()
-            .map(|file| file.path().display().to_string());
-        file.map_or_else(String::new, |file| {
-            format!(", 'tiledb.encryption_key_file', '{file}'")
-        })
-    }
+/// The key of an encrypted array, as functions take it.
+fn key(entry: &Value) -> Result<golden::Arguments, Failed> {
+    let mut options = golden::options(entry);
+    options.retain(|(name, _)| name.ends_with("encryption_key"));
+    Ok(golden::Arguments::of(options)?)
 }
 
 /// A row of a report: action, object, inputs, outcome.
@@ -284,12 +263,9 @@ type Row = (String, String, u64, String);
 async fn care(call: &str, array: &Path, entry: &Value, options: &str) -> Result<Vec<Row>, Failed> {
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
     register(&ctx)?;
-    let key = KeyFile::of(entry)?;
-    let key = key.argument();
-    let sql = format!(
-        "SELECT action, object, inputs, outcome FROM {call}('{}'{options}{key})",
-        array.display()
-    );
+    let arguments = key(entry)?;
+    let list = arguments.after(&array.display().to_string());
+    let sql = format!("SELECT action, object, inputs, outcome FROM {call}({list}{options})");
     let mut rows = Vec::new();
     for batch in ctx.sql(&sql).await?.collect().await? {
         let text = |column: usize, row: usize| {
@@ -308,12 +284,11 @@ async fn care(call: &str, array: &Path, entry: &Value, options: &str) -> Result<
 async fn errors(array: &Path, entry: &Value) -> Result<Vec<String>, Failed> {
     let ctx = SessionContext::new();
     register(&ctx)?;
-    let key = KeyFile::of(entry)?;
-    let key = key.argument();
+    let arguments = key(entry)?;
+    let list = arguments.after(&array.display().to_string());
     let sql = format!(
-        "SELECT rule || ' ' || object FROM tiledb_check('{}'{key}) \
-         WHERE severity = 'error' OR rule = 'staging-file' OR rule = 'fragment-without-commit'",
-        array.display()
+        "SELECT rule || ' ' || object FROM tiledb_check({list}) \
+         WHERE severity = 'error' OR rule = 'staging-file' OR rule = 'fragment-without-commit'"
     );
     let mut found = Vec::new();
     for batch in ctx.sql(&sql).await?.collect().await? {

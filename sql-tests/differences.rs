@@ -30,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
 
 async fn check(array: &Path, entry: &Value) -> Result<(), Failed> {
     let ctx = USUAL.context()?;
-    let asked = Asked::new(array, entry);
+    let asked = Asked::new(array, entry)?;
     let facts = asked.of("tiledb_array", &[], "allows_duplicates");
     let facts = rows(&ctx, &facts).await?;
     if facts.column(0).as_boolean().value(0) {
@@ -87,26 +87,29 @@ async fn rows(ctx: &SessionContext, sql: &str) -> Result<RecordBatch, Failed> {
 /// An array and the options to read it with.
 struct Asked {
     array: String,
-    options: Vec<(String, String)>,
+    arguments: golden::Arguments,
 }
 
 /// The attributes of a cell, as text, by its coordinates.
 type CellsByPlace = BTreeMap<String, String>;
 
 impl Asked {
-    fn new(array: &Path, entry: &Value) -> Self {
-        Self {
+    fn new(array: &Path, entry: &Value) -> Result<Self, Failed> {
+        Ok(Self {
             array: array.display().to_string(),
-            options: golden::options(entry),
-        }
+            arguments: golden::Arguments::of(golden::options(entry))?,
+        })
+    }
+
+    /// The options of the array.
+    fn options(&self) -> impl Iterator<Item = (&str, &str)> {
+        let options = self.arguments.options().iter();
+        options.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// The statement that asks a function for columns.
     fn of(&self, function: &str, more: &[&str], columns: &str) -> String {
-        let options = self
-            .options
-            .iter()
-            .flat_map(|(k, v)| [k.as_str(), v.as_str()]);
+        let options = self.options().flat_map(|(key, value)| [key, value]);
         let options = options.filter(|_| function != "tiledb_scan");
         let array = [self.array.as_str()].into_iter();
         let arguments = match function {
@@ -138,10 +141,9 @@ impl Asked {
     /// The columns and the cells as of a time; `None` if there are many.
     async fn cells(&self, time: u64) -> Result<Option<(SchemaRef, CellsByPlace)>, Failed> {
         let mut builder = datafusion_tiledb::TileDbTable::builder(self.array.clone());
-        let always = self.options.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let time = time.to_string();
         let more = [("timestamp", time.as_str()), ("empty_cells", "skip")];
-        let always = always.filter(|(k, _)| *k != "empty_cells");
+        let always = self.options().filter(|(k, _)| *k != "empty_cells");
         for (key, value) in always.chain(more) {
             builder = builder.option(key, value)?;
         }
@@ -240,6 +242,6 @@ impl Asked {
 
     /// Whether the options say how to show cells that a difference does not have.
     fn given_empty_cells(&self) -> bool {
-        self.options.iter().any(|(key, _)| key == "empty_cells")
+        self.options().any(|(key, _)| key == "empty_cells")
     }
 }

@@ -1,13 +1,14 @@
 //! Every golden array, at every window of time, reads as libtiledb reads it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use crate::{allocations, block_on, fixtures, here, neutral, trial};
 
@@ -179,6 +180,46 @@ pub fn options(entry: &Value) -> Vec<(String, String)> {
     options
         .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
         .collect()
+}
+
+/// Options as functions take them, which name a file that holds the key in place of the key. The file lives as long as this.
+pub struct Arguments {
+    options: Vec<(String, String)>,
+    _key: Option<NamedTempFile>,
+}
+
+impl Arguments {
+    pub fn of(mut options: Vec<(String, String)>) -> io::Result<Self> {
+        let mut holder = None;
+        for (name, value) in &mut options {
+            if name.ends_with("encryption_key") {
+                let file = NamedTempFile::new()?;
+                fs::write(file.path(), &*value)?;
+                name.push_str("_file");
+                *value = file.path().display().to_string();
+                holder = Some(file);
+            }
+        }
+        Ok(Self {
+            options,
+            _key: holder,
+        })
+    }
+
+    pub fn options(&self) -> &[(String, String)] {
+        &self.options
+    }
+
+    /// The list in the parentheses of a call that begins with `first`.
+    pub fn after(&self, first: &str) -> String {
+        let options = self.options.iter();
+        let options = options.flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        let all = [first].into_iter().chain(options);
+        let quoted: Vec<String> = all
+            .map(|a| format!("'{}'", a.replace('\'', "''")))
+            .collect();
+        quoted.join(", ")
+    }
 }
 
 /// Reading must fail, in opening or later.

@@ -216,15 +216,10 @@ impl Facts {
     async fn of(array: &Path, options: &Options) -> Result<Self, Failed> {
         let ctx = SessionContext::new();
         datafusion_tiledb::register(&ctx)?;
-        let place = array.display().to_string();
-        let arguments = options.iter().flat_map(|(key, value)| [key, value]);
-        let arguments = [&place].into_iter().chain(arguments);
-        let arguments = arguments.map(|a| format!("'{}'", a.replace('\'', "''")));
-        let arguments = arguments.collect::<Vec<_>>().join(", ");
+        let arguments = golden::Arguments::of(options.clone())?;
+        let list = arguments.after(&array.display().to_string());
         let ask = async |what: &str| -> Result<RecordBatch, Failed> {
-            let rows = ctx
-                .sql(&what.replace("()", &format!("({arguments})")))
-                .await?;
+            let rows = ctx.sql(&what.replace("()", &format!("({list})"))).await?;
             let schema = Arc::clone(rows.schema().inner());
             Ok(concat_batches(&schema, &rows.collect().await?)?)
         };
