@@ -4,16 +4,14 @@
 //! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
 //! below `sql`. It is checked on the text, without comments.
 
+mod limits;
 mod modules;
-mod sizes;
-mod tracked;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use self::limits::{check_tracked, finds_sizes, finds_tracked, refused_by_windows};
 pub use self::modules::{finds_circles, finds_paths};
-pub use self::sizes::finds_sizes;
-pub use self::tracked::{check_tracked, finds_tracked, refused_by_windows};
 
 /// Each folder or file of `src/`, with its level: it may use what has a lower one.
 const LEVELS: [(&str, u8); 19] = [
@@ -93,7 +91,7 @@ pub fn check_sizes() -> Result<(), String> {
             .map_err(|e| format!("cannot read {}: {e}", file.display()))?;
         let inside = file.strip_prefix(&src).unwrap_or(&file);
         let name = format!("src/{}", inside.display());
-        wrong.extend(sizes::too_long(&name, &text));
+        wrong.extend(limits::too_long(&name, &text));
     }
     wrong.sort();
     match wrong.is_empty() {

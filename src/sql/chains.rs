@@ -306,8 +306,10 @@ fn is_found_in_lists(ty: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;
     use datafusion::logical_expr::{col, lit};
+    use datafusion::prelude::SessionContext;
 
     use super::*;
 
@@ -407,11 +409,89 @@ mod tests {
                 col("a").eq(lit(i))
             }
         });
-        check(
-            &BinaryOperator::Or,
-            Chain::Or,
-            &all.collect::<Vec<_>>(),
-            false,
+        let all = all.collect::<Vec<_>>();
+        check(&BinaryOperator::Or, Chain::Or, &all, false);
+    }
+
+    /// The types of columns that are cast from text, and of those that are cast from numbers.
+    const TYPES: [(&str, &str); 2] = [
+        (
+            "v",
+            "Utf8|Utf8View|Dictionary(Int8, Utf8)|Binary|Decimal128(10, 2)|UInt64",
+        ),
+        (
+            "arrow_cast(v, 'Int64')",
+            "Int8|Int64|Float64|Boolean|Timestamp(ms)|Timestamp(s, \"Asia/Tokyo\")|Dictionary(UInt16, Int64)|Date64",
+        ),
+    ];
+
+    /// Constants of one type or of several, `$` being a small number.
+    const CONSTANTS: [&str; 12] = [
+        "$",
+        "-$",
+        "'$'",
+        "$.0",
+        "arrow_cast($, 'UInt8')",
+        "arrow_cast('$', 'Utf8View')",
+        "arrow_cast('$', 'Dictionary(Int32, Utf8)')",
+        "DATE '1970-01-0$'",
+        "TIMESTAMP '1970-01-01 00:00:00.00$'",
+        "'1970-01-01T09:00:0$'",
+        "X'3$'",
+        "300$",
+    ];
+
+    /// A session with the table `t`, and the number of its columns.
+    async fn filled(with_planner: bool) -> (SessionContext, usize) {
+        let mut builder = SessionStateBuilder::new().with_default_features();
+        if with_planner {
+            install(&mut builder);
+        }
+        let ctx = SessionContext::new_with_state(builder.build());
+        let types = TYPES.iter();
+        let types = types.flat_map(|(from, types)| types.split('|').map(move |ty| (from, ty)));
+        let casts = types.enumerate();
+        let casts = casts.map(|(i, (from, ty))| format!("arrow_cast({from}, '{ty}') AS c{i}"));
+        let casts = casts.collect::<Vec<_>>();
+        let rows = format!(
+            "CREATE TABLE t AS SELECT {} FROM (VALUES ('1'), ('2'), ('3'), ('4'), ('0'), (NULL)) AS n(v)",
+            casts.join(", ")
         );
+        ctx.sql(&rows).await.unwrap().collect().await.unwrap();
+        (ctx, casts.len())
+    }
+
+    /// The rows that meet a condition; `None` if it is an error.
+    async fn rows(ctx: &SessionContext, condition: &str) -> Option<String> {
+        let sql = format!("SELECT c0, {condition} AS met FROM t ORDER BY c0");
+        let batches = ctx.sql(&sql).await.ok()?.collect().await.ok()?;
+        Some(pretty_format_batches(&batches).unwrap().to_string())
+    }
+
+    #[tokio::test]
+    async fn chains_mean_what_they_mean_without_this_planner() {
+        let ((plain, columns), (ours, _)) = (filled(false).await, filled(true).await);
+        let mut compared = 0;
+        for column in (0..columns).map(|i| format!("c{i}")) {
+            for constant in CONSTANTS {
+                for (operator, link) in [(" = ", " OR "), (" <> ", " AND ")] {
+                    let terms = (0..130).map(|term| {
+                        // Not all numbers are met, and each one is there many times.
+                        let number = [1, 3, 4, 9][term % 4].to_string();
+                        let constant = constant.replace('$', &number);
+                        match term % 5 {
+                            0 => format!("{constant}{operator}{column}"),
+                            _ => format!("{column}{operator}{constant}"),
+                        }
+                    });
+                    let chain = terms.collect::<Vec<_>>().join(link);
+                    let expected = rows(&plain, &chain).await;
+                    let found = rows(&ours, &chain).await;
+                    assert_eq!(found, expected, "{column}{operator}{constant}");
+                    compared += usize::from(found.is_some());
+                }
+            }
+        }
+        assert!(compared > 100, "{compared} chains are no errors");
     }
 }
