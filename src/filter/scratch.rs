@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::buffer::{Buffer, Work};
 use super::gzip::Inflater;
 use super::zstd::{Compressor, Decompressor};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Larger buffers are freed instead of kept for the next tile.
@@ -25,6 +26,8 @@ pub struct Scratch {
     /// Grants what large chunks need; without it, they take what they need.
     budget: Option<Arc<dyn MemoryBudget>>,
     granted: Grant,
+    /// Says that nobody waits for the tiles any longer.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// Decompression contexts, created when first needed.
@@ -56,17 +59,28 @@ impl Scratch {
         self.budget = Some(budget);
     }
 
-    /// Gives back what large chunks have needed.
+    /// From now on, decoding ends with an error at the next chunk once `stop` is set.
+    pub fn end_when(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
+    }
+
+    /// Gives back what large chunks have needed, and forgets who waits.
     pub fn settle(&mut self) {
         self.granted = Grant::default();
         self.budget = None;
+        self.stop = None;
     }
 
     /// Makes sure that a chunk may take so many bytes between its filters.
     ///
     /// # Errors
-    /// The budget refuses them.
+    /// The budget refuses them, or nobody waits for the chunk any longer.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if let Some(stop) = &self.stop
+            && stop.load(Ordering::Relaxed)
+        {
+            return Err(Error::internal("nobody waits for the tile any longer"));
+        }
         let known = self.granted.bytes().saturating_add(UNASKED_BYTES);
         if let Some(more) = bytes.checked_sub(known).filter(|more| *more > 0)
             && let Some(budget) = &self.budget

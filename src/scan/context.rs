@@ -161,16 +161,18 @@ impl ScanContext {
         self.predicate_columns().contains(&column)
     }
 
-    /// Runs `work` on a thread that decodes, with that thread's scratch buffers.
+    /// Runs `work` on a thread that decodes, with that thread's scratch buffers. It ends at the next chunk of a tile if the
+    /// caller stops waiting.
     pub async fn decode<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self, &mut Scratch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let context = Arc::clone(self);
-        let work = move || {
+        let work = move |stop| {
             SCRATCH.with_borrow_mut(|scratch| {
                 scratch.memory = Arc::clone(&context.memory);
                 scratch.filters.account_in(Arc::clone(&context.memory) as _);
+                scratch.filters.end_when(stop);
                 let started = Instant::now();
                 let done = work(&context, scratch);
                 scratch.filters.settle();
@@ -180,7 +182,7 @@ impl ScanContext {
                 done
             })
         };
-        threads::decode(work).await?
+        threads::decode_until_dropped(work).await?
     }
 
     /// Reads the bytes that were asked for, and counts them.

@@ -5,7 +5,8 @@
 
 use std::io;
 use std::num::NonZero;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -14,16 +15,35 @@ use crate::error::{Error, Result};
 
 /// Runs `work` on one of the threads. If the caller stops waiting before the work starts, it is cancelled.
 pub async fn decode<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    decode_until_dropped(|_| work()).await
+}
+
+/// As [`decode`], of work that ends early if what it is given is set, which happens when the caller stops waiting.
+pub async fn decode_until_dropped<T: Send + 'static>(
+    work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
+) -> Result<T> {
+    let waiting = Waiting::default();
+    let stop = Arc::clone(&waiting.0);
     #[cfg(test)]
     if crate::simulated::world().is_some() {
-        return Ok(work());
+        return Ok(work(stop));
     }
     let failed = |e| Error::internal("decoding stopped before it was done").with_source(e);
     let mut tasks = JoinSet::new();
-    tasks.spawn_blocking_on(work, threads()?.handle());
+    tasks.spawn_blocking_on(move || work(stop), threads()?.handle());
     match tasks.join_next().await {
         Some(done) => done.map_err(failed),
         None => Err(Error::internal("decoding never began")),
+    }
+}
+
+/// Whoever waits for work; to drop it is to wait no longer.
+#[derive(Default)]
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -42,6 +62,8 @@ fn threads() -> Result<&'static Runtime> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[tokio::test]
@@ -51,5 +73,26 @@ mod tests {
         let failed = decode(|| std::panic::resume_unwind(Box::new(1))).await;
         assert!(failed.is_err());
         assert_eq!(decode(|| 1).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn work_ends_when_nobody_waits_any_longer() {
+        use tokio::sync::oneshot;
+        let (begun, has_begun) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        let work = move |stop: Arc<AtomicBool>| {
+            begun.send(()).unwrap();
+            let begun = Instant::now();
+            let is_in_time = || begun.elapsed() < Duration::from_secs(10);
+            while !stop.load(Ordering::Relaxed) && is_in_time() {
+                std::thread::yield_now();
+            }
+            ended.send(is_in_time()).unwrap();
+        };
+        let waiting = tokio::spawn(decode_until_dropped(work));
+        has_begun.await.unwrap();
+        waiting.abort();
+        assert!(has_ended.await.unwrap());
+        assert!(waiting.await.unwrap_err().is_cancelled());
     }
 }

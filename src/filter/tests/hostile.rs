@@ -2,7 +2,7 @@
 //! are not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
@@ -389,4 +389,24 @@ proptest! {
             let _ = pipeline.decode_strings(&filtered, metadata.len(), original, &mut Scratch::default());
         }
     }
+}
+
+#[test]
+fn decoding_ends_at_the_next_chunk_when_nobody_waits() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let filters = vec![Filter::Zstd];
+    let chunk = encode(&filters, Datatype::UInt16, 2, &[7; 1000]);
+    let chunk = (1000, chunk.metadata.concat(), chunk.data.concat());
+    let filtered = tile(&[chunk.clone(), chunk]);
+    let pipeline = pipeline(&filters, &context(Datatype::UInt16, false)).unwrap();
+    let mut scratch = Scratch::default();
+    let decode = |scratch: &mut Scratch| pipeline.decode(&filtered, &mut [0; 2000], scratch);
+    scratch.end_when(Arc::clone(&stop));
+    decode(&mut scratch).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    let error = decode(&mut scratch).unwrap_err();
+    assert!(error.to_string().contains("nobody waits"), "{error}");
+    // The thread goes on with other work.
+    scratch.settle();
+    decode(&mut scratch).unwrap();
 }
