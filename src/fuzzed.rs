@@ -447,3 +447,31 @@ fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
     text.as_bytes().iter().fold(0xCBF2_9CE4_8422_2325, step)
 }
+
+/// So many turns are taken at least, and at most, before something is said to take too long.
+const TURNS: std::ops::RangeInclusive<usize> = 3..=12;
+
+/// Fails if the time that `work` takes is more than 2.5 times as long for twice the count. The fastest of several turns
+/// counts, which other work on the machine disturbs least. What `prepare` does takes no time.
+pub fn grows_in_proportion<T>(
+    count: usize,
+    prepare: impl Fn(usize) -> T,
+    mut work: impl FnMut(&T),
+) {
+    let sizes = [prepare(count), prepare(2 * count)];
+    let mut fastest = [Duration::MAX; 2];
+    for turn in 1..=*TURNS.end() {
+        for (size, fastest) in sizes.iter().zip(&mut fastest) {
+            let begin = Instant::now();
+            work(size);
+            *fastest = begin.elapsed().min(*fastest);
+        }
+        if turn >= *TURNS.start() && fastest[1] <= fastest[0].mul_f64(2.5) {
+            return;
+        }
+    }
+    panic!(
+        "{count} take {:?}, and twice as many {:?}",
+        fastest[0], fastest[1]
+    );
+}

@@ -146,6 +146,7 @@ fn corners(cells: &KeyBox) -> ([i64; 3], [i64; 3]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzed::grows_in_proportion;
 
     fn side(lo: u64, hi: u64) -> KeyBox {
         KeyBox::new(vec![lo], vec![hi]).unwrap()
@@ -180,5 +181,19 @@ mod tests {
         let sizes = index.blocks.iter().map(RTree::size).collect::<Vec<_>>();
         assert_eq!(sizes[..4], [16, 16, 32, 64]);
         assert_eq!(sizes.iter().sum::<usize>(), domains.len());
+    }
+
+    #[test]
+    fn tiles_of_many_fragments_take_time_in_proportion() {
+        let domains = |count: usize| {
+            let numbers = (0..count as u64).map(|number| side(number * 10, number * 10 + 9));
+            numbers.collect::<Vec<_>>()
+        };
+        grows_in_proportion(4_000, domains, |domains| {
+            let index = FragmentIndex::new(domains.iter());
+            let found = domains.iter().map(|tile| index.newest_first(tile).count());
+            // The boxes in the index are rounded, so that neighbours are found, too.
+            assert!((1..=3).contains(&(found.sum::<usize>() / domains.len())));
+        });
     }
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::filter_list::FilterList;
 use crate::format::schema::{CellValNum, Dimension, Layout};
+use crate::fuzzed::grows_in_proportion;
 use crate::geometry::subarray::KeyRange;
 
 fn dimension(extent: Option<u16>) -> Dimension {
@@ -179,4 +180,18 @@ fn disorder_ends_the_search() {
     );
     tile.cells.reverse();
     assert_eq!(tile.search(0, &ranges(&[(3, 4)]), 50), Some((20, 20)));
+}
+
+/// Whoever writes a tile chooses its chunks.
+#[test]
+fn chunks_of_one_cell_take_time_in_proportion() {
+    let tile = |count: usize| {
+        let cells = (0..count).map(|cell| [(cell % 1000) as u16, 0]);
+        let orders = (Layout::RowMajor, Layout::RowMajor);
+        Tile::new([None, None], orders, cells.collect())
+    };
+    grows_in_proportion(20_000, tile, |tile| {
+        let (decoded, chunks) = tile.search(0, &ranges(&[(0, 999)]), 1).unwrap();
+        assert_eq!((decoded, chunks), (tile.cells.len(), tile.cells.len()));
+    });
 }
