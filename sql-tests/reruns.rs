@@ -1,16 +1,24 @@
-//! A plan that is reset and runs again gives the same answer: what operators found out in one run is nothing to the next.
+//! Plans that run again, and plans that run late.
+//!
+//! A plan that is reset and runs again gives the same answer: what operators found out in one run is nothing to the next. A
+//! plan whose fragments were consolidated and vacuumed before its first row gives the answer all the same; afterwards it says
+//! what has happened, and gives no wrong rows.
 
 use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, collect};
-use datafusion::prelude::SessionContext;
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::{Array, register};
+use futures::StreamExt;
 use libtest_mimic::{Failed, Trial};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
 
 use crate::sessions::{SHAPES, USUAL};
-use crate::{block_on, fixtures, trial};
+use crate::{block_on, fixtures, neutral, trial};
 
 /// Statements whose operators hand the scan filters while they run; in `seldom`, `c` = `d` modulo 1000.
 const STATEMENTS: [(&str, &str, &str); 5] = [
@@ -45,12 +53,31 @@ const STATEMENTS: [(&str, &str, &str); 5] = [
 
 pub fn trials() -> Vec<Trial> {
     let statements = STATEMENTS.into_iter();
-    let trials = statements.map(|(name, sql, expected)| {
-        trial(format!("reruns::{name}"), move || {
-            block_on(run(sql, expected))
+    let mut trials: Vec<Trial> = statements
+        .map(|(name, sql, expected)| {
+            trial(format!("reruns::{name}"), move || {
+                block_on(run(sql, expected))
+            })
         })
-    });
-    trials.collect()
+        .collect();
+    for (kind, create) in KINDS {
+        for (store, is_local) in [("local", true), ("memory", false)] {
+            trials.push(trial(format!("reruns::late_{kind}_{store}"), move || {
+                block_on(late(create, is_local))
+            }));
+        }
+        trials.push(trial(format!("reruns::too_late_{kind}"), move || {
+            block_on(too_late(create))
+        }));
+        trials.push(trial(format!("reruns::late_at_a_time_{kind}"), move || {
+            block_on(late_at_a_time(kind, create))
+        }));
+        trials.push(trial(
+            format!("reruns::late_without_sql_{kind}"),
+            move || block_on(late_without_sql(create)),
+        ));
+    }
+    trials
 }
 
 async fn run(sql: &str, expected: &str) -> Result<(), Failed> {
@@ -85,4 +112,220 @@ async fn answer(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<St
     let batches = collect(plan, ctx.task_ctx()).await?;
     let table = pretty_format_batches(&batches)?.to_string();
     Ok(table.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+const KINDS: [(&str, &str); 3] = [
+    ("sparse", "'tiledb.capacity' '20'"),
+    (
+        "duplicates",
+        "'tiledb.capacity' '20', 'tiledb.allows_duplicates' 'true'",
+    ),
+    (
+        "dense",
+        "'tiledb.array_type' 'dense', 'tiledb.dim.x.domain' '[0, 3999]', 'tiledb.dim.x.tile' '20'",
+    ),
+];
+
+/// Queries whose scans go different ways.
+const QUERIES: [&str; 9] = [
+    "SELECT x, v FROM t WHERE v % 3 = 1",
+    "SELECT sum(v), min(v), max(v), count(*) FROM t",
+    "SELECT sum(v), count(*) FROM t WHERE x BETWEEN 35 AND 1800",
+    "SELECT x, v FROM t ORDER BY v DESC LIMIT 5",
+    "SELECT x, v FROM t ORDER BY x LIMIT 5",
+    "SELECT x, max(v) FROM t WHERE v > 7 GROUP BY x",
+    "SELECT x, row_number() OVER (ORDER BY x) FROM t WHERE v < 9000",
+    "SELECT count(*), max(t.v) FROM t JOIN (VALUES (7), (99), (3000)) n(k) ON t.x = n.k",
+    "SELECT count(*) FROM (SELECT v FROM t WHERE v > 20 LIMIT 10)",
+];
+
+/// An array of four fragments, in a folder or in a store in memory.
+struct Shelf {
+    uri: String,
+    store: Option<Arc<dyn ObjectStore>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Shelf {
+    /// Creates and fills the array.
+    async fn new(create: &str, is_local: bool) -> Result<Self, Failed> {
+        let folder = tempfile::tempdir()?;
+        let uri = match is_local {
+            true => folder.path().join("array").display().to_string(),
+            false => "shelf://store/array".to_owned(),
+        };
+        let store = (!is_local).then(|| Arc::new(InMemory::new()) as Arc<dyn ObjectStore>);
+        let shelf = Self {
+            uri,
+            store,
+            _folder: folder,
+        };
+        let ctx = shelf.session(2)?;
+        let table = format!(
+            "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB \
+             LOCATION '{}' OPTIONS ({create})",
+            shelf.uri
+        );
+        ctx.sql(&table).await?.collect().await?;
+        for part in 0..4 {
+            let first = part * 1000;
+            let insert = format!(
+                "INSERT INTO t SELECT i, (i * 7919) % 10007 FROM unnest(range({first}, {first} + 1000)) AS u(i)"
+            );
+            ctx.sql(&insert).await?.collect().await?;
+        }
+        Ok(shelf)
+    }
+
+    fn session(&self, partitions: usize) -> Result<SessionContext, Failed> {
+        let config = SessionConfig::new()
+            .with_target_partitions(partitions)
+            .with_batch_size(64);
+        let ctx = SessionContext::new_with_config(config);
+        register(&ctx)?;
+        if let Some(store) = &self.store {
+            let url = url::Url::parse("shelf://store")?;
+            ctx.register_object_store(&url, Arc::clone(store));
+        }
+        Ok(ctx)
+    }
+
+    /// A session that has opened the array.
+    async fn open(&self, partitions: usize, options: &str) -> Result<SessionContext, Failed> {
+        let ctx = self.session(partitions)?;
+        let table = format!(
+            "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{}' {options}",
+            self.uri
+        );
+        ctx.sql(&table).await?.collect().await?;
+        Ok(ctx)
+    }
+
+    /// Somebody else makes one fragment of all, and removes them.
+    async fn vacuum(&self) -> Result<(), Failed> {
+        let ctx = self.session(2)?;
+        for call in ["tiledb_consolidate", "tiledb_vacuum"] {
+            let call = format!("SELECT * FROM {call}('{}')", self.uri);
+            let done = ctx.sql(&call).await?.collect().await?;
+            assert!(done.iter().any(|batch| batch.num_rows() > 0), "{call}");
+        }
+        Ok(())
+    }
+}
+
+fn sorted(batches: &[datafusion::arrow::array::RecordBatch]) -> Vec<String> {
+    let mut rows = neutral::rows(batches);
+    rows.sort_unstable();
+    rows
+}
+
+/// The files go between planning and running.
+async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
+    for partitions in [1, 4] {
+        for query in QUERIES {
+            let shelf = Shelf::new(create, is_local).await?;
+            let ctx = shelf.open(partitions, "").await?;
+            let expected = ctx.sql(query).await?.collect().await?;
+            let plan = ctx.sql(query).await?.create_physical_plan().await?;
+            shelf.vacuum().await?;
+            let found = collect(plan, ctx.task_ctx()).await;
+            let found = found.map_err(|e| format!("{query}, {partitions} partitions: {e}"))?;
+            // A limit without an order may give any rows.
+            assert_eq!(sorted(&found), sorted(&expected), "{query}, {partitions}");
+        }
+    }
+    Ok(())
+}
+
+/// The files go when rows have been given.
+async fn too_late(create: &str) -> Result<(), Failed> {
+    for (partitions, is_local) in [(1, true), (4, true), (4, false)] {
+        let shelf = Shelf::new(create, is_local).await?;
+        let ctx = shelf.open(partitions, "").await?;
+        let query = "SELECT x, v FROM t WHERE v % 3 > 0";
+        let plan = ctx.sql(query).await?.create_physical_plan().await?;
+        let mut stream = execute_stream(plan, ctx.task_ctx())?;
+        let first = stream.next().await.ok_or("no batch")??;
+        assert!(first.num_rows() > 0);
+        shelf.vacuum().await?;
+        let mut failed = None;
+        while let Some(batch) = stream.next().await {
+            failed = failed.or(batch.err());
+        }
+        let error = failed.ok_or("all rows came from files that are gone")?;
+        let text = error.to_string();
+        for part in [
+            "vacuumed while this statement read it: run the statement again",
+            "the fragment __",
+            shelf.uri.as_str(),
+            ".tdb does not exist",
+        ] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        // The advice is true.
+        let again = ctx.sql("SELECT count(*) FROM t").await?.collect().await?;
+        assert_eq!(sorted(&again), ["[4000]"]);
+    }
+    Ok(())
+}
+
+/// A sparse fragment knows when its cells were written, so it still shows what the array held before; a dense one does not.
+async fn late_at_a_time(kind: &str, create: &str) -> Result<(), Failed> {
+    let shelf = Shelf::new(create, true).await?;
+    let ctx = shelf.session(4)?;
+    let times = format!(
+        "SELECT CAST(min(timestamp_start) AS VARCHAR), CAST(max(timestamp_start) AS VARCHAR) FROM \
+         (SELECT timestamp_start FROM tiledb_fragments('{}') ORDER BY timestamp_start LIMIT 2)",
+        shelf.uri
+    );
+    let times = neutral::rows(&ctx.sql(&times).await?.collect().await?);
+    let second = times[0].trim_matches(['[', ']']).split(", ").nth(1);
+    let second = second.ok_or("no time")?.trim_matches('"').to_owned();
+    let at = format!("OPTIONS ('tiledb.timestamp' '{second}')");
+    let ctx = shelf.open(4, &at).await?;
+    let query = "SELECT x, v FROM t WHERE v % 3 > 0";
+    let expected = ctx.sql(query).await?.collect().await?;
+    assert!(sorted(&expected).len() > 1000);
+    let plan = ctx.sql(query).await?.create_physical_plan().await?;
+    shelf.vacuum().await?;
+    match (collect(plan, ctx.task_ctx()).await, kind) {
+        (Ok(found), "sparse" | "duplicates") => assert_eq!(sorted(&found), sorted(&expected)),
+        (Err(error), "dense") => {
+            let text = error.to_string();
+            let told = text.contains("nothing shows what the array held at");
+            assert!(told && text.contains(&shelf.uri), "{text}");
+        }
+        (ended, _) => return Err(format!("{ended:?}").into()),
+    }
+    Ok(())
+}
+
+/// An array stays as it was opened, or says that it cannot.
+async fn late_without_sql(create: &str) -> Result<(), Failed> {
+    for partitions in [1, 4] {
+        let shelf = Shelf::new(create, true).await?;
+        let array = Array::open(&shelf.uri).await?;
+        let scan = || array.scan().columns(["x", "v"]).partitions(partitions);
+        let expected = sorted(&scan().collect().await?);
+        let stream = scan().stream().await?;
+        shelf.vacuum().await?;
+        let other = shelf.open(1, "").await?;
+        let more = "INSERT INTO t VALUES (17, 1)";
+        other.sql(more).await?.collect().await?;
+        let batches = stream.collect::<Vec<_>>().await;
+        let batches = batches.into_iter().collect::<Result<Vec<_>>>()?;
+        assert_eq!(sorted(&batches), expected);
+        assert_eq!(sorted(&scan().collect().await?), expected);
+        // What was vacuumed without a substitute is missed, and nothing else is shown for it.
+        other.sql("TRUNCATE TABLE t").await?.collect().await?;
+        let vacuum = format!("SELECT * FROM tiledb_vacuum('{}')", shelf.uri);
+        other.sql(&vacuum).await?.collect().await?;
+        let ended = scan().collect().await;
+        let error = ended.err().ok_or("rows of nothing")?.to_string();
+        assert!(
+            error.contains("nothing shows what the array held"),
+            "{error}"
+        );
+    }
+    Ok(())
 }

@@ -253,51 +253,123 @@ impl Snapshot {
     ///
     /// Fails if something in `seen` is gone, because the array was consolidated and vacuumed meanwhile.
     pub fn only(self, seen: &Seen) -> Result<Self> {
-        let wanted: HashSet<&str> = seen.fragments.iter().map(String::as_str).collect();
-        let mut fragments = self.fragments.as_ref().clone();
-        fragments.retain(|fragment| wanted.contains(fragment.name.name.as_str()));
-        let deletes = self.deletes.only(&seen.deletes);
-        let here: HashSet<&str> = fragments.iter().map(|f| f.name.name.as_str()).collect();
-        let deleting: HashSet<&str> = deletes.names().collect();
+        let wanted = seen.fragments.iter().map(String::as_str).collect();
+        let only = self.restricted(&wanted, &seen.deletes);
+        let deleting: HashSet<&str> = only.deletes.names().collect();
+        let here = only.names();
         let gone = seen.fragments.iter().find(|f| !here.contains(f.as_str()));
         let gone = gone.or_else(|| seen.deletes.iter().find(|d| !deleting.contains(d.as_str())));
-        if let Some(gone) = gone {
-            return Err(Error::conflict(format!(
+        match gone {
+            None => Ok(only),
+            Some(gone) => Err(Error::conflict(format!(
                 "{gone} is no longer there: the array was consolidated since the query was planned; plan it again"
             ))
-            .with("array", self.storage.uri()));
+            .with("array", self.storage.uri())),
         }
-        Ok(Self {
-            fragments: Arc::new(fragments),
-            deletes: Arc::new(deletes),
-            ..self
-        })
+    }
+
+    /// The snapshot with these of its fragments and deletes.
+    fn restricted(&self, fragments: &HashSet<&str>, deletes: &[String]) -> Self {
+        let mut shown = self.fragments.as_ref().clone();
+        shown.retain(|fragment| fragments.contains(fragment.name.name.as_str()));
+        Self {
+            fragments: Arc::new(shown),
+            deletes: Arc::new(self.deletes.only(deletes)),
+            ..self.clone()
+        }
+    }
+
+    /// The names of the fragments.
+    fn names(&self) -> HashSet<&str> {
+        let fragments = self.fragments.iter();
+        fragments.map(|f| f.name.name.as_str()).collect()
     }
 }
 
+/// What has become of a snapshot some of whose fragments are gone.
+struct Succession {
+    /// One of the fragments that are gone.
+    gone: String,
+    /// The same cells as others store them by now; `None` if nothing shows them any longer at the time of the snapshot.
+    now: Option<Snapshot>,
+}
+
 impl Snapshot {
+    /// What has become of the snapshot; `None` if all of its fragments are still there.
+    async fn succession(&self) -> Result<Option<Succession>> {
+        let now = Self::open(&self.storage, self.window).await?;
+        let (here, known) = (now.names(), self.names());
+        let gone = |f: &&Arc<Fragment>| !here.contains(f.name.name.as_str());
+        let gone = self.fragments.iter().filter(gone).collect::<Vec<_>>();
+        let Some(first) = gone.first() else {
+            return Ok(None);
+        };
+        // What was consolidated spans the times of what it was made of. If it shows cells of later times, it is no substitute.
+        let stands_for = |new: &Fragment, old: &Fragment| {
+            let spans = new.name.t1 <= old.name.t1 && old.name.t2 <= new.name.t2;
+            spans && (new.visibility == Visibility::Whole || new.footer.has_timestamps)
+        };
+        let new = now.fragments.iter();
+        let new = new.filter(|f| !known.contains(f.name.name.as_str()));
+        let mut substitutes = new.collect::<Vec<_>>();
+        substitutes.retain(|new| gone.iter().any(|old| stands_for(new, old)));
+        let is_replaced =
+            |old: &&&Arc<Fragment>| substitutes.iter().any(|new| stands_for(new, old));
+        let complete = gone.iter().filter(is_replaced).count() == gone.len();
+        let names = substitutes.iter().map(|f| f.name.name.as_str());
+        let wanted = names.chain(known.iter().copied()).collect();
+        let deletes = self.deletes.names().map(str::to_owned).collect::<Vec<_>>();
+        Ok(Some(Succession {
+            gone: first.name.name.clone(),
+            now: complete.then(|| now.restricted(&wanted, &deletes)),
+        }))
+    }
+
+    /// The array as it is stored by now, for a snapshot some of whose fragments are gone: with the same cells, or if nothing
+    /// shows these any longer and the snapshot is not of a `fixed` time, as it is at present. `None` if none is gone.
+    ///
+    /// # Errors
+    /// The store fails, or the cells of a fixed time are gone.
+    pub async fn renewed(&self, fixed: bool) -> Result<Option<Self>> {
+        let Some(Succession { gone, now }) = self.succession().await? else {
+            return Ok(None);
+        };
+        match now {
+            Some(now) => Ok(Some(now)),
+            None if fixed => Err(self.vacuumed(&gone, false)),
+            None => {
+                let window = OpenWindow::new(self.window.start, None)?;
+                Ok(Some(Self::open(&self.storage, window).await?))
+            }
+        }
+    }
+
     /// The error for a file that is missing, which says so if its fragment was vacuumed since the snapshot was taken.
     pub async fn explain_missing(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
-        let now = async {
-            let window = OpenWindow::new(self.window.start, None)?;
-            Self::open(&self.storage, window).await
-        };
-        let Ok(now) = now.await else {
-            return error;
-        };
-        let here: HashSet<&str> = now.fragments.iter().map(|f| f.name.name.as_str()).collect();
-        let mut fragments = self.fragments.iter().map(|f| f.name.name.as_str());
-        match fragments.find(|fragment| !here.contains(fragment)) {
-            Some(gone) => Error::conflict(format!(
-                "the fragment {gone} was consolidated, and vacuumed while this statement read it: run the statement again, \
-                 and vacuum with a min_age that is longer than statements take"
-            ))
-            .with_source(error),
-            None => error,
+        match self.succession().await {
+            Ok(Some(Succession { gone, now })) => {
+                self.vacuumed(&gone, now.is_some()).with_source(error)
+            }
+            Ok(None) | Err(_) => error,
         }
+    }
+
+    fn vacuumed(&self, gone: &str, is_replaced: bool) -> Error {
+        let advice = match is_replaced {
+            true => "run the statement again, and vacuum with a min_age that is longer than statements take".to_owned(),
+            false => format!(
+                "nothing shows what the array held at {} ms any longer; run the statement again to read it as it is now, or \
+                 at another time",
+                self.window.end_or_now()
+            ),
+        };
+        Error::conflict(format!(
+            "the fragment {gone} was consolidated, and vacuumed while this statement read it: {advice}"
+        ))
+        .with("array", self.storage.uri())
     }
 }
 

@@ -61,3 +61,15 @@ impl From<Error> for DataFusionError {
         }
     }
 }
+
+/// Whether an error says that somebody else has changed the array meanwhile.
+fn is_conflict(error: &DataFusionError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return error.kind() == ErrorKind::Conflict;
+        }
+        cause = error.source();
+    }
+    false
+}

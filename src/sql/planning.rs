@@ -9,11 +9,13 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 
 use super::budget::PoolBudget;
+use super::is_conflict;
 use super::labels::{LabelSurroundings, Labels};
 use super::location::{group_storage, locate};
 use super::options::TableOptions;
 use super::query::{ScanQuery, ScanRequest};
-use super::source::{Planned, ScanValue, TileDbSource};
+use super::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSource};
+use super::statistics::{remain_true, statistics};
 use crate::array::snapshot::Snapshot;
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
@@ -84,6 +86,79 @@ impl ScanQuery {
         labels: &Labels,
         runtime: &RuntimeEnv,
     ) -> Result<TileDbSource> {
+        let planned = self.planned(table, labels, runtime).await?;
+        Ok(TileDbSource::new(self, planned))
+    }
+
+    /// As [`plan`](Self::plan), and planned again if files of the array are gone since it was listed. So is the scan as long as
+    /// it has given no rows.
+    pub(super) async fn plan_renewed(
+        self: Arc<Self>,
+        table: &Arc<ArrayTable>,
+        labels: &Labels,
+        renewal: Renewal,
+        runtime: &RuntimeEnv,
+    ) -> Result<TileDbSource> {
+        let mut table = Arc::clone(table);
+        let mut renewals = 0;
+        loop {
+            let planned = self.planned(Arc::clone(&table), labels, runtime).await;
+            let error = match planned {
+                Err(error) if is_conflict(&error) && renewals < MOST_RENEWALS => error,
+                planned => return Ok(TileDbSource::new(self, planned?).with_renewal(renewal)),
+            };
+            let renewed = table.snapshot.renewed(renewal == Renewal::SameCells).await;
+            let Some(snapshot) = renewed.map_err(DataFusionError::from)? else {
+                return Err(error);
+            };
+            let new = shown(snapshot, &self.options)?;
+            if new.schema != table.schema {
+                return Err(error);
+            }
+            table = Arc::new(new);
+            renewals += 1;
+        }
+    }
+
+    /// Plans the scan anew, for a plan some of whose fragments are gone; `None` if none is gone, or if what a plan above the
+    /// scan may rely on is not true any longer. A scan of a `fixed` time shows the same cells.
+    pub(super) async fn anew(
+        &self,
+        old: &Planned,
+        fixed: bool,
+        runtime: &RuntimeEnv,
+    ) -> Result<Option<Planned>> {
+        let known = &old.plan.spec.table;
+        let renewed = known.snapshot.renewed(fixed).await;
+        let Some(snapshot) = renewed.map_err(DataFusionError::from)? else {
+            return Ok(None);
+        };
+        let same_columns = match (known.snapshot.schema_name(), snapshot.schema_name()) {
+            (Ok(old), Ok(new)) => old == new,
+            _ => false,
+        };
+        let table = Arc::new(shown(snapshot, &self.options)?);
+        let labels = Labels::of_table(&table, self.options.empty_cells)?;
+        let new = self.planned(table, &labels, runtime).await?;
+        let told = statistics(&old.plan, &old.schema);
+        let is_true = same_columns
+            && new.schema == old.schema
+            && remain_true(&told, &statistics(&new.plan, &new.schema));
+        if !is_true {
+            let uri = known.snapshot.storage.uri();
+            log::debug!(
+                "{uri}: files are gone, and what was planned does not suit the array as it is by now"
+            );
+        }
+        Ok(is_true.then_some(new))
+    }
+
+    async fn planned(
+        &self,
+        table: Arc<ArrayTable>,
+        labels: &Labels,
+        runtime: &RuntimeEnv,
+    ) -> Result<Planned> {
         self.check_readable(&table, labels)?;
         let (mut subarray, residual) = self.ranges(&table)?;
         let of_labels = &self.filters.of_labels;
@@ -141,14 +216,13 @@ impl ScanQuery {
             Some(labels) => Arc::clone(labels.schema()),
             None => plan.spec.output_schema(),
         };
-        let planned = Planned {
+        Ok(Planned {
             plan: Arc::new(plan),
             predicate: residual,
             labels: labelled.map(Arc::new),
             label_filters: label_filters.into(),
             schema,
-        };
-        Ok(TileDbSource::new(self, planned))
+        })
     }
 
     /// Fails if a column that is asked for cannot be read, whatever its cells.

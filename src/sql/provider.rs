@@ -23,7 +23,7 @@ use super::options::TableOptions;
 use super::planning::shown;
 use super::query::{ScanFilters, ScanQuery};
 use super::settings::TileDbSettings;
-use super::source::TileDbSource;
+use super::source::{Renewal, TileDbSource};
 use crate::array::snapshot::Snapshot;
 use crate::array::table::{ArrayTable, Columns};
 use crate::format::schema::ArraySchema;
@@ -190,11 +190,7 @@ impl TileDbTable {
 
     /// The schema of the array, when it was last looked at.
     pub(super) fn array_schema(&self) -> Arc<ArraySchema> {
-        let snapshot = match &*self.last() {
-            Last::Columns(columns) => columns.without_fragments().clone(),
-            Last::Seen(shown) | Last::Fixed(shown) => shown.table.snapshot.clone(),
-        };
-        snapshot.schema
+        self.last_seen().schema
     }
 
     /// The current state of the array, without its labels.
@@ -312,7 +308,7 @@ impl TileDbTable {
 
     async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
         let shown = self.shown().await.map_err(DataFusionError::from)?;
-        let Shown { table, labels } = shown.as_ref();
+        let labels = &shown.labels;
         let projection = match args.projection() {
             Some(projection) => projection.to_vec(),
             None => (0..labels.schema().fields().len()).collect(),
@@ -327,8 +323,14 @@ impl TileDbTable {
             partitions: state.config().target_partitions(),
             settings: TileDbSettings::of(state.config_options()),
         });
-        let table = Arc::clone(table);
-        query.plan(table, labels, state.runtime_env()).await
+        let renewal = match self.shows_present() {
+            true => Renewal::Present,
+            false => Renewal::SameCells,
+        };
+        let runtime = state.runtime_env();
+        query
+            .plan_renewed(&shown.table, labels, renewal, runtime)
+            .await
     }
 
     fn split_filters(

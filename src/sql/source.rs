@@ -36,8 +36,8 @@ use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
 use self::mode::{Arrangement, RemainingScan, Shared};
 pub use self::mode::{ScanMode, ScanValue};
-pub(super) use self::runs::Runs;
 use self::runs::Siblings;
+pub(super) use self::runs::{MOST_RENEWALS, Runs};
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::options::AggregateFrom;
@@ -77,6 +77,19 @@ pub struct TileDbSource {
     metrics: ExecutionPlanMetricsSet,
     /// The units that were read so far.
     units_read: Arc<Count>,
+    renewal: Renewal,
+}
+
+/// Whether a scan is planned anew if files of its fragments are gone before it has given rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Renewal {
+    /// No: others read parts of it elsewhere.
+    #[default]
+    Never,
+    /// If others store the same cells: it shows the array at a fixed time.
+    SameCells,
+    /// Yes: it shows the array as it is.
+    Present,
 }
 
 /// The plan for a [`ScanQuery`], before the optimizer chooses a mode.
@@ -114,7 +127,14 @@ impl TileDbSource {
             runs: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             units_read: Arc::default(),
+            renewal: Renewal::Never,
         }
+    }
+
+    /// The scan, which may be planned anew.
+    pub(super) fn with_renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = renewal;
+        self
     }
 
     /// The request of the scan, as a value.
@@ -225,13 +245,14 @@ impl TileDbSource {
             preserve_order: self.preserve_order,
             tells_bounds: Arc::clone(&self.tells_bounds),
             metrics: self.metrics.clone(),
+            renewal: self.renewal,
             ..Self::new(Arc::new(query), planned)
         })
     }
 
     /// The scan in a mode, whatever its mode was; `None` if the mode does not apply or does not pay.
     fn in_mode(&self, mode: ScanMode) -> crate::Result<Option<Self>> {
-        let arranged = mode.arrange(&self.planned.plan, self.query.partitions)?;
+        let arranged = mode.arrange(&self.planned, &self.query, self.renewal)?;
         Ok(arranged.map(|arrangement| Self {
             arrangement,
             metrics: ExecutionPlanMetricsSet::new(),

@@ -4,6 +4,8 @@
 //! answers queries from `Exact` statistics without running the scan. So bounds are exact only if the number of rows is:
 //! then every cell of every tile is a row, and the box around a tile touches some of them on each side.
 
+use std::cmp::Ordering;
+
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
@@ -47,6 +49,28 @@ pub(super) fn without_bounds(statistics: &Statistics) -> Statistics {
         (column.min_value, column.max_value) = (Precision::Absent, Precision::Absent);
     }
     statistics
+}
+
+/// Whether what was told of rows is true of those with the statistics `now`.
+pub(super) fn remain_true(told: &Statistics, now: &Statistics) -> bool {
+    let exact = |told: &Precision<usize>, now: &Precision<usize>| {
+        !matches!(told, Precision::Exact(_)) || told == now
+    };
+    let within = |told: &Precision<ScalarValue>, now: &Precision<ScalarValue>, inward| {
+        let Some(told) = told.get_value() else {
+            return true;
+        };
+        let order = now.get_value().and_then(|now| now.partial_cmp(told));
+        order.is_some_and(|order| order == inward || order == Ordering::Equal)
+    };
+    let told_columns = told.column_statistics.iter();
+    let mut columns = told_columns.zip(&now.column_statistics);
+    exact(&told.num_rows, &now.num_rows)
+        && columns.all(|(told, now)| {
+            exact(&told.null_count, &now.null_count)
+                && within(&told.min_value, &now.min_value, Ordering::Greater)
+                && within(&told.max_value, &now.max_value, Ordering::Less)
+        })
 }
 
 /// The statistics under a limit of `fetch` rows in each of `partitions`.

@@ -31,7 +31,8 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::stream;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::sql::is_conflict;
 use crate::sql::source::TileDbSource;
 use crate::write::clock::Clock;
 
@@ -125,18 +126,6 @@ pub(super) async fn settled(
         };
     }
     ended
-}
-
-/// Whether an error says that somebody else has changed the array meanwhile.
-fn is_conflict(error: &DataFusionError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<Error>() {
-            return error.kind() == ErrorKind::Conflict;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// Whether all sources of a plan give their rows again to another plan of the same statement.

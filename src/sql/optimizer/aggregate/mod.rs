@@ -116,7 +116,7 @@ impl TileDbAggregateExec {
     }
 
     /// The state of the tiles that metadata answer; empty if there are none.
-    fn answered(&self) -> SendableRecordBatchStream {
+    fn answered(&self, context: &TaskContext) -> SendableRecordBatchStream {
         let schema = self.input.schema();
         let own = Arc::clone(&schema);
         let (remaining, answers) = (Arc::clone(&self.remaining), self.answers.clone());
@@ -126,9 +126,11 @@ impl TileDbAggregateExec {
             counter("rows_from_metadata"),
         );
         let time = MetricBuilder::new(&self.metrics).subset_time("metadata_time", 0);
+        let runtime = context.runtime_env();
         let state = async move {
             let timer = time.timer();
-            let parted = remaining.parted().await.map_err(DataFusionError::from)?;
+            let parted = remaining.parted(&runtime).await;
+            let parted = parted.map_err(DataFusionError::from)?;
             for summary in &parted.answered {
                 let sum = summary
                     .rows
@@ -227,11 +229,11 @@ impl ExecutionPlan for TileDbAggregateExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let read = self.input.execute(partition, context)?;
+        let read = self.input.execute(partition, Arc::clone(&context))?;
         let states = match partition {
             0 => Box::pin(RecordBatchStreamAdapter::new(
                 self.input.schema(),
-                self.answered().chain(read),
+                self.answered(&context).chain(read),
             )),
             _ => read,
         };
