@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream_partitioned};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::{Array, register};
 use futures::StreamExt;
@@ -115,14 +117,14 @@ async fn answer(ctx: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<St
 }
 
 const KINDS: [(&str, &str); 3] = [
-    ("sparse", "'tiledb.capacity' '20'"),
+    ("sparse", "'tiledb.capacity' '$TILE'"),
     (
         "duplicates",
-        "'tiledb.capacity' '20', 'tiledb.allows_duplicates' 'true'",
+        "'tiledb.capacity' '$TILE', 'tiledb.allows_duplicates' 'true'",
     ),
     (
         "dense",
-        "'tiledb.array_type' 'dense', 'tiledb.dim.x.domain' '[0, 3999]', 'tiledb.dim.x.tile' '20'",
+        "'tiledb.array_type' 'dense', 'tiledb.dim.x.domain' '[0, $LAST]', 'tiledb.dim.x.tile' '$TILE'",
     ),
 ];
 
@@ -139,6 +141,9 @@ const QUERIES: [&str; 9] = [
     "SELECT count(*) FROM (SELECT v FROM t WHERE v > 20 LIMIT 10)",
 ];
 
+/// The rows of most arrays here, which are read at once.
+const FEW: usize = 4000;
+
 /// An array of four fragments, in a folder or in a store in memory.
 struct Shelf {
     uri: String,
@@ -147,8 +152,8 @@ struct Shelf {
 }
 
 impl Shelf {
-    /// Creates and fills the array.
-    async fn new(create: &str, is_local: bool) -> Result<Self, Failed> {
+    /// Creates the array and fills it with so many rows.
+    async fn new(create: &str, rows: usize, is_local: bool) -> Result<Self, Failed> {
         let folder = tempfile::tempdir()?;
         let uri = match is_local {
             true => folder.path().join("array").display().to_string(),
@@ -161,16 +166,19 @@ impl Shelf {
             _folder: folder,
         };
         let ctx = shelf.session(2)?;
+        let tile = (rows / 200).to_string();
+        let create = create.replace("$TILE", &tile);
+        let create = create.replace("$LAST", &(rows - 1).to_string());
         let table = format!(
             "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB \
              LOCATION '{}' OPTIONS ({create})",
             shelf.uri
         );
         ctx.sql(&table).await?.collect().await?;
-        for part in 0..4 {
-            let first = part * 1000;
+        for first in (0..rows).step_by(rows / 4) {
+            let end = first + rows / 4;
             let insert = format!(
-                "INSERT INTO t SELECT i, (i * 7919) % 10007 FROM unnest(range({first}, {first} + 1000)) AS u(i)"
+                "INSERT INTO t SELECT i, (i * 7919) % 10007 FROM unnest(range({first}, {end})) AS u(i)"
             );
             ctx.sql(&insert).await?.collect().await?;
         }
@@ -222,38 +230,43 @@ fn sorted(batches: &[datafusion::arrow::array::RecordBatch]) -> Vec<String> {
 /// The files go between planning and running.
 async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
     for partitions in [1, 4] {
+        let shelf = Shelf::new(create, FEW, is_local).await?;
+        let ctx = shelf.open(partitions, "").await?;
+        let mut plans = Vec::new();
         for query in QUERIES {
-            let shelf = Shelf::new(create, is_local).await?;
-            let ctx = shelf.open(partitions, "").await?;
             let expected = ctx.sql(query).await?.collect().await?;
             let plan = ctx.sql(query).await?.create_physical_plan().await?;
-            shelf.vacuum().await?;
+            plans.push((query, plan, sorted(&expected)));
+        }
+        shelf.vacuum().await?;
+        for (query, plan, expected) in plans {
             let found = collect(plan, ctx.task_ctx()).await;
             let found = found.map_err(|e| format!("{query}, {partitions} partitions: {e}"))?;
-            // A limit without an order may give any rows.
-            assert_eq!(sorted(&found), sorted(&expected), "{query}, {partitions}");
+            assert_eq!(sorted(&found), expected, "{query}, {partitions}");
         }
     }
     Ok(())
 }
 
-/// The files go when rows have been given.
+/// The files go when one of the partitions has given its rows.
 async fn too_late(create: &str) -> Result<(), Failed> {
-    for (partitions, is_local) in [(1, true), (4, true), (4, false)] {
-        let shelf = Shelf::new(create, is_local).await?;
-        let ctx = shelf.open(partitions, "").await?;
+    const MANY: usize = 400_000;
+    for is_local in [true, false] {
+        let shelf = Shelf::new(create, MANY, is_local).await?;
+        let ctx = shelf.open(2, "").await?;
         let query = "SELECT x, v FROM t WHERE v % 3 > 0";
         let plan = ctx.sql(query).await?.create_physical_plan().await?;
-        let mut stream = execute_stream(plan, ctx.task_ctx())?;
-        let first = stream.next().await.ok_or("no batch")??;
-        assert!(first.num_rows() > 0);
+        let mut streams = execute_stream_partitioned(plan, ctx.task_ctx())?.into_iter();
+        let (Some(first), Some(second)) = (streams.next(), streams.next()) else {
+            return Err("fewer than two partitions".into());
+        };
+        let rows = first.collect::<Vec<_>>().await.into_iter();
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        assert!(!rows.is_empty());
         shelf.vacuum().await?;
-        let mut failed = None;
-        while let Some(batch) = stream.next().await {
-            failed = failed.or(batch.err());
-        }
-        let error = failed.ok_or("all rows came from files that are gone")?;
-        let text = error.to_string();
+        let ended = second.collect::<Vec<_>>().await;
+        let error = ended.into_iter().find_map(Result::err);
+        let text = error.ok_or("rows of files that are gone")?.to_string();
         for part in [
             "vacuumed while this statement read it: run the statement again",
             "the fragment __",
@@ -264,23 +277,23 @@ async fn too_late(create: &str) -> Result<(), Failed> {
         }
         // The advice is true.
         let again = ctx.sql("SELECT count(*) FROM t").await?.collect().await?;
-        assert_eq!(sorted(&again), ["[4000]"]);
+        assert_eq!(sorted(&again), [format!("[{MANY}]")]);
     }
     Ok(())
 }
 
 /// A sparse fragment knows when its cells were written, so it still shows what the array held before; a dense one does not.
 async fn late_at_a_time(kind: &str, create: &str) -> Result<(), Failed> {
-    let shelf = Shelf::new(create, true).await?;
+    let shelf = Shelf::new(create, FEW, true).await?;
     let ctx = shelf.session(4)?;
-    let times = format!(
-        "SELECT CAST(min(timestamp_start) AS VARCHAR), CAST(max(timestamp_start) AS VARCHAR) FROM \
-         (SELECT timestamp_start FROM tiledb_fragments('{}') ORDER BY timestamp_start LIMIT 2)",
+    let second = format!(
+        "SELECT CAST(max(time) AS BIGINT) FROM \
+         (SELECT timestamp_start AS time FROM tiledb_fragments('{}') ORDER BY time LIMIT 2)",
         shelf.uri
     );
-    let times = neutral::rows(&ctx.sql(&times).await?.collect().await?);
-    let second = times[0].trim_matches(['[', ']']).split(", ").nth(1);
-    let second = second.ok_or("no time")?.trim_matches('"').to_owned();
+    let second = ctx.sql(&second).await?.collect().await?;
+    let second = second.first().ok_or("no time")?.column(0).clone();
+    let second = second.as_primitive::<Int64Type>().value(0);
     let at = format!("OPTIONS ('tiledb.timestamp' '{second}')");
     let ctx = shelf.open(4, &at).await?;
     let query = "SELECT x, v FROM t WHERE v % 3 > 0";
@@ -303,17 +316,18 @@ async fn late_at_a_time(kind: &str, create: &str) -> Result<(), Failed> {
 /// An array stays as it was opened, or says that it cannot.
 async fn late_without_sql(create: &str) -> Result<(), Failed> {
     for partitions in [1, 4] {
-        let shelf = Shelf::new(create, true).await?;
+        let shelf = Shelf::new(create, FEW, true).await?;
         let array = Array::open(&shelf.uri).await?;
         let scan = || array.scan().columns(["x", "v"]).partitions(partitions);
         let expected = sorted(&scan().collect().await?);
-        let stream = scan().stream().await?;
+        let streams = scan().streams().await?;
         shelf.vacuum().await?;
         let other = shelf.open(1, "").await?;
         let more = "INSERT INTO t VALUES (17, 1)";
         other.sql(more).await?.collect().await?;
-        let batches = stream.collect::<Vec<_>>().await;
-        let batches = batches.into_iter().collect::<Result<Vec<_>>>()?;
+        let batches = futures::stream::iter(streams).flatten();
+        let batches = batches.collect::<Vec<_>>().await.into_iter();
+        let batches = batches.collect::<Result<Vec<_>>>()?;
         assert_eq!(sorted(&batches), expected);
         assert_eq!(sorted(&scan().collect().await?), expected);
         // What was vacuumed without a substitute is missed, and nothing else is shown for it.

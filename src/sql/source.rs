@@ -9,6 +9,7 @@ mod lines;
 pub mod mode;
 mod ordered;
 mod read;
+mod renewal;
 mod runs;
 
 use std::any::Any;
@@ -36,6 +37,7 @@ use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 
 use self::mode::{Arrangement, RemainingScan, Shared};
 pub use self::mode::{ScanMode, ScanValue};
+pub(super) use self::renewal::Renewal;
 use self::runs::Siblings;
 pub(super) use self::runs::{MOST_RENEWALS, Runs};
 use super::claims::{Claims, checked};
@@ -48,7 +50,6 @@ use crate::scan::ScanPlan;
 use crate::scan::metrics::Count;
 use crate::scan::plan::first_cells::DimensionOrder;
 use crate::scan::plan::range_cuts::RangeCuts;
-use crate::scan::units::UnitPool;
 use crate::sql::expressions::runtime::PushedFilters;
 use crate::stats::trust::{Asked, Rounding};
 
@@ -77,19 +78,8 @@ pub struct TileDbSource {
     metrics: ExecutionPlanMetricsSet,
     /// The units that were read so far.
     units_read: Arc<Count>,
+    /// Whether it is planned anew if its files are gone.
     renewal: Renewal,
-}
-
-/// Whether a scan is planned anew if files of its fragments are gone before it has given rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Renewal {
-    /// No: others read parts of it elsewhere.
-    #[default]
-    Never,
-    /// If others store the same cells: it shows the array at a fixed time.
-    SameCells,
-    /// Yes: it shows the array as it is.
-    Present,
 }
 
 /// The plan for a [`ScanQuery`], before the optimizer chooses a mode.
@@ -116,6 +106,7 @@ impl TileDbSource {
                 partitions: planned.plan.partitions(query.partitions),
                 plan: Arc::clone(&planned.plan),
                 shared: Shared::Nothing,
+                course: Arc::default(),
             },
             fetch: query.limit,
             query,
@@ -129,12 +120,6 @@ impl TileDbSource {
             units_read: Arc::default(),
             renewal: Renewal::Never,
         }
-    }
-
-    /// The scan, which may be planned anew.
-    pub(super) fn with_renewal(mut self, renewal: Renewal) -> Self {
-        self.renewal = renewal;
-        self
     }
 
     /// The request of the scan, as a value.
@@ -252,7 +237,7 @@ impl TileDbSource {
 
     /// The scan in a mode, whatever its mode was; `None` if the mode does not apply or does not pay.
     fn in_mode(&self, mode: ScanMode) -> crate::Result<Option<Self>> {
-        let arranged = mode.arrange(&self.planned, &self.query, self.renewal)?;
+        let arranged = mode.arrange(&self.planned.plan, self.query.partitions)?;
         Ok(arranged.map(|arrangement| Self {
             arrangement,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -319,8 +304,7 @@ impl DataSource for TileDbSource {
             && self.arrangement.ranges().is_none()
             && self.arrangement.row_order().is_none()
             && !self.preserve_order;
-        let units = shared.then(|| Arc::new(UnitPool::default()));
-        Some(Arc::new(self.runs.begin(units)))
+        Some(Arc::new(self.runs.begin(shared)))
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use datafusion::common::{ScalarValue, SplitPoint};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, RangePartitioning,
@@ -15,9 +14,9 @@ use datafusion::physical_expr::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::runs::MOST_RENEWALS;
-use super::{Planned, Renewal, TileDbSource};
-use crate::error::{Error, ErrorKind, Result};
+use super::runs::Course;
+use super::{Planned, TileDbSource};
+use crate::error::{Error, Result};
 use crate::scan::ScanPlan;
 use crate::scan::order::RowOrder;
 use crate::scan::plan::range_cuts::RangeCuts;
@@ -25,7 +24,7 @@ use crate::scan::plan::whole::WholeTile;
 use crate::scan::summary::{self, Summary};
 use crate::scan::unit_order::{UnitOrder, WantedFirst};
 use crate::sql::expressions::runtime::PushedFilters;
-use crate::sql::query::{ScanQuery, ScanRequest};
+use crate::sql::query::ScanRequest;
 use crate::stats::trust::{Asked, Rounding};
 
 /// How a scan goes about its rows.
@@ -70,6 +69,15 @@ pub(super) struct Arrangement {
     /// The units that each partition begins with.
     pub(super) partitions: Vec<Range<u64>>,
     pub(super) shared: Shared,
+    /// Which scan the partitions read.
+    pub(super) course: Arc<Course<Renewed>>,
+}
+
+/// A scan that was planned anew, in the mode that it had.
+#[derive(Debug, Clone)]
+pub(super) struct Renewed {
+    pub(super) planned: Planned,
+    pub(super) arrangement: Arrangement,
 }
 
 /// The shared state of the units of a scan, which depends on its mode.
@@ -82,20 +90,19 @@ pub(super) enum Shared {
 }
 
 impl ScanMode {
-    /// A planned scan in this mode, in at most as many partitions as the query has unless the mode sets their number; `None`
+    /// The scan of `plan` in this mode, in at most `partitions` partitions unless the mode sets their number; `None`
     /// if the mode does not suit the plan.
     pub(super) fn arrange(
         self,
-        planned: &Planned,
-        query: &Arc<ScanQuery>,
-        renewal: Renewal,
+        plan: &Arc<ScanPlan>,
+        partitions: usize,
     ) -> Result<Option<Arrangement>> {
-        let (plan, partitions) = (&planned.plan, query.partitions);
         let mut arrangement = Arrangement {
             plan: Arc::clone(plan),
             partitions: Vec::new(),
             shared: Shared::Nothing,
             mode: ScanMode::Plain,
+            course: Arc::default(),
         };
         match &self {
             Self::Plain => {}
@@ -125,11 +132,11 @@ impl ScanMode {
                 }
             }
             Self::Remaining { asked, rounding } => {
-                let remaining = RemainingScan::new(planned.clone(), Arc::clone(asked), *rounding)?;
-                let Some(mut remaining) = remaining else {
+                let Some(remaining) =
+                    RemainingScan::new(Arc::clone(plan), Arc::clone(asked), *rounding)?
+                else {
                     return Ok(None);
                 };
-                remaining.anew = Some((Arc::clone(query), renewal));
                 arrangement.shared = Shared::Remaining(Arc::new(remaining));
             }
         }
@@ -244,12 +251,10 @@ impl RangePartitions {
 /// A scan, with the tiles that metadata may answer.
 #[derive(Debug)]
 pub struct RemainingScan {
-    planned: Planned,
+    plan: Arc<ScanPlan>,
     whole: Vec<WholeTile>,
     asked: Arc<Vec<Asked>>,
     rounding: Rounding,
-    /// How the scan is planned anew, if files that hold statistics are gone.
-    anew: Option<(Arc<ScanQuery>, Renewal)>,
     parted: OnceCell<Parted>,
 }
 
@@ -264,17 +269,50 @@ pub struct Parted {
 
 impl RemainingScan {
     /// `None` if metadata cannot answer any part of the request.
-    fn new(planned: Planned, asked: Arc<Vec<Asked>>, rounding: Rounding) -> Result<Option<Self>> {
-        let whole = planned.plan.whole_tiles();
-        let some = summary::may_know(&planned.plan, &whole, &asked, rounding)?;
-        Ok(some.then(|| Self {
-            planned,
+    pub fn new(
+        plan: Arc<ScanPlan>,
+        asked: Arc<Vec<Asked>>,
+        rounding: Rounding,
+    ) -> Result<Option<Self>> {
+        let whole = plan.whole_tiles();
+        let some = summary::may_know(&plan, &whole, &asked, rounding)?;
+        Ok(some.then(|| Self::of(plan, whole, asked, rounding)))
+    }
+
+    fn of(
+        plan: Arc<ScanPlan>,
+        whole: Vec<WholeTile>,
+        asked: Arc<Vec<Asked>>,
+        rounding: Rounding,
+    ) -> Self {
+        Self {
+            plan,
             whole,
             asked,
             rounding,
-            anew: None,
             parted: OnceCell::new(),
-        }))
+        }
+    }
+
+    /// The arrangement of a scan that takes the place of this one. Metadata need not answer any part of it.
+    pub(super) fn arrange_anew(
+        &self,
+        mode: ScanMode,
+        plan: &Arc<ScanPlan>,
+        partitions: usize,
+    ) -> Option<Arrangement> {
+        let arranged = mode.clone().arrange(plan, partitions).ok()?;
+        arranged.or_else(|| {
+            let asked = Arc::clone(&self.asked);
+            let all_left = Self::of(Arc::clone(plan), Vec::new(), asked, self.rounding);
+            Some(Arrangement {
+                plan: Arc::clone(plan),
+                partitions: plan.partitions(partitions),
+                shared: Shared::Remaining(Arc::new(all_left)),
+                course: Arc::default(),
+                mode,
+            })
+        })
     }
 
     /// The number of tiles that may be answered.
@@ -282,43 +320,21 @@ impl RemainingScan {
         self.whole.len()
     }
 
-    /// Splits the scan; the first caller loads the statistics. Nobody has given rows before, so the scan is planned anew if
-    /// files are gone.
-    pub async fn parted(&self, runtime: &RuntimeEnv) -> Result<&Parted> {
-        self.parted
-            .get_or_try_init(|| self.part_or_renew(runtime))
-            .await
+    /// Splits the scan; the first caller loads the statistics.
+    pub async fn parted(&self) -> Result<&Parted> {
+        self.parted.get_or_try_init(|| self.part()).await
     }
 
     /// How many units are to be read, as far as that is known.
     pub fn unit_count(&self) -> u64 {
-        let plan = &self.planned.plan;
-        let left = self.parted.get().map_or(plan, |parted| &parted.left);
+        let left = self.parted.get().map_or(&self.plan, |parted| &parted.left);
         left.unit_count()
     }
 
-    async fn part_or_renew(&self, runtime: &RuntimeEnv) -> Result<Parted> {
-        let mut parted = self.part(&self.planned.plan, &self.whole).await;
-        let mut planned = self.planned.clone();
-        for _ in 0..MOST_RENEWALS {
-            let (Err(error), Some((query, renewal))) = (&parted, &self.anew) else {
-                break;
-            };
-            if error.kind() != ErrorKind::Conflict {
-                break;
-            }
-            let Some(new) = renewal.plan(query, &planned, runtime).await else {
-                break;
-            };
-            parted = self.part(&new.plan, &new.plan.whole_tiles()).await;
-            planned = new;
-        }
-        parted
-    }
-
-    async fn part(&self, plan: &Arc<ScanPlan>, whole: &[WholeTile]) -> Result<Parted> {
-        let snapshot = &plan.spec.table.snapshot;
-        let answered = match summary::summarize(plan, whole, &self.asked, self.rounding).await {
+    async fn part(&self) -> Result<Parted> {
+        let snapshot = &self.plan.spec.table.snapshot;
+        let answered = summary::summarize(&self.plan, &self.whole, &self.asked, self.rounding);
+        let answered = match answered.await {
             Ok(answered) => answered,
             Err(error) => {
                 let error = snapshot.explain_missing(error).await;
@@ -331,34 +347,9 @@ impl RemainingScan {
             .collect::<Vec<_>>();
         ordinals.sort_unstable();
         Ok(Parted {
-            left: Arc::new(plan.without(&ordinals)),
+            left: Arc::new(self.plan.without(&ordinals)),
             answered,
         })
-    }
-}
-
-impl Renewal {
-    /// Plans a scan anew some of whose fragments are gone, if that is of use.
-    pub(super) async fn plan(
-        self,
-        query: &ScanQuery,
-        old: &Planned,
-        runtime: &RuntimeEnv,
-    ) -> Option<Planned> {
-        if self == Self::Never {
-            return None;
-        }
-        let uri = old.plan.spec.table.snapshot.storage.uri();
-        match query.anew(old, self == Self::SameCells, runtime).await {
-            Ok(new) => {
-                log::debug!("{uri}: files are gone: planned anew: {}", new.is_some());
-                new
-            }
-            Err(error) => {
-                log::debug!("{uri}: files are gone, and it cannot be planned anew: {error}");
-                None
-            }
-        }
     }
 }
 
@@ -406,32 +397,6 @@ impl TileDbSource {
             preserve_order: value.preserve_order,
             tells_bounds: Arc::new(value.tells_bounds.into()),
             ..arranged
-        })
-    }
-
-    /// The scan planned anew, with the filters, limits and partitions that it has.
-    pub(super) async fn renewed(&self, runtime: &RuntimeEnv) -> Option<Self> {
-        let planned = self.renewal.plan(&self.query, &self.planned, runtime);
-        let planned = planned.await?;
-        // The rows of more partitions than there are would be missing.
-        let partitions = self.arrangement.partition_count();
-        let mode = match self.mode().clone() {
-            ScanMode::Ordered { order, rows, .. } => ScanMode::Ordered {
-                order,
-                rows,
-                partitions,
-            },
-            mode => mode,
-        };
-        let query = Arc::new(ScanQuery {
-            partitions,
-            ..ScanQuery::clone(&self.query)
-        });
-        let arranged = mode.arrange(&planned, &query, self.renewal);
-        Some(Self {
-            arrangement: arranged.ok()??,
-            planned,
-            ..self.clone()
         })
     }
 }

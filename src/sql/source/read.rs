@@ -1,5 +1,4 @@
-//! Opening of the partitions of a scan: their batches have labels, and the batch size of the session. Until the first of
-//! them has come, the scan can still be another one.
+//! Opening of the partitions of a scan: their batches have labels, and the batch size of the session.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,14 +11,13 @@ use datafusion::datasource::source::OpenArgs;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 
+use super::TileDbSource;
 use super::counters::Published;
 use super::mode::Shared;
-use super::runs::{Renewed, Siblings};
-use super::{Renewal, TileDbSource};
+use super::runs::Siblings;
 use crate::memory::budget::MemoryBudget;
 use crate::memory::idle::account_in;
 use crate::scan::ScanPlan;
@@ -28,49 +26,31 @@ use crate::scan::metrics::ScanMetrics;
 use crate::scan::stream::read_units;
 use crate::scan::units::{UnitPool, UnitQueue};
 use crate::sql::budget::PoolBudget;
-use crate::sql::is_conflict;
 use crate::sql::labels::LabelProjection;
 
 impl TileDbSource {
     /// The rows of one partition.
     pub(super) fn open_partition(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let siblings = siblings_of(&args);
-        if self.filters.tighten() && !self.runs.is_first(siblings.as_deref(), &args) {
+        let siblings = args.sibling_state.as_ref();
+        let siblings = siblings.and_then(|state| state.downcast_ref::<Siblings>());
+        if self.filters.tighten() && !self.runs.is_first(siblings, &args) {
             let again = self.trusting(&HashSet::new());
             return again.map_or_else(
                 || internal_err!("a scan that runs again keeps no dynamic filter"),
                 |again| again.open_partition(args),
             );
         }
-        let pool = siblings
-            .as_ref()
-            .and_then(|siblings| siblings.units.as_ref());
-        let planned = self.open_planned(&args, pool)?;
-        // What metadata answer is planned anew where that is asked for.
-        let is_fixed = self.renewal == Renewal::Never || self.remaining().is_some();
-        let Some(siblings) = siblings.filter(|_| !is_fixed) else {
-            return Ok(planned);
-        };
-        let opening = Opening {
-            source: self.clone(),
-            args,
-            siblings,
-            times: 0,
-        };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.planned.schema),
-            stream::once(opening.begin(planned)).try_flatten(),
-        )))
+        self.open_renewable(args)
     }
 
-    /// The rows of one partition of the scan as it is planned; the units are taken from the pool, if there is one.
-    fn open_planned(
+    /// The rows of one partition of the scan as it is planned; units are taken from the pool, if there is one.
+    pub(super) fn open_planned(
         &self,
         args: &OpenArgs,
-        pool: Option<&Arc<UnitPool>>,
+        pool: Option<Arc<UnitPool>>,
     ) -> Result<SendableRecordBatchStream> {
         match &self.arrangement.shared {
-            Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args.clone())),
+            Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args.clone(), pool)),
             Shared::Nothing | Shared::Order(_) => {
                 let units = self.arrangement.partitions.get(args.partition);
                 let units = unit_queue(pool, args, units.cloned().unwrap_or(0..0));
@@ -85,11 +65,11 @@ impl TileDbSource {
     }
 
     /// The rows of a partition whose units are only determined when it is polled.
-    fn open_later(&self, args: OpenArgs) -> SendableRecordBatchStream {
+    fn open_later(&self, args: OpenArgs, pool: Option<Arc<UnitPool>>) -> SendableRecordBatchStream {
         let source = self.clone();
         let batches = async move {
             let (plan, units) = source
-                .units_of(&args)
+                .units_of(&args, pool)
                 .await
                 .map_err(DataFusionError::from)?;
             source.read(plan, units, args.partition, &args.context)
@@ -101,14 +81,15 @@ impl TileDbSource {
     }
 
     /// The plan and the units that a partition reads.
-    async fn units_of(&self, args: &OpenArgs) -> crate::Result<(Arc<ScanPlan>, UnitQueue)> {
+    async fn units_of(
+        &self,
+        args: &OpenArgs,
+        pool: Option<Arc<UnitPool>>,
+    ) -> crate::Result<(Arc<ScanPlan>, UnitQueue)> {
         if let Some(remaining) = self.remaining() {
-            let runtime = args.context.runtime_env();
-            let left = Arc::clone(&remaining.parted(&runtime).await?.left);
+            let left = Arc::clone(&remaining.parted().await?.left);
             let units = left.partitions(self.arrangement.partitions.len());
             let units = units.get(args.partition).cloned().unwrap_or(0..0);
-            let siblings = siblings_of(args);
-            let pool = siblings.as_ref().and_then(|s| s.units.as_ref());
             return Ok((left, unit_queue(pool, args, units)));
         }
         let Some(ranges) = self.arrangement.ranges() else {
@@ -160,69 +141,9 @@ impl TileDbSource {
     }
 }
 
-/// A partition that has given no rows yet.
-struct Opening {
-    source: TileDbSource,
-    args: OpenArgs,
-    siblings: Arc<Siblings>,
-    /// How often the scan was planned anew.
-    times: usize,
-}
-
-impl Opening {
-    /// The rows of the partition, from its first batch on. If files are gone before any partition has given rows, all of them
-    /// go on with a scan that was planned anew.
-    async fn begin(
-        mut self,
-        mut batches: SendableRecordBatchStream,
-    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        loop {
-            let course = &self.siblings.course;
-            let newer = match course.newer(self.times).await {
-                Some(newer) => Some(newer),
-                None => match batches.next().await {
-                    Some(Err(error)) if is_conflict(&error) => {
-                        let runtime = self.args.context.runtime_env();
-                        let renewed = course.renew(self.times, self.source.renewed(&runtime));
-                        match renewed.await {
-                            Some(newer) => Some(newer),
-                            None => return Err(error),
-                        }
-                    }
-                    Some(Err(error)) => return Err(error),
-                    Some(Ok(first)) => match course.settle(self.times).await {
-                        Some(newer) => Some(newer),
-                        None => return Ok(stream::once(ready(Ok(first))).chain(batches).boxed()),
-                    },
-                    // Nobody would read its part of another scan.
-                    None => course.settle(self.times).await,
-                },
-            };
-            let Some(newer) = newer else {
-                return Ok(stream::empty().boxed());
-            };
-            // Its memory is released first.
-            drop(batches);
-            batches = self.reopen(newer)?;
-        }
-    }
-
-    fn reopen(&mut self, renewed: Renewed) -> Result<SendableRecordBatchStream> {
-        self.times = renewed.times;
-        self.source = TileDbSource::clone(&renewed.source);
-        let pool = self.siblings.units.as_ref().map(|_| &renewed.units);
-        self.source.open_planned(&self.args, pool)
-    }
-}
-
-fn siblings_of(args: &OpenArgs) -> Option<Arc<Siblings>> {
-    let state = args.sibling_state.clone()?;
-    state.downcast::<Siblings>().ok()
-}
-
 /// The units of a partition, and those it may take from others.
 fn unit_queue(
-    pool: Option<&Arc<UnitPool>>,
+    pool: Option<Arc<UnitPool>>,
     args: &OpenArgs,
     units: std::ops::Range<u64>,
 ) -> UnitQueue {

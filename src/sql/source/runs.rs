@@ -4,21 +4,19 @@
 //! creates a new dynamic filter for each run, or none, and the scan does not get it: the filter that the scan has is
 //! about the rows of the first run. So dynamic filters are used in the first run only.
 //!
-//! While a plan runs, somebody may vacuum what it was made of. Until one of its partitions has given rows, all of them can
-//! go on with a scan that was planned anew ([`Course`]); afterwards none can.
+//! All runs read the same scan ([`Course`]), which is settled when one of them has given rows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::TaskContext;
 
-use super::TileDbSource;
 use crate::scan::units::UnitPool;
 use crate::sql::claims::Totals;
 
-/// How often a scan is planned anew while it runs.
+/// How often a scan is planned anew.
 pub(in crate::sql) const MOST_RENEWALS: usize = 5;
 
 /// The runs of a scan, shared by all copies and resets of its plan.
@@ -42,83 +40,32 @@ struct FirstRun {
 pub(super) struct Siblings {
     /// The number of plans that started before.
     earlier: usize,
-    /// The pool of units that the partitions share, if they do.
-    pub units: Option<Arc<UnitPool>>,
+    /// Whether the partitions take over units of each other.
+    share_units: bool,
+    /// The pools of units that they share, one for each time that the scan was planned.
+    units: Mutex<BTreeMap<usize, Arc<UnitPool>>>,
     /// The totals of the partitions, if declarations are checked.
     pub totals: Arc<Totals>,
-    /// Which scan the partitions read.
-    pub course: Course,
 }
 
-/// Which scan the partitions of a run read: the one that was planned, or one that was planned anew.
-#[derive(Debug, Default)]
-pub(super) struct Course(tokio::sync::Mutex<CourseState>);
-
-#[derive(Debug, Default)]
-struct CourseState {
-    /// The scan that was planned anew, and how often that was.
-    renewed: Option<Renewed>,
-    /// Whether a partition has given rows, or its part of all rows.
-    is_settled: bool,
-}
-
-/// A scan that was planned anew while its partitions were open.
-#[derive(Debug, Clone)]
-pub(super) struct Renewed {
-    /// How often the scan was planned anew.
-    pub times: usize,
-    /// The scan.
-    pub source: Arc<TileDbSource>,
-    /// The units that its partitions share, if they share units.
-    pub units: Arc<UnitPool>,
-}
-
-impl Course {
-    /// Settles the scan that was planned anew so many times, as far as nobody has planned it once more; that one is then
-    /// returned.
-    pub(super) async fn settle(&self, times: usize) -> Option<Renewed> {
-        let mut state = self.0.lock().await;
-        let newer = state.renewed.clone().filter(|newer| newer.times > times);
-        state.is_settled |= newer.is_none();
-        newer
-    }
-
-    /// The scan if it was planned anew more often.
-    pub(super) async fn newer(&self, times: usize) -> Option<Renewed> {
-        let state = self.0.lock().await;
-        state.renewed.clone().filter(|newer| newer.times > times)
-    }
-
-    /// The scan planned anew, for a partition that cannot read the one that was planned anew so many times; `None` if there
-    /// is no other.
-    pub(super) async fn renew(
-        &self,
-        times: usize,
-        renew: impl Future<Output = Option<TileDbSource>>,
-    ) -> Option<Renewed> {
-        let mut state = self.0.lock().await;
-        let newer = state.renewed.clone().filter(|newer| newer.times > times);
-        if newer.is_some() || state.is_settled || times >= MOST_RENEWALS {
-            return newer;
-        }
-        let renewed = Renewed {
-            times: times + 1,
-            source: Arc::new(renew.await?),
-            units: Arc::default(),
-        };
-        state.renewed = Some(renewed.clone());
-        Some(renewed)
+impl Siblings {
+    /// The units that the partitions share, of the scan that was planned anew so many times; `None` if they share none.
+    pub(super) fn units(&self, times: usize) -> Option<Arc<UnitPool>> {
+        // A panic of another thread leaves the pools consistent.
+        let pools = || self.units.lock().unwrap_or_else(PoisonError::into_inner);
+        self.share_units
+            .then(|| Arc::clone(pools().entry(times).or_default()))
     }
 }
 
 impl Runs {
     /// Registers the start of another plan.
-    pub(super) fn begin(&self, units: Option<Arc<UnitPool>>) -> Siblings {
+    pub(super) fn begin(&self, share_units: bool) -> Siblings {
         Siblings {
             earlier: self.plans.fetch_add(1, Ordering::Relaxed),
-            units,
+            share_units,
+            units: Mutex::default(),
             totals: Arc::default(),
-            course: Course::default(),
         }
     }
 
@@ -132,5 +79,75 @@ impl Runs {
         let context = Arc::downgrade(&args.context);
         let same = first.context.get_or_insert_with(|| context.clone());
         Weak::ptr_eq(same, &context) && first.opened.insert(args.partition)
+    }
+}
+
+/// Which scan the partitions of all runs read: the one that was planned, or one that was planned anew.
+#[derive(Debug)]
+pub(super) struct Course<S>(tokio::sync::Mutex<CourseState<S>>);
+
+#[derive(Debug)]
+struct CourseState<S> {
+    anew: Option<Anew<S>>,
+    /// Whether a partition has given rows, or its part of all rows.
+    is_settled: bool,
+}
+
+/// A scan that was planned anew while its partitions were open.
+#[derive(Debug, Clone)]
+pub(super) struct Anew<S> {
+    /// How often the scan was planned anew.
+    pub times: usize,
+    /// The scan.
+    pub scan: S,
+}
+
+impl<S> Default for Course<S> {
+    fn default() -> Self {
+        let state = CourseState {
+            anew: None,
+            is_settled: false,
+        };
+        Self(tokio::sync::Mutex::new(state))
+    }
+}
+
+impl<S: Clone> Course<S> {
+    /// The scan if it was planned anew more often than so many times.
+    pub(super) async fn newer(&self, times: usize) -> Option<Anew<S>> {
+        self.0.lock().await.newer(times)
+    }
+
+    /// Settles the scan that was planned anew so many times, unless somebody has planned it once more; that one is then
+    /// returned.
+    pub(super) async fn settle(&self, times: usize) -> Option<Anew<S>> {
+        let mut state = self.0.lock().await;
+        let newer = state.newer(times);
+        state.is_settled |= newer.is_none();
+        newer
+    }
+
+    /// The scan planned anew, for a partition that cannot read the one that was planned anew so many times; `None` if there
+    /// is no other.
+    pub(super) async fn renew(
+        &self,
+        times: usize,
+        renew: impl Future<Output = Option<S>>,
+    ) -> Option<Anew<S>> {
+        let mut state = self.0.lock().await;
+        let newer = state.newer(times);
+        if newer.is_some() || state.is_settled || times >= MOST_RENEWALS {
+            return newer;
+        }
+        let scan = renew.await?;
+        let times = times + 1;
+        state.anew = Some(Anew { times, scan });
+        state.newer(0)
+    }
+}
+
+impl<S: Clone> CourseState<S> {
+    fn newer(&self, times: usize) -> Option<Anew<S>> {
+        self.anew.clone().filter(|anew| anew.times > times)
     }
 }

@@ -41,7 +41,7 @@ use self::answers::Answers;
 use crate::sql::claims::{Claims, checked};
 use crate::sql::optimizer::below::{Passing, ScanPath, scan, with_child};
 use crate::sql::options::AggregateFrom;
-use crate::sql::source::mode::RemainingScan;
+use crate::sql::source::TileDbSource;
 use crate::stats::trust::Rounding;
 
 /// The node that replaces a partial aggregate directly over a scan, if metadata may answer part of it.
@@ -89,7 +89,8 @@ pub(super) fn from_metadata(
 pub struct TileDbAggregateExec {
     /// The partial aggregate over the rest of the scan.
     input: Arc<dyn ExecutionPlan>,
-    remaining: Arc<RemainingScan>,
+    /// The scan below.
+    scan: TileDbSource,
     answers: Answers,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -98,7 +99,7 @@ pub struct TileDbAggregateExec {
 impl TileDbAggregateExec {
     /// `None` if the scan below the input is not in the mode that leaves out such tiles.
     fn new(input: Arc<dyn ExecutionPlan>, answers: Answers) -> Option<Self> {
-        let remaining = Arc::clone(remaining_below(&input)?);
+        let scan = scan_of_remaining(&input)?.clone();
         // The properties of the input's rows are dropped, because the added row may differ from them.
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
@@ -108,7 +109,7 @@ impl TileDbAggregateExec {
         );
         Some(Self {
             input,
-            remaining,
+            scan,
             answers,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -116,21 +117,22 @@ impl TileDbAggregateExec {
     }
 
     /// The state of the tiles that metadata answer; empty if there are none.
-    fn answered(&self, context: &TaskContext) -> SendableRecordBatchStream {
+    fn answered(&self) -> SendableRecordBatchStream {
         let schema = self.input.schema();
         let own = Arc::clone(&schema);
-        let (remaining, answers) = (Arc::clone(&self.remaining), self.answers.clone());
+        let (scan, answers) = (self.scan.clone(), self.answers.clone());
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, 0);
         let (tiles, rows) = (
             counter("tiles_from_metadata"),
             counter("rows_from_metadata"),
         );
         let time = MetricBuilder::new(&self.metrics).subset_time("metadata_time", 0);
-        let runtime = context.runtime_env();
         let state = async move {
             let timer = time.timer();
-            let parted = remaining.parted(&runtime).await;
-            let parted = parted.map_err(DataFusionError::from)?;
+            let Some(remaining) = scan.settled_remaining().await else {
+                return internal_err!("the scan below is not of what metadata leave");
+            };
+            let parted = remaining.parted().await.map_err(DataFusionError::from)?;
             for summary in &parted.answered {
                 let sum = summary
                     .rows
@@ -151,18 +153,18 @@ impl TileDbAggregateExec {
     }
 }
 
-/// The remaining scan below, and the tiles that metadata answer.
-fn remaining_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<RemainingScan>> {
+/// The scan below of the tiles that metadata do not answer.
+fn scan_of_remaining(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
     if let Some(source) = scan(plan) {
-        return source.remaining();
+        return source.remaining().map(|_| source);
     }
-    plan.children().into_iter().find_map(remaining_below)
+    plan.children().into_iter().find_map(scan_of_remaining)
 }
 
 impl DisplayAs for TileDbAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let names = self.answers.names().collect::<Vec<_>>().join(", ");
-        let tiles = self.remaining.candidates();
+        let tiles = self.scan.remaining().map_or(0, |tiles| tiles.candidates());
         match format {
             DisplayFormatType::TreeRender => {
                 let names = names.replace(|c: char| !c.is_ascii(), "?");
@@ -229,11 +231,12 @@ impl ExecutionPlan for TileDbAggregateExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let read = self.input.execute(partition, Arc::clone(&context))?;
+        let read = self.input.execute(partition, context)?;
         let states = match partition {
             0 => Box::pin(RecordBatchStreamAdapter::new(
                 self.input.schema(),
-                self.answered(&context).chain(read),
+                // Until rows were read, or none are left to read, the scan may be planned anew.
+                read.chain(self.answered()),
             )),
             _ => read,
         };

@@ -1,0 +1,178 @@
+//! Planning anew of a scan whose files go while it is open.
+//!
+//! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
+//! rows, or its part of all rows, the partitions can go on with a scan that was planned anew; afterwards none can. The
+//! [`Course`] that they share holds them together.
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use datafusion::datasource::source::OpenArgs;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::ready;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+use super::mode::{RemainingScan, Renewed, ScanMode};
+use super::runs::{Anew, Course, Siblings};
+use super::{Planned, TileDbSource};
+use crate::sql::is_conflict;
+use crate::sql::query::ScanQuery;
+
+/// Whether a scan is planned anew if files of its fragments are gone before it has given rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::sql) enum Renewal {
+    /// No: others read parts of it elsewhere.
+    #[default]
+    Never,
+    /// If others store the same cells: it shows the array at a fixed time.
+    SameCells,
+    /// Yes: it shows the array as it is.
+    Present,
+}
+
+impl Renewal {
+    /// Plans a scan anew some of whose fragments are gone, if that is of use.
+    async fn plan(self, query: &ScanQuery, old: &Planned, runtime: &RuntimeEnv) -> Option<Planned> {
+        if self == Self::Never {
+            return None;
+        }
+        let uri = old.plan.spec.table.snapshot.storage.uri();
+        match query.anew(old, self == Self::SameCells, runtime).await {
+            Ok(new) => {
+                log::debug!("{uri}: files are gone: planned anew: {}", new.is_some());
+                new
+            }
+            Err(error) => {
+                log::debug!("{uri}: files are gone, and it cannot be planned anew: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl TileDbSource {
+    /// The scan, which may be planned anew.
+    pub(in crate::sql) fn with_renewal(mut self, renewal: Renewal) -> Self {
+        self.renewal = renewal;
+        self
+    }
+
+    /// The rows of one partition, of the scan as it is planned or as it is planned anew.
+    pub(super) fn open_renewable(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let siblings = args.sibling_state.clone();
+        let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
+        let pool = siblings.as_ref().and_then(|siblings| siblings.units(0));
+        let planned = self.open_planned(&args, pool)?;
+        let Some(siblings) = siblings.filter(|_| self.renewal != Renewal::Never) else {
+            return Ok(planned);
+        };
+        let opening = Opening {
+            source: self.clone(),
+            args,
+            siblings,
+            course: Arc::clone(&self.arrangement.course),
+            times: 0,
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.planned.schema),
+            stream::once(opening.begin(planned)).try_flatten(),
+        )))
+    }
+
+    /// The part that metadata answer, and the part that is left to read, of the scan that is read once a partition has given
+    /// rows; `None` in another mode.
+    pub(in crate::sql) async fn settled_remaining(&self) -> Option<Arc<RemainingScan>> {
+        match self.arrangement.course.newer(0).await {
+            Some(anew) => anew.scan.arrangement.remaining().cloned(),
+            None => self.remaining().cloned(),
+        }
+    }
+
+    /// The scan planned anew, in the mode and with the partitions that it has.
+    async fn renewed(&self, runtime: &RuntimeEnv) -> Option<Renewed> {
+        let planned = self.renewal.plan(&self.query, &self.planned, runtime);
+        let planned = planned.await?;
+        // The rows of more partitions than there are would be missing.
+        let partitions = self.arrangement.partition_count();
+        let mode = match self.mode().clone() {
+            ScanMode::Ordered { order, rows, .. } => ScanMode::Ordered {
+                order,
+                rows,
+                partitions,
+            },
+            mode => mode,
+        };
+        let arrangement = match self.remaining() {
+            Some(remaining) => remaining.arrange_anew(mode, &planned.plan, partitions),
+            None => mode.arrange(&planned.plan, partitions).ok()?,
+        };
+        Some(Renewed {
+            planned,
+            arrangement: arrangement?,
+        })
+    }
+}
+
+/// A partition that has given no rows yet.
+struct Opening {
+    source: TileDbSource,
+    args: OpenArgs,
+    siblings: Arc<Siblings>,
+    course: Arc<Course<Renewed>>,
+    /// How often the scan was planned anew.
+    times: usize,
+}
+
+impl Opening {
+    /// The rows of the partition, from its first batch on. If files are gone before any partition has given rows, all of them
+    /// go on with a scan that was planned anew.
+    async fn begin(
+        mut self,
+        mut batches: SendableRecordBatchStream,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        loop {
+            let newer = match self.course.newer(self.times).await {
+                Some(newer) => Some(newer),
+                None => match batches.next().await {
+                    Some(Err(error)) if is_conflict(&error) => {
+                        let runtime = self.args.context.runtime_env();
+                        let renewed = self.source.renewed(&runtime);
+                        match self.course.renew(self.times, renewed).await {
+                            Some(newer) => Some(newer),
+                            None => return Err(error),
+                        }
+                    }
+                    Some(Err(error)) => return Err(error),
+                    Some(Ok(first)) => match self.course.settle(self.times).await {
+                        Some(newer) => Some(newer),
+                        None => return Ok(stream::once(ready(Ok(first))).chain(batches).boxed()),
+                    },
+                    // Nobody would read its part of another scan.
+                    None => self.course.settle(self.times).await,
+                },
+            };
+            let Some(newer) = newer else {
+                return Ok(stream::empty().boxed());
+            };
+            // Its memory is released first.
+            drop(batches);
+            batches = self.reopen(newer)?;
+        }
+    }
+
+    /// The rows of the partition in the scan that was planned anew. The filters remain those of this run.
+    fn reopen(&mut self, renewed: Anew<Renewed>) -> Result<SendableRecordBatchStream> {
+        self.times = renewed.times;
+        self.source = TileDbSource {
+            planned: renewed.scan.planned,
+            arrangement: renewed.scan.arrangement,
+            ..self.source.clone()
+        };
+        let units = self.siblings.units(self.times);
+        self.source.open_planned(&self.args, units)
+    }
+}
