@@ -286,6 +286,15 @@ impl Snapshot {
     }
 }
 
+/// A snapshot that takes the place of one some of whose fragments are gone.
+#[derive(Debug)]
+pub enum Renewed {
+    /// It shows the same cells, as others store them by now.
+    SameCells(Snapshot),
+    /// It shows the array as it is.
+    Present(Snapshot),
+}
+
 /// What has become of a snapshot some of whose fragments are gone.
 struct Succession {
     /// One of the fragments that are gone.
@@ -325,21 +334,22 @@ impl Snapshot {
         }))
     }
 
-    /// The array as it is stored by now, for a snapshot some of whose fragments are gone: with the same cells, or if nothing
-    /// shows these any longer and the snapshot is not of a `fixed` time, as it is at present. `None` if none is gone.
+    /// The array as it is stored by now, for a snapshot some of whose fragments are gone; `None` if none is gone. It has the same
+    /// cells, or if nothing shows these any longer and the snapshot is not of a `fixed` time, those of the present.
     ///
     /// # Errors
     /// The store fails, or the cells of a fixed time are gone.
-    pub async fn renewed(&self, fixed: bool) -> Result<Option<Self>> {
+    pub async fn renewed(&self, fixed: bool) -> Result<Option<Renewed>> {
         let Some(Succession { gone, now }) = self.succession().await? else {
             return Ok(None);
         };
         match now {
-            Some(now) => Ok(Some(now)),
+            Some(now) => Ok(Some(Renewed::SameCells(now))),
             None if fixed => Err(self.vacuumed(&gone, false)),
             None => {
                 let window = OpenWindow::new(self.window.start, None)?;
-                Ok(Some(Self::open(&self.storage, window).await?))
+                let now = Self::open(&self.storage, window).await?;
+                Ok(Some(Renewed::Present(now)))
             }
         }
     }

@@ -16,7 +16,7 @@ use super::options::TableOptions;
 use super::query::{ScanQuery, ScanRequest};
 use super::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSource};
 use super::statistics::{remain_true, statistics};
-use crate::array::snapshot::Snapshot;
+use crate::array::snapshot::{Renewed, Snapshot};
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
 use crate::memory::budget::MemoryBudget;
@@ -108,7 +108,8 @@ impl ScanQuery {
                 planned => return Ok(TileDbSource::new(self, planned?).with_renewal(renewal)),
             };
             let renewed = table.snapshot.renewed(renewal == Renewal::SameCells).await;
-            let Some(snapshot) = renewed.map_err(DataFusionError::from)? else {
+            let renewed = renewed.map_err(DataFusionError::from)?;
+            let Some(Renewed::SameCells(snapshot) | Renewed::Present(snapshot)) = renewed else {
                 return Err(error);
             };
             let new = shown(snapshot, &self.options)?;
@@ -130,8 +131,10 @@ impl ScanQuery {
     ) -> Result<Option<Planned>> {
         let known = &old.plan.spec.table;
         let renewed = known.snapshot.renewed(fixed).await;
-        let Some(snapshot) = renewed.map_err(DataFusionError::from)? else {
-            return Ok(None);
+        let (snapshot, same_cells) = match renewed.map_err(DataFusionError::from)? {
+            Some(Renewed::SameCells(snapshot)) => (snapshot, true),
+            Some(Renewed::Present(snapshot)) => (snapshot, false),
+            None => return Ok(None),
         };
         let same_columns = match (known.snapshot.schema_name(), snapshot.schema_name()) {
             (Ok(old), Ok(new)) => old == new,
@@ -141,9 +144,10 @@ impl ScanQuery {
         let labels = Labels::of_table(&table, self.options.empty_cells)?;
         let new = self.planned(table, &labels, runtime).await?;
         let told = statistics(&old.plan, &old.schema);
+        // Less may be known of the same cells where they lie now, but what is known of them remains true.
         let is_true = same_columns
             && new.schema == old.schema
-            && remain_true(&told, &statistics(&new.plan, &new.schema));
+            && (same_cells || remain_true(&told, &statistics(&new.plan, &new.schema)));
         if !is_true {
             let uri = known.snapshot.storage.uri();
             log::debug!(
