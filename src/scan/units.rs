@@ -63,7 +63,7 @@ impl UnitPool {
             run: this,
             units,
         });
-        UnitQueue(Source::Pool {
+        UnitQueue::of(Source::Pool {
             pool: Arc::clone(self),
             number,
             _run: run,
@@ -107,7 +107,11 @@ impl UnitPool {
 
 /// The units of one partition, in the order in which it reads them.
 #[derive(Debug)]
-pub struct UnitQueue(Source);
+pub struct UnitQueue {
+    source: Source,
+    /// The units of partitions that read no more.
+    others: Vec<Self>,
+}
 
 #[derive(Debug)]
 enum Source {
@@ -125,21 +129,35 @@ enum Source {
 impl UnitQueue {
     /// A queue of exactly these units.
     pub fn alone(units: Range<u64>) -> Self {
-        Self(Source::Alone(units))
+        Self::of(Source::Alone(units))
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            others: Vec::new(),
+        }
+    }
+
+    /// The queue, followed by those of partitions that read no more.
+    pub fn followed_by(mut self, others: Vec<Self>) -> Self {
+        self.others = others;
+        self
     }
 
     /// The next unit.
     pub fn take(&mut self) -> Option<u64> {
-        match &mut self.0 {
+        let own = match &mut self.source {
             Source::Alone(units) => units.next(),
             Source::Pool { pool, number, .. } => pool.next(*number),
-        }
+        };
+        own.or_else(|| self.others.iter_mut().find_map(Self::take))
     }
 }
 
 impl Drop for UnitQueue {
     fn drop(&mut self) {
-        if let Source::Pool { pool, number, .. } = &self.0 {
+        if let Source::Pool { pool, number, .. } = &self.source {
             pool.leave(*number);
         }
     }
@@ -227,5 +245,25 @@ mod tests {
         // That holds even for runs with the same identity.
         let mut again = pool.join(Arc::clone(&first), 0, 0..10);
         assert_eq!(drain(&mut again), (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn units_of_partitions_that_read_no_more_follow() {
+        let mut alone = UnitQueue::alone(0..2)
+            .followed_by(vec![UnitQueue::alone(5..6), UnitQueue::alone(8..10)]);
+        assert_eq!(drain(&mut alone), [0, 1, 5, 8, 9]);
+        let pool = Arc::new(UnitPool::default());
+        let run = run();
+        let ended = pool.join(Arc::clone(&run), 0, 0..3);
+        let mut first = pool
+            .join(Arc::clone(&run), 1, 3..4)
+            .followed_by(vec![ended]);
+        let mut second = pool.join(Arc::clone(&run), 2, 4..5);
+        // Whoever has none left takes over what nobody else reads.
+        assert_eq!([second.take(), second.take()], [Some(4), Some(1)]);
+        let mut rest = drain(&mut first);
+        rest.extend(drain(&mut second));
+        rest.sort_unstable();
+        assert_eq!(rest, [0, 2, 3]);
     }
 }

@@ -43,17 +43,24 @@ impl TileDbSource {
         self.open_renewable(args)
     }
 
-    /// The rows of one partition of the scan as it is planned; units are taken from the pool, if there is one.
+    /// The rows of one partition of the scan as it is planned, and of partitions that `ended` before they had any; units are
+    /// taken from the pool, if there is one.
     pub(super) fn open_planned(
         &self,
         args: &OpenArgs,
         pool: Option<Arc<UnitPool>>,
+        ended: &[usize],
     ) -> Result<SendableRecordBatchStream> {
         match &self.arrangement.shared {
             Shared::Remaining(_) | Shared::Ranges(_) => Ok(self.open_later(args.clone(), pool)),
             Shared::Nothing | Shared::Order(_) => {
-                let units = self.arrangement.partitions.get(args.partition);
-                let units = unit_queue(pool, args, units.cloned().unwrap_or(0..0));
+                let units = |partition: usize| {
+                    let units = self.arrangement.partitions.get(partition);
+                    let units = units.cloned().unwrap_or(0..0);
+                    unit_queue(pool.as_ref(), &args.context, partition, units)
+                };
+                let others = ended.iter().map(|partition| units(*partition));
+                let units = units(args.partition).followed_by(others.collect());
                 self.read(
                     Arc::clone(self.plan()),
                     units,
@@ -90,7 +97,8 @@ impl TileDbSource {
             let left = Arc::clone(&remaining.parted().await?.left);
             let units = left.partitions(self.arrangement.partitions.len());
             let units = units.get(args.partition).cloned().unwrap_or(0..0);
-            return Ok((left, unit_queue(pool, args, units)));
+            let units = unit_queue(pool.as_ref(), &args.context, args.partition, units);
+            return Ok((left, units));
         }
         let Some(ranges) = self.arrangement.ranges() else {
             return Err(crate::Error::internal("a partition without units"));
@@ -143,12 +151,13 @@ impl TileDbSource {
 
 /// The units of a partition, and those it may take from others.
 fn unit_queue(
-    pool: Option<Arc<UnitPool>>,
-    args: &OpenArgs,
+    pool: Option<&Arc<UnitPool>>,
+    context: &Arc<TaskContext>,
+    partition: usize,
     units: std::ops::Range<u64>,
 ) -> UnitQueue {
     match pool {
-        Some(pool) => pool.join(Arc::clone(&args.context) as _, args.partition, units),
+        Some(pool) => pool.join(Arc::clone(context) as _, partition, units),
         None => UnitQueue::alone(units),
     }
 }

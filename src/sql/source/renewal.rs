@@ -1,8 +1,9 @@
 //! Planning anew of a scan whose files go while it is open.
 //!
 //! Somebody may consolidate the fragments of a plan, and vacuum them, before the plan has run. Until one partition has given
-//! rows, or its part of all rows, the partitions can go on with a scan that was planned anew; afterwards none can. The
-//! [`Course`] that they share holds them together.
+//! rows, the partitions can go on with a scan that was planned anew; afterwards none can. The [`Course`] that they share holds
+//! them together. A partition that has ended without rows reads nothing of another scan; where partitions take over units of
+//! each other, the one that has the scan planned anew reads its part.
 
 use std::sync::Arc;
 
@@ -66,15 +67,16 @@ impl TileDbSource {
         let siblings = args.sibling_state.clone();
         let siblings = siblings.and_then(|state| state.downcast::<Siblings>().ok());
         let pool = siblings.as_ref().and_then(|siblings| siblings.units(0));
-        let planned = self.open_planned(&args, pool)?;
+        let planned = self.open_planned(&args, pool, &[])?;
         let Some(siblings) = siblings.filter(|_| self.renewal != Renewal::Never) else {
             return Ok(planned);
         };
         let opening = Opening {
             source: self.clone(),
+            course: Arc::clone(&self.arrangement.course),
+            is_first: siblings.opens_first(args.partition),
             args,
             siblings,
-            course: Arc::clone(&self.arrangement.course),
             times: 0,
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(
@@ -123,6 +125,8 @@ struct Opening {
     args: OpenArgs,
     siblings: Arc<Siblings>,
     course: Arc<Course<Renewed>>,
+    /// Whether the partition was not open before in this run: what others do for it, they do once.
+    is_first: bool,
     /// How often the scan was planned anew.
     times: usize,
 }
@@ -135,24 +139,23 @@ impl Opening {
         mut batches: SendableRecordBatchStream,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         loop {
+            let mut ended = Vec::new();
             let newer = match self.course.newer(self.times).await {
                 Some(newer) => Some(newer),
                 None => match batches.next().await {
-                    Some(Err(error)) if is_conflict(&error) => {
-                        let runtime = self.args.context.runtime_env();
-                        let renewed = self.source.renewed(&runtime);
-                        match self.course.renew(self.times, renewed).await {
-                            Some(newer) => Some(newer),
-                            None => return Err(error),
-                        }
+                    Some(Err(error)) if self.is_first && is_conflict(&error) => {
+                        let Some((newer, others)) = self.renew().await else {
+                            return Err(error);
+                        };
+                        ended = others;
+                        Some(newer)
                     }
                     Some(Err(error)) => return Err(error),
                     Some(Ok(first)) => match self.course.settle(self.times).await {
                         Some(newer) => Some(newer),
                         None => return Ok(stream::once(ready(Ok(first))).chain(batches).boxed()),
                     },
-                    // Nobody would read its part of another scan.
-                    None => self.course.settle(self.times).await,
+                    None => self.course.end(self.times, || self.leaves_rest()).await,
                 },
             };
             let Some(newer) = newer else {
@@ -160,12 +163,36 @@ impl Opening {
             };
             // Its memory is released first.
             drop(batches);
-            batches = self.reopen(newer)?;
+            batches = self.reopen(newer, &ended)?;
         }
     }
 
+    /// The scan planned anew, and the partitions that have ended without rows and read nothing of it.
+    async fn renew(&self) -> Option<(Anew<Renewed>, Vec<usize>)> {
+        let runtime = self.args.context.runtime_env();
+        let renewed = self.source.renewed(&runtime);
+        let ended = || self.siblings.ended();
+        self.course.renew(self.times, renewed, ended).await
+    }
+
+    /// Ends without rows. Whether others can read what another scan has for this partition: not where partitions keep to their
+    /// units, and not once metadata have answered their part.
+    fn leaves_rest(&self) -> bool {
+        let leaves = self.is_first && self.siblings.share_units();
+        let leaves = leaves && self.source.remaining().is_none();
+        if leaves {
+            self.siblings.end(self.args.partition);
+        }
+        leaves
+    }
+
     /// The rows of the partition in the scan that was planned anew. The filters remain those of this run.
-    fn reopen(&mut self, renewed: Anew<Renewed>) -> Result<SendableRecordBatchStream> {
+    /// Those of partitions that have `ended` come after its own.
+    fn reopen(
+        &mut self,
+        renewed: Anew<Renewed>,
+        ended: &[usize],
+    ) -> Result<SendableRecordBatchStream> {
         self.times = renewed.times;
         self.source = TileDbSource {
             planned: renewed.scan.planned,
@@ -173,6 +200,6 @@ impl Opening {
             ..self.source.clone()
         };
         let units = self.siblings.units(self.times);
-        self.source.open_planned(&self.args, units)
+        self.source.open_planned(&self.args, units, ended)
     }
 }

@@ -6,9 +6,9 @@
 //!
 //! All runs read the same scan ([`Course`]), which is settled when one of them has given rows.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::TaskContext;
@@ -46,9 +46,44 @@ pub(super) struct Siblings {
     units: Mutex<BTreeMap<usize, Arc<UnitPool>>>,
     /// The totals of the partitions, if declarations are checked.
     pub totals: Arc<Totals>,
+    partitions: Mutex<Partitions>,
+}
+
+/// What has become of partitions.
+#[derive(Debug, Default)]
+struct Partitions {
+    opened: HashSet<usize>,
+    /// Those that ended without rows.
+    ended: BTreeSet<usize>,
 }
 
 impl Siblings {
+    /// Whether a partition is opened for the first time in this run.
+    pub(super) fn opens_first(&self, partition: usize) -> bool {
+        self.partitions().opened.insert(partition)
+    }
+
+    /// Notes that a partition ended without rows.
+    pub(super) fn end(&self, partition: usize) {
+        self.partitions().ended.insert(partition);
+    }
+
+    /// The partitions that ended without rows.
+    pub(super) fn ended(&self) -> Vec<usize> {
+        self.partitions().ended.iter().copied().collect()
+    }
+
+    /// A panic of another thread leaves the state consistent.
+    fn partitions(&self) -> MutexGuard<'_, Partitions> {
+        let partitions = self.partitions.lock();
+        partitions.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the partitions take over units of each other.
+    pub(super) fn share_units(&self) -> bool {
+        self.share_units
+    }
+
     /// The units that the partitions share, of the scan that was planned anew so many times; `None` if they share none.
     pub(super) fn units(&self, times: usize) -> Option<Arc<UnitPool>> {
         // A panic of another thread leaves the pools consistent.
@@ -66,6 +101,7 @@ impl Runs {
             share_units,
             units: Mutex::default(),
             totals: Arc::default(),
+            partitions: Mutex::default(),
         }
     }
 
@@ -89,7 +125,7 @@ pub(super) struct Course<S>(tokio::sync::Mutex<CourseState<S>>);
 #[derive(Debug)]
 struct CourseState<S> {
     anew: Option<Anew<S>>,
-    /// Whether a partition has given rows, or its part of all rows.
+    /// Whether a partition has given rows, or its part of the rows, which nobody else would read.
     is_settled: bool,
 }
 
@@ -127,22 +163,37 @@ impl<S: Clone> Course<S> {
         newer
     }
 
+    /// As [`settle`](Self::settle), for a partition that has ended without rows, unless `end` notes it for others to read what
+    /// another scan would have for it.
+    pub(super) async fn end(&self, times: usize, end: impl FnOnce() -> bool) -> Option<Anew<S>> {
+        let mut state = self.0.lock().await;
+        let newer = state.newer(times);
+        if newer.is_none() {
+            state.is_settled |= !end();
+        }
+        newer
+    }
+
     /// The scan planned anew, for a partition that cannot read the one that was planned anew so many times; `None` if there
-    /// is no other.
+    /// is no other. If it is this partition that has it planned anew, the partitions that have `ended` come with it.
     pub(super) async fn renew(
         &self,
         times: usize,
         renew: impl Future<Output = Option<S>>,
-    ) -> Option<Anew<S>> {
+        ended: impl FnOnce() -> Vec<usize>,
+    ) -> Option<(Anew<S>, Vec<usize>)> {
         let mut state = self.0.lock().await;
-        let newer = state.newer(times);
-        if newer.is_some() || state.is_settled || times >= MOST_RENEWALS {
-            return newer;
+        if let Some(newer) = state.newer(times) {
+            return Some((newer, Vec::new()));
+        }
+        if state.is_settled || times >= MOST_RENEWALS {
+            return None;
         }
         let scan = renew.await?;
         let times = times + 1;
-        state.anew = Some(Anew { times, scan });
-        state.newer(0)
+        let anew = Anew { times, scan };
+        state.anew = Some(anew.clone());
+        Some((anew, ended()))
     }
 }
 
