@@ -289,9 +289,9 @@ impl Snapshot {
 /// A snapshot that takes the place of one some of whose fragments are gone.
 #[derive(Debug)]
 pub enum Renewed {
-    /// It shows the same cells, as others store them by now.
+    /// The snapshot shows the same cells, from the fragments that hold them by now.
     SameCells(Snapshot),
-    /// It shows the array as it is.
+    /// The snapshot shows the array as it is at present.
     Present(Snapshot),
 }
 
@@ -299,7 +299,8 @@ pub enum Renewed {
 struct Succession {
     /// One of the fragments that are gone.
     gone: String,
-    /// The same cells as others store them by now; `None` if nothing shows them any longer at the time of the snapshot.
+    /// A snapshot of the fragments that hold the same cells by now; `None` if no fragment shows them any longer at the time of
+    /// the old snapshot.
     now: Option<Snapshot>,
 }
 
@@ -334,8 +335,8 @@ impl Snapshot {
         }))
     }
 
-    /// The array as it is stored by now, for a snapshot some of whose fragments are gone; `None` if none is gone. It has the same
-    /// cells, or if nothing shows these any longer and the snapshot is not of a `fixed` time, those of the present.
+    /// A snapshot that takes the place of this one, some of whose fragments are gone; `None` if none is gone. The new snapshot shows
+    /// the same cells, or if no fragment shows these any longer and the old one is not of a `fixed` time, those of the present.
     ///
     /// # Errors
     /// The store fails, or the cells of a fixed time are gone.

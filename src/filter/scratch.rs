@@ -26,7 +26,7 @@ pub struct Scratch {
     /// Grants what large chunks need; without it, they take what they need.
     budget: Option<Arc<dyn MemoryBudget>>,
     granted: Grant,
-    /// Says that nobody waits for the tiles any longer.
+    /// This flag is set when nobody waits for the tiles any longer.
     stop: Option<Arc<AtomicBool>>,
 }
 

@@ -18,7 +18,7 @@ pub async fn decode<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     decode_until_dropped(|_| work()).await
 }
 
-/// As [`decode`], of work that ends early if what it is given is set, which happens when the caller stops waiting.
+/// Runs `work` as [`decode`] does, and hands it a flag, which is set when the caller stops waiting: the work should end then.
 pub async fn decode_until_dropped<T: Send + 'static>(
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
 ) -> Result<T> {
@@ -37,7 +37,7 @@ pub async fn decode_until_dropped<T: Send + 'static>(
     }
 }
 
-/// Whoever waits for work; to drop it is to wait no longer.
+/// The flag of work that somebody waits for. Dropping this value sets the flag.
 #[derive(Default)]
 struct Waiting(Arc<AtomicBool>);
 

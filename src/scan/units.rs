@@ -259,7 +259,7 @@ mod tests {
             .join(Arc::clone(&run), 1, 3..4)
             .followed_by(vec![ended]);
         let mut second = pool.join(Arc::clone(&run), 2, 4..5);
-        // Whoever has none left takes over what nobody else reads.
+        // A queue that has no units left takes over those of the partition that reads no more.
         assert_eq!([second.take(), second.take()], [Some(4), Some(1)]);
         let mut rest = drain(&mut first);
         rest.extend(drain(&mut second));

@@ -474,7 +474,7 @@ mod tests {
         let mut compared = 0;
         for column in (0..columns).map(|i| format!("c{i}")) {
             for constant in CONSTANTS {
-                // Both in turns, because each chain takes a tenth of a second.
+                // The two operators take turns, because each chain takes a tenth of a second.
                 let (operator, link) = [(" = ", " OR "), (" <> ", " AND ")][compared % 2];
                 let terms = (0..BLOCK + 2).map(|term| {
                     // Not all numbers are met, and each one is there many times.

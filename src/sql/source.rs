@@ -78,7 +78,7 @@ pub struct TileDbSource {
     metrics: ExecutionPlanMetricsSet,
     /// The units that were read so far.
     units_read: Arc<Count>,
-    /// Whether it is planned anew if its files are gone.
+    /// Whether the scan is planned anew if its files are gone.
     renewal: Renewal,
 }
 

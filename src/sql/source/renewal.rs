@@ -26,12 +26,12 @@ use crate::sql::query::ScanQuery;
 /// Whether a scan is planned anew if files of its fragments are gone before it has given rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::sql) enum Renewal {
-    /// No: others read parts of it elsewhere.
+    /// The scan stays as it is, because other machines read parts of it.
     #[default]
     Never,
-    /// If others store the same cells: it shows the array at a fixed time.
+    /// The scan is planned anew if other fragments hold the same cells: it shows the array at a fixed time.
     SameCells,
-    /// Yes: it shows the array as it is.
+    /// The scan is planned anew in any case: it shows the array as it is at present.
     Present,
 }
 
@@ -125,7 +125,7 @@ struct Opening {
     args: OpenArgs,
     siblings: Arc<Siblings>,
     course: Arc<Course<Renewed>>,
-    /// Whether the partition was not open before in this run: what others do for it, they do once.
+    /// Whether this run opens the partition for the first time. Other partitions read for it only then, and so at most once.
     is_first: bool,
     /// How often the scan was planned anew.
     times: usize,
@@ -175,8 +175,8 @@ impl Opening {
         self.course.renew(self.times, renewed, ended).await
     }
 
-    /// Ends without rows. Whether others can read what another scan has for this partition: not where partitions keep to their
-    /// units, and not once metadata have answered their part.
+    /// Notes that this partition ends without rows, and returns whether other partitions can read what another scan has for it.
+    /// They cannot where partitions keep to their units, nor once metadata have answered their part.
     fn leaves_rest(&self) -> bool {
         let leaves = self.is_first && self.siblings.share_units();
         let leaves = leaves && self.source.remaining().is_none();
@@ -186,8 +186,8 @@ impl Opening {
         leaves
     }
 
-    /// The rows of the partition in the scan that was planned anew. The filters remain those of this run.
-    /// Those of partitions that have `ended` come after its own.
+    /// The rows of the partition in the scan that was planned anew, under the filters of this run. The rows of partitions that
+    /// have `ended` come after its own.
     fn reopen(
         &mut self,
         renewed: Anew<Renewed>,

@@ -53,7 +53,7 @@ pub(super) struct Siblings {
 #[derive(Debug, Default)]
 struct Partitions {
     opened: HashSet<usize>,
-    /// Those that ended without rows.
+    /// The partitions that ended without rows.
     ended: BTreeSet<usize>,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Course<S>(tokio::sync::Mutex<CourseState<S>>);
 #[derive(Debug)]
 struct CourseState<S> {
     anew: Option<Anew<S>>,
-    /// Whether a partition has given rows, or its part of the rows, which nobody else would read.
+    /// Whether the scan stays as it is: a partition has given rows, or has ended where nobody else would read its part.
     is_settled: bool,
 }
 

@@ -182,7 +182,7 @@ fn disorder_ends_the_search() {
     assert_eq!(tile.search(0, &ranges(&[(3, 4)]), 50), Some((20, 20)));
 }
 
-/// Whoever writes a tile chooses its chunks.
+/// The writer of a tile chooses its chunks, and may choose one for each cell.
 #[test]
 fn chunks_of_one_cell_take_time_in_proportion() {
     let tile = |count: usize| {

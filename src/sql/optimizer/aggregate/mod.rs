@@ -89,7 +89,7 @@ pub(super) fn from_metadata(
 pub struct TileDbAggregateExec {
     /// The partial aggregate over the rest of the scan.
     input: Arc<dyn ExecutionPlan>,
-    /// The scan below.
+    /// The scan below the input, which reads the tiles that metadata do not answer.
     scan: TileDbSource,
     answers: Answers,
     properties: Arc<PlanProperties>,
@@ -235,7 +235,7 @@ impl ExecutionPlan for TileDbAggregateExec {
         let states = match partition {
             0 => Box::pin(RecordBatchStreamAdapter::new(
                 self.input.schema(),
-                // Until rows were read, or none are left to read, the scan may be planned anew.
+                // The scan may be planned anew until it has given rows or ended, so what metadata answer comes last.
                 read.chain(self.answered()),
             )),
             _ => read,
