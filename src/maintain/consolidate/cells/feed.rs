@@ -190,11 +190,11 @@ impl Feed {
         Ok(loaded)
     }
 
-    /// Gives up what is ahead, other than for this input, and tiles that were loaded before they were asked for; `false` if
+    /// Gives up what is ahead, other than for the input that is needed, and tiles that were loaded before they were asked for; `false` if
     /// nothing is. From now on, little is fetched at a time.
     pub(super) fn give_up(
         &mut self,
-        needed: usize,
+        needed: Option<usize>,
         stock: impl Iterator<Item = (usize, InputTile)>,
     ) -> bool {
         self.chunk_bytes = 1;
@@ -209,7 +209,7 @@ impl Feed {
             }
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
-            given_up |= index != needed && input.loading.take().is_some();
+            given_up |= Some(index) != needed && input.loading.take().is_some();
         }
         given_up
     }

@@ -69,6 +69,8 @@ struct Input {
 enum State {
     Ahead(Bound),
     At(Arc<InputTile>, usize),
+    /// It has no more cells, and holds no tile.
+    Ended,
 }
 
 impl Merger {
@@ -185,12 +187,11 @@ impl Merger {
             let input = self.input(first)?;
             let (tile, place) = match &input.state {
                 State::At(tile, place) if *place < tile.cells => (Arc::clone(tile), *place),
-                State::At(..) if input.left == 0 => {
-                    self.heap.swap_remove(0);
-                    self.settle();
+                State::At(..) | State::Ended if input.left == 0 => {
+                    self.end(first);
                     continue;
                 }
-                State::Ahead(_) | State::At(..) => {
+                State::Ahead(_) | State::At(..) | State::Ended => {
                     let Some(tile) = self.stock.remove(&first) else {
                         return Ok(Next::Needs(first));
                     };
@@ -206,6 +207,15 @@ impl Merger {
             self.move_to(first, &tile, end);
         }
         Ok(Next::More)
+    }
+
+    /// Takes the first input, which has no more cells, off the heap.
+    fn end(&mut self, first: usize) {
+        if let Some(input) = self.inputs.get_mut(first) {
+            input.state = State::Ended;
+        }
+        self.heap.swap_remove(0);
+        self.settle();
     }
 
     fn input(&self, input: usize) -> Result<&Input> {
@@ -267,6 +277,8 @@ impl Merger {
         };
         let order = &self.rules.output.order;
         match (&x.state, &y.state) {
+            // It lies in no heap.
+            (State::Ended, _) | (_, State::Ended) => a.cmp(&b),
             // One without cells is asked for the next ones first.
             (State::At(tile, place), _) if *place >= tile.cells => Ordering::Less,
             (_, State::At(tile, place)) if *place >= tile.cells => Ordering::Greater,
@@ -314,6 +326,7 @@ impl Merger {
         };
         let order = &self.rules.output.order;
         match &y.state {
+            State::Ended => true,
             State::Ahead(bound) => order.compare_bound(bound, cell).is_gt(),
             State::At(tile, place) => {
                 let other = Cell {

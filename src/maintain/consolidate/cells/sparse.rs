@@ -10,9 +10,9 @@ use super::source::Output;
 use super::tile::{InputTile, Recipe, Segment};
 use super::{MergedCells, Next, Versions};
 use crate::array::fragment::boxes::TileRange;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::maintain::consolidate::options::Progress;
-use crate::memory::budget::MemoryBudget;
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::scan::threads;
 use crate::storage::Storage;
 use crate::write::encode::RawTile;
@@ -61,6 +61,12 @@ const TRUST: [Trust; 3] = [Trust::Fragments, Trust::Boxes, Trust::Nothing];
 enum Sink {
     Fragment(Box<TilePipeline>),
     Comparison(Box<Comparison>),
+}
+
+/// What a tile of the output needs: its memory, and in a comparison the tile that was written.
+struct Room {
+    memory: Grant,
+    written: Option<InputTile>,
 }
 
 /// The fragment that was written, and the next of its tiles.
@@ -147,7 +153,19 @@ impl SparseMerge {
             let step = step?;
             self.progress.set(merger.counts().read);
             for recipe in step.tiles {
-                sink.take(recipe, &self.output).await?;
+                let bytes = recipe.bytes().saturating_mul(COPIES);
+                let room = loop {
+                    match sink.room(bytes).await {
+                        Err(e) if e.kind() == ErrorKind::OutOfMemory => {
+                            // What the merge does not need yet is loaded again when it does.
+                            if !feed.give_up(None, merger.empty_stock()) {
+                                return Err(e);
+                            }
+                        }
+                        room => break room?,
+                    }
+                };
+                sink.take(recipe, room, &self.output).await?;
             }
             let input = match step.next {
                 Next::More => continue,
@@ -160,7 +178,7 @@ impl SparseMerge {
                     break tile;
                 }
                 let stock = merger.empty_stock();
-                if !feed.give_up(input, stock) && !sink.wait_for_one().await? {
+                if !feed.give_up(Some(input), stock) && !sink.wait_for_one().await? {
                     return Err(Error::out_of_memory(format!(
                         "{} fragments whose cells lie among each other need more memory to be merged: \
                          allow more, or consolidate fewer at a time",
@@ -227,16 +245,31 @@ impl SparseMerge {
 }
 
 impl Sink {
-    async fn take(&mut self, recipe: Recipe, output: &Arc<Output>) -> Result<()> {
-        let bytes = recipe.bytes().saturating_mul(COPIES);
-        match self {
-            Self::Fragment(pipeline) => {
-                let grant = pipeline.reserve(bytes).await?;
-                let output = Arc::clone(output);
+    /// Makes room for a tile of the output that takes so many bytes.
+    async fn room(&mut self, bytes: usize) -> Result<Room> {
+        Ok(match self {
+            Self::Fragment(pipeline) => Room {
+                memory: pipeline.reserve(bytes).await?,
+                written: None,
+            },
+            Self::Comparison(comparison) => Room {
+                memory: comparison.budget.reserve(bytes)?,
+                written: Some(comparison.next().await?),
+            },
+        })
+    }
+
+    async fn take(&mut self, recipe: Recipe, room: Room, output: &Arc<Output>) -> Result<()> {
+        let output = Arc::clone(output);
+        match (self, room.written) {
+            (Self::Fragment(pipeline), _) => {
                 let make = move || recipe.make(&output.fields);
-                pipeline.push_made(make, vec![grant]).await
+                pipeline.push_made(make, vec![room.memory]).await
             }
-            Self::Comparison(comparison) => comparison.take(recipe, output).await,
+            (Self::Comparison(_), Some(written)) => {
+                threads::decode(move || compare(&recipe, written, &output)).await?
+            }
+            (Self::Comparison(_), None) => Err(Error::internal("there is no tile to compare with")),
         }
     }
 
@@ -250,24 +283,18 @@ impl Sink {
 }
 
 impl Comparison {
-    async fn take(&mut self, recipe: Recipe, output: &Arc<Output>) -> Result<()> {
+    /// The next tile that was written.
+    async fn next(&mut self) -> Result<InputTile> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(differs(
                 "the written fragment has fewer tiles than the inputs fill",
             ));
         };
+        let tile = self.feed.next(0).await?.ok_or_else(|| {
+            Error::out_of_memory("there is no memory to compare the written fragment")
+        })?;
         self.left = left;
-        let _grant = self.budget.reserve(recipe.bytes().saturating_mul(COPIES))?;
-        let tile = match self.feed.next(0).await? {
-            Some(tile) => tile,
-            None => {
-                return Err(Error::out_of_memory(
-                    "there is no memory to compare the written fragment",
-                ));
-            }
-        };
-        let output = Arc::clone(output);
-        threads::decode(move || compare(&recipe, tile, &output)).await?
+        Ok(tile)
     }
 }
 
