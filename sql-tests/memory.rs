@@ -11,9 +11,9 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::TileDbTable;
 use datafusion_tiledb::storage::{MetadataCache, release_buffers};
 use datafusion_tiledb::tile::tile_memory::release_tile_memory;
+use datafusion_tiledb::{Location, MetadataEdit, TileDbTable};
 use futures::StreamExt;
 use libtest_mimic::{Failed, Trial};
 
@@ -43,6 +43,12 @@ pub fn trials() -> Vec<Trial> {
         }),
         trial("memory::dense_rows_on_disk", || {
             block_on(dense_rows_on_disk())
+        }),
+        trial("memory::fragments_beyond_the_pool_made_one", || {
+            block_on(fragments_beyond_the_pool_made_one())
+        }),
+        trial("memory::metadata_of_many_times_their_file", || {
+            block_on(metadata_of_many_times_their_file())
         }),
         trial(
             "memory::limit_stops_early",
@@ -125,6 +131,86 @@ async fn numbers(ctx: &SessionContext, sql: &str) -> Result<Vec<i64>, Failed> {
         numbers.extend(column.as_primitive::<Int64Type>().values());
     }
     Ok(numbers)
+}
+
+/// Fragments of 18 MB become one in a pool of 4 MB, whether their cells lie one behind the other or among each other.
+async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
+    const FRAGMENTS: usize = 36;
+    const ROWS: usize = 10_000;
+    for place in ["$FRAGMENT * 10000 + i", "i * 40 + $FRAGMENT"] {
+        let scratch = tempfile::tempdir()?;
+        let path = scratch.path().join("array").display().to_string();
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+        let ctx = session(&pool, 2)?;
+        datafusion_tiledb::register(&ctx)?;
+        let create = format!(
+            "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, a BIGINT NOT NULL, b BIGINT NOT NULL, c BIGINT NOT NULL, \
+             d BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '{path}' OPTIONS ('tiledb.capacity' '10000')"
+        );
+        ctx.sql(&create).await?.collect().await?;
+        for fragment in 0..FRAGMENTS {
+            let place = place.replace("$FRAGMENT", &fragment.to_string());
+            let insert = format!(
+                "INSERT INTO t SELECT {place}, i, i * 7, i * i, -i FROM unnest(range(0, {ROWS})) AS u(i)"
+            );
+            ctx.sql(&insert).await?.collect().await?;
+        }
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
+        let small = session(&pool, 2)?;
+        datafusion_tiledb::register(&small)?;
+        // Tiles that lie among each other are all read at once, so fewer of them fit.
+        let apart = place.starts_with('$');
+        let consolidate = format!("SELECT * FROM tiledb_consolidate('{path}')");
+        match small.sql(&consolidate).await?.collect().await {
+            Ok(_) => assert!(apart),
+            Err(error) => {
+                let text = error.to_string();
+                let told = text.contains("lie among each other need more memory");
+                assert!(told && !apart, "{place}: {text}");
+            }
+        }
+        expect_empty(&pool, place).await?;
+        let fragments = format!("SELECT count(*) FROM tiledb_fragments('{path}') WHERE visible");
+        let expected = if apart { 1 } else { FRAGMENTS as i64 };
+        assert_eq!(numbers(&ctx, &fragments).await?, [expected], "{place}");
+        let rows = numbers(&ctx, "SELECT count(DISTINCT x) FROM t").await?;
+        assert_eq!(rows, [(FRAGMENTS * ROWS) as i64]);
+    }
+    Ok(())
+}
+
+/// A file of 250 KB holds 24 MB of metadata. A pool of 16 MB does not hold them, one of 256 MB does.
+async fn metadata_of_many_times_their_file() -> Result<(), Failed> {
+    const BYTES: usize = 24 << 20;
+    let scratch = tempfile::tempdir()?;
+    let path = scratch.path().join("array").display().to_string();
+    let create = format!(
+        "CREATE EXTERNAL TABLE t (x INT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '{path}'"
+    );
+    let metadata = format!("SELECT count FROM tiledb_metadata('{path}')");
+    for (pool, fits) in [(16 << 20, false), (256 << 20, true)] {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(pool));
+        let ctx = session(&pool, 2)?;
+        datafusion_tiledb::register(&ctx)?;
+        if !fits {
+            ctx.sql(&create).await?.collect().await?;
+            let edit = MetadataEdit::new().set("much", "a".repeat(BYTES))?;
+            edit.apply(Location::local(&path)?).await?;
+            let mut files = std::fs::read_dir(format!("{path}/__meta"))?;
+            let file = files.next().ok_or("no metadata")??.metadata()?;
+            assert!(file.len() < BYTES as u64 / 80, "{} bytes", file.len());
+        }
+        match numbers(&ctx, &metadata).await {
+            Ok(found) => assert_eq!((found, fits), (vec![BYTES as i64], true)),
+            Err(error) => {
+                let text = format!("{error:?}");
+                let told = text.contains("memory limit does not leave") && text.contains("__meta/");
+                assert!(told && !fits, "{text}");
+            }
+        }
+        expect_empty(&pool, "metadata").await?;
+    }
+    Ok(())
 }
 
 /// An attribute of 4,000 bytes is added to arrays of 30,000 cells. A pool of 16 MB holds no tile of it, not even in part of a

@@ -15,7 +15,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::directory::CommittedDelete;
 use super::fragment::Fragment;
 use crate::error::{Result, ResultExt};
-use crate::filter::generic_tile;
 use crate::format::delete_condition::Condition;
 use crate::storage::Storage;
 
@@ -169,7 +168,7 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>>
             None if update => ("update condition", storage.read(&path).await?),
             None => ("delete condition", storage.read(&path).await?),
         };
-        let tile = generic_tile::decode(&bytes, what, storage.encryption_key())?;
+        let tile = storage.decode_generic_tile(&bytes, what)?;
         let condition = if update {
             Condition::decode_update(&tile.data)?
         } else {

@@ -14,7 +14,6 @@ pub use super::metadata::GROUP_FOLDER;
 use super::metadata::settled_group;
 use super::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::filter::generic_tile;
 use crate::format::group::{GroupDetails, MemberEntry, ObjectKind};
 use crate::format::names::{TimestampedName, last_component};
 use crate::storage::{FileInfo, Listing, Location, Storage};
@@ -120,7 +119,7 @@ async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails
     let path = format!("{GROUP_FOLDER}/{}", file.name);
     let load = async {
         let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "group details", storage.encryption_key())?;
+        let tile = storage.decode_generic_tile(&bytes, "group details")?;
         let details = GroupDetails::decode(&tile.data)?;
         let size = details.members.len().saturating_mul(MEMBER_OVERHEAD);
         Ok((details, size.saturating_add(tile.data.len())))

@@ -14,7 +14,6 @@ use super::directory;
 use super::inspect::Inspection;
 use super::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::generic_tile;
 use crate::format::commit;
 use crate::format::generic_tile::GenericTileHeader;
 use crate::format::group::ObjectKind;
@@ -208,7 +207,7 @@ async fn load_file(storage: &Storage, file: &FileInfo) -> Result<Arc<Vec<Metadat
     let path = format!("{METADATA_FOLDER}/{}", file.name);
     let load = async {
         let bytes = storage.read(&path).await?;
-        let tile = generic_tile::decode(&bytes, "metadata", storage.encryption_key())?;
+        let tile = storage.decode_generic_tile(&bytes, "metadata")?;
         Ok((
             decode_metadata(&tile.data)?,
             tile.data.len().saturating_mul(2),

@@ -1,7 +1,8 @@
 //! Filtering and unfiltering of generic tiles (specification: "Generic Tile"): header, pipeline, then one tile.
 //!
 //! The header may have any pipeline, also an empty one. The size it states is not trusted: memory grows as bytes are
-//! decompressed, and a wrong size is an error. The subtle thing: the header, which anybody can write, says whether the
+//! decompressed, and a wrong size is an error. A few compressed bytes can make a thousand times as many, so what is large
+//! is granted by the memory limit first. The subtle thing: the header, which anybody can write, says whether the
 //! tile is encrypted, so with a key a plain tile is refused; otherwise who can write to the folder but does not know
 //! the key could put tiles there that pass for those of the owner.
 
@@ -18,6 +19,7 @@ use crate::format::datatype::Datatype;
 use crate::format::filter_list::{Filter, FilterList, Setting};
 use crate::format::generic_tile::GenericTileHeader;
 use crate::format::version::FormatVersion;
+use crate::memory::budget::{Grant, MemoryBudget};
 
 /// The limit for chunks that headers state.
 const CHUNK_BYTES: u32 = 64 << 10;
@@ -25,9 +27,11 @@ const CHUNK_BYTES: u32 = 64 << 10;
 const SMALL_BYTES: usize = 1 << 20;
 /// The most bytes that gzip makes of one, rounded up.
 const MOST_RATIO: usize = 1100;
+/// What is parsed from a generic tile takes about as much memory as the tile.
+const COPIES: usize = 2;
 
 /// The contents of a generic tile.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct GenericTile {
     /// The unfiltered bytes.
     pub data: Vec<u8>,
@@ -37,6 +41,17 @@ pub struct GenericTile {
     pub version: u32,
     /// Whether it was encrypted.
     pub encrypted: bool,
+    /// What was granted for the contents of a large tile, and for what is parsed from them.
+    pub memory: Grant,
+}
+
+/// With what generic tiles are decoded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Means<'a> {
+    /// The key of an encrypted array.
+    pub key: Option<&'a Arc<EncryptionKey>>,
+    /// Grants the memory of large tiles; without it, they take what they need.
+    pub budget: Option<&'a Arc<dyn MemoryBudget>>,
 }
 
 /// Decodes the generic tile at the start of `bytes`; `what` names it in errors ("array schema").
@@ -50,8 +65,16 @@ pub fn decode(
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
 ) -> Result<GenericTile> {
-    let tile = decode_or_plain(bytes, what, key)?;
-    match key {
+    decode_by(bytes, what, Means { key, budget: None })
+}
+
+/// As [`decode`], within a memory limit.
+///
+/// # Errors
+/// As for [`decode`], or the limit does not leave what the tile takes.
+pub fn decode_by(bytes: &[u8], what: &'static str, means: Means<'_>) -> Result<GenericTile> {
+    let tile = decode_or_plain_by(bytes, what, means)?;
+    match means.key {
         Some(_) if !tile.encrypted => Err(is_plain(what)),
         _ => Ok(tile),
     }
@@ -68,7 +91,19 @@ pub fn decode_or_plain(
     what: &'static str,
     key: Option<&Arc<EncryptionKey>>,
 ) -> Result<GenericTile> {
-    decode_tile(bytes, what, key).context("generic tile", || what)
+    decode_or_plain_by(bytes, what, Means { key, budget: None })
+}
+
+/// As [`decode_or_plain`], within a memory limit.
+///
+/// # Errors
+/// As for [`decode_or_plain`], or the limit does not leave what the tile takes.
+pub fn decode_or_plain_by(
+    bytes: &[u8],
+    what: &'static str,
+    means: Means<'_>,
+) -> Result<GenericTile> {
+    decode_tile(bytes, what, means).context("generic tile", || what)
 }
 
 /// The error for a plain tile where an encrypted one is expected.
@@ -133,11 +168,8 @@ pub fn encoded_len(bytes: &[u8]) -> Result<u64> {
     GenericTileHeader::decode(bytes, "generic tile")?.encoded_bytes()
 }
 
-fn decode_tile(
-    bytes: &[u8],
-    what: &'static str,
-    key: Option<&Arc<EncryptionKey>>,
-) -> Result<GenericTile> {
+fn decode_tile(bytes: &[u8], what: &'static str, means: Means<'_>) -> Result<GenericTile> {
+    let Means { key, budget } = means;
     let header = GenericTileHeader::decode(bytes, what)?;
     if header.encrypted && key.is_none() {
         return Err(Error::encryption(NO_KEY));
@@ -172,8 +204,17 @@ fn decode_tile(
             filtered.len()
         )));
     }
-    let data = pipeline.decode_growing(filtered, tile_bytes, &mut Scratch::default())?;
+    let mut scratch = Scratch::default();
+    let mut memory = Grant::default();
+    if let Some(budget) = budget {
+        scratch.account_in(Arc::clone(budget));
+        if tile_bytes > SMALL_BYTES {
+            memory = budget.reserve(tile_bytes.saturating_mul(COPIES))?;
+        }
+    }
+    let data = pipeline.decode_growing(filtered, tile_bytes, &mut scratch)?;
     Ok(GenericTile {
+        memory,
         data,
         consumed,
         version: header.version.get(),

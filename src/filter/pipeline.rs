@@ -331,7 +331,12 @@ impl Pipeline {
             self.undo_all(&mut state, &bounds, scratch)
                 .and_then(|()| expect_size(chunk.original_bytes, state.data.bytes().len()))
                 .context("chunk", || index)?;
-            data.extend_from_slice(state.data.bytes());
+            let bytes = state.data.bytes();
+            data.try_reserve(bytes.len()).map_err(|e| {
+                Error::out_of_memory(format!("the {limit} bytes of the tile were refused"))
+                    .with_source(e)
+            })?;
+            data.extend_from_slice(bytes);
             state.release(scratch);
         }
         expect_complete(limit, limit.saturating_sub(data.len()))?;

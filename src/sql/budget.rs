@@ -221,12 +221,12 @@ impl MemoryBudget for PoolBudget {
     fn reserve(&self, bytes: usize) -> Result<Grant> {
         if bytes > MOST_BYTES {
             return Err(Error::out_of_memory(format!(
-                "a scan unit needs {bytes} bytes, more than any machine has: the array's metadata may be corrupt"
+                "{bytes} bytes are needed at once, more than any machine has: the array's metadata may be corrupt"
             )));
         }
         self.try_grow(bytes).map_err(|e| {
             Error::out_of_memory(format!(
-                "a scan unit needs {bytes} bytes, which the memory limit does not leave; raise the limit or read fewer columns"
+                "{bytes} bytes are needed at once, which the memory limit does not leave; raise the limit or read fewer columns"
             ))
             .with_source(e)
         })?;

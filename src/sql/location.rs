@@ -1,10 +1,13 @@
 //! The location of a path or URL in a statement, and the key to read it with.
 
+use std::sync::Arc;
+
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::path::Path;
 use url::Url;
 
+use super::budget::PoolBudget;
 use super::encryption::key_of_environment;
 use super::options::TableOptions;
 use crate::error::{Error, Result, has_password};
@@ -95,7 +98,14 @@ fn is_plain(mut name: &str) -> bool {
 
 /// The storage at `path`.
 pub(super) fn storage(path: &str, options: &TableOptions, runtime: &RuntimeEnv) -> Result<Storage> {
-    with_key(Storage::new(locate(path, runtime)?), options)
+    let storage = within_memory(Storage::new(locate(path, runtime)?), runtime);
+    with_key(storage, options)
+}
+
+/// The storage whose large metadata take their memory from the pool of `runtime`.
+pub(super) fn within_memory(storage: Storage, runtime: &RuntimeEnv) -> Storage {
+    let budget = PoolBudget::named("TileDbMetadata", &runtime.memory_pool);
+    storage.with_memory(Arc::new(budget))
 }
 
 /// The storage with the key in the options, or else in the environment.
@@ -110,8 +120,13 @@ pub(super) fn with_key(storage: Storage, options: &TableOptions) -> Result<Stora
 }
 
 /// The storage of a group, whose arrays are read with `options`. Some of them may be unencrypted.
-pub(super) fn group_storage(location: Location, options: &TableOptions) -> Result<Storage> {
-    let storage = with_key(Storage::new(location), options)?;
+pub(super) fn group_storage(
+    location: Location,
+    options: &TableOptions,
+    runtime: &RuntimeEnv,
+) -> Result<Storage> {
+    let storage = within_memory(Storage::new(location), runtime);
+    let storage = with_key(storage, options)?;
     let key = storage.encryption_key().cloned();
     Ok(storage.with_encryption_key_on_demand(key))
 }

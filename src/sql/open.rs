@@ -6,7 +6,7 @@ use std::thread;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 
-use super::location::{locate, storage, with_key};
+use super::location::{locate, storage, with_key, within_memory};
 use super::options::TableOptions;
 use super::provider::TileDbTable;
 use crate::error::{Error, Result};
@@ -166,6 +166,9 @@ impl TileDbTableBuilder {
             (None, None) => Location::local(&self.uri)?,
         };
         let mut storage = with_key(Storage::new(location), &self.options)?;
+        if let Some(runtime) = &self.runtime {
+            storage = within_memory(storage, runtime);
+        }
         if let Some(log) = self.request_log {
             storage = storage.with_request_log(log);
         }

@@ -39,7 +39,7 @@ impl ScanRequest {
     /// Opens the array and plans the scan, with the fragments that are named alone.
     pub(super) async fn open(&self, runtime: &RuntimeEnv) -> crate::Result<TileDbSource> {
         let options = &self.query.options;
-        let mut storage = group_storage(locate(&self.root, runtime)?, options)?;
+        let mut storage = group_storage(locate(&self.root, runtime)?, options, runtime)?;
         if self.root != self.uri {
             storage = storage.of_member(locate(&self.uri, runtime)?);
         }

@@ -19,7 +19,10 @@ use super::cache::{CacheKey, MetadataCache};
 use super::listing::FileInfo;
 use super::location::Location;
 use super::request_log::{IoCounters, RequestLog};
-use crate::filter::{EncryptionKey, KeyFingerprint};
+use crate::error::Result;
+use crate::filter::generic_tile::{self, Means};
+use crate::filter::{EncryptionKey, GenericTile, KeyFingerprint};
+use crate::memory::budget::MemoryBudget;
 
 /// Reads the files of one array. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +35,8 @@ pub struct Storage {
     counters: Arc<IoCounters>,
     log: Option<Arc<RequestLog>>,
     encryption: Encryption,
+    /// Grants the memory of large metadata; without it, they take what they need.
+    memory: Option<Arc<dyn MemoryBudget>>,
 }
 
 /// The key that the array's files are read with.
@@ -58,6 +63,7 @@ impl Storage {
             counters: Arc::default(),
             log: None,
             encryption: Encryption::default(),
+            memory: None,
         }
     }
 
@@ -122,6 +128,41 @@ impl Storage {
             on_demand: true,
         };
         self
+    }
+
+    /// Sets the memory limit of metadata: what is large is granted by it while it is decoded.
+    #[must_use]
+    pub fn with_memory(mut self, budget: Arc<dyn MemoryBudget>) -> Self {
+        self.memory = Some(budget);
+        self
+    }
+
+    /// Decodes the generic tile at the start of `bytes`; `what` names it in errors. If the array has a key, the tile must be
+    /// encrypted.
+    ///
+    /// # Errors
+    /// As for [`generic_tile::decode_by`].
+    pub fn decode_generic_tile(&self, bytes: &[u8], what: &'static str) -> Result<GenericTile> {
+        generic_tile::decode_by(bytes, what, self.means())
+    }
+
+    /// As [`decode_generic_tile`](Self::decode_generic_tile), but a plain tile passes although there is a key.
+    ///
+    /// # Errors
+    /// As for [`generic_tile::decode_or_plain_by`].
+    pub fn decode_generic_tile_or_plain(
+        &self,
+        bytes: &[u8],
+        what: &'static str,
+    ) -> Result<GenericTile> {
+        generic_tile::decode_or_plain_by(bytes, what, self.means())
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means {
+            key: self.encryption_key(),
+            budget: self.memory.as_ref(),
+        }
     }
 
     /// The key to read encrypted files with.

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use super::layout::{FieldLayout, Section};
 use super::{FieldTiles, Fragment, FragmentField};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::generic_tile;
 use crate::format::commit;
 use crate::format::delete_condition::decode_processed_conditions;
 use crate::format::fragment::footer::Footer;
@@ -129,7 +128,8 @@ impl Fragment {
         let load = async {
             let range = self.section_range(storage, start, "R-tree").await?;
             let bytes = self.read_part(storage, range).await?;
-            let tile = generic_tile::decode(&bytes, "R-tree", storage.encryption_key())
+            let tile = storage
+                .decode_generic_tile(&bytes, "R-tree")
                 .context("file", || &path)?;
             let Footer {
                 version,
@@ -175,7 +175,8 @@ impl Fragment {
         let path = self.metadata_path();
         let range = self.section_range(storage, start, WHAT).await?;
         let bytes = self.read_part(storage, range).await?;
-        let tile = generic_tile::decode(&bytes, WHAT, storage.encryption_key())
+        let tile = storage
+            .decode_generic_tile(&bytes, WHAT)
             .context("file", || &path)?;
         decode_processed_conditions(&tile.data).context("file", || &path)
     }
@@ -237,7 +238,8 @@ impl Fragment {
             let bytes = fetched
                 .next()
                 .ok_or_else(|| Error::internal("fewer ranges came back than were asked for"))?;
-            let tile = generic_tile::decode(&bytes, section.what(), storage.encryption_key())
+            let tile = storage
+                .decode_generic_tile(&bytes, section.what())
                 .context("file", || &path)?;
             let values = decode_u64s(&tile.data, section.what()).context("file", || &path)?;
             let size = values.len().saturating_mul(8);
@@ -257,7 +259,7 @@ pub(in crate::array) async fn load_monolithic(
 ) -> Result<Arc<Monolithic>> {
     let load = async {
         let bytes = storage.read(path).await?;
-        let tile = generic_tile::decode(&bytes, "fragment metadata", storage.encryption_key())?;
+        let tile = storage.decode_generic_tile(&bytes, "fragment metadata")?;
         let metadata = Monolithic::decode(&tile.data, schema, dense)?;
         let size = metadata.memory_bytes();
         Ok((metadata, size))

@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 use super::{Fragment, FragmentField, TileIdx};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::generic_tile;
 use crate::format::datatype::Datatype;
 use crate::format::fragment::offsets::decode_u64s;
 use crate::format::fragment::statistics::TileMinMax;
@@ -316,7 +315,7 @@ impl Shape {
 
 impl Section {
     fn decode(&self, bytes: &[u8], storage: &Storage, key: CacheKey) -> Result<Loaded> {
-        let tile = generic_tile::decode(bytes, self.what, storage.encryption_key())?;
+        let tile = storage.decode_generic_tile(bytes, self.what)?;
         let cache = storage.cache();
         Ok(match self.shape {
             Shape::Numbers => {

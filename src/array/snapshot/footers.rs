@@ -10,7 +10,6 @@ use super::schemas::load_schema;
 use crate::array::directory::{ArrayDirectory, ArrayFile, CommittedFragment};
 use crate::array::fragment::{FOOTER, Fragment, METADATA_FILE, keep_whole_file, load_monolithic};
 use crate::error::{Error, Result, ResultExt};
-use crate::filter::generic_tile;
 use crate::format::fragment::consolidated;
 use crate::format::fragment::footer::{Footer, OLD_SCHEMA_NAME};
 use crate::format::schema::ArraySchema;
@@ -115,11 +114,7 @@ async fn load_consolidated_footers(
         let path = file.path();
         let load = async {
             let bytes = storage.read(&path).await?;
-            let tile = generic_tile::decode(
-                &bytes,
-                "consolidated fragment metadata",
-                storage.encryption_key(),
-            )?;
+            let tile = storage.decode_generic_tile(&bytes, "consolidated fragment metadata")?;
             let copies: Vec<(String, Arc<[u8]>)> = consolidated::decode(&tile.data)?
                 .into_iter()
                 .map(|(name, range)| (name, Arc::from(tile.data.get(range).unwrap_or_default())))

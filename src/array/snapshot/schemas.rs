@@ -112,7 +112,7 @@ async fn load_file(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> {
 
 /// A schema, and the memory that it takes.
 fn decode(bytes: &[u8], path: &str, storage: &Storage) -> Result<(SchemaFile, usize)> {
-    let tile = generic_tile::decode_or_plain(bytes, "array schema", storage.encryption_key())?;
+    let tile = storage.decode_generic_tile_or_plain(bytes, "array schema")?;
     let mut schema = ArraySchema::decode(&tile.data)?;
     schema.locate_problems(path);
     let schema = SchemaFile {
@@ -252,8 +252,7 @@ async fn load_enumeration(
     let path = enumeration_path(reference);
     let load = async {
         let bytes = storage.read(&path).await?;
-        let key = storage.encryption_key();
-        let tile = generic_tile::decode_or_plain(&bytes, "enumeration", key)?;
+        let tile = storage.decode_generic_tile_or_plain(&bytes, "enumeration")?;
         let file = EnumerationFile {
             enumeration: Arc::new(Enumeration::decode(&tile.data)?),
             encrypted: tile.encrypted,

@@ -198,8 +198,7 @@ async fn are_copied(storage: &Storage, wanted: &HashSet<&str>) -> Result<bool> {
     let directory = ArrayDirectory::list(storage).await?;
     for file in &directory.consolidated_footers {
         let bytes = storage.read(&file.path()).await?;
-        let key = storage.encryption_key();
-        let tile = generic_tile::decode(&bytes, "consolidated fragment metadata", key)?;
+        let tile = storage.decode_generic_tile(&bytes, "consolidated fragment metadata")?;
         let entries = consolidated::decode(&tile.data)?;
         let there = entries
             .iter()

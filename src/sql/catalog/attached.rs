@@ -131,7 +131,7 @@ impl TileDbGroupBuilder {
             Some(location) => location,
             None => stores.locate(&self.uri).await?,
         };
-        let mut root = group_storage(location, &self.options)?;
+        let mut root = group_storage(location, &self.options, &stores.runtime)?;
         if let Some(log) = self.request_log {
             root = root.with_request_log(log);
         }

@@ -200,7 +200,7 @@ type LookAtSession = dyn Fn() -> Option<SessionView> + Send + Sync;
 /// a file of any kind.
 #[derive(Clone)]
 pub(crate) struct Stores {
-    runtime: Arc<RuntimeEnv>,
+    pub(super) runtime: Arc<RuntimeEnv>,
     session: Option<Arc<LookAtSession>>,
     /// What members may be opened outside the attached folder; as the session says if not given.
     external: Option<ExternalMembers>,

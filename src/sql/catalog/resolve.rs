@@ -246,6 +246,6 @@ async fn open(
     options: &TableOptions,
     runtime: &Arc<RuntimeEnv>,
 ) -> crate::error::Result<Group> {
-    let storage = group_storage(locate(path, runtime)?, options)?;
+    let storage = group_storage(locate(path, runtime)?, options, runtime)?;
     Group::open(&storage, Shared::window(options)?).await
 }

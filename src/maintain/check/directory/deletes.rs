@@ -6,7 +6,6 @@ use super::commits::DeleteFile;
 use super::folders;
 use super::schemas::Schemas;
 use crate::error::Result;
-use crate::filter::generic_tile;
 use crate::format::delete_condition::{Comparison, Condition, Test};
 use crate::format::schema::{ArraySchema, CellValNum};
 use crate::maintain::check::report::Reporter;
@@ -33,7 +32,7 @@ pub async fn check(
             false => ("delete condition", Condition::decode_delete),
         };
         let tile = match &delete.inline {
-            Some(bytes) => match generic_tile::decode(bytes, what, storage.encryption_key()) {
+            Some(bytes) => match storage.decode_generic_tile(bytes, what) {
                 Ok(tile) => Ok(tile),
                 Err(e) => Err(folders::about_stored(e)?),
             },

@@ -6,7 +6,7 @@ use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::group::{GROUP_FILE, GROUP_FOLDER};
 use crate::array::metadata::METADATA_FOLDER;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::{EncryptionKey, GenericTile, generic_tile};
+use crate::filter::GenericTile;
 use crate::format::commit::CommitKind;
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::names::TimestampedName;
@@ -191,7 +191,7 @@ pub fn report_staging(path: &str, file: &FileInfo, report: &Reporter) {
 }
 
 /// How a generic tile is decoded.
-type Decode = fn(&[u8], &'static str, Option<&Arc<EncryptionKey>>) -> Result<GenericTile>;
+type Decode = fn(&Storage, &[u8], &'static str) -> Result<GenericTile>;
 
 /// Reads a file of one generic tile: `Err` if the storage failed or a key is missing, and `Ok(Err(…))` if what is stored
 /// is at fault.
@@ -200,7 +200,7 @@ pub async fn read_tile(
     path: &str,
     what: &'static str,
 ) -> Result<Result<GenericTile, Error>> {
-    read_with(generic_tile::decode, storage, path, what).await
+    read_with(Storage::decode_generic_tile, storage, path, what).await
 }
 
 /// As [`read_tile`]; what is plain in an encrypted array is no fault.
@@ -209,7 +209,7 @@ pub async fn read_tile_or_plain(
     path: &str,
     what: &'static str,
 ) -> Result<Result<GenericTile, Error>> {
-    read_with(generic_tile::decode_or_plain, storage, path, what).await
+    read_with(Storage::decode_generic_tile_or_plain, storage, path, what).await
 }
 
 async fn read_with(
@@ -222,7 +222,7 @@ async fn read_with(
         Ok(bytes) => bytes,
         Err(e) => return about_stored(e).map(Err),
     };
-    match decode(&bytes, what, storage.encryption_key()) {
+    match decode(storage, &bytes, what) {
         Ok(tile) if tile.consumed < bytes.len() => {
             let more = bytes.len() - tile.consumed;
             let message = format!("{more} bytes follow the tile, expected none");

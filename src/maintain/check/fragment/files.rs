@@ -7,7 +7,6 @@ use std::ops::Range;
 use super::fields::Field;
 use crate::array::fragment::{Fragment, METADATA_FILE};
 use crate::error::Result;
-use crate::filter::generic_tile;
 use crate::format::fragment::data_files::FilePart;
 use crate::format::fragment::monolithic::{LAST_MONOLITHIC, Monolithic};
 use crate::maintain::check::directory::folders::{self, about_stored, is_staging, report_staging};
@@ -218,7 +217,7 @@ impl<'a> Sections<'a> {
                 contents.push(None);
                 continue;
             };
-            match generic_tile::decode(&bytes, what, self.storage.encryption_key()) {
+            match self.storage.decode_generic_tile(&bytes, what) {
                 Ok(tile) => contents.push(Some(tile.data)),
                 Err(e) => {
                     let problem = about_stored(e)?;
