@@ -4,7 +4,9 @@
 //! plan whose fragments were consolidated and vacuumed before its first row gives the answer all the same; afterwards it says
 //! what has happened, and gives no wrong rows.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
@@ -19,6 +21,7 @@ use libtest_mimic::{Failed, Trial};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
+use crate::crashes::{self, Faulty, Meeting, copy_of};
 use crate::sessions::{SHAPES, USUAL};
 use crate::{block_on, fixtures, neutral, trial};
 
@@ -77,6 +80,14 @@ pub fn trials() -> Vec<Trial> {
         trials.push(trial(
             format!("reruns::late_without_sql_{kind}"),
             move || block_on(late_without_sql(create)),
+        ));
+        trials.push(trial(
+            format!("reruns::late_after_changes_{kind}"),
+            move || block_on(late_after_changes(create)),
+        ));
+        trials.push(trial(
+            format!("reruns::late_at_each_request_{kind}"),
+            move || block_on(late_at_each_request(create)),
         ));
     }
     trials
@@ -244,6 +255,163 @@ async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
             let found = found.map_err(|e| format!("{query}, {partitions} partitions: {e}"))?;
             assert_eq!(sorted(&found), expected, "{query}, {partitions}");
         }
+    }
+    Ok(())
+}
+
+/// The rows that somebody else has written by the time a plan runs: none, rows within the bounds that were told of the old
+/// ones, rows beyond these, and as many rows as there were. Nothing shows the old ones any longer. With each the numbers of
+/// the queries that are answered by those rows at least, because nothing that was told of the old ones is untrue of them.
+const CHANGES: [(Range<i64>, &[usize]); 4] = [
+    (0..0, &[0, 5, 6, 8]),
+    (100..300, &[0, 5, 6, 8]),
+    (3990..4010, &[8]),
+    (0..4000, &[0, 2, 3, 4, 5, 6, 7, 8]),
+];
+
+/// The statements that write them, and remove the old ones.
+fn change(uri: &str, rows: &Range<i64>) -> [String; 3] {
+    [
+        "TRUNCATE TABLE t".to_owned(),
+        format!(
+            "INSERT INTO t SELECT i, 5000 + i FROM unnest(range({}, {})) AS u(i)",
+            rows.start, rows.end
+        ),
+        format!("SELECT * FROM tiledb_vacuum('{uri}')"),
+    ]
+}
+
+/// The rows go between planning and running. A plan gives the rows that were there, or those that are there by now, or says
+/// that it is to run again.
+async fn late_after_changes(create: &str) -> Result<(), Failed> {
+    // The third change is beyond the bounds of the dimension only if its domain goes on.
+    let create = create.replace("[0, $LAST]", "[0, 4019]");
+    for (number, (rows, answers)) in CHANGES.iter().enumerate() {
+        for partitions in [1, 4] {
+            let shelf = Shelf::new(&create, FEW, number % 2 == 0).await?;
+            let ctx = shelf.open(partitions, "").await?;
+            let mut plans = Vec::new();
+            for query in QUERIES {
+                let before = ctx.sql(query).await?.collect().await?;
+                let plan = ctx.sql(query).await?.create_physical_plan().await?;
+                plans.push((query, plan, sorted(&before)));
+            }
+            let other = shelf.open(2, "").await?;
+            for statement in change(&shelf.uri, rows) {
+                other.sql(&statement).await?.collect().await?;
+            }
+            let mut answered = Vec::new();
+            for (number, (query, plan, before)) in plans.into_iter().enumerate() {
+                let after = sorted(&other.sql(query).await?.collect().await?);
+                match collect(plan, ctx.task_ctx()).await {
+                    Ok(found) if sorted(&found) == after => answered.push(number),
+                    Ok(found) => assert_eq!(sorted(&found), before, "{rows:?}: {query}"),
+                    Err(error) => {
+                        let text = error.to_string();
+                        let told = text.contains("run the statement again");
+                        assert!(
+                            told && text.contains(&shelf.uri),
+                            "{rows:?}: {query}: {text}"
+                        );
+                    }
+                }
+                // The advice is true.
+                let again = ctx.sql(query).await?.collect().await?;
+                assert_eq!(sorted(&again), after, "{rows:?}: {query}");
+            }
+            for number in *answers {
+                let query = QUERIES[*number];
+                assert!(answered.contains(number), "{rows:?}: no answer to {query}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What happens before one request of a session that opens a table and reads it, and what the answer may be.
+async fn late_at_each_request(create: &str) -> Result<(), Failed> {
+    const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://store/array'";
+    const QUERY: &str = "SELECT count(*), sum(v) FROM t WHERE x > 35 AND v % 3 = 1";
+    const TIDY: [&str; 2] = [
+        "SELECT * FROM tiledb_consolidate('crash://store/array')",
+        "SELECT * FROM tiledb_vacuum('crash://store/array')",
+    ];
+    let quiet = |store: &Arc<InMemory>| {
+        let nothing: Meeting = Box::new(|| Box::pin(async {}));
+        Faulty::meeting(Arc::clone(store), usize::MAX, nothing)
+    };
+    let before = Arc::new(InMemory::new());
+    let ctx = crashes::session(&quiet(&before))?;
+    let create = create.replace("$TILE", "20").replace("$LAST", "3999");
+    let table = format!(
+        "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION \
+         'crash://store/array' OPTIONS ({create})"
+    );
+    crashes::execute(&ctx, &table).await?;
+    for first in (0..4000).step_by(1000) {
+        let insert = format!(
+            "INSERT INTO t SELECT i, (i * 7919) % 10007 FROM unnest(range({first}, {first} + 1000)) AS u(i)"
+        );
+        crashes::execute(&ctx, &insert).await?;
+    }
+    let old = sorted(&ctx.sql(QUERY).await?.collect().await?);
+    let tidy = TIDY.map(str::to_owned).to_vec();
+    let overwrite = change("crash://store/array", &CHANGES[1].0).to_vec();
+    for beside in [tidy, overwrite] {
+        let meet = async |n: usize| {
+            let inner = Arc::new(copy_of(&before).await?);
+            let (others, statements) = (quiet(&inner), beside.clone());
+            let meeting: Meeting = Box::new(move || {
+                let (others, statements) = (Arc::clone(&others), statements.clone());
+                // On a stack of its own: that of the query is deep already.
+                let met = tokio::spawn(async move {
+                    let ctx = crashes::session(&others).unwrap();
+                    let statements = statements.iter().map(String::as_str);
+                    for statement in [OPEN].into_iter().chain(statements) {
+                        crashes::execute(&ctx, statement).await.unwrap();
+                    }
+                });
+                Box::pin(async move { met.await.unwrap() })
+            });
+            let store = Faulty::meeting(Arc::clone(&inner), n, meeting);
+            let ctx = crashes::session(&store)?;
+            let found = async {
+                ctx.sql(OPEN).await?.collect().await?;
+                ctx.sql(QUERY).await?.collect().await
+            };
+            let found = found.await;
+            let requests = store.requests.count.load(Ordering::SeqCst);
+            let ctx = crashes::session(&quiet(&inner))?;
+            crashes::execute(&ctx, OPEN).await?;
+            let new = sorted(&ctx.sql(QUERY).await?.collect().await?);
+            let is_answered = match found {
+                Ok(found) => {
+                    let found = sorted(&found);
+                    assert!(found == old || found == new, "{beside:?} at {n}: {found:?}");
+                    true
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(
+                        text.contains("run the statement again"),
+                        "{beside:?} at {n}: {text}"
+                    );
+                    false
+                }
+            };
+            Ok::<_, Failed>((requests, is_answered))
+        };
+        let (requests, _) = meet(usize::MAX).await?;
+        let mut unanswered = Vec::new();
+        for n in 0..requests {
+            let (_, is_answered) = meet(n).await?;
+            if !is_answered {
+                unanswered.push(n);
+            }
+        }
+        // Opening and planning are the first half of the requests, and more.
+        let planned = unanswered.iter().all(|n| *n > requests / 2);
+        assert!(planned, "{beside:?} at {unanswered:?} of {requests}");
     }
     Ok(())
 }

@@ -288,7 +288,7 @@ impl Snapshot {
 
 /// A snapshot that takes the place of one some of whose fragments are gone.
 #[derive(Debug)]
-pub enum Renewed {
+pub enum Successor {
     /// The snapshot shows the same cells, from the fragments that hold them by now.
     SameCells(Snapshot),
     /// The snapshot shows the array as it is at present.
@@ -340,17 +340,17 @@ impl Snapshot {
     ///
     /// # Errors
     /// The store fails, or the cells of a fixed time are gone.
-    pub async fn renewed(&self, fixed: bool) -> Result<Option<Renewed>> {
+    pub async fn successor(&self, fixed: bool) -> Result<Option<Successor>> {
         let Some(Succession { gone, now }) = self.succession().await? else {
             return Ok(None);
         };
         match now {
-            Some(now) => Ok(Some(Renewed::SameCells(now))),
+            Some(now) => Ok(Some(Successor::SameCells(now))),
             None if fixed => Err(self.vacuumed(&gone, false)),
             None => {
                 let window = OpenWindow::new(self.window.start, None)?;
                 let now = Self::open(&self.storage, window).await?;
-                Ok(Some(Renewed::Present(now)))
+                Ok(Some(Successor::Present(now)))
             }
         }
     }

@@ -16,7 +16,7 @@ use super::options::TableOptions;
 use super::query::{ScanQuery, ScanRequest};
 use super::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSource};
 use super::statistics::{remain_true, statistics};
-use crate::array::snapshot::{Renewed, Snapshot};
+use crate::array::snapshot::{Snapshot, Successor};
 use crate::array::table::ArrayTable;
 use crate::geometry::subarray::Subarray;
 use crate::memory::budget::MemoryBudget;
@@ -107,9 +107,13 @@ impl ScanQuery {
                 Err(error) if is_conflict(&error) && renewals < MOST_RENEWALS => error,
                 planned => return Ok(TileDbSource::new(self, planned?).with_renewal(renewal)),
             };
-            let renewed = table.snapshot.renewed(renewal == Renewal::SameCells).await;
-            let renewed = renewed.map_err(DataFusionError::from)?;
-            let Some(Renewed::SameCells(snapshot) | Renewed::Present(snapshot)) = renewed else {
+            let successor = table
+                .snapshot
+                .successor(renewal == Renewal::SameCells)
+                .await;
+            let successor = successor.map_err(DataFusionError::from)?;
+            let Some(Successor::SameCells(snapshot) | Successor::Present(snapshot)) = successor
+            else {
                 return Err(error);
             };
             let new = shown(snapshot, &self.options)?;
@@ -130,10 +134,10 @@ impl ScanQuery {
         runtime: &RuntimeEnv,
     ) -> Result<Option<Planned>> {
         let known = &old.plan.spec.table;
-        let renewed = known.snapshot.renewed(fixed).await;
-        let (snapshot, same_cells) = match renewed.map_err(DataFusionError::from)? {
-            Some(Renewed::SameCells(snapshot)) => (snapshot, true),
-            Some(Renewed::Present(snapshot)) => (snapshot, false),
+        let successor = known.snapshot.successor(fixed).await;
+        let (snapshot, same_cells) = match successor.map_err(DataFusionError::from)? {
+            Some(Successor::SameCells(snapshot)) => (snapshot, true),
+            Some(Successor::Present(snapshot)) => (snapshot, false),
             None => return Ok(None),
         };
         let same_columns = match (known.snapshot.schema_name(), snapshot.schema_name()) {

@@ -63,13 +63,21 @@ pub(super) fn remain_true(told: &Statistics, now: &Statistics) -> bool {
         let order = now.get_value().and_then(|now| now.partial_cmp(told));
         order.is_some_and(|order| order == inward || order == Ordering::Equal)
     };
+    // Whatever was told of the values of rows is true of no rows.
+    let none = now.num_rows == Precision::Exact(0);
+    let nulls = |now: &ColumnStatistics| match none {
+        true => Precision::Exact(0),
+        false => now.null_count,
+    };
     let told_columns = told.column_statistics.iter();
     let mut columns = told_columns.zip(&now.column_statistics);
     exact(&told.num_rows, &now.num_rows)
         && columns.all(|(told, now)| {
-            exact(&told.null_count, &now.null_count)
-                && within(&told.min_value, &now.min_value, Ordering::Greater)
-                && within(&told.max_value, &now.max_value, Ordering::Less)
+            let within_bounds = || {
+                within(&told.min_value, &now.min_value, Ordering::Greater)
+                    && within(&told.max_value, &now.max_value, Ordering::Less)
+            };
+            exact(&told.null_count, &nulls(now)) && (none || within_bounds())
         })
 }
 
