@@ -17,6 +17,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{BinaryExpr, Cast, InList};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -61,6 +62,14 @@ impl ExprPlanner for ChainPlanner {
         }
         let whole = chain.with_block(expr.left, expr.right, schema);
         Ok(PlannerResult::Planned(whole))
+    }
+}
+
+/// All filters as one; a tree that is not deep if they are many.
+pub(super) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
+    match filters.len() > BLOCK {
+        true => Some(Chain::And.tree(filters)),
+        false => conjunction(filters),
     }
 }
 

@@ -260,3 +260,97 @@ impl ScanQuery {
         Ok((split.subarray, split.residual))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use datafusion::arrow::record_batch::RecordBatch;
+    use datafusion::physical_plan::collect;
+    use datafusion::prelude::SessionContext;
+    use object_store::memory::InMemory;
+    use tokio::runtime::Runtime;
+    use url::Url;
+
+    use super::*;
+    use crate::fuzzed::grows_in_proportion;
+
+    /// A session with an array `t` that has so many attributes, and one cell.
+    async fn session(attributes: usize) -> SessionContext {
+        let ctx = SessionContext::new();
+        let store = Url::parse("memory:///").unwrap();
+        ctx.register_object_store(&store, Arc::new(InMemory::new()));
+        crate::register(&ctx).unwrap();
+        let (mut columns, mut values) = (String::new(), String::new());
+        for n in 0..attributes {
+            write!(columns, "a{n} INT NOT NULL, ").unwrap();
+            write!(values, ", {n}").unwrap();
+        }
+        for statement in [
+            format!(
+                "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, y BIGINT NOT NULL, {columns} PRIMARY KEY (x, y)) \
+                 STORED AS TILEDB LOCATION 'memory:///array'"
+            ),
+            format!("INSERT INTO t VALUES (5, 5{values})"),
+        ] {
+            ctx.sql(&statement).await.unwrap().collect().await.unwrap();
+        }
+        ctx
+    }
+
+    /// Conditions of terms that are put together by a word, `$` being their number, and how many terms there are.
+    const CONDITIONS: [(&str, &str, usize); 8] = [
+        ("x = $", " OR ", 250),
+        ("x <> $ + 10", " AND ", 200),
+        ("a0 = $ - 5", " OR ", 250),
+        ("a0 < $", " OR ", 200),
+        ("x BETWEEN $ AND $ + 2", " OR ", 100),
+        ("(x = $ AND y = $)", " OR ", 100),
+        ("(x = $ AND a1 = $ - 4)", " OR ", 100),
+        ("a0 IN ($, 0)", " OR ", 100),
+    ];
+
+    #[test]
+    fn planning_takes_time_in_proportion_to_the_terms_of_a_condition() {
+        let runtime = Runtime::new().unwrap();
+        let ctx = runtime.block_on(session(2));
+        for (term, link, count) in CONDITIONS {
+            let condition = |count: usize| {
+                let terms = (0..count).map(|n| term.replace('$', &n.to_string()));
+                let terms = terms.collect::<Vec<_>>().join(link);
+                format!("SELECT * FROM t WHERE {terms}")
+            };
+            grows_in_proportion(count, condition, |statement| {
+                let rows = runtime.block_on(async { ctx.sql(statement).await?.count().await });
+                assert_eq!(rows.unwrap(), 1, "{term}");
+            });
+        }
+        let list = |count: usize| {
+            let numbers = (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
+            let numbers = numbers.join(", ");
+            format!("SELECT * FROM t WHERE x IN ({numbers}) AND a0 IN ({numbers})")
+        };
+        grows_in_proportion(1_500, list, |statement| {
+            let rows = runtime.block_on(async { ctx.sql(statement).await?.count().await });
+            assert_eq!(rows.unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn scans_take_time_in_proportion_to_the_attributes() {
+        let runtime = Runtime::new().unwrap();
+        let array = |count: usize| (runtime.block_on(session(count)), count);
+        grows_in_proportion(250, array, |(ctx, count)| {
+            let columns = runtime.block_on(async {
+                let table = ctx.table_provider("t").await?;
+                let plan = table.scan(&ctx.state(), None, &[], None).await?;
+                let batches = collect(plan, ctx.task_ctx()).await?;
+                Ok::<_, DataFusionError>(batches.first().map(RecordBatch::num_columns))
+            });
+            assert_eq!(columns.unwrap(), Some(count + 2));
+            let one = format!("SELECT a0 FROM t WHERE a{} >= 0", count - 1);
+            let rows = runtime.block_on(async { ctx.sql(&one).await?.count().await });
+            assert_eq!(rows.unwrap(), 1);
+        });
+    }
+}

@@ -12,10 +12,10 @@ use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
-use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::chains;
 use super::create::statement_of;
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::labels::{Labels, Mentions};
@@ -354,7 +354,7 @@ impl TileDbTable {
             }
         }
         let together = |filters: Vec<Expr>| {
-            conjunction(filters)
+            chains::all_of(filters)
                 .map(|filter| state.create_physical_expr(filter, &schema))
                 .transpose()
         };
