@@ -11,7 +11,7 @@ use crate::trial;
 type Test = fn(&Place) -> Result<(), Failed>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 13] = [
+    let tests: [(&str, Test); 14] = [
         ("words", words),
         ("leaving", leaving),
         ("completion", completion),
@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         ("paging", paging),
         ("leaving_a_pager", leaving_a_pager),
         ("command", command),
+        ("secrets", secrets),
     ];
     let tests = tests.into_iter().map(|(name, test)| {
         let run = move || {
@@ -338,5 +339,55 @@ fn command(place: &Place) -> Result<(), Failed> {
     assert_eq!(shell.text(), "a\nbegun\n");
     shell.keys(CTRL_C)?;
     assert_eq!(shell.ended()?, 130);
+    Ok(())
+}
+
+/// Secrets are on the screen where they were typed, and nowhere else: not in answers and errors, not in what the arrow keys
+/// bring back, and not in the history of the next session.
+fn secrets(place: &Place) -> Result<(), Failed> {
+    const SECRET: &str = "kX9/marked+secret=of32bytes-Qz7w";
+    const HARMLESS: &str = "SELECT 40 + 2 AS harmless;";
+    let statements = [
+        "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION './weather' OPTIONS ('tiledb.encryption_key' '$');",
+        "CREATE EXTERNAL TABLE u STORED AS TILEDB LOCATION './weather' OPTIONS ('tiledb.encription_key' '$');",
+        "CREATE EXTERNAL TABLE v STORED AS TILEDB LOCATION './weather' OPTIONS (tiledb.encryption_key '$');",
+        "CREATE VIEW w AS SELECT * FROM tiledb_scan('./weather', 'tiledb.encryption_key', '$');",
+        "SELECT * FROM './weather?encryption_key=$';",
+        "SELECT * FROM 'https://localhost:1/array?sig=$';",
+        "SET tiledb.encryption_key = '$';",
+        "ATTACH 'az://user:$@account/group' AS g;",
+        "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION './x.csv' OPTIONS ('aws.secret_access_key' '$');",
+        "CREATE EXTERNAL TABLE y STORED AS CSV LOCATION './y.csv' OPTIONS ('aws.secret_acess_key' '$');",
+        "COPY (SELECT 1 AS x) TO './z' STORED AS TILEDB OPTIONS ('tiledb.encryption_key' '$', 'tiledb.no_option' 'x');",
+    ];
+    let shown = |shell: &Terminal| {
+        let text = shell.text().replace('\n', "");
+        text.matches(&SECRET[..12]).count()
+    };
+    let mut shell = Terminal::open(place, &["-q"])?;
+    shell.line(HARMLESS)?;
+    shell.expect("| 42       |")?;
+    for (typed, statement) in statements.into_iter().enumerate() {
+        shell.line(&statement.replace('$', SECRET))?;
+        shell.prompt()?;
+        assert_eq!(shown(&shell), typed + 1, "{}", shell.text());
+    }
+    for statement in [
+        "SHOW ALL;",
+        "SELECT view_name, definition FROM information_schema.views;",
+    ] {
+        shell.line(statement)?;
+        shell.prompt()?;
+        assert_eq!(shown(&shell), statements.len(), "{}", shell.text());
+    }
+    const UP: &str = "\x1b[A";
+    shell.keys(&UP.repeat(3))?;
+    shell.wait("the first statement", |text| text.ends_with(HARMLESS))?;
+    shell.keys(CTRL_C)?;
+    shell.line("\\q")?;
+    assert_eq!(shell.ended()?, 0);
+    let history = std::fs::read_to_string(place.0.join(".tiledbsql_history"))?;
+    assert!(history.contains(HARMLESS), "{history}");
+    assert!(!history.contains(&SECRET[..12]), "{history}");
     Ok(())
 }
