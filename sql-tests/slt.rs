@@ -54,8 +54,8 @@ const IN_ORDER: [&str; 1] = ["table_functions"];
 /// Topics whose statements need tables that are arrays themselves, and not wrapped.
 const OF_ARRAYS: [&str; 4] = ["changing", "evolution", "inserting", "metadata_and_groups"];
 
-/// Topics that join a large array, which takes minutes a few rows at a time.
-const NOT_ROW_BY_ROW: [&str; 1] = ["run_time_filters"];
+/// Topics that join large arrays, or unite them, which takes minutes a few rows at a time.
+const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];
 
 /// Expects the same answers in sessions of other shapes. Plans and settings differ there, and are left out. Neighbours among the files take
 /// turns with the shapes, unless `GOLDEN=each` is set.
