@@ -17,8 +17,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{BinaryExpr, Cast, InList};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, Operator};
+use datafusion::logical_expr::{Expr, Operator, utils};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// The number of terms that become a block: a power of two.
@@ -69,7 +68,7 @@ impl ExprPlanner for ChainPlanner {
 pub(super) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
     match filters.len() > BLOCK {
         true => Some(Chain::And.tree(filters)),
-        false => conjunction(filters),
+        false => utils::conjunction(filters),
     }
 }
 
@@ -221,9 +220,8 @@ impl Chain {
             }
             terms = pairs;
         }
-        terms
-            .pop()
-            .unwrap_or_else(|| datafusion::logical_expr::lit(self == Self::And))
+        let only = terms.pop();
+        only.unwrap_or_else(|| datafusion::logical_expr::lit(self == Self::And))
     }
 
     /// The terms as a list, if all compare one column with constants of one type.
@@ -410,13 +408,9 @@ mod tests {
 
     #[test]
     fn null_is_in_no_list() {
-        let null = || col("a").eq(Expr::Literal(ScalarValue::Int64(None), None));
-        let all = (0..200).map(|i| {
-            if i % 50 == 7 {
-                null()
-            } else {
-                col("a").eq(lit(i))
-            }
+        let all = (0..200).map(|i| match i % 50 {
+            7 => col("a").eq(Expr::Literal(ScalarValue::Int64(None), None)),
+            _ => col("a").eq(lit(i)),
         });
         let all = all.collect::<Vec<_>>();
         check(&BinaryOperator::Or, Chain::Or, &all, false);
@@ -457,8 +451,9 @@ mod tests {
             install(&mut builder);
         }
         let ctx = SessionContext::new_with_state(builder.build());
-        let types = TYPES.iter();
-        let types = types.flat_map(|(from, types)| types.split('|').map(move |ty| (from, ty)));
+        let types = TYPES
+            .iter()
+            .flat_map(|(v, all)| all.split('|').map(move |ty| (v, ty)));
         let casts = types.enumerate();
         let casts = casts.map(|(i, (from, ty))| format!("arrow_cast({from}, '{ty}') AS c{i}"));
         let casts = casts.collect::<Vec<_>>();
@@ -487,8 +482,7 @@ mod tests {
                 let (operator, link) = [(" = ", " OR "), (" <> ", " AND ")][compared % 2];
                 let terms = (0..BLOCK + 2).map(|term| {
                     // Not all numbers are met, and each one is there many times.
-                    let number = [1, 3, 4, 9][term % 4].to_string();
-                    let constant = constant.replace('$', &number);
+                    let constant = constant.replace('$', ["1", "3", "4", "9"][term % 4]);
                     match term % 5 {
                         0 => format!("{constant}{operator}{column}"),
                         _ => format!("{column}{operator}{constant}"),
