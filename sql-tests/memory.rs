@@ -133,7 +133,8 @@ async fn numbers(ctx: &SessionContext, sql: &str) -> Result<Vec<i64>, Failed> {
     Ok(numbers)
 }
 
-/// Fragments of 18 MB become one in a pool of 4 MB, whether their cells lie one behind the other or among each other.
+/// Fragments of 14 MB become one in a pool of 4 MB if their cells lie one behind the other. If their cells lie among each other,
+/// the merge needs a tile of each at once: the error says so, and the fragments stay.
 async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
     const FRAGMENTS: usize = 36;
     const ROWS: usize = 10_000;

@@ -260,8 +260,8 @@ async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
 }
 
 /// The rows that somebody else has written by the time a plan runs: none, rows within the bounds that were told of the old
-/// ones, rows beyond these, and as many rows as there were. Nothing shows the old ones any longer. With each the numbers of
-/// the queries that are answered by those rows at least, because nothing that was told of the old ones is untrue of them.
+/// ones, rows beyond these, and as many rows as there were. Nothing shows the old ones any longer. Each change comes with the
+/// numbers of the queries that its rows answer at least, because nothing that was told of the old rows is untrue of them.
 const CHANGES: [(Range<i64>, &[usize]); 4] = [
     (0..0, &[0, 5, 6, 8]),
     (100..300, &[0, 5, 6, 8]),
@@ -328,7 +328,8 @@ async fn late_after_changes(create: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What happens before one request of a session that opens a table and reads it, and what the answer may be.
+/// Somebody consolidates the array, or rewrites it, before the n-th request of a session that opens and queries it, for every
+/// n. The answer is that of before or of afterwards; as long as the session opens and plans, there is one.
 async fn late_at_each_request(create: &str) -> Result<(), Failed> {
     const OPEN: &str = "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'crash://store/array'";
     const QUERY: &str = "SELECT count(*), sum(v) FROM t WHERE x > 35 AND v % 3 = 1";

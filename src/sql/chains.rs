@@ -64,7 +64,7 @@ impl ExprPlanner for ChainPlanner {
     }
 }
 
-/// All filters as one; a tree that is not deep if they are many.
+/// All filters as one condition, which is no deep tree however many they are; `None` if there are none.
 pub(super) fn all_of(filters: Vec<Expr>) -> Option<Expr> {
     match filters.len() > BLOCK {
         true => Some(Chain::And.tree(filters)),
