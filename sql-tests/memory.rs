@@ -242,6 +242,10 @@ async fn wide_values_that_no_fragment_has() -> Result<(), Failed> {
         for (sql, expected) in [
             ("SELECT k, v FROM t", expected.as_slice()),
             (
+                "SELECT k, v FROM t WHERE v[7] IS NULL OR v[7] > 1",
+                expected.as_slice(),
+            ),
+            (
                 "SELECT k, v FROM t WHERE a BETWEEN 60000 AND 75000",
                 &expected[20_000..=25_000],
             ),

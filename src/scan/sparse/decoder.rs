@@ -123,23 +123,19 @@ impl<'a> TileDecoder<'a> {
         Ok(array)
     }
 
-    /// A column as an Arrow array; the mask selects cells as in [`Self::cells`].
+    /// A stored column as an Arrow array; the mask selects cells as in [`Self::cells`].
     pub fn column(
         &mut self,
         request: &ColumnRequest,
         kept: &[bool],
         scratch: &mut Scratch,
     ) -> Result<ArrayRef> {
-        if request.is_stored() {
-            let cells = self.cells(request, kept, scratch)?;
-            return self.to_array(request.column, cells);
-        }
-        self.repeated(request.column, self.of.cells)
+        let cells = self.cells(request, kept, scratch)?;
+        self.to_array(request.column, cells)
     }
 
     /// Cells of a column that the fragment does not store, which all have the same value.
-    pub fn repeated(&mut self, column: usize, cells: usize) -> Result<ArrayRef> {
-        self.count_decoded();
+    pub fn repeated(&self, column: usize, cells: usize) -> Result<ArrayRef> {
         let array = self.scan.repeated(self.of.table, column, cells)?;
         self.count_bytes(&array);
         Ok(array)

@@ -171,8 +171,8 @@ impl UnitReader<'_> {
         for column in first.chain(&request.columns).chain(later) {
             let cells = match column.is_stored() {
                 true => cells,
-                // The predicate is given a value for each cell, and the rows are copied.
-                false if self.context.tests(column.column) => cells.saturating_mul(2),
+                // The predicate is given a value for each cell, and so are the rows.
+                false if self.context.tests(column.column) => read.saturating_mul(2),
                 false => read,
             };
             bytes = bytes.saturating_add(scan.decoded_bytes(table, column, cells)?);

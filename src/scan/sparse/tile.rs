@@ -316,9 +316,7 @@ impl<'a> TileWork<'a> {
         // A value that all cells share is repeated for the rows, once their number is known.
         let mut shared = Vec::new();
         for request in coordinates.chain(&self.request.columns) {
-            if !request.is_stored()
-                && !predicate.is_some_and(|p| p.columns().contains(&request.column))
-            {
+            if !request.is_stored() {
                 shared.push(request.column);
                 continue;
             }
@@ -335,6 +333,7 @@ impl<'a> TileWork<'a> {
         for (_, column) in &mut columns {
             *column = rows.copy(column)?;
         }
+        shared.retain(|column| projection.contains(column));
         for column in shared {
             let rows = self.decoder.repeated(column, selection.count())?;
             columns.push((column, rows));

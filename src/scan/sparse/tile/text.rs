@@ -74,13 +74,20 @@ impl TileWork<'_> {
         }
     }
 
-    /// Takes the request of a column that is not decoded yet.
+    /// Takes the request of a stored column that is not decoded yet.
     fn take_request(&mut self, column: usize) -> Option<ColumnRequest> {
         let requests = [&mut self.request.columns, &mut self.request.coordinates];
         requests.into_iter().find_map(|requests| {
-            let index = requests.iter().position(|r| r.column == column);
+            let mut asked = requests.iter();
+            let index = asked.position(|r| r.column == column && r.is_stored());
             index.map(|index| requests.remove(index))
         })
+    }
+
+    /// Whether all cells share the value of a column.
+    fn shares(&self, column: usize) -> bool {
+        let mut requests = self.request.columns.iter();
+        requests.any(|r| r.column == column && !r.is_stored())
     }
 
     /// Deselects the cells in which no needle was found.
@@ -159,6 +166,7 @@ impl TileWork<'_> {
                     self.decoder
                         .strings_of(*column, strings, &selection.indices())
                 }
+                None if self.shares(*column) => self.decoder.repeated(*column, selection.count()),
                 None => selection.apply(find(columns, *column)?),
             }
         };
