@@ -181,7 +181,7 @@ impl Random {
         };
         let column = self.column(rows);
         let name = rows.schema().field(column).name().clone();
-        match self.below(6) {
+        match self.below(7) {
             0 => {
                 let (ascending, nulls_first) = (self.chance(50), self.chance(50));
                 let limit = 1 + self.below(12);
@@ -195,6 +195,7 @@ impl Random {
                 Query::Join(name, keys.unwrap(), condition(self))
             }
             2 => Query::Ends(name, condition(self)),
+            3 => Query::Filter(self.many_filters(rows)),
             _ => Query::Filter(self.condition(rows, 3)),
         }
     }
@@ -209,6 +210,23 @@ impl Random {
         let columns = (0..rows.num_columns()).filter(simple).collect::<Vec<_>>();
         // The first is always a dimension, which is.
         columns.get(self.below(columns.len())).copied().unwrap_or(0)
+    }
+
+    /// Filters beyond the 64 that a scan puts together one after another. Each holds for most rows.
+    fn many_filters(&mut self, rows: &RecordBatch) -> Expr {
+        let filters = (0..65 + self.below(70)).map(|_| {
+            let terms = (0..3).map(|_| {
+                let column = self.column(rows);
+                let value = lit(self.value(rows, column));
+                let expr = named(rows.schema().field(column).name());
+                match self.below(3) {
+                    0 => expr.gt_eq(value),
+                    _ => expr.not_eq(value),
+                }
+            });
+            terms.reduce(Expr::or).unwrap_or_else(|| lit(true))
+        });
+        filters.reduce(Expr::and).unwrap_or_else(|| lit(true))
     }
 
     fn condition(&mut self, rows: &RecordBatch, depth: usize) -> Expr {
