@@ -238,17 +238,25 @@ fn sorted(batches: &[datafusion::arrow::array::RecordBatch]) -> Vec<String> {
     rows
 }
 
+/// Each of the queries with a plan that has not begun, and the rows that there are by now.
+type Waiting = (&'static str, Arc<dyn ExecutionPlan>, Vec<String>);
+
+async fn planned(ctx: &SessionContext) -> Result<Vec<Waiting>, Failed> {
+    let mut plans = Vec::new();
+    for query in QUERIES {
+        let rows = ctx.sql(query).await?.collect().await?;
+        let plan = ctx.sql(query).await?.create_physical_plan().await?;
+        plans.push((query, plan, sorted(&rows)));
+    }
+    Ok(plans)
+}
+
 /// The files go between planning and running.
 async fn late(create: &str, is_local: bool) -> Result<(), Failed> {
     for partitions in [1, 4] {
         let shelf = Shelf::new(create, FEW, is_local).await?;
         let ctx = shelf.open(partitions, "").await?;
-        let mut plans = Vec::new();
-        for query in QUERIES {
-            let expected = ctx.sql(query).await?.collect().await?;
-            let plan = ctx.sql(query).await?.create_physical_plan().await?;
-            plans.push((query, plan, sorted(&expected)));
-        }
+        let plans = planned(&ctx).await?;
         shelf.vacuum().await?;
         for (query, plan, expected) in plans {
             let found = collect(plan, ctx.task_ctx()).await;
@@ -290,12 +298,7 @@ async fn late_after_changes(create: &str) -> Result<(), Failed> {
         for partitions in [1, 4] {
             let shelf = Shelf::new(&create, FEW, number % 2 == 0).await?;
             let ctx = shelf.open(partitions, "").await?;
-            let mut plans = Vec::new();
-            for query in QUERIES {
-                let before = ctx.sql(query).await?.collect().await?;
-                let plan = ctx.sql(query).await?.create_physical_plan().await?;
-                plans.push((query, plan, sorted(&before)));
-            }
+            let plans = planned(&ctx).await?;
             let other = shelf.open(2, "").await?;
             for statement in change(&shelf.uri, rows) {
                 other.sql(&statement).await?.collect().await?;
