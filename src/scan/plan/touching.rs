@@ -189,7 +189,7 @@ mod tests {
             let numbers = (0..count as u64).map(|number| side(number * 10, number * 10 + 9));
             numbers.collect::<Vec<_>>()
         };
-        grows_in_proportion(4_000, domains, |domains| {
+        grows_in_proportion(1_000, domains, |domains| {
             let index = FragmentIndex::new(domains.iter());
             let found = domains.iter().map(|tile| index.newest_first(tile).count());
             // The boxes in the index are rounded, so that neighbours are found, too.
