@@ -59,6 +59,8 @@ const ARRAYS: [&str; 23] = [
     "stack_rle_bitshuffle_gzip_md5",
 ];
 const SMOKE_CASES: u64 = 1000;
+/// Later cases that found a fault: 1361 claims 2^51 cells, of which a part was read that needs no stored field.
+const FOUND_CASES: [u64; 1] = [1361];
 const NAME: &str = "mutation::damaged_arrays_give_an_answer_or_an_error";
 const CASE_SECONDS: u64 = 5;
 /// The limit of address space, in KiB; glibc reserves 64 MiB of it for every thread.
@@ -141,15 +143,16 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
         .map(|files| [files.plain(), files])
         .collect();
     let folder = tempfile::tempdir()?;
-    let cases = match number("MUTATION_CASE") {
-        Some(case) => case..case + 1,
-        None => {
+    let cases: Vec<u64> = match (number("MUTATION_CASE"), number("MUTATIONS")) {
+        (Some(case), _) => vec![case],
+        (None, Some(count)) => {
             let first = number("MUTATION_FIRST").unwrap_or(0);
-            first..first + number("MUTATIONS").unwrap_or(SMOKE_CASES)
+            (first..first + count).collect()
         }
+        (None, None) => (0..SMOKE_CASES).chain(FOUND_CASES).collect(),
     };
     let (mut told, mut answers, mut slowest) = (Vec::new(), 0_u64, (Duration::ZERO, 0));
-    for case in cases.clone() {
+    for case in cases.iter().copied() {
         fs::write(&progress, case.to_string())?;
         let damaged = damage(case, &originals);
         let started = Instant::now();
@@ -184,13 +187,13 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
                 faults.push(e);
             }
             Ok(Ok(Err(e))) => {
-                if cases.end - cases.start == 1 {
+                if cases.len() == 1 {
                     println!("case {case}: {}\n  {e}", damaged.what);
                 }
             }
             Ok(Ok(Ok(rows))) => {
                 answers += 1;
-                if cases.end - cases.start == 1 {
+                if cases.len() == 1 {
                     println!("case {case}: {}\n  {rows} rows", damaged.what);
                 }
             }
@@ -210,7 +213,7 @@ fn run(progress: PathBuf) -> Result<(), Failed> {
             }
         }
     }
-    let count = cases.end - cases.start;
+    let count = cases.len();
     println!(
         "{count} cases, {answers} answers, slowest {slowest:?}, peak {:?} KiB",
         peak_kib()

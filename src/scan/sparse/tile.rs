@@ -9,7 +9,7 @@ use super::search::{self, Search, search_by};
 use crate::array::fragment::TileIdx;
 use crate::array::table::ArrayTable;
 use crate::array::window::Visibility;
-use crate::arrow::{Cells, ColumnType};
+use crate::arrow::{Cells, ColumnType, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::Layout;
 use crate::geometry::cell_order::GlobalOrder;
@@ -109,6 +109,8 @@ impl<'a> TileWork<'a> {
             }
         }
         if let Some(within) = &unit.within {
+            // No field may have been decoded yet, so the number of cells may be wrong.
+            check_memory(of.cells)?;
             self.mask.resize(of.cells, true);
             let inside = |(cell, selected): (usize, &mut bool)| *selected &= within.contains(&cell);
             self.mask.iter_mut().enumerate().for_each(inside);
