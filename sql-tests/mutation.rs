@@ -59,7 +59,8 @@ const ARRAYS: [&str; 23] = [
     "stack_rle_bitshuffle_gzip_md5",
 ];
 const SMOKE_CASES: u64 = 1000;
-/// Later cases that found a fault: 1361 claims 2^51 cells, of which a part was read that needs no stored field.
+/// Later cases that found a fault. The schema of case 1361 claims tiles of 2^51 cells; reading a part of one that needs no
+/// stored field ended the process.
 const FOUND_CASES: [u64; 1] = [1361];
 const NAME: &str = "mutation::damaged_arrays_give_an_answer_or_an_error";
 const CASE_SECONDS: u64 = 5;

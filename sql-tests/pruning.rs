@@ -212,7 +212,7 @@ impl Random {
         columns.get(self.below(columns.len())).copied().unwrap_or(0)
     }
 
-    /// Filters beyond the 64 that a scan puts together one after another. Each holds for most rows.
+    /// More filters than the 64 that a scan puts together as a chain. Each holds for most rows.
     fn many_filters(&mut self, rows: &RecordBatch) -> Expr {
         let filters = (0..65 + self.below(70)).map(|_| {
             let terms = (0..3).map(|_| {

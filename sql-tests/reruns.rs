@@ -238,7 +238,7 @@ fn sorted(batches: &[datafusion::arrow::array::RecordBatch]) -> Vec<String> {
     rows
 }
 
-/// Each of the queries with a plan that has not begun, and the rows that there are by now.
+/// A query, a plan of it that has not begun, and its rows when it was planned.
 type Waiting = (&'static str, Arc<dyn ExecutionPlan>, Vec<String>);
 
 async fn planned(ctx: &SessionContext) -> Result<Vec<Waiting>, Failed> {

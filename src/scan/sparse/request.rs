@@ -171,7 +171,7 @@ impl UnitReader<'_> {
         for column in first.chain(&request.columns).chain(later) {
             let cells = match column.is_stored() {
                 true => cells,
-                // The predicate is given a value for each cell, and so are the rows.
+                // The predicate takes a value for each cell that it tests, and the rows take one each.
                 false if self.context.tests(column.column) => read.saturating_mul(2),
                 false => read,
             };

@@ -109,7 +109,7 @@ impl<'a> TileWork<'a> {
             }
         }
         if let Some(within) = &unit.within {
-            // No field may have been decoded yet, so the number of cells may be wrong.
+            // Perhaps no field has been decoded yet, and the number of cells in the metadata is wrong.
             check_memory(of.cells)?;
             self.mask.resize(of.cells, true);
             let inside = |(cell, selected): (usize, &mut bool)| *selected &= within.contains(&cell);
