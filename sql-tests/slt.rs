@@ -17,6 +17,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
+use datafusion_tiledb::sql::plan_statement;
 use libtest_mimic::{Failed, Trial};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
 
@@ -174,7 +175,11 @@ impl Session {
         if attached.map_err(|e| DataFusionError::External(Box::new(e)))? {
             return Ok((Arc::new(Schema::empty()), Vec::new()));
         }
-        let frame = self.ctx.sql(sql).await?;
+        let state = self.ctx.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let statement = state.sql_to_statement(sql, &dialect)?;
+        let plan = plan_statement(&state, statement).await?;
+        let frame = self.ctx.execute_logical_plan(plan).await?;
         let schema = Arc::clone(frame.schema().inner());
         if !self.anew {
             return Ok((schema, frame.collect().await?));

@@ -408,7 +408,7 @@ mod tests {
             let storage = runtime.block_on(group(&[(&file, details(1, &entries))]));
             (storage, count)
         };
-        grows_in_proportion(4_000, with_members, |(storage, count)| {
+        grows_in_proportion(1_000, with_members, |(storage, count)| {
             let names = runtime.block_on(names_at(storage, 9));
             let different = names.iter().collect::<HashSet<_>>();
             assert_eq!(different.len(), *count);

@@ -38,6 +38,7 @@ pub mod source;
 mod statistics;
 mod time_travel;
 mod url_table;
+mod wide_lists;
 #[cfg(feature = "distributed")]
 mod wire;
 
@@ -48,6 +49,7 @@ pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;
 pub use self::register::{equip, register};
 pub use self::session::TileDbSessionExt;
+pub use self::wide_lists::plan_statement;
 
 use datafusion::error::DataFusionError;
 

@@ -30,6 +30,7 @@ use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::first_word;
+use datafusion_tiledb::sql::plan_statement;
 use datafusion_tiledb::sql::progress::choices_of;
 use futures::StreamExt;
 use object_store::ObjectStore;
@@ -92,7 +93,7 @@ impl<'a> Execution<'a> {
         }
         for statement in statements {
             let state = self.ctx.state();
-            let plan = state.statement_to_plan(statement).await?;
+            let plan = plan_statement(&state, statement).await?;
             self.run_logical_plan(state, plan).await?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::base::Base;
+use super::history::Base;
 use super::step::Step;
 use crate::array::fragment::Fragment;
 use crate::arrow::Enumerations;

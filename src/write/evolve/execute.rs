@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::base::Base;
 use super::compatible;
-use super::history::History;
+use super::history::{Base, History};
 use super::step::{Change, Step, apply, follow, meet, same};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::window::TimestampMs;

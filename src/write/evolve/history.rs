@@ -1,21 +1,70 @@
-//! The schemas that were put at about the same time, and what each of them was made from.
+//! An array as an evolution finds it; the schemas that were put at about the same time, and what each of them was made from.
 //!
 //! A schema does not say from which one it was made. Whoever evolved it made few changes, so it was made from one of those before
-//! it from which the fewest changes lead to it; dropping what was just added counts as many. The subtle thing: an evolution that knew an older schema alone lacks what others
-//! have added since, and has not dropped it.
+//! it from which the fewest changes lead to it; dropping what was just added counts as many. The subtle thing: an evolution that
+//! knew an older schema alone lacks what others have added since, and has not dropped it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::base::{Base, definition};
 use super::step::{Step, between};
-use crate::error::Result;
-use crate::write::create::ArrayDefinition;
+use crate::array::inspect::Inspection;
+use crate::array::window::{OpenWindow, TimestampMs};
+use crate::arrow::Enumerations;
+use crate::error::{Error, Result};
+use crate::format::schema::ArraySchema;
+use crate::storage::Storage;
+use crate::write::create::{ArrayDefinition, upgraded};
 
 /// How many of the schemas before an evolution others may have started from.
 const RECENT: usize = 6;
 
 /// So many other steps are likelier than dropping what was added during the evolution.
 const DROP_OF_NEW: usize = 8;
+
+/// An array as an evolution finds it.
+pub(super) struct Base {
+    pub inspection: Inspection,
+    pub array: ArrayDefinition,
+    /// The names of the files of its schemas.
+    pub names: BTreeSet<String>,
+}
+
+impl Base {
+    pub(super) async fn open(storage: &Storage) -> Result<Self> {
+        let window = OpenWindow::new(TimestampMs(0), Some(TimestampMs(u64::MAX)))?;
+        let inspection = Inspection::open(storage, window).await?;
+        let enumerations = inspection.enumerations().await?;
+        let array = definition(&inspection.schema, &enumerations)?;
+        let names = inspection.schema_names().map(str::to_owned).collect();
+        Ok(Self {
+            inspection,
+            array,
+            names,
+        })
+    }
+
+    /// The storage, with the key only if the array is encrypted.
+    pub(super) fn storage(&self) -> &Storage {
+        self.inspection.storage()
+    }
+}
+
+/// The array of a schema, in today's version of the format.
+pub(super) fn definition(schema: &ArraySchema, known: &Enumerations) -> Result<ArrayDefinition> {
+    for attribute in &schema.attributes {
+        crate::arrow::check_problem(attribute)?;
+    }
+    let loaded = |name: &String| match known.get(name) {
+        Some(Ok(enumeration)) => Ok(enumeration.as_ref().clone()),
+        Some(Err(why)) => Err(why.again().with("enumeration", name)),
+        None => Err(Error::internal("an enumeration was not loaded").with("enumeration", name)),
+    };
+    let enumerations = schema.enumerations.iter().map(|e| loaded(&e.name));
+    Ok(ArrayDefinition {
+        enumerations: enumerations.collect::<Result<_>>()?,
+        schema: upgraded(schema),
+    })
+}
 
 /// The schemas around an evolution.
 pub(super) struct History<'a> {

@@ -13,7 +13,6 @@
 //! later file would silently undo the earlier one. So the schemas are listed before the put, and the evolution starts again if
 //! there is a new one; and after it, when evolutions that met are merged.
 
-mod base;
 mod columns;
 mod compatible;
 mod evolution;

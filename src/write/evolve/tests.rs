@@ -5,7 +5,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 
 use super::SchemaEvolution;
-use super::base::definition;
+use super::history::definition;
 use super::step::{Step, apply, between, follow, meet, same};
 use crate::array::inspect::Inspection;
 use crate::array::window::{OpenWindow, TimestampMs};

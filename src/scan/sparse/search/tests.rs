@@ -190,7 +190,7 @@ fn chunks_of_one_cell_take_time_in_proportion() {
         let orders = (Layout::RowMajor, Layout::RowMajor);
         Tile::new([None, None], orders, cells.collect())
     };
-    grows_in_proportion(20_000, tile, |tile| {
+    grows_in_proportion(5_000, tile, |tile| {
         let (decoded, chunks) = tile.search(0, &ranges(&[(0, 999)]), 1).unwrap();
         assert_eq!((decoded, chunks), (tile.cells.len(), tile.cells.len()));
     });

@@ -1,0 +1,353 @@
+//! Plans of statements that select thousands of columns.
+//!
+//! For each column of a SELECT list, DataFusion's planner looks among all columns before it for one of the same name, even where
+//! nothing is unnested (`wide-projections` in docs/upstream): `SELECT *` from an array of 8,000 attributes takes half a minute.
+//! The list of `SELECT DISTINCT ON (…)` is not looked through. So a SELECT of plain columns is planned as if it were distinct on a
+//! constant that marks it, and what the planner made of the mark gives way to the projection, and to the sort above it, that
+//! DataFusion would have made: the plan is the same.
+//!
+//! Only the outermost SELECT is marked. A plan above it could lean on what is known of the rows, as that they are distinct by
+//! their coordinates, and DataFusion knows nothing of the rows of DISTINCT ON.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{
+    Distinct, DistinctOn, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, ToStringifiedPlan,
+};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    Distinct as SqlDistinct, Expr as SqlExpr, GroupByExpr, Insert, OrderByExpr, OrderByKind,
+    OrderByOptions, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, Value,
+};
+
+/// The constant that marks a SELECT. Nobody writes it.
+const MARK: &str = "\0a list that is not looked through\0";
+
+/// A list of fewer columns is planned by DataFusion alone, unless it has `*`.
+const WIDE: usize = 256;
+
+/// The plan of a statement, as of [`SessionState::statement_to_plan`], made in time in proportion to the columns that it selects.
+///
+/// ```
+/// use datafusion::prelude::SessionContext;
+/// use datafusion_tiledb::sql::plan_statement;
+///
+/// # async fn example() -> datafusion::error::Result<()> {
+/// let ctx = SessionContext::new();
+/// datafusion_tiledb::register(&ctx)?;
+/// let all = "SELECT * FROM './examples/data/weather_stations' LIMIT 5";
+/// # let ctx = ctx.enable_url_table();
+/// let statement = ctx.state().sql_to_statement(all, &ctx.state().config_options().sql_parser.dialect)?;
+/// let plan = plan_statement(&ctx.state(), statement).await?;
+/// assert_eq!(ctx.execute_logical_plan(plan).await?.count().await?, 5);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+///
+/// # Errors
+///
+/// Fails if DataFusion cannot plan the statement.
+pub async fn plan_statement(state: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    if wide_query(&mut statement).is_none() {
+        return state.statement_to_plan(statement).await;
+    }
+    let mut marked = statement.clone();
+    if let Some(query) = wide_query(&mut marked) {
+        mark(query);
+    }
+    if let Ok(plan) = state.statement_to_plan(marked).await
+        && let Ok(plan) = without_mark(plan)
+        && plan.transformed
+    {
+        return Ok(plan.data);
+    }
+    // What went wrong is told of the statement as it was written.
+    state.statement_to_plan(statement).await
+}
+
+/// The outermost query of a statement.
+fn query_of(statement: &mut Statement) -> Option<&mut Query> {
+    let statement = match statement {
+        Statement::Explain(explained) => return query_of(&mut explained.statement),
+        Statement::Statement(statement) => statement.as_mut(),
+        _ => return None,
+    };
+    match statement {
+        SqlStatement::Query(query) => Some(query),
+        SqlStatement::Insert(Insert { source, .. }) => source.as_deref_mut(),
+        SqlStatement::CreateTable(table) => table.query.as_deref_mut(),
+        _ => None,
+    }
+}
+
+/// The outermost query of a statement, if it selects columns as they are, all of a table or a list of many.
+fn wide_query(statement: &mut Statement) -> Option<&mut Query> {
+    let query = query_of(statement)?;
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let by_columns = match query.order_by.as_ref().map(|by| &by.kind) {
+        None => true,
+        Some(OrderByKind::Expressions(by)) => by.iter().all(|by| is_column(&by.expr)),
+        Some(OrderByKind::All(_)) => false,
+    };
+    let suits = by_columns && query.pipe_operators.is_empty() && is_wide(select);
+    suits.then_some(query)
+}
+
+/// Whether DataFusion plans a SELECT as a projection of columns and nothing besides.
+fn is_wide(select: &Select) -> bool {
+    let ungrouped = match &select.group_by {
+        GroupByExpr::Expressions(by, modifiers) => by.is_empty() && modifiers.is_empty(),
+        GroupByExpr::All(_) => false,
+    };
+    let list = &select.projection;
+    let is_star = |item: &SelectItem| {
+        matches!(
+            item,
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+        )
+    };
+    let plain = list.iter().all(|item| match item {
+        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+            options.opt_replace.is_none()
+        }
+        SelectItem::UnnamedExpr(expr) => is_column(expr),
+        _ => false,
+    });
+    ungrouped
+        && select.distinct.is_none()
+        && select.into.is_none()
+        && select.having.is_none()
+        && select.qualify.is_none()
+        && select.named_window.is_empty()
+        && select.distribute_by.is_empty()
+        && plain
+        && (list.len() >= WIDE || list.iter().any(is_star))
+}
+
+/// Whether an expression is the name of a column or, in ORDER BY, its number.
+fn is_column(expr: &SqlExpr) -> bool {
+    match expr {
+        SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_) => true,
+        SqlExpr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    }
+}
+
+/// Makes the query distinct on the mark. Its order then has to begin with the mark.
+fn mark(query: &mut Query) {
+    let mark = SqlExpr::value(Value::SingleQuotedString(MARK.to_owned()));
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.distinct = Some(SqlDistinct::On(vec![mark.clone()]));
+    }
+    let order = query.order_by.as_mut().map(|by| &mut by.kind);
+    if let Some(OrderByKind::Expressions(by)) = order {
+        let first = OrderByExpr {
+            expr: mark,
+            options: OrderByOptions::default(),
+            with_fill: None,
+        };
+        by.insert(0, first);
+    }
+}
+
+/// A plan with the projection and the sort in place of the marked node, if there is one.
+fn without_mark(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Distinct(Distinct::On(marked)) if is_mark(&marked.on_expr) => {
+            projection(marked).map(Transformed::yes)
+        }
+        // Above the marked node are a limit, and what explains or writes the rows.
+        plan if plan.inputs().len() == 1 => plan.map_children(without_mark)?.map_data(above),
+        plan => Ok(Transformed::no(plan)),
+    }
+}
+
+/// A plan of the same kind over its new input.
+fn above(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Explain(mut explain) => {
+            let told = explain.plan.to_stringified(PlanType::InitialLogicalPlan);
+            explain.stringified_plans = vec![told];
+            Ok(LogicalPlan::Explain(explain))
+        }
+        plan => plan.recompute_schema(),
+    }
+}
+
+fn is_mark(on: &[Expr]) -> bool {
+    let [Expr::Literal(value, _)] = on else {
+        return false;
+    };
+    value.try_as_str() == Some(Some(MARK))
+}
+
+/// What DataFusion makes of the list and the order without the mark.
+fn projection(marked: DistinctOn) -> Result<LogicalPlan> {
+    let input = Arc::unwrap_or_clone(marked.input);
+    let mut plan = LogicalPlanBuilder::from(input).project(marked.select_expr)?;
+    if let Some(order) = marked.sort_expr {
+        plan = plan.sort(order.into_iter().skip(1))?;
+    }
+    plan.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+    use crate::fuzzed::grows_in_proportion;
+
+    async fn session() -> SessionContext {
+        let ctx = SessionContext::new();
+        for statement in [
+            "CREATE TABLE t (a INT PRIMARY KEY, \"B\" VARCHAR, c DOUBLE) AS VALUES (1, 'x', 0.5), (2, NULL, 1.5)",
+            "CREATE TABLE u AS SELECT 1 AS a, struct(1 AS n) AS s, [1, 2] AS l",
+            "CREATE TABLE target (a INT, b VARCHAR, c DOUBLE)",
+            "CREATE VIEW v AS SELECT a + 1 AS a, c FROM t",
+        ] {
+            let created = ctx.sql(statement).await;
+            created.unwrap().collect().await.unwrap();
+        }
+        ctx
+    }
+
+    async fn parsed(ctx: &SessionContext, sql: &str) -> Statement {
+        let state = ctx.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        state.sql_to_statement(sql, &dialect).unwrap()
+    }
+
+    /// Statements that are planned with the mark.
+    const MARKED: [&str; 30] = [
+        "SELECT * FROM t",
+        "SELECT t.* FROM t",
+        "SELECT t.*, l, z FROM t, u, (SELECT 2 AS z)",
+        "SELECT * EXCLUDE (c) FROM t",
+        "SELECT * FROM t WHERE a > 1 AND c IS NOT NULL LIMIT 3 OFFSET 1",
+        "SELECT * FROM t LIMIT 0",
+        "SELECT * FROM t ORDER BY a",
+        "SELECT * FROM t ORDER BY \"B\" DESC NULLS LAST, t.c ASC LIMIT 1",
+        "SELECT * FROM t ORDER BY 3, 1 DESC",
+        "SELECT * EXCLUDE (c) FROM t ORDER BY c",
+        "SELECT * FROM t x ORDER BY x.a",
+        "SELECT * FROM t JOIN u ON t.a = u.a ORDER BY t.a, s",
+        "SELECT * FROM t JOIN u USING (a)",
+        "SELECT * FROM t JOIN u USING (a) ORDER BY a",
+        "SELECT * FROM t NATURAL JOIN u ORDER BY c",
+        "SELECT * FROM t LEFT JOIN u ON t.a = u.a WHERE u.a IS NULL",
+        "SELECT t.*, u.l FROM t CROSS JOIN u",
+        "SELECT * FROM t WHERE a IN (SELECT a FROM u) ORDER BY a",
+        "SELECT * FROM t WHERE EXISTS (SELECT * FROM u WHERE u.a = t.a)",
+        "SELECT * FROM (SELECT a, count(*) AS n FROM t GROUP BY a) ORDER BY n",
+        "SELECT * FROM (SELECT DISTINCT ON (a) a, c FROM t ORDER BY a, c)",
+        "WITH w AS (SELECT * FROM t) SELECT * FROM w ORDER BY a",
+        "SELECT * FROM v ORDER BY c",
+        "SELECT * FROM (VALUES (1, 2)) AS x(p, q) ORDER BY q",
+        "SELECT * FROM generate_series(1, 3) ORDER BY value",
+        "EXPLAIN SELECT * FROM t ORDER BY a",
+        "EXPLAIN ANALYZE SELECT * FROM t WHERE a = $1",
+        "INSERT INTO target SELECT * FROM t",
+        "INSERT INTO target (c, a) SELECT * EXCLUDE (\"B\") FROM t ORDER BY c",
+        "CREATE TABLE made AS SELECT * FROM t ORDER BY c",
+    ];
+
+    /// Statements that are left to DataFusion.
+    const UNMARKED: [&str; 14] = [
+        "SELECT a, c FROM t",
+        "SELECT *, a + 1 FROM t",
+        "SELECT *, a AS x FROM t",
+        "SELECT *, unnest(l) FROM u",
+        "SELECT * REPLACE (a + 1 AS a) FROM t",
+        "SELECT * FROM t ORDER BY a + 1",
+        "SELECT *, count(*) OVER () FROM t",
+        "SELECT * FROM t GROUP BY a, \"B\", c",
+        "SELECT DISTINCT * FROM t",
+        "SELECT DISTINCT ON (a) * FROM t",
+        "SELECT * FROM t QUALIFY row_number() OVER (ORDER BY a) = 1",
+        "SELECT * FROM t UNION ALL SELECT * FROM t ORDER BY a",
+        "CREATE VIEW w AS SELECT * FROM t",
+        "COPY (SELECT * FROM t) TO 'x.csv'",
+    ];
+
+    /// What a plan is, with its columns.
+    fn shown(plan: Result<LogicalPlan>) -> std::result::Result<String, String> {
+        let plan = plan.map_err(|e| e.to_string())?;
+        Ok(format!("{}\n{plan:?}", plan.display_indent_schema()))
+    }
+
+    #[tokio::test]
+    async fn plans_are_those_of_datafusion() {
+        let ctx = session().await;
+        let state = ctx.state();
+        let mut others = Vec::new();
+        for (statements, marked) in [(&MARKED[..], true), (&UNMARKED[..], false)] {
+            for sql in statements {
+                let mut statement = parsed(&ctx, sql).await;
+                let expected = shown(state.statement_to_plan(statement.clone()).await);
+                let mut plans = vec![plan_statement(&state, statement.clone()).await];
+                let is_marked = wide_query(&mut statement).map(mark).is_some();
+                if is_marked {
+                    let planned = state.statement_to_plan(statement).await;
+                    plans.push(planned.and_then(without_mark).map(|plan| plan.data));
+                }
+                let same = plans.into_iter().all(|plan| shown(plan) == expected);
+                if !same || expected.is_err() || is_marked != marked {
+                    others.push((sql, expected));
+                }
+            }
+        }
+        assert!(others.is_empty(), "{others:#?}");
+    }
+
+    #[tokio::test]
+    async fn errors_are_those_of_datafusion() {
+        let ctx = session().await;
+        let state = ctx.state();
+        for sql in [
+            "SELECT * FROM missing",
+            "SELECT * FROM t ORDER BY missing",
+            "SELECT * FROM t ORDER BY 7",
+            "SELECT * FROM t WHERE missing = 1",
+            "SELECT *, a FROM t",
+            "SELECT missing.* FROM t",
+            "SELECT *",
+            "SELECT * FROM t JOIN u ON t.a = u.a ORDER BY a",
+            "INSERT INTO target SELECT * FROM u",
+        ] {
+            let statement = parsed(&ctx, sql).await;
+            let expected = state.statement_to_plan(statement.clone()).await;
+            let planned = plan_statement(&state, statement).await;
+            assert_eq!(shown(planned), shown(expected), "{sql}");
+        }
+    }
+
+    #[test]
+    fn wide_lists_take_time_in_proportion() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let wide = |count: usize| {
+            let names = (0..count).map(|n| format!("c{n}")).collect::<Vec<_>>();
+            let columns = names.join(" INT, ");
+            let ctx = SessionContext::new();
+            let create = format!("CREATE TABLE wide ({columns} INT)");
+            runtime.block_on(async { ctx.sql(&create).await.unwrap() });
+            let named = format!("SELECT {} FROM wide", names.join(", "));
+            (ctx, named)
+        };
+        let all = "SELECT * FROM wide WHERE c0 = 1 ORDER BY c1 LIMIT 5";
+        grows_in_proportion(125, wide, |(ctx, named)| {
+            for sql in [all, named] {
+                runtime.block_on(async {
+                    let statement = parsed(ctx, sql).await;
+                    plan_statement(&ctx.state(), statement).await.unwrap()
+                });
+            }
+        });
+    }
+}
