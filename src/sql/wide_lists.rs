@@ -33,15 +33,16 @@ const WIDE: usize = 256;
 ///
 /// ```
 /// use datafusion::prelude::SessionContext;
+/// use datafusion_tiledb::TileDbSessionExt;
 /// use datafusion_tiledb::sql::plan_statement;
 ///
 /// # async fn example() -> datafusion::error::Result<()> {
 /// let ctx = SessionContext::new();
-/// datafusion_tiledb::register(&ctx)?;
-/// let all = "SELECT * FROM './examples/data/weather_stations' LIMIT 5";
-/// # let ctx = ctx.enable_url_table();
-/// let statement = ctx.state().sql_to_statement(all, &ctx.state().config_options().sql_parser.dialect)?;
-/// let plan = plan_statement(&ctx.state(), statement).await?;
+/// ctx.register_tiledb("weather", "./examples/data/weather_stations").await?;
+/// let state = ctx.state();
+/// let dialect = state.config_options().sql_parser.dialect;
+/// let statement = state.sql_to_statement("SELECT * FROM weather LIMIT 5", &dialect)?;
+/// let plan = plan_statement(&state, statement).await?;
 /// assert_eq!(ctx.execute_logical_plan(plan).await?.count().await?, 5);
 /// # Ok(())
 /// # }
