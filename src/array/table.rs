@@ -139,8 +139,13 @@ pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<
     let wanted = wanted.ok_or_else(missing)?;
     let ty = table.types.get(column).ok_or_else(missing)?;
     ty.check_readable()?;
-    let mut own = fragment.schema.attributes.iter().enumerate();
-    let found = own.find(|(_, a)| a.name == wanted.name);
+    let own = &fragment.schema.attributes;
+    // Where no attribute was dropped it has the same number, and otherwise one soon after.
+    let mut likely = (number..own.len()).chain(0..number.min(own.len()));
+    let found = likely.find_map(|number| {
+        let attribute = own.get(number).filter(|a| a.name == wanted.name)?;
+        Some((number, attribute))
+    });
     if let Some((_, attribute)) = found {
         // Whether its type differs from the array's is not known.
         check_problem(attribute)?;

@@ -6,6 +6,9 @@
 //! constant that marks it, and what the planner made of the mark gives way to the projection, and to the sort above it, that
 //! DataFusion would have made: the plan is the same.
 //!
+//! Each projection finds its columns in its input by their names, one after the other, whenever a rule looks at it. So the mark
+//! stands for `*`, too, until it is planned; and where that is all columns of a wide input, there is no projection at all.
+//!
 //! Only the outermost SELECT is marked. A plan above it could lean on what is known of the rows, as that they are distinct by
 //! their coordinates, and DataFusion knows nothing of the rows of DISTINCT ON.
 
@@ -14,6 +17,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr_fn::wildcard;
 use datafusion::logical_expr::{
     Distinct, DistinctOn, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, ToStringifiedPlan,
 };
@@ -21,6 +25,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Distinct as SqlDistinct, Expr as SqlExpr, GroupByExpr, Insert, OrderByExpr, OrderByKind,
     OrderByOptions, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, Value,
+    WildcardAdditionalOptions,
 };
 
 /// The constant that marks a SELECT. Nobody writes it.
@@ -57,8 +62,8 @@ pub async fn plan_statement(state: &SessionState, mut statement: Statement) -> R
         return state.statement_to_plan(statement).await;
     }
     let mut marked = statement.clone();
-    if let Some(query) = wide_query(&mut marked) {
-        mark(query);
+    if let Some((query, rows)) = wide_query(&mut marked) {
+        mark(query, rows);
     }
     if let Ok(plan) = state.statement_to_plan(marked).await
         && let Ok(plan) = without_mark(plan)
@@ -70,24 +75,33 @@ pub async fn plan_statement(state: &SessionState, mut statement: Statement) -> R
     state.statement_to_plan(statement).await
 }
 
-/// The outermost query of a statement.
-fn query_of(statement: &mut Statement) -> Option<&mut Query> {
+/// The outermost query of a statement, and what becomes of its rows.
+fn query_of(statement: &mut Statement) -> Option<(&mut Query, Rows)> {
     let statement = match statement {
         Statement::Explain(explained) => return query_of(&mut explained.statement),
         Statement::Statement(statement) => statement.as_mut(),
         _ => return None,
     };
     match statement {
-        SqlStatement::Query(query) => Some(query),
-        SqlStatement::Insert(Insert { source, .. }) => source.as_deref_mut(),
-        SqlStatement::CreateTable(table) => table.query.as_deref_mut(),
+        SqlStatement::Query(query) => Some((query, Rows::Shown)),
+        SqlStatement::Insert(Insert { source, .. }) => Some((source.as_deref_mut()?, Rows::Kept)),
+        SqlStatement::CreateTable(table) => Some((table.query.as_deref_mut()?, Rows::Kept)),
         _ => None,
     }
 }
 
+/// What becomes of the rows of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// They are the statement's.
+    Shown,
+    /// They go into a table, whose columns the planner compares with those of the query.
+    Kept,
+}
+
 /// The outermost query of a statement, if it selects columns as they are, all of a table or a list of many.
-fn wide_query(statement: &mut Statement) -> Option<&mut Query> {
-    let query = query_of(statement)?;
+fn wide_query(statement: &mut Statement) -> Option<(&mut Query, Rows)> {
+    let (query, rows) = query_of(statement)?;
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
@@ -97,7 +111,7 @@ fn wide_query(statement: &mut Statement) -> Option<&mut Query> {
         Some(OrderByKind::All(_)) => false,
     };
     let suits = by_columns && query.pipe_operators.is_empty() && is_wide(select);
-    suits.then_some(query)
+    suits.then_some((query, rows))
 }
 
 /// Whether DataFusion plans a SELECT as a projection of columns and nothing besides.
@@ -123,6 +137,7 @@ fn is_wide(select: &Select) -> bool {
     ungrouped
         && select.distinct.is_none()
         && select.into.is_none()
+        && !select.from.is_empty()
         && select.having.is_none()
         && select.qualify.is_none()
         && select.named_window.is_empty()
@@ -140,14 +155,28 @@ fn is_column(expr: &SqlExpr) -> bool {
     }
 }
 
-/// Makes the query distinct on the mark. Its order then has to begin with the mark.
-fn mark(query: &mut Query) {
+/// Makes the query distinct on the mark, which stands for `*` where nothing else refers to the columns of the list. Its order
+/// then has to begin with the mark.
+fn mark(query: &mut Query, rows: Rows) {
     let mark = SqlExpr::value(Value::SingleQuotedString(MARK.to_owned()));
+    let order = query.order_by.as_mut().map(|by| &mut by.kind);
+    let mut by = match order {
+        Some(OrderByKind::Expressions(by)) => Some(by),
+        _ => None,
+    };
+    let is_number = |by: &OrderByExpr| matches!(by.expr, SqlExpr::Value(_));
+    let by_number = by.as_ref().is_some_and(|by| by.iter().any(is_number));
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.distinct = Some(SqlDistinct::On(vec![mark.clone()]));
+        if let [SelectItem::Wildcard(options)] = select.projection.as_slice()
+            && *options == WildcardAdditionalOptions::default()
+            && rows == Rows::Shown
+            && !by_number
+        {
+            select.projection = vec![SelectItem::UnnamedExpr(mark.clone())];
+        }
     }
-    let order = query.order_by.as_mut().map(|by| &mut by.kind);
-    if let Some(OrderByKind::Expressions(by)) = order {
+    if let Some(by) = by.as_mut() {
         let first = OrderByExpr {
             expr: mark,
             options: OrderByOptions::default(),
@@ -181,6 +210,7 @@ fn above(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
+/// Whether a list is the mark alone.
 fn is_mark(on: &[Expr]) -> bool {
     let [Expr::Literal(value, _)] = on else {
         return false;
@@ -188,10 +218,17 @@ fn is_mark(on: &[Expr]) -> bool {
     value.try_as_str() == Some(Some(MARK))
 }
 
-/// What DataFusion makes of the list and the order without the mark.
+/// What DataFusion makes of the list and the order without the mark, but no projection of all columns of a wide input.
 fn projection(marked: DistinctOn) -> Result<LogicalPlan> {
     let input = Arc::unwrap_or_clone(marked.input);
-    let mut plan = LogicalPlanBuilder::from(input).project(marked.select_expr)?;
+    let is_wide = input.schema().fields().len() >= WIDE;
+    let plan = LogicalPlanBuilder::from(input);
+    let mut plan = match is_mark(&marked.select_expr) {
+        // Columns that USING names come once.
+        true if is_wide && plan.plan().using_columns()?.is_empty() => plan,
+        true => plan.project([wildcard()])?,
+        false => plan.project(marked.select_expr)?,
+    };
     if let Some(order) = marked.sort_expr {
         plan = plan.sort(order.into_iter().skip(1))?;
     }
@@ -293,7 +330,9 @@ mod tests {
                 let mut statement = parsed(&ctx, sql).await;
                 let expected = shown(state.statement_to_plan(statement.clone()).await);
                 let mut plans = vec![plan_statement(&state, statement.clone()).await];
-                let is_marked = wide_query(&mut statement).map(mark).is_some();
+                let is_marked = wide_query(&mut statement)
+                    .map(|(query, rows)| mark(query, rows))
+                    .is_some();
                 if is_marked {
                     let planned = state.statement_to_plan(statement).await;
                     plans.push(planned.and_then(without_mark).map(|plan| plan.data));
@@ -329,24 +368,62 @@ mod tests {
         }
     }
 
+    /// A session with a table of so many columns `c0`, `c1`, ….
+    async fn wide_session(columns: usize) -> SessionContext {
+        let ctx = session().await;
+        let columns = (0..columns)
+            .map(|n| format!("c{n} INT"))
+            .collect::<Vec<_>>();
+        let create = format!("CREATE TABLE wide ({})", columns.join(", "));
+        ctx.sql(&create).await.unwrap();
+        ctx
+    }
+
+    #[tokio::test]
+    async fn all_columns_of_a_wide_table_are_not_projected() {
+        let ctx = wide_session(WIDE).await;
+        let state = ctx.state();
+        for (sql, projects) in [
+            ("SELECT * FROM wide", false),
+            ("SELECT * FROM wide WHERE c1 = 1 LIMIT 2", false),
+            ("SELECT * FROM wide x ORDER BY c7 DESC, x.c0 LIMIT 4", false),
+            ("SELECT * FROM wide JOIN t ON a = c0 ORDER BY t.a", false),
+            ("SELECT * FROM wide JOIN (SELECT 1 AS c0) y USING (c0)", true),
+            ("SELECT * EXCLUDE (c5) FROM wide", true),
+            ("SELECT * FROM wide ORDER BY 2", true),
+        ] {
+            let statement = parsed(&ctx, sql).await;
+            let expected = state.statement_to_plan(statement.clone()).await.unwrap();
+            let plan = plan_statement(&state, statement).await.unwrap();
+            let top = plan.display_indent().to_string();
+            let top = top
+                .lines()
+                .take(3)
+                .any(|line| line.contains("Projection: wide.c0"));
+            assert_eq!(top, projects, "{sql}: {}", plan.display_indent());
+            let fields = |plan: &LogicalPlan| plan.schema().columns();
+            assert_eq!(fields(&plan), fields(&expected), "{sql}");
+            let optimized = |plan: &LogicalPlan| shown(state.optimize(plan));
+            assert_eq!(optimized(&plan), optimized(&expected), "{sql}");
+        }
+    }
+
     #[test]
     fn wide_lists_take_time_in_proportion() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let wide = |count: usize| {
             let names = (0..count).map(|n| format!("c{n}")).collect::<Vec<_>>();
-            let columns = names.join(" INT, ");
-            let ctx = SessionContext::new();
-            let create = format!("CREATE TABLE wide ({columns} INT)");
-            runtime.block_on(async { ctx.sql(&create).await.unwrap() });
             let named = format!("SELECT {} FROM wide", names.join(", "));
-            (ctx, named)
+            (runtime.block_on(wide_session(count)), named)
         };
         let all = "SELECT * FROM wide WHERE c0 = 1 ORDER BY c1 LIMIT 5";
         grows_in_proportion(125, wide, |(ctx, named)| {
             for sql in [all, named] {
                 runtime.block_on(async {
+                    let state = ctx.state();
                     let statement = parsed(ctx, sql).await;
-                    plan_statement(&ctx.state(), statement).await.unwrap()
+                    let plan = plan_statement(&state, statement).await.unwrap();
+                    state.optimize(&plan).unwrap()
                 });
             }
         });

@@ -15,12 +15,12 @@ pub use field_tiles::{FieldTiles, FragmentField, TileFile};
 
 pub(super) use sections::{FOOTER, keep_whole_file, load_monolithic};
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::window::Visibility;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
-use crate::format::fragment::footer::Footer;
+use crate::format::fragment::footer::{Footer, SectionStarts};
 use crate::format::fragment::slots::Slots;
 use crate::format::names::TimestampedName;
 use crate::format::schema::ArraySchema;
@@ -58,6 +58,8 @@ pub struct Fragment {
     pub(super) slots: Slots,
     pub(super) footer_start: Option<u64>,
     pub(super) commit: FileInfo,
+    /// Where the sections of its metadata file start, once one of them was asked for.
+    pub(super) section_starts: OnceLock<SectionStarts>,
 }
 
 impl Fragment {
@@ -89,6 +91,14 @@ impl Fragment {
                 .saturating_mul(self.schema.capacity)
                 .saturating_add(self.footer.last_tile_cell_count),
         }
+    }
+
+    /// The end of the section of its metadata file that starts at `start`, in a file whose footer, or whose end, is at `limit`.
+    pub fn section_end(&self, start: u64, limit: u64) -> u64 {
+        let starts = self
+            .section_starts
+            .get_or_init(|| self.footer.section_starts());
+        starts.end(start, limit)
     }
 
     /// The path of its metadata file, relative to the array.

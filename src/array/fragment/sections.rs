@@ -81,7 +81,7 @@ impl Fragment {
     ) -> Result<Range<u64>> {
         let path = self.metadata_path();
         let limit = self.footer_start.unwrap_or(u64::MAX);
-        let mut end = self.footer.section_end(start, limit);
+        let mut end = self.section_end(start, limit);
         if end == u64::MAX {
             // This is the last section, and the footer was read from elsewhere. Bytes after the section do no harm.
             let file = storage.head(&path).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -183,6 +183,7 @@ async fn open_fragment(
         slots,
         footer_start: start,
         commit: fragment.commit,
+        section_starts: OnceLock::new(),
     })
 }
 

@@ -185,14 +185,11 @@ impl Footer {
         }
     }
 
-    /// The end of the section that starts at `start`: the start of the next section or of the footer.
-    ///
-    /// There may be bytes after the section's own tile: version 15 writes processed conditions without an offset.
-    pub fn section_end(&self, start: u64, footer_start: u64) -> u64 {
-        self.sections
-            .all()
-            .filter(|offset| *offset > start)
-            .fold(footer_start, u64::min)
+    /// Where the sections start.
+    pub fn section_starts(&self) -> SectionStarts {
+        let mut starts = self.sections.all().collect::<Vec<_>>();
+        starts.sort_unstable();
+        SectionStarts(starts)
     }
 
     /// The range of the footer of a fragment of versions 3 to 9 in a file of this size, if its length is not stored.
@@ -274,6 +271,21 @@ impl Footer {
             )));
         }
         Ok(())
+    }
+}
+
+/// The offsets of all sections, in order.
+#[derive(Debug)]
+pub struct SectionStarts(Vec<u64>);
+
+impl SectionStarts {
+    /// The end of the section that starts at `start`: the start of the next section or of the footer.
+    ///
+    /// There may be bytes after the section's own tile: version 15 writes processed conditions without an offset.
+    pub fn end(&self, start: u64, footer_start: u64) -> u64 {
+        let next = self.0.partition_point(|offset| *offset <= start);
+        let next = self.0.get(next);
+        next.map_or(footer_start, |next| footer_start.min(*next))
     }
 }
 

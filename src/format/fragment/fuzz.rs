@@ -96,8 +96,9 @@ fn try_footer(input: &[u8], schema: &ArraySchema) -> Result<Result<(), String>> 
         let slots = footer.slots(schema);
         same("numbers of files", &slots.count(), &footer.file_sizes.len())?;
         footer.sparse_cell_count(schema);
+        let starts = footer.section_starts();
         for start in footer.sections.tile_offsets.iter().take(16) {
-            let end = footer.section_end(*start, u64::MAX);
+            let end = starts.end(*start, u64::MAX);
             if end < *start {
                 return Err(format!("the section at {start} ends at {end}"));
             }

@@ -222,13 +222,13 @@ fn cut_by_cost(costs: &[u64], wanted: u64) -> Vec<Range<u64>> {
 
 /// The columns whose tiles a scan may read: those of the projection, of the predicate, and `extra`.
 fn needed_columns(spec: &ScanSpec, extra: impl Fn(usize) -> bool) -> Vec<bool> {
-    (0..spec.table.types.len())
-        .map(|column| {
-            spec.projection.contains(&column)
-                || spec.predicate_columns().contains(&column)
-                || extra(column)
-        })
-        .collect()
+    let mut needed = (0..spec.table.types.len()).map(extra).collect::<Vec<_>>();
+    for column in spec.projection.iter().chain(spec.predicate_columns()) {
+        if let Some(needed) = needed.get_mut(*column) {
+            *needed = true;
+        }
+    }
+    needed
 }
 
 /// Small dense tiles are read together until a unit holds this many cells.

@@ -40,13 +40,13 @@ impl Bitsort {
     /// `None` if the cells of `field`, in fragments with this schema, were not moved.
     pub fn moving(field: FragmentField, schema: &ArraySchema) -> Result<Option<Self>> {
         let sorted = |a: &Attribute| a.filters.contains(|f| *f == Filter::Bitsort);
-        let Some(attribute) = schema.attributes.iter().find(|a| sorted(a)) else {
-            return Ok(None);
-        };
         let bare = match field {
             FragmentField::Dimension(_) => true,
             FragmentField::Attribute(a) if schema.attributes.get(a).is_some_and(sorted) => false,
             _ => return Ok(None),
+        };
+        let Some(attribute) = schema.attributes.iter().find(|a| sorted(a)) else {
+            return Ok(None);
         };
         let several = schema.attributes.iter().filter(|a| sorted(a)).count() > 1;
         let several = several.then(|| "on several attributes".to_owned());

@@ -230,7 +230,7 @@ impl<'a> Sections<'a> {
     }
 
     fn range(&self, start: u64, what: &'static str) -> Option<Range<u64>> {
-        let end = self.fragment.footer.section_end(start, self.file_bytes);
+        let end = self.fragment.section_end(start, self.file_bytes);
         if start < end && end <= self.file_bytes {
             return Some(start..end);
         }
