@@ -388,7 +388,10 @@ mod tests {
             ("SELECT * FROM wide WHERE c1 = 1 LIMIT 2", false),
             ("SELECT * FROM wide x ORDER BY c7 DESC, x.c0 LIMIT 4", false),
             ("SELECT * FROM wide JOIN t ON a = c0 ORDER BY t.a", false),
-            ("SELECT * FROM wide JOIN (SELECT 1 AS c0) y USING (c0)", true),
+            (
+                "SELECT * FROM wide JOIN (SELECT 1 AS c0) y USING (c0)",
+                true,
+            ),
             ("SELECT * EXCLUDE (c5) FROM wide", true),
             ("SELECT * FROM wide ORDER BY 2", true),
         ] {
