@@ -453,13 +453,20 @@ const TURNS: std::ops::RangeInclusive<usize> = 3..=12;
 
 /// Fails if the time that `work` takes grows by more than a factor of 2.5 for each doubling of the count. The count is doubled
 /// three times: then other work on the machine and its caches, which slow the larger one more, weigh little beside what a
-/// quadratic time would make of it. The fastest of several turns counts. What `prepare` does takes no time.
-pub fn grows_in_proportion<T>(
-    count: usize,
+/// quadratic time would make of it.
+pub fn grows_in_proportion<T>(count: usize, prepare: impl Fn(usize) -> T, work: impl FnMut(&T)) {
+    grows_at_most([count, 8 * count], 2.5_f64.powi(3), prepare, work);
+}
+
+/// Fails if the time that `work` takes for the second count is more than so many times that for the first. The fastest of
+/// several turns counts. What `prepare` does takes no time.
+pub fn grows_at_most<T>(
+    counts: [usize; 2],
+    factor: f64,
     prepare: impl Fn(usize) -> T,
     mut work: impl FnMut(&T),
 ) {
-    let sizes = [prepare(count), prepare(8 * count)];
+    let sizes = counts.map(prepare);
     let mut fastest = [Duration::MAX; 2];
     for turn in 1..=*TURNS.end() {
         for (size, fastest) in sizes.iter().zip(&mut fastest) {
@@ -467,12 +474,9 @@ pub fn grows_in_proportion<T>(
             work(size);
             *fastest = begin.elapsed().min(*fastest);
         }
-        if turn >= *TURNS.start() && fastest[1] <= fastest[0].mul_f64(2.5_f64.powi(3)) {
+        if turn >= *TURNS.start() && fastest[1] <= fastest[0].mul_f64(factor) {
             return;
         }
     }
-    panic!(
-        "{count} take {:?}, and eight times as many {:?}",
-        fastest[0], fastest[1]
-    );
+    panic!("the times for {counts:?} are {fastest:?}, and the most is a factor of {factor}");
 }
