@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::Duration;
 
 use arrow::temporal_conversions::timestamp_us_to_datetime;
@@ -25,6 +26,9 @@ use self::store::{Seat, broken};
 
 /// 2026-01-01, in microseconds since the epoch.
 const BEGIN_US: u64 = 1_767_225_600_000_000;
+
+/// The stack of a world's thread. Of its address space, only what is used takes memory.
+const STACK_BYTES: usize = 64 << 20;
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -88,8 +92,22 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// Runs `work` in a fresh world.
-    pub fn run<T, F>(seed: u64, work: impl FnOnce(World) -> F) -> T
+    /// Runs `work` in a fresh world, in a thread of its own: without optimization, the futures of a world take more than the
+    /// stack of a test's thread.
+    pub fn run<T, F>(seed: u64, work: impl FnOnce(World) -> F + Send) -> T
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        let ended = thread::scope(|scope| {
+            let running = thread.spawn_scoped(scope, || Self::run_here(seed, work));
+            running.unwrap().join()
+        });
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn run_here<T, F>(seed: u64, work: impl FnOnce(World) -> F) -> T
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
