@@ -37,6 +37,10 @@ const LIMITED: [&str; 7] = [
     "forged::",
 ];
 
+/// Trials of these kinds that need more than the pool and say so, where they expect other errors: rows of 4 KB that are sorted late,
+/// and forged sizes of tiles.
+const DO_NOT_FIT: [&str; 3] = ["slt::inserting", "forged::capacity", "forged::extents"];
+
 /// One of so many trials of these kinds runs under a limit, unless `GOLDEN=each` is set.
 const ONE_OF: usize = 8;
 
@@ -46,7 +50,10 @@ pub fn trials() -> Vec<Trial> {
 
 /// The trials that a process with a limit runs.
 pub fn limited(trials: Vec<Trial>) -> Vec<Trial> {
-    let is_limited = |trial: &Trial| LIMITED.iter().any(|start| trial.name().starts_with(start));
+    let is_limited = |trial: &Trial| {
+        let name = trial.name();
+        LIMITED.iter().any(|start| name.starts_with(start)) && !DO_NOT_FIT.contains(&name)
+    };
     let limited = trials.into_iter().filter(is_limited);
     match golden::wants_each() {
         true => limited.collect(),
