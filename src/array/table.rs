@@ -140,7 +140,8 @@ pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<
     let ty = table.types.get(column).ok_or_else(missing)?;
     ty.check_readable()?;
     let own = &fragment.schema.attributes;
-    // Where no attribute was dropped it has the same number, and otherwise one soon after.
+    // In the fragment's schema, the attribute has the number that it has in the table's, or one soon after it where attributes
+    // were dropped since.
     let mut likely = (number..own.len()).chain(0..number.min(own.len()));
     let found = likely.find_map(|number| {
         let attribute = own.get(number).filter(|a| a.name == wanted.name)?;

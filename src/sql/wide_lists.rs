@@ -31,10 +31,11 @@ use datafusion::sql::sqlparser::ast::{
 /// The constant that marks a SELECT. Nobody writes it.
 const MARK: &str = "\0a list that is not looked through\0";
 
-/// A list of fewer columns is planned by DataFusion alone, unless it has `*`.
+/// A list of so many columns is marked although it has no `*`, and all columns of so wide an input are not projected.
 const WIDE: usize = 256;
 
-/// The plan of a statement, as of [`SessionState::statement_to_plan`], made in time in proportion to the columns that it selects.
+/// The plan of a statement, as of [`SessionState::statement_to_plan`]. For an outermost `SELECT *`, the time that it takes grows
+/// with the number of columns, not with its square.
 ///
 /// ```
 /// use datafusion::prelude::SessionContext;
@@ -114,7 +115,7 @@ fn wide_query(statement: &mut Statement) -> Option<(&mut Query, Rows)> {
     suits.then_some((query, rows))
 }
 
-/// Whether DataFusion plans a SELECT as a projection of columns and nothing besides.
+/// Whether a SELECT has a `*` or a long list, and DataFusion plans it as a projection of columns and nothing besides.
 fn is_wide(select: &Select) -> bool {
     let ungrouped = match &select.group_by {
         GroupByExpr::Expressions(by, modifiers) => by.is_empty() && modifiers.is_empty(),
@@ -218,7 +219,8 @@ fn is_mark(on: &[Expr]) -> bool {
     value.try_as_str() == Some(Some(MARK))
 }
 
-/// What DataFusion makes of the list and the order without the mark, but no projection of all columns of a wide input.
+/// The projection and the sort that DataFusion makes of the list and the order without the mark. All columns of a wide input need
+/// no projection.
 fn projection(marked: DistinctOn) -> Result<LogicalPlan> {
     let input = Arc::unwrap_or_clone(marked.input);
     let is_wide = input.schema().fields().len() >= WIDE;
@@ -237,7 +239,10 @@ fn projection(marked: DistinctOn) -> Result<LogicalPlan> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::util::pretty::pretty_format_batches;
     use datafusion::prelude::SessionContext;
+    use object_store::memory::InMemory;
+    use url::Url;
 
     use super::*;
     use crate::fuzzed::grows_in_proportion;
@@ -398,16 +403,82 @@ mod tests {
             let statement = parsed(&ctx, sql).await;
             let expected = state.statement_to_plan(statement.clone()).await.unwrap();
             let plan = plan_statement(&state, statement).await.unwrap();
-            let top = plan.display_indent().to_string();
-            let top = top
-                .lines()
-                .take(3)
-                .any(|line| line.contains("Projection: wide.c0"));
-            assert_eq!(top, projects, "{sql}: {}", plan.display_indent());
+            let lines = plan.display_indent().to_string();
+            let mut lines = lines.lines().take(3);
+            let projected = lines.any(|line| line.contains("Projection: wide.c0"));
+            assert_eq!(projected, projects, "{sql}: {}", plan.display_indent());
             let fields = |plan: &LogicalPlan| plan.schema().columns();
             assert_eq!(fields(&plan), fields(&expected), "{sql}");
             let optimized = |plan: &LogicalPlan| shown(state.optimize(plan));
             assert_eq!(optimized(&plan), optimized(&expected), "{sql}");
+        }
+    }
+
+    /// Rows as text, with the names of their columns.
+    async fn rows(ctx: &SessionContext, plan: Result<LogicalPlan>) -> String {
+        let frame = ctx.execute_logical_plan(plan.unwrap()).await.unwrap();
+        let batches = frame.collect().await.unwrap();
+        pretty_format_batches(&batches).unwrap().to_string()
+    }
+
+    /// The same rows in an array, `wide`, and in memory, `same`.
+    async fn arrays() -> SessionContext {
+        let ctx = SessionContext::new();
+        let store = Url::parse("memory:///").unwrap();
+        ctx.register_object_store(&store, Arc::new(InMemory::new()));
+        crate::register(&ctx).unwrap();
+        let columns = (0..WIDE).map(|n| format!(", a{n} DOUBLE"));
+        let columns = columns.collect::<String>();
+        let rows = [7, 3, 5].map(|x| {
+            let product = format!("{x} * 1.5");
+            let values = ["NULL", "CAST('NaN' AS DOUBLE)", "-0.0", &product];
+            let values = (0..WIDE).map(|n| values[n % 4]).collect::<Vec<_>>();
+            format!("({x}, {})", values.join(", "))
+        });
+        let rows = rows.join(", ");
+        for sql in [
+            format!(
+                "CREATE EXTERNAL TABLE wide (x BIGINT NOT NULL{columns}, PRIMARY KEY (x)) STORED AS TILEDB \
+                 LOCATION 'memory:///wide'"
+            ),
+            format!("INSERT INTO wide VALUES {rows}"),
+            format!("CREATE TABLE same (x BIGINT NOT NULL{columns}) AS VALUES {rows}"),
+        ] {
+            ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        }
+        ctx
+    }
+
+    #[tokio::test]
+    async fn wide_arrays_have_the_rows_of_memory() {
+        let ctx = arrays().await;
+        let state = ctx.state();
+        for (sql, count) in [
+            ("SELECT * FROM wide ORDER BY x", 3),
+            ("SELECT * FROM wide ORDER BY a3 DESC LIMIT 2", 2),
+            ("SELECT * FROM wide ORDER BY 1 DESC LIMIT 1 OFFSET 1", 1),
+            (
+                "SELECT wide.* FROM wide WHERE x > 3 AND a1 > 1 ORDER BY a7",
+                2,
+            ),
+            ("SELECT * FROM wide WHERE a0 IS NOT NULL", 0),
+            (
+                "SELECT * FROM wide w JOIN wide v ON w.x = v.x ORDER BY v.x",
+                3,
+            ),
+            (
+                "SELECT * EXCLUDE (a5) FROM wide NATURAL JOIN (SELECT 5 AS x) y",
+                1,
+            ),
+            ("SELECT * FROM wide LIMIT 0", 0),
+        ] {
+            let plan = plan_statement(&state, parsed(&ctx, sql).await).await;
+            let found = rows(&ctx, plan).await;
+            let in_memory = parsed(&ctx, &sql.replace("wide", "same")).await;
+            let expected = rows(&ctx, state.statement_to_plan(in_memory).await).await;
+            assert_eq!(found, expected, "{sql}");
+            // A line for each row, besides those around them and that of the names.
+            assert_eq!(found.lines().count().max(4) - 4, count, "{sql}");
         }
     }
 
