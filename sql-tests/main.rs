@@ -110,7 +110,7 @@ fn trial(
             allocations::begin(&name);
             let outcome = test();
             allocations::end();
-            outcome
+            allocations::under_limit(&name, outcome)
         });
     }
     let Some(times) = std::env::var_os("TRIAL_TIMES") else {
