@@ -79,11 +79,12 @@ def ours(binary, case, windows):
 
 def errors(binary, case, uri):
     options = key_of(case) | {}
-    printed, error = shell(binary, f"SELECT DISTINCT rule, found FROM {call('tiledb_check', uri, options)} WHERE severity = 'error'")
+    printed, error = shell(binary, f"SELECT rule, object, found FROM {call('tiledb_check', uri, options)} WHERE severity = 'error'")
     assert not error, error
-    # A list of commits has copies of deletes, in which the same is found.
+    # In a list of commits there are copies of deletes, of which the same is found.
+    findings = {(rule, re.split("[/ ]", object)[-1].removesuffix(".del"), found) for rule, object, found in list(csv.reader(io.StringIO(printed)))[1:]}
     # Statistics of libtiledb that are wrong are gone with its fragments.
-    return collections.Counter(line.split(",")[0] for line in printed.splitlines()[1:])
+    return collections.Counter(rule for rule, _, _ in findings)
 
 
 def steps(rng):
