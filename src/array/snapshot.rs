@@ -127,7 +127,8 @@ impl Snapshot {
     ) -> Result<Self> {
         let mut directory = Arc::new(directory);
         for _ in 0..MOST_LISTINGS {
-            let opened = Self::open_directory(storage, window, Arc::clone(&directory)).await;
+            let opened = Self::open_directory(storage, window, Arc::clone(&directory));
+            let opened = Box::pin(opened).await;
             // Files go while somebody consolidates and vacuums the array, which a new listing shows.
             let opened = match opened {
                 Ok((snapshot, None)) => return Ok(snapshot),

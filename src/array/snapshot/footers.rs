@@ -42,7 +42,8 @@ pub(in crate::array) async fn open_fragments(
     let mut rest = committed.into_iter().peekable();
     while rest.peek().is_some() {
         let chunk = rest.by_ref().take(OPEN_CHUNK).collect::<Vec<_>>();
-        chunks.push(open_chunk(storage, directory, chunk, &footers));
+        // In boxes, because the stream moves what it polls about the stack, which is not large.
+        chunks.push(Box::pin(open_chunk(storage, directory, chunk, &footers)));
     }
     let opened = stream::iter(chunks).buffered(OPEN_CONCURRENCY);
     let opened: Vec<Vec<Arc<Fragment>>> = opened.try_collect().await?;

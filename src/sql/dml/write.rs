@@ -109,11 +109,8 @@ enum Insert {
 impl Statement {
     /// Writes all rows, which are in global order, and makes them visible; returns their number.
     pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
-        let mut opened = self
-            .target
-            .open(&self.context)
-            .await
-            .map_err(DataFusionError::from)?;
+        let opened = Box::pin(self.target.open(&self.context)).await;
+        let mut opened = opened.map_err(DataFusionError::from)?;
         if let Some(change) = &self.change {
             let time = change.time(&opened).await;
             opened.time = Some(time.map_err(DataFusionError::from)?);
@@ -121,8 +118,8 @@ impl Statement {
         let (snapshot, clock) = (opened.snapshot.clone(), opened.clock.clone());
         let written = Arc::clone(&opened.written);
         let time = opened.time;
-        let staged = self.stage(opened, rows).await?;
-        if let Err(error) = self.check(&snapshot, &staged).await {
+        let staged = Box::pin(self.stage(opened, rows)).await?;
+        if let Err(error) = Box::pin(self.check(&snapshot, &staged)).await {
             for fragment in staged.fragments {
                 fragment.withdraw().await;
             }
@@ -134,7 +131,8 @@ impl Statement {
             .map(|fragment| fragment.bytes)
             .sum::<u64>();
         let fragments = staged.fragments.len();
-        let committed = self.commit(&snapshot, &clock, time, staged.fragments).await;
+        let committed = self.commit(&snapshot, &clock, time, staged.fragments);
+        let committed = Box::pin(committed).await;
         committed.map_err(DataFusionError::from)?;
         self.counters.fragments.add(fragments);
         self.counters.update(&written);
@@ -167,7 +165,7 @@ impl Statement {
         };
         if !staged.filled.is_empty() {
             let filled = requirement(&opened, Region::Filled(&staged.filled));
-            check(snapshot, &filled, written, clock).await?;
+            Box::pin(check(snapshot, &filled, written, clock)).await?;
         }
         let Some(change) = &self.change else {
             // Who replaces cells after this time without having seen them would hide or delete them. In a sparse array whose
@@ -179,9 +177,9 @@ impl Statement {
                 only_without_times: come_first && !is_early,
                 ..requirement(&opened, Region::Written)
             };
-            return check(snapshot, &later, written, clock).await;
+            return Box::pin(check(snapshot, &later, written, clock)).await;
         };
-        check_none(&change.doomed, snapshot, &self.context).await?;
+        Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
         if replaces && snapshot.schema.is_dense() {
             return check_covered(snapshot, written, &staged.filled);
@@ -194,7 +192,8 @@ impl Statement {
             true => Region::Everything,
             false => Region::Written,
         };
-        check(snapshot, &requirement(&change.read, region), written, clock).await
+        let requirement = requirement(&change.read, region);
+        Box::pin(check(snapshot, &requirement, written, clock)).await
     }
 
     async fn commit(
