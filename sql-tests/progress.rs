@@ -4,7 +4,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::sql::progress::{
@@ -18,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("progress::to_the_end", || block_on(to_the_end())),
         trial("progress::of_writing", || block_on(of_writing())),
+        trial("progress::of_a_second_run", || block_on(of_a_second_run())),
         trial("progress::of_maintenance", || block_on(of_maintenance())),
     ]
 }
@@ -120,6 +126,90 @@ async fn of_writing() -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// A statement that somebody overtakes between its first rows and its commit runs twice. How far it has come is told of the second
+/// run, and its metrics count what both did.
+async fn of_a_second_run() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let place = scratch.path().join("t").display().to_string();
+    let ctx = SessionContext::new();
+    datafusion_tiledb::register(&ctx)?;
+    let create = format!(
+        "CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, a DOUBLE, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '{place}' \
+         OPTIONS ('array_type' 'dense', 'dim.k.domain' '[0, 99]', 'dim.k.tile' '10')"
+    );
+    ctx.sql(&create).await?.collect().await?;
+    ctx.register_udf(overtaken(place.clone()));
+    // No tile is given as a whole, so the rest of each is taken from the array.
+    let insert = "INSERT INTO t SELECT overtaken(2 * value) AS k, 1.5 AS a FROM range(0, 50)";
+    let plan = ctx.sql(insert).await?.create_physical_plan().await?;
+    collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+    let fragments = fs::read_dir(Path::new(&place).join("__fragments"))?;
+    let mut bytes = Vec::new();
+    for fragment in fragments {
+        bytes.push(bytes_below(&fragment?.path())?);
+    }
+    // That of the statement has nine more tiles than that of who overtook it.
+    bytes.sort_unstable();
+    let [_, bytes_written] = bytes.as_slice() else {
+        return Err(format!("{} fragments", bytes.len()).into());
+    };
+    let expected = Writing {
+        rows_read: 50,
+        sorts: false,
+        rows_written: 50,
+        bytes_written: *bytes_written,
+    };
+    let after = writing_of(&plan);
+    if after != Some(expected) {
+        return Err(format!("{after:?}, expected {expected:?}").into());
+    }
+    let metrics = plan.metrics().ok_or("the plan has no metrics")?;
+    let counted = ["rows_written", "fragments_written"];
+    let counted = counted.map(|name| metrics.sum_by_name(name).map(|value| value.as_usize()));
+    if counted != [Some(100), Some(1)] {
+        return Err(format!("{counted:?} rows and fragments are counted").into());
+    }
+    let sum = ctx.sql("SELECT sum(a) AS a, count(a) AS n FROM t");
+    let sum = sum.await?.collect().await?;
+    let sum = pretty_format_batches(&sum)?.to_string();
+    // Those of the statement, and one at 31, which it does not name.
+    match sum.contains("| 82.0 | 51 |") {
+        true => Ok(()),
+        false => Err(sum.into()),
+    }
+}
+
+/// A function that gives back its argument. When it is called first, another session puts a cell into the array.
+fn overtaken(array: String) -> ScalarUDF {
+    let is_first = Arc::new(AtomicBool::new(true));
+    let body = move |args: &[ColumnarValue]| {
+        if is_first.swap(false, Ordering::SeqCst) {
+            let array = array.clone();
+            let other = std::thread::spawn(move || {
+                block_on(async {
+                    let ctx = SessionContext::new();
+                    datafusion_tiledb::register(&ctx)?;
+                    let open =
+                        format!("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{array}'");
+                    ctx.sql(&open).await?.collect().await?;
+                    let insert = ctx.sql("INSERT INTO t VALUES (31, 7.0)").await?;
+                    insert.collect().await
+                })
+            });
+            let ended = other.join();
+            ended.map_err(|_| DataFusionError::Execution("a thread panicked".into()))??;
+        }
+        Ok(args[0].clone())
+    };
+    create_udf(
+        "overtaken",
+        vec![DataType::Int64],
+        DataType::Int64,
+        Volatility::Volatile,
+        Arc::new(body),
+    )
 }
 
 /// The bytes of all files below a folder.

@@ -4,6 +4,9 @@
 //! which the optimizer may have put what it knew of the array. So it is planned from the start, which opens the array as it
 //! is by now. The subtle thing is a source that gives its rows only once, such as a stream: a second run would find it
 //! empty, so the statement fails at once with the conflict.
+//!
+//! The plan that was executed first stands for all runs: what the others count is among its metrics, and how far the
+//! statement has come is asked of the run that is under way.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +28,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
@@ -47,6 +51,8 @@ pub(in crate::sql) struct Again {
     target: Arc<dyn TableProvider>,
     op: InsertOp,
     rows: Arc<LogicalPlan>,
+    /// The plan of the latest run, unless that is the first one.
+    latest: Mutex<Option<Arc<dyn ExecutionPlan>>>,
 }
 
 impl fmt::Debug for Again {
@@ -72,7 +78,18 @@ impl Again {
             target,
             op,
             rows: Arc::clone(rows),
+            latest: Mutex::default(),
         }
+    }
+
+    /// The plan of the latest run; `None` if the statement has run once at most since it was executed.
+    pub(super) fn latest(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.clone()
+    }
+
+    fn runs(&self, plan: Option<Arc<dyn ExecutionPlan>>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
     /// The statement planned anew; `None` if its rows cannot be read again.
@@ -87,11 +104,20 @@ impl Again {
         Ok(Some(plan).filter(can_be_read_twice))
     }
 
-    async fn run(&self, context: &Arc<TaskContext>) -> Result<Option<u64>> {
+    async fn run(
+        &self,
+        context: &Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<Option<u64>> {
         let Some(plan) = self.plan().await? else {
             return Ok(None);
         };
-        let counts = collect(plan, Arc::clone(context)).await?;
+        self.runs(Some(Arc::clone(&plan)));
+        let counts = collect(Arc::clone(&plan), Arc::clone(context)).await;
+        for metric in plan.metrics().iter().flat_map(MetricsSet::iter) {
+            metrics.register(Arc::clone(metric));
+        }
+        let counts = counts?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first());
         let counts = counts.filter_map(|column| column.as_primitive_opt::<UInt64Type>());
         Ok(Some(
@@ -100,13 +126,18 @@ impl Again {
     }
 }
 
-/// The number of rows that a statement changed. If it met another statement, it runs `again`, a few times.
+/// The number of rows that a statement changed. If it met another statement, it runs `again`, a few times, and what those runs
+/// count is among the `metrics`, too.
 pub(super) async fn settled(
     first: impl Future<Output = Result<u64>> + Send,
     again: Option<Arc<Again>>,
     context: Arc<TaskContext>,
+    metrics: ExecutionPlanMetricsSet,
 ) -> Result<u64> {
-    let mut ended = Box::pin(first).await;
+    if let Some(again) = &again {
+        again.runs(None);
+    }
+    let mut ended = first.await;
     let Some(again) = again else {
         return ended;
     };
@@ -119,7 +150,7 @@ pub(super) async fn settled(
         let clock = Clock::system();
         let waited = clock.wait_some_of(Duration::from_millis(wait_ms)).await;
         waited.map_err(DataFusionError::from)?;
-        ended = match Box::pin(again.run(&context)).await {
+        ended = match Box::pin(again.run(&context, &metrics)).await {
             Ok(Some(changed)) => return Ok(changed),
             Ok(None) => return Err(met),
             Err(error) => Err(error),

@@ -49,6 +49,13 @@ impl fmt::Display for Removed {
     }
 }
 
+impl Remove {
+    /// The plan of the statement's latest run; `None` if that is the first one.
+    pub(in crate::sql) fn latest_run(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        self.target.again.as_ref()?.latest()
+    }
+}
+
 impl Step for Remove {
     const NAME: &'static str = "TileDbRemoveExec";
 
@@ -65,13 +72,13 @@ impl Step for Remove {
         input: &Arc<dyn ExecutionPlan>,
         _partition: usize,
         context: Arc<TaskContext>,
-        _metrics: &ExecutionPlanMetricsSet,
+        metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
         let rows = input.execute(0, Arc::clone(&context))?;
         let step = Arc::clone(self);
         let again = self.target.again.clone();
         let within = Arc::clone(&context);
-        let removed = async move {
+        let removed = Box::pin(async move {
             let count = rows.try_fold(0_u64, |count, batch| async move {
                 let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
                 Ok(count.saturating_add(rows))
@@ -80,8 +87,8 @@ impl Step for Remove {
             let removed = step.remove(count, &context).await;
             removed.map_err(DataFusionError::from)?;
             Ok(count)
-        };
-        Ok(counted(settled(removed, again, within)))
+        });
+        Ok(counted(settled(removed, again, within, metrics.clone())))
     }
 }
 

@@ -37,6 +37,13 @@ pub struct Write {
 /// The plan node.
 pub type TileDbWriteExec = StepExec<Write>;
 
+impl Write {
+    /// The plan of the statement's latest run; `None` if that is the first one.
+    pub(in crate::sql) fn latest_run(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        self.target.again.as_ref()?.latest()
+    }
+}
+
 impl Step for Write {
     const NAME: &'static str = "TileDbWriteExec";
 
@@ -71,13 +78,13 @@ impl Step for Write {
         };
         let again = self.target.again.clone();
         let (target, within) = (self.target.clone(), Arc::clone(&context));
-        let written = async move {
+        let written = Box::pin(async move {
             match statement.write(rows).await {
                 Err(refused) => Err(settled_values(&target, &within, refused).await),
                 written => written,
             }
-        };
-        Ok(counted(settled(written, again, context)))
+        });
+        Ok(counted(settled(written, again, context, metrics.clone())))
     }
 }
 
