@@ -141,7 +141,7 @@ async fn of_a_second_run() -> Result<(), Failed> {
     );
     ctx.sql(&create).await?.collect().await?;
     ctx.register_udf(overtaken(place.clone()));
-    // No tile is given as a whole, so the rest of each is taken from the array.
+    // The statement gives every second cell of each tile, and takes the others from the array.
     let insert = "INSERT INTO t SELECT overtaken(2 * value) AS k, 1.5 AS a FROM range(0, 50)";
     let plan = ctx.sql(insert).await?.create_physical_plan().await?;
     collect(Arc::clone(&plan), ctx.task_ctx()).await?;
@@ -150,7 +150,7 @@ async fn of_a_second_run() -> Result<(), Failed> {
     for fragment in fragments {
         bytes.push(bytes_below(&fragment?.path())?);
     }
-    // That of the statement has nine more tiles than that of who overtook it.
+    // The statement's fragment has ten tiles and that of the other session one, so the statement's is the larger one.
     bytes.sort_unstable();
     let [_, bytes_written] = bytes.as_slice() else {
         return Err(format!("{} fragments", bytes.len()).into());
@@ -174,14 +174,14 @@ async fn of_a_second_run() -> Result<(), Failed> {
     let sum = ctx.sql("SELECT sum(a) AS a, count(a) AS n FROM t");
     let sum = sum.await?.collect().await?;
     let sum = pretty_format_batches(&sum)?.to_string();
-    // Those of the statement, and one at 31, which it does not name.
+    // The cells are the 50 of the statement and the one at 31, which the other session wrote.
     match sum.contains("| 82.0 | 51 |") {
         true => Ok(()),
         false => Err(sum.into()),
     }
 }
 
-/// A function that gives back its argument. When it is called first, another session puts a cell into the array.
+/// A function that gives back its argument. During its first call, another session puts a cell into the array.
 fn overtaken(array: String) -> ScalarUDF {
     let is_first = Arc::new(AtomicBool::new(true));
     let body = move |args: &[ColumnarValue]| {

@@ -10,8 +10,8 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::metrics::MetricsSet;
 
 use super::dml::{
-    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbOrderExec, TileDbRemoveExec,
-    TileDbWriteExec, copy_choices,
+    BYTES_WRITTEN, ROWS_READ, ROWS_WRITTEN, TileDbCopyExec, TileDbOrderExec, TileDbWriteExec,
+    copy_choices,
 };
 use super::source::TileDbSource;
 pub use super::source::counters::Progress;
@@ -40,8 +40,8 @@ pub fn choices_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 /// How far the writing of rows has come.
 ///
 /// Rows are mostly sorted before they are written: then none is written before all were read, and the number of rows to
-/// write is known from the first one on. A statement that met another one runs anew; then all numbers are those of its latest
-/// run.
+/// write is known from the first one on. All numbers are those of the latest run of a statement that met another one and was
+/// run anew.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Writing {
     /// The rows that were read so far.
@@ -86,16 +86,13 @@ fn copying_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Writing> {
     })
 }
 
-/// The plan of a statement that met another one and runs anew, if the plan is the first one of such a statement.
+/// The plan of the latest run of a statement that met another one and was run anew; `None` for other plans than the one of such
+/// a statement's first run.
 fn rerun(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    if let Some(write) = plan.downcast_ref::<TileDbWriteExec>() {
-        return write.step().latest_run();
-    }
-    let remove = plan.downcast_ref::<TileDbRemoveExec>()?;
-    remove.step().latest_run()
+    plan.downcast_ref::<TileDbWriteExec>()?.step().latest_run()
 }
 
-/// What runs below a node. The plan of COPY is made when it begins to run.
+/// What runs below a node. COPY makes its plan when it begins to run, and a statement that is run anew makes another one.
 fn below(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
     let copy = plan.downcast_ref::<TileDbCopyExec>();
     let running = copy.and_then(|copy| copy.step().running());

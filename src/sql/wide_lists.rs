@@ -421,7 +421,7 @@ mod tests {
         pretty_format_batches(&batches).unwrap().to_string()
     }
 
-    /// The same rows in an array, `wide`, and in memory, `same`.
+    /// A session in which the array `wide` and the table `same`, which is in memory, hold the same rows.
     async fn arrays() -> SessionContext {
         let ctx = SessionContext::new();
         let store = Url::parse("memory:///").unwrap();

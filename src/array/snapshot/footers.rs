@@ -42,7 +42,7 @@ pub(in crate::array) async fn open_fragments(
     let mut rest = committed.into_iter().peekable();
     while rest.peek().is_some() {
         let chunk = rest.by_ref().take(OPEN_CHUNK).collect::<Vec<_>>();
-        // In boxes, because the stream moves what it polls about the stack, which is not large.
+        // Each chunk's future is in a box, because the stream moves futures about the stack, and a thread's stack is small.
         chunks.push(Box::pin(open_chunk(storage, directory, chunk, &footers)));
     }
     let opened = stream::iter(chunks).buffered(OPEN_CONCURRENCY);

@@ -5,8 +5,8 @@
 //! is by now. The subtle thing is a source that gives its rows only once, such as a stream: a second run would find it
 //! empty, so the statement fails at once with the conflict.
 //!
-//! The plan that was executed first stands for all runs: what the others count is among its metrics, and how far the
-//! statement has come is asked of the run that is under way.
+//! The plan that was executed first stands for all runs: its metrics count what the later runs do, too, and the statement's
+//! progress is that of the latest run.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +33,7 @@ use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use futures::future::BoxFuture;
 use futures::stream;
 
 use crate::error::Error;
@@ -82,13 +83,13 @@ impl Again {
         }
     }
 
-    /// The plan of the latest run; `None` if the statement has run once at most since it was executed.
+    /// The plan of the latest run; `None` if the first run is the only one.
     pub(super) fn latest(&self) -> Option<Arc<dyn ExecutionPlan>> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.clone()
     }
 
-    fn runs(&self, plan: Option<Arc<dyn ExecutionPlan>>) {
+    fn set_latest(&self, plan: Option<Arc<dyn ExecutionPlan>>) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
@@ -112,7 +113,7 @@ impl Again {
         let Some(plan) = self.plan().await? else {
             return Ok(None);
         };
-        self.runs(Some(Arc::clone(&plan)));
+        self.set_latest(Some(Arc::clone(&plan)));
         let counts = collect(Arc::clone(&plan), Arc::clone(context)).await;
         for metric in plan.metrics().iter().flat_map(MetricsSet::iter) {
             metrics.register(Arc::clone(metric));
@@ -126,16 +127,16 @@ impl Again {
     }
 }
 
-/// The number of rows that a statement changed. If it met another statement, it runs `again`, a few times, and what those runs
-/// count is among the `metrics`, too.
+/// The number of rows that a statement changed. If it met another statement, it runs `again`, a few times, and the metrics of
+/// those runs are registered among `metrics`.
 pub(super) async fn settled(
-    first: impl Future<Output = Result<u64>> + Send,
+    first: BoxFuture<'static, Result<u64>>,
     again: Option<Arc<Again>>,
     context: Arc<TaskContext>,
     metrics: ExecutionPlanMetricsSet,
 ) -> Result<u64> {
     if let Some(again) = &again {
-        again.runs(None);
+        again.set_latest(None);
     }
     let mut ended = first.await;
     let Some(again) = again else {

@@ -34,6 +34,5 @@ pub(super) use new_values::value_of;
 pub(super) use plan::{
     delete_plan, overwrite_plan, truncate_plan, write_changes, write_rows_again,
 };
-pub(super) use remove_exec::TileDbRemoveExec;
 pub(super) use write::{BYTES_WRITTEN, ROWS_WRITTEN};
 pub(super) use write_exec::TileDbWriteExec;

@@ -49,13 +49,6 @@ impl fmt::Display for Removed {
     }
 }
 
-impl Remove {
-    /// The plan of the statement's latest run; `None` if that is the first one.
-    pub(in crate::sql) fn latest_run(&self) -> Option<Arc<dyn ExecutionPlan>> {
-        self.target.again.as_ref()?.latest()
-    }
-}
-
 impl Step for Remove {
     const NAME: &'static str = "TileDbRemoveExec";
 

@@ -108,6 +108,9 @@ enum Insert {
 
 impl Statement {
     /// Writes all rows, which are in global order, and makes them visible; returns their number.
+    ///
+    /// Each step's future is in a box: as parts of this one, together, they would take more than half of a thread's stack in
+    /// builds without optimization.
     pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
         let opened = Box::pin(self.target.open(&self.context)).await;
         let mut opened = opened.map_err(DataFusionError::from)?;

@@ -38,7 +38,7 @@ pub struct Write {
 pub type TileDbWriteExec = StepExec<Write>;
 
 impl Write {
-    /// The plan of the statement's latest run; `None` if that is the first one.
+    /// The plan of the statement's latest run; `None` if the first run is the only one.
     pub(in crate::sql) fn latest_run(&self) -> Option<Arc<dyn ExecutionPlan>> {
         self.target.again.as_ref()?.latest()
     }
