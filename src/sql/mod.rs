@@ -32,6 +32,8 @@ pub mod progress;
 pub mod provider;
 pub mod query;
 mod register;
+#[doc(hidden)]
+pub mod secrets;
 mod session;
 pub mod settings;
 pub mod source;

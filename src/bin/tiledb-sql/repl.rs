@@ -7,12 +7,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use datafusion_tiledb::sql::secrets::may_hold_secret;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 use crate::editing::Helper;
-use crate::report::{self, may_hold_secret};
+use crate::report;
 use crate::run::{Flow, Shell};
 use crate::script::{Kind, Splitter};
 

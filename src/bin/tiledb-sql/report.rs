@@ -1,7 +1,7 @@
 //! Errors as the user reads them: one message on stderr, no wrapping noise, no backtrace, no panic.
 //!
-//! What may be secret is left out, also where DataFusion repeats what the user wrote: passwords and queries of URLs, and the
-//! words of a statement behind the name of a secret. Such statements are not kept in the history either.
+//! What may be secret is left out, also where DataFusion repeats what the user wrote; `datafusion_tiledb::sql::secrets` finds it.
+//! Statements with a secret are not kept in the history either.
 //!
 //! DataFusion nests an error once per layer it passes ("External error: External error: …"); here only the
 //! innermost sentence and the context somebody added on purpose are kept.
@@ -19,10 +19,8 @@ use std::sync::{Mutex, PoisonError};
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion_tiledb::EncryptionKey;
-use datafusion_tiledb::storage::Location;
+use datafusion_tiledb::sql::secrets::StatementSecrets;
 use futures::FutureExt;
-use zeroize::Zeroizing;
 
 /// Where the last panic happened; a panic's payload does not know.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
@@ -49,134 +47,18 @@ pub fn print(error: &DataFusionError, place: Option<&str>) {
     let _ = writeln!(io::stderr(), "Error{place}: {}", masked(&describe(error)));
 }
 
-/// Words that the names of secrets hold; a misspelt name holds one of them as well, as a rule.
-const NAMES_OF_SECRETS: [&str; 9] = [
-    "encr",
-    "secret",
-    "passw",
-    "token",
-    "credential",
-    "access_key",
-    "account_key",
-    "private_key",
-    "signature",
-];
-/// Options that only name the place of a key.
-const NAMES_OF_PLACES: [&str; 2] = ["encryption_key_file", "encryption_key_env"];
-/// What may be a part of the name of an option.
-const IN_A_NAME: fn(char) -> bool = |c| c.is_alphanumeric() || c == '_' || c == '.' || c == '-';
-/// What stands for a secret.
-const MASK: &str = "***";
-
 /// The secrets of the statement that runs.
-static SECRETS: Mutex<Vec<Zeroizing<String>>> = Mutex::new(Vec::new());
+static SECRETS: Mutex<StatementSecrets> = Mutex::new(StatementSecrets::none());
 
-/// Whether a text may hold a secret, and is not to be kept.
-pub fn may_hold_secret(text: &str) -> bool {
-    !secrets_of(text).is_empty() || url_secrets(text).next().is_some()
-}
-
-/// Remembers the secrets of a statement until the next one, so that they are left out of what is told about it.
+/// Remembers the secrets of a statement until the next one, so that they are left out of messages about it.
 pub fn hide_secrets_of(statement: &str) {
-    let mut secrets = secrets_of(statement);
-    let own = |secret: &str| Zeroizing::new(secret.to_owned());
-    for url in url_secrets(statement) {
-        // Whoever takes a URL apart may tell its parts.
-        let (_, rest) = url.split_once("://").unwrap_or_default();
-        let (user, _) = rest.rsplit_once('@').unwrap_or_default();
-        let (_, password) = user.split_once(':').unwrap_or_default();
-        let (_, query) = rest.split_once('?').unwrap_or_default();
-        let values = query.split('&').filter_map(|pair| pair.split_once('='));
-        secrets.extend(
-            password
-                .split('/')
-                .chain(values.map(|(_, value)| value))
-                .map(own),
-        );
-    }
-    // A key may stand where a function takes something else.
-    if statement.contains("tiledb_") {
-        let texts = statement.split('\'').skip(1).step_by(2);
-        let keys = texts.filter(|text| EncryptionKey::from_text(text.as_bytes()).is_ok());
-        secrets.extend(keys.map(own));
-    }
-    *SECRETS.lock().unwrap_or_else(PoisonError::into_inner) = secrets;
-}
-
-/// What follows the name of a secret in a statement: the next text in quotes, or the next word.
-fn secrets_of(text: &str) -> Vec<Zeroizing<String>> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(IN_A_NAME) {
-        let from = rest.get(start..).unwrap_or_default();
-        let end = from.find(|c| !IN_A_NAME(c)).unwrap_or(from.len());
-        let (name, behind) = from.split_at_checked(end).unwrap_or((from, ""));
-        rest = behind;
-        let name = name.to_lowercase();
-        let is_secret = NAMES_OF_SECRETS.iter().any(|known| name.contains(known));
-        let is_place = NAMES_OF_PLACES.iter().any(|known| name.ends_with(known));
-        if is_secret && !is_place {
-            // A column may be called like that as well, but no value follows it.
-            let value = value_behind(behind).filter(|(value, is_given)| {
-                !value.is_empty() && (*is_given || name.contains("encr"))
-            });
-            found.extend(value.map(|(value, _)| Zeroizing::new(value.to_owned())));
-        }
-    }
-    found
-}
-
-/// The value behind the name of an option, and whether its form says that it is one: `' 'value'`, `' value`, `=value`, `'value'`.
-fn value_behind(rest: &str) -> Option<(&str, bool)> {
-    let after_name = rest.strip_prefix(['\'', '"']);
-    let in_quotes = after_name.is_some();
-    let rest = after_name.unwrap_or(rest);
-    let value =
-        rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '=' | ',' | '>' | ':'));
-    let between = rest.get(..rest.len().checked_sub(value.len())?)?;
-    if let Some(quoted) = value.strip_prefix(['\'', '"']) {
-        return Some((quoted.split(['\'', '"']).next()?, true));
-    }
-    let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ')' | ';' | '&' | '\'' | '"');
-    let is_given = in_quotes || between.contains('=');
-    Some((value.split(ends).next()?, is_given))
-}
-
-/// The URLs in a text that hold what may be secret.
-fn url_secrets(text: &str) -> impl Iterator<Item = &str> {
-    let words =
-        text.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '(' | ')' | ';'));
-    words.filter(|word| {
-        let rest = word.split_once("://").map_or("", |(_, rest)| rest);
-        let query = rest.split_once('?').map_or("", |(_, query)| query);
-        let signed = ["sig", "token", "signature", "credential"];
-        let query = query.to_lowercase();
-        rest.split_once('@')
-            .is_some_and(|(user, _)| user.contains(':'))
-            || query.split('&').any(|pair| {
-                signed.iter().any(|name| {
-                    let key = pair.split('=').next().unwrap_or_default();
-                    key == *name
-                        || key.ends_with(&format!("-{name}"))
-                        || key.ends_with(&format!("_{name}"))
-                })
-            })
-    })
+    *SECRETS.lock().unwrap_or_else(PoisonError::into_inner) = StatementSecrets::of(statement);
 }
 
 /// A message without what may be secret.
 pub fn masked(text: &str) -> String {
-    let mut masked = text.to_owned();
-    for url in url_secrets(text) {
-        masked = masked.replace(url, &Location::without_secrets(url));
-    }
     let secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner);
-    // What is shorter is no secret, and would make other words unreadable.
-    const SHORTEST: usize = 4;
-    for secret in secrets.iter().filter(|secret| secret.len() >= SHORTEST) {
-        masked = masked.replace(secret.as_str(), MASK);
-    }
-    masked
+    secrets.masked(text)
 }
 
 /// The stderr that the log is written to, without what may be secret.
@@ -378,35 +260,6 @@ mod tests {
         let error = DataFusionError::ArrowError(Box::new(error), None);
         let error = DataFusionError::Shared(Arc::new(DataFusionError::External(Box::new(error))));
         assert_eq!(describe(&error), "corrupt data: bad magic (file a0.tdb)");
-    }
-
-    #[test]
-    fn statements_with_a_secret_are_known() {
-        for text in [
-            "… OPTIONS ('tiledb.encryption_key' 'x')",
-            "… OPTIONS (Tiledb.Encryption_Key 'x')",
-            "… OPTIONS (encrytion_key hunter2)",
-            "… ('tiledb.encryption_key_file' 'f', 'tiledb.encryption_key' 'x')",
-            "… OPTIONS ('aws.secret_access_key' 'a/b+c')",
-            "SELECT * FROM tiledb_scan('a', encryption_key => 'x')",
-            "ATTACH 'az://u:SECRET@h/g'",
-            "ATTACH 's3://u:SE/CRET@h/g'",
-            "SELECT * FROM 'https://h/a?sig=x'",
-        ] {
-            assert!(may_hold_secret(text), "{text}");
-        }
-        for text in [
-            "… OPTIONS ('tiledb.encryption_key_file' 'x')",
-            "… OPTIONS ('tiledb.encryption_key_env' 'X')",
-            "SELECT 1",
-            "SELECT password, token FROM users",
-            "SELECT * FROM 's3://b/a?timestamp=5' WHERE key = 'a'",
-        ] {
-            assert!(!may_hold_secret(text), "{text}");
-        }
-        hide_secrets_of("OPTIONS ('tiledb.encryption_key' hunter2)");
-        let shown = masked("found: hunter2 in 's3://u:pw@b/x' at 'https://h/y?sig=z'");
-        assert_eq!(shown, "found: *** in 's3://b/x' at 'https://h/y'");
     }
 
     #[test]

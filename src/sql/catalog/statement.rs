@@ -16,11 +16,13 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::super::options::{TableOptions, is_store_option};
 use super::detach_group;
 use super::group::{AttachAs, TileDbGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::names::last_component;
+use crate::sql::encryption::shown_name;
+use crate::sql::options::{TableOptions, is_store_option};
+use crate::sql::secrets::StatementSecrets;
 use crate::storage::Location;
 
 /// A statement about groups.
@@ -79,7 +81,8 @@ impl GroupStatement {
             return Ok(None);
         }
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
-        let tokens = tokens.map_err(|e| Error::invalid(e.to_string()))?;
+        let tokens =
+            tokens.map_err(|e| Error::invalid(StatementSecrets::of(sql).masked(&e.to_string())))?;
         let mut tokens = Tokens::new(tokens);
         tokens.word();
         let statement = if attach {
@@ -145,12 +148,19 @@ pub fn first_word(sql: &str) -> &str {
 }
 
 /// The tokens of a statement without whitespace and comments.
-struct Tokens(Peekable<IntoIter<Token>>);
+struct Tokens {
+    rest: Peekable<IntoIter<Token>>,
+    /// Whether options are being read. Any word or number among them may be a part of a secret that lost its quotes.
+    among_options: bool,
+}
 
 impl Tokens {
     fn new(mut tokens: Vec<Token>) -> Self {
         tokens.retain(|t| !matches!(t, Token::Whitespace(_)));
-        Self(tokens.into_iter().peekable())
+        Self {
+            rest: tokens.into_iter().peekable(),
+            among_options: false,
+        }
     }
 
     fn attach(&mut self) -> Result<GroupStatement> {
@@ -159,14 +169,14 @@ impl Tokens {
         if if_not_exists && !(self.keyword("not") && self.keyword("exists")) {
             return Err(self.wrong("NOT EXISTS"));
         }
-        let uri = match self.0.next() {
+        let uri = match self.rest.next() {
             Some(Token::SingleQuotedString(uri)) => uri,
-            other => return Err(wrong(other, "the location of a group in single quotes")),
+            other => return Err(self.unexpected(other, "the location of a group in single quotes")),
         };
         let (mut name, mut attach_as) = (None, AttachAs::Both);
         if self.keyword("as") {
             let first = self.name()?;
-            let word = matches!(self.0.peek(), Some(Token::Word(w)) if !w.value.eq_ignore_ascii_case("options"));
+            let word = matches!(self.rest.peek(), Some(Token::Word(w)) if !w.value.eq_ignore_ascii_case("options"));
             // A group may also be called "catalog" or "schema".
             attach_as = match first.as_str() {
                 "catalog" | "database" if word => AttachAs::Catalog,
@@ -206,14 +216,15 @@ impl Tokens {
     fn options(&mut self) -> Result<(Vec<(String, String)>, Vec<(String, String)>)> {
         let (mut ours, mut of_stores) = (Vec::new(), Vec::new());
         let must = self.keyword("options");
-        if self.0.next_if_eq(&Token::LParen).is_none() {
+        if self.rest.next_if_eq(&Token::LParen).is_none() {
             return if must {
                 Err(self.wrong("( and options"))
             } else {
                 Ok((ours, of_stores))
             };
         }
-        while self.0.next_if_eq(&Token::RParen).is_none() {
+        self.among_options = true;
+        while self.rest.next_if_eq(&Token::RParen).is_none() {
             if let Some((key, value)) = self.option()? {
                 let list = if is_store_option(&key) {
                     &mut of_stores
@@ -222,7 +233,9 @@ impl Tokens {
                 };
                 list.push((key, value));
             }
-            if self.0.next_if_eq(&Token::Comma).is_none() && self.0.peek() != Some(&Token::RParen) {
+            if self.rest.next_if_eq(&Token::Comma).is_none()
+                && self.rest.peek() != Some(&Token::RParen)
+            {
                 return Err(self.wrong(", or )"));
             }
         }
@@ -231,27 +244,27 @@ impl Tokens {
 
     /// An option, or `None` for one that is ignored.
     fn option(&mut self) -> Result<Option<(String, String)>> {
-        let mut key = match self.0.next() {
+        let mut key = match self.rest.next() {
             Some(Token::SingleQuotedString(key)) => key,
             Some(Token::Word(word)) => word.value.to_ascii_lowercase(),
-            other => return Err(wrong(other, "the name of an option")),
+            other => return Err(self.unexpected(other, "the name of an option")),
         };
-        while self.0.next_if_eq(&Token::Period).is_some() {
-            match self.0.next() {
+        while self.rest.next_if_eq(&Token::Period).is_some() {
+            match self.rest.next() {
                 Some(Token::Word(word)) => {
                     key = format!("{key}.{}", word.value.to_ascii_lowercase());
                 }
-                other => return Err(wrong(other, "the name of an option")),
+                other => return Err(self.unexpected(other, "the name of an option")),
             }
         }
-        let _ = self.0.next_if_eq(&Token::Eq);
-        let value = match self.0.peek() {
+        let _ = self.rest.next_if_eq(&Token::Eq);
+        let value = match self.rest.peek() {
             Some(Token::SingleQuotedString(text) | Token::Number(text, _)) => Some(text.clone()),
             Some(Token::Word(word)) => Some(word.value.clone()),
             _ => None,
         };
         if value.is_some() {
-            self.0.next();
+            self.rest.next();
         }
         match (key.as_str(), value) {
             ("read_only", value)
@@ -270,52 +283,69 @@ impl Tokens {
                 value.unwrap_or_default()
             ))),
             (_, Some(value)) => Ok(Some((key, value))),
-            (_, None) => Err(self.wrong(&format!("a value for the option \"{key}\""))),
+            (_, None) => Err(self.wrong(&format!("a value for the option {}", shown_name(&key)))),
         }
     }
 
     fn keyword(&mut self, keyword: &str) -> bool {
         let is_it = |token: &Token| matches!(token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(keyword));
-        self.0.next_if(is_it).is_some()
+        self.rest.next_if(is_it).is_some()
     }
 
     fn word(&mut self) {
-        self.0.next();
+        self.rest.next();
     }
 
     /// A name, in lower case unless it is quoted, as everywhere in SQL.
     fn name(&mut self) -> Result<String> {
-        match self.0.next() {
+        match self.rest.next() {
             Some(Token::Word(word)) if word.quote_style.is_some() => Ok(word.value),
             Some(Token::Word(word)) => Ok(word.value.to_ascii_lowercase()),
-            other => Err(wrong(other, "a name")),
+            other => Err(self.unexpected(other, "a name")),
         }
     }
 
     fn end(&mut self) -> Result<()> {
-        while self.0.next_if_eq(&Token::SemiColon).is_some() {}
-        match self.0.peek() {
+        while self.rest.next_if_eq(&Token::SemiColon).is_some() {}
+        match self.rest.peek() {
             None | Some(Token::EOF) => Ok(()),
             Some(_) => Err(self.wrong("the end of the statement")),
         }
     }
 
     fn wrong(&mut self, expected: &str) -> Error {
-        wrong(self.0.peek().cloned(), expected)
+        let found = self.rest.peek().cloned();
+        self.unexpected(found, expected)
     }
-}
 
-/// The error for an unexpected token. A value may be part of a secret that lost its quotes, so only its kind is named.
-fn wrong(found: Option<Token>, expected: &str) -> Error {
-    let found = match found {
-        None | Some(Token::EOF) => "the end".to_owned(),
-        Some(Token::SingleQuotedString(_)) => "a text in quotes".to_owned(),
-        Some(token) => format!("\"{token}\""),
-    };
-    Error::invalid(format!(
-        "ATTACH or DETACH: found {found}, expected {expected}; \
-         the statements are ATTACH '<uri>' AS name (option value, …) and DETACH name"
-    ))
+    /// The error for a token that stands where something else is expected. A text, and any word among options, may be a
+    /// secret or a part of one that lost its quotes, so only its kind is named.
+    fn unexpected(&self, found: Option<Token>, expected: &str) -> Error {
+        let found = match found {
+            None | Some(Token::EOF) => "the end".to_owned(),
+            Some(Token::SingleQuotedString(_)) => "a text in quotes".to_owned(),
+            Some(Token::Word(word)) if !self.among_options => format!("\"{word}\""),
+            Some(Token::Word(_)) => "a word".to_owned(),
+            Some(Token::Number(..)) => "a number".to_owned(),
+            Some(
+                token @ (Token::LParen
+                | Token::RParen
+                | Token::Comma
+                | Token::Period
+                | Token::Eq
+                | Token::SemiColon),
+            ) => format!("\"{token}\""),
+            Some(_) => "something else".to_owned(),
+        };
+        let quotes = match self.among_options {
+            true => "; a value stands in single quotes",
+            false => "",
+        };
+        Error::invalid(format!(
+            "ATTACH or DETACH: found {found}, expected {expected}{quotes}; \
+             the statements are ATTACH '<uri>' AS name (option 'value', …) and DETACH name"
+        ))
+    }
 }
 
 /// The default name of a group: the last part of its location, made valid for SQL without quotes.

@@ -28,6 +28,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::sql::catalog::first_word;
 use crate::sql::create::default_value;
 use crate::sql::provider::TileDbTable;
+use crate::sql::secrets::StatementSecrets;
 
 /// An `ALTER TABLE` statement.
 #[derive(Debug, Clone)]
@@ -47,8 +48,10 @@ impl AlterTable {
         let dialect = dialect_from_str(dialect)
             .ok_or_else(|| Error::invalid(format!("there is no SQL dialect {dialect}")))?;
         let parsed = DFParser::parse_sql_with_dialect(sql, dialect.as_ref());
-        let mut parsed =
-            parsed.map_err(|e| Error::invalid("the statement cannot be parsed").with_source(e))?;
+        let mut parsed = parsed.map_err(|e| {
+            let why = StatementSecrets::of(sql).masked(&e.strip_backtrace());
+            Error::invalid(format!("the statement cannot be parsed: {why}"))
+        })?;
         match (parsed.pop_front(), parsed.is_empty()) {
             (Some(Statement::Statement(statement)), true) => Ok(match *statement {
                 ast::Statement::AlterTable(alter) => Some(Self(alter)),
