@@ -66,6 +66,7 @@ mod sessions;
 mod settings;
 mod shell;
 mod shell_commands;
+mod shell_reports;
 mod slt;
 mod support_table;
 #[cfg(unix)]
@@ -182,6 +183,7 @@ fn main() {
     trials.extend(settings::trials());
     trials.extend(shell::trials());
     trials.extend(shell_commands::trials());
+    trials.extend(shell_reports::trials());
     trials.extend(support_table::trials());
     #[cfg(unix)]
     trials.extend(terminal::trials());

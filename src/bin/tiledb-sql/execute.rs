@@ -191,7 +191,7 @@ impl<'a> Execution<'a> {
             count = count.saturating_add(batch.num_rows());
             let mut out = self.running.stdout();
             self.printing
-                .print_part(&mut out, batch, is_first, options)?;
+                .print_part(&mut out, &batch, is_first, options)?;
         }
         let mut out = self.running.stdout();
         let all = MaxRows::Unlimited;

@@ -4,11 +4,13 @@
 
 mod expanded;
 mod markdown;
+mod nested;
 mod pager;
 
 pub use pager::Pager;
 use pager::Shown;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,7 +127,8 @@ impl Printing {
             Shape::Expanded => expanded::print(&mut out, rows.batches, rows.most, options),
             Shape::Markdown => markdown::print(&mut out, &rows.schema, rows.batches, options),
             Shape::Plain(format) => {
-                format.print_batches(&mut out, schema, rows.batches, rows.most, true, options)
+                let batches = printable(format, rows.batches)?;
+                format.print_batches(&mut out, schema, &batches, rows.most, true, options)
             }
         }
     }
@@ -134,7 +137,7 @@ impl Printing {
     pub fn print_part(
         &self,
         out: &mut impl Write,
-        batch: RecordBatch,
+        batch: &RecordBatch,
         is_first: bool,
         options: &FormatOptions,
     ) -> Result<()> {
@@ -144,8 +147,12 @@ impl Printing {
             }
             Shape::Plain(format) => format,
         };
-        let (schema, all) = (batch.schema(), MaxRows::Unlimited);
-        format.print_batches(out, schema, &[batch], all, is_first, options)?;
+        let batches = printable(format, std::slice::from_ref(batch))?;
+        let Some(schema) = batches.first().map(RecordBatch::schema) else {
+            return Ok(());
+        };
+        let all = MaxRows::Unlimited;
+        format.print_batches(out, schema, &batches, all, is_first, options)?;
         Ok(out.flush()?)
     }
 
@@ -223,6 +230,14 @@ impl Printing {
             color: self.color,
             instrumented_registry: Arc::clone(&self.stores),
         }
+    }
+}
+
+/// Batches that a format can print.
+fn printable(format: PrintFormat, batches: &[RecordBatch]) -> Result<Cow<'_, [RecordBatch]>> {
+    match format {
+        PrintFormat::Csv | PrintFormat::Tsv => batches.iter().map(nested::as_text).collect(),
+        _ => Ok(Cow::Borrowed(batches)),
     }
 }
 
