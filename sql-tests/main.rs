@@ -66,8 +66,10 @@ mod sessions;
 mod settings;
 mod shell;
 mod shell_commands;
+mod shell_places;
 mod shell_reports;
 mod slt;
+mod stale_columns;
 mod support_table;
 #[cfg(unix)]
 mod terminal;
@@ -183,7 +185,9 @@ fn main() {
     trials.extend(settings::trials());
     trials.extend(shell::trials());
     trials.extend(shell_commands::trials());
+    trials.extend(shell_places::trials());
     trials.extend(shell_reports::trials());
+    trials.extend(stale_columns::trials());
     trials.extend(support_table::trials());
     #[cfg(unix)]
     trials.extend(terminal::trials());

@@ -18,7 +18,7 @@ use super::Array;
 use super::range::{CoordinateRange, condition};
 use super::session::SessionChoices;
 use crate::error::Error;
-use crate::sql::provider::looks_beyond_row;
+use crate::sql::expressions::evaluable::looks_beyond_row;
 
 /// Selects the columns and cells of an [`Array`] to read. Nothing is read or checked before [`stream`](Self::stream),
 /// [`streams`](Self::streams) or [`collect`](Self::collect).

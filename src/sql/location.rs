@@ -1,5 +1,7 @@
 //! The location of a path or URL in a statement, and the key to read it with.
 
+use std::borrow::Cow;
+use std::path::is_separator;
 use std::sync::Arc;
 
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -25,10 +27,22 @@ const SIGNATURES: [&str; 8] = [
     "X-Goog-Signature",
 ];
 
-/// The location of `path`: on this machine, or in an object store that the runtime knows.
+/// A path that a user wrote, with the home folder in place of a leading `~`.
+///
+/// Paths that come from storage are not expanded: a member of a group may be called `~`.
+pub(super) fn expand_home(path: &str) -> Cow<'_, str> {
+    let rest = path.strip_prefix('~');
+    let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with(is_separator));
+    match (rest, std::env::home_dir()) {
+        (Some(rest), Some(home)) => Cow::Owned(format!("{}{rest}", home.display())),
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// The location of a `path` that a user wrote: on this machine, or in an object store that the runtime knows.
 pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let Some((scheme, _)) = path.split_once("://") else {
-        return local(path, runtime);
+        return local(&expand_home(path), runtime);
     };
     if scheme.eq_ignore_ascii_case("file") {
         return local(path, runtime);

@@ -37,6 +37,7 @@ pub mod secrets;
 mod session;
 pub mod settings;
 pub mod source;
+mod statements;
 mod statistics;
 mod time_travel;
 mod url_table;
@@ -51,7 +52,7 @@ pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;
 pub use self::register::{equip, register};
 pub use self::session::TileDbSessionExt;
-pub use self::wide_lists::plan_statement;
+pub use self::statements::{plan_statement, with_home_expanded};
 
 use datafusion::error::DataFusionError;
 

@@ -6,7 +6,7 @@ use std::thread;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 
-use super::location::{locate, storage, with_key, within_memory};
+use super::location::{expand_home, locate, storage, with_key, within_memory};
 use super::options::TableOptions;
 use super::provider::TileDbTable;
 use crate::error::{Error, Result};
@@ -163,7 +163,7 @@ impl TileDbTableBuilder {
         let location = match (self.location, &self.runtime) {
             (Some(location), _) => location,
             (None, Some(runtime)) => locate(&self.uri, runtime)?,
-            (None, None) => Location::local(&self.uri)?,
+            (None, None) => Location::local(&expand_home(&self.uri))?,
         };
         let mut storage = with_key(Storage::new(location), &self.options)?;
         if let Some(runtime) = &self.runtime {

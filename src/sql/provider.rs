@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
-use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
@@ -18,6 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::chains;
 use super::create::statement_of;
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
+use super::expressions::evaluable::evaluable;
 use super::labels::{Labels, Mentions};
 use super::options::TableOptions;
 use super::planning::shown;
@@ -42,6 +42,8 @@ pub struct TileDbTable {
     last: Mutex<Last>,
     /// Whether the columns are known to be others by now.
     outdated: AtomicBool,
+    /// Whether a statement named the table and has not read or changed the array since.
+    unused: AtomicBool,
     /// The name that a statement gave it.
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
@@ -129,6 +131,7 @@ impl TileDbTable {
             labels: shown.labels.clone(),
             last: Mutex::new(last),
             outdated: AtomicBool::new(false),
+            unused: AtomicBool::new(false),
             storage,
             options,
             name: None,
@@ -168,14 +171,27 @@ impl TileDbTable {
         self.outdated.store(true, Ordering::Relaxed);
     }
 
-    /// The array opened again, if its columns are known to have changed since this table was opened.
+    /// The array opened again for a statement that names the table, if its columns have changed since it was opened.
+    ///
+    /// A statement that names a column which somebody else has added fails before it reads the array, so it cannot notice
+    /// that the columns changed. Therefore the columns are compared whenever the statement before has not used the table.
     pub(super) async fn renewed(&self) -> Option<crate::error::Result<Self>> {
-        if !self.outdated.load(Ordering::Relaxed) {
+        let unused = self.unused.swap(true, Ordering::Relaxed);
+        if !self.outdated.load(Ordering::Relaxed) && !(unused && self.has_other_columns().await) {
             return None;
         }
         let opened = Self::open_storage(self.storage.clone(), self.options.clone()).await;
         let name = self.name.clone();
         Some(opened.map(|table| Self { name, ..table }))
+    }
+
+    /// Whether the array has other columns by now. If it cannot be read, whoever uses the table finds out why.
+    async fn has_other_columns(&self) -> bool {
+        if matches!(*self.last(), Last::Fixed(_)) {
+            return false;
+        }
+        let now = Self::open_columns(self.storage.clone(), self.options.clone()).await;
+        now.is_ok_and(|now| now.labels.schema() != self.labels.schema())
     }
 
     /// The storage of the array.
@@ -200,6 +216,7 @@ impl TileDbTable {
 
     /// The current state of the array, with the columns it was opened with.
     async fn shown(&self) -> crate::error::Result<Arc<Shown>> {
+        self.unused.store(false, Ordering::Relaxed);
         let last = self.last().clone();
         let window = self.options.window()?;
         let shown = match last {
@@ -475,26 +492,4 @@ impl TableProvider for TileDbTable {
         let rows = DataSourceExec::from_data_source(self.plan(state, &args).await?);
         Ok(truncate_plan(&to, rows))
     }
-}
-
-/// Whether an expression depends only on the columns of one row, and has one value.
-pub(super) fn evaluable(filter: &Expr) -> Result<bool> {
-    Ok(!looks_beyond_row(filter)? && !filter.is_volatile())
-}
-
-/// Whether an expression depends on more than the columns of one row.
-pub(crate) fn looks_beyond_row(filter: &Expr) -> Result<bool> {
-    filter.exists(|e| {
-        Ok(matches!(
-            e,
-            Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-                | Expr::OuterReferenceColumn(_, _)
-                | Expr::Placeholder(_)
-                | Expr::AggregateFunction(_)
-                | Expr::WindowFunction(_)
-        ))
-    })
 }

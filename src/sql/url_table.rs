@@ -17,7 +17,7 @@ use datafusion::logical_expr::TableType;
 use futures::future::BoxFuture;
 use url::{Url, form_urlencoded};
 
-use super::location::check_no_secret;
+use super::location::{check_no_secret, expand_home};
 use super::options::{TableOptions, has_prefix, is_known, is_secret};
 use super::provider::TileDbTable;
 use crate::error::Error;
@@ -96,7 +96,7 @@ impl Named {
             ));
         }
         Ok(Self {
-            path: expand_home(path),
+            path: expand_home(path).into_owned(),
             pairs,
         })
     }
@@ -125,7 +125,27 @@ impl Location {
             has_query: !pairs.is_empty(),
         }))
     }
+
+    /// Whether it is the URL of a file on a web server, by its ending.
+    fn names_web_file(&self) -> bool {
+        let is_web = ["http://", "https://"]
+            .iter()
+            .any(|scheme| self.path.starts_with(scheme));
+        let path = self.path.split(['?', '#']).next().unwrap_or_default();
+        let is_one_of = |ending: &str, known: &[&str]| known.contains(&ending);
+        let mut endings = path.rsplit('.');
+        let ending = match endings.next() {
+            Some(ending) if is_one_of(ending, &COMPRESSED_ENDINGS) => endings.next(),
+            ending => ending,
+        };
+        is_web && !self.has_query && ending.is_some_and(|ending| is_one_of(ending, &FILE_ENDINGS))
+    }
 }
+
+/// The endings of files that DataFusion reads.
+const FILE_ENDINGS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "arrow", "avro"];
+/// The endings of compressed files.
+const COMPRESSED_ENDINGS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
 /// Plain names are no locations, not even that of a folder in the current directory (`./weather` names it): DataFusion
 /// also looks up here whether the table of a CREATE statement exists already, and `CREATE EXTERNAL TABLE weather …
@@ -162,16 +182,6 @@ fn split_query(name: &str) -> (&str, Vec<(String, String)>) {
         (path, pairs)
     } else {
         (name, Vec::new())
-    }
-}
-
-fn expand_home(path: &str) -> String {
-    let rest = path
-        .strip_prefix('~')
-        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    match (rest, std::env::home_dir()) {
-        (Some(rest), Some(home)) => format!("{}{rest}", home.display()),
-        _ => path.to_owned(),
     }
 }
 
@@ -242,7 +252,7 @@ struct ArraySchema {
 }
 
 impl ArraySchema {
-    /// The table, opened again in its place if its columns are others by now.
+    /// The table, opened again in its place if its columns have changed.
     async fn renewed(
         &self,
         name: &str,
@@ -295,9 +305,18 @@ impl SchemaProvider for ArraySchema {
         {
             return Ok(Some(table));
         }
+        // To look for an array on a web server costs requests that most of them refuse.
+        let file = match location.names_web_file() {
+            true => self.inner.table(&location.path).await,
+            false => Ok(None),
+        };
+        if let Ok(Some(table)) = file {
+            return Ok(Some(table));
+        }
         if let Some(table) = self.opener.open(&location).await? {
             return Ok(Some(table));
         }
+        file?;
         if location.has_query {
             let error =
                 Error::not_found(format!("there is no TileDB array at '{}'", location.path));

@@ -34,31 +34,11 @@ const MARK: &str = "\0a list that is not looked through\0";
 /// A list of so many columns is marked although it has no `*`, and all columns of so wide an input are not projected.
 const WIDE: usize = 256;
 
-/// The plan of a statement, as of [`SessionState::statement_to_plan`]. For an outermost `SELECT *`, the time that it takes grows
-/// with the number of columns, not with its square.
-///
-/// ```
-/// use datafusion::prelude::SessionContext;
-/// use datafusion_tiledb::TileDbSessionExt;
-/// use datafusion_tiledb::sql::plan_statement;
-///
-/// # async fn example() -> datafusion::error::Result<()> {
-/// let ctx = SessionContext::new();
-/// ctx.register_tiledb("weather", "./examples/data/weather_stations").await?;
-/// let state = ctx.state();
-/// let dialect = state.config_options().sql_parser.dialect;
-/// let statement = state.sql_to_statement("SELECT * FROM weather LIMIT 5", &dialect)?;
-/// let plan = plan_statement(&state, statement).await?;
-/// assert_eq!(ctx.execute_logical_plan(plan).await?.count().await?, 5);
-/// # Ok(())
-/// # }
-/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
-/// ```
-///
-/// # Errors
-///
-/// Fails if DataFusion cannot plan the statement.
-pub async fn plan_statement(state: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+/// The plan of a statement, as of [`SessionState::statement_to_plan`].
+pub(super) async fn plan_statement(
+    state: &SessionState,
+    mut statement: Statement,
+) -> Result<LogicalPlan> {
     if wide_query(&mut statement).is_none() {
         return state.statement_to_plan(statement).await;
     }

@@ -9,6 +9,15 @@ pub(super) fn of_store(verb: &str, uri: &str, error: object_store::Error) -> Err
     if is_missing(&error) {
         return missing(uri);
     }
+    if verb == "list"
+        && let Some(why) = no_listing(uri, &error)
+    {
+        return Error::not_an_array(format!(
+            "cannot list {uri}: {why}; an array can only be read from a web server that lists folders (WebDAV), \
+             or from an object store"
+        ))
+        .with_source(error);
+    }
     let refused = matches!(
         error,
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }
@@ -45,6 +54,27 @@ pub(super) fn missing(uri: &str) -> Error {
 pub(super) fn is_missing(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::NotFound { .. })
         || io_kind(error) == Some(io::ErrorKind::NotADirectory)
+}
+
+/// Why a web server has no listings, if that is what it says. Most servers have none: they refuse the request, each with
+/// a status of its own choice, or answer it with a page.
+fn no_listing(uri: &str, error: &object_store::Error) -> Option<String> {
+    /// Bad Request, Forbidden, Method Not Allowed, Not Implemented.
+    const REFUSALS: [&str; 4] = ["400", "403", "405", "501"];
+    if !uri.starts_with("http://") && !uri.starts_with("https://") {
+        return None;
+    }
+    // The errors of the client are private.
+    let text = error.to_string();
+    let status = text.split_once("status code: ").map(|(_, rest)| rest);
+    let refused = REFUSALS
+        .iter()
+        .find(|refusal| status.is_some_and(|status| status.starts_with(*refusal)));
+    match refused {
+        Some(status) => Some(format!("the web server answers with status {status}")),
+        None if text.contains("PROPFIND") => Some("the web server answers with a page".to_owned()),
+        None => None,
+    }
 }
 
 /// The error kind of the operating system, if the error came from it.

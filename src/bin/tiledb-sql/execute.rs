@@ -30,8 +30,8 @@ use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::sql::catalog::first_word;
-use datafusion_tiledb::sql::plan_statement;
 use datafusion_tiledb::sql::progress::choices_of;
+use datafusion_tiledb::sql::{plan_statement, with_home_expanded};
 use futures::StreamExt;
 use object_store::ObjectStore;
 use tokio::time::timeout;
@@ -113,6 +113,7 @@ impl<'a> Execution<'a> {
     }
 
     async fn run_logical_plan(&self, state: SessionState, plan: LogicalPlan) -> Result<()> {
+        let plan = with_home_expanded(plan);
         let shows_all = self.shows_all
             || matches!(
                 plan,

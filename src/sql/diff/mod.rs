@@ -21,8 +21,9 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use self::plan::Sides;
+use super::expressions::evaluable::evaluable;
 use super::options::TableOptions;
-use super::provider::{TileDbTable, evaluable};
+use super::provider::TileDbTable;
 use crate::arrow::{ATTRIBUTE_ROLE, DIMENSION_ROLE, ROLE_KEY};
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;

@@ -1,5 +1,6 @@
 //! Conversion of DataFusion's expressions: to ranges of coordinates, pruners of tiles, and predicates on rows.
 
+pub(crate) mod evaluable;
 mod in_numbers;
 mod on_values;
 pub(crate) mod predicate;

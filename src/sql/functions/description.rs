@@ -25,8 +25,8 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use super::arguments::{Call, Surroundings, Target};
+use crate::sql::expressions::evaluable::evaluable;
 use crate::sql::progress::{Maintenance, MaintenanceWatch};
-use crate::sql::provider::evaluable;
 
 /// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are
 /// ignored.

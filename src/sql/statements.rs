@@ -1,0 +1,83 @@
+//! The plans of statements, for programs that take statements from people.
+
+use datafusion::common::{Result, SchemaError};
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::dml::CopyTo;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+
+use super::location::expand_home;
+use super::wide_lists;
+
+/// The plan of a statement, as of [`SessionState::statement_to_plan`]. For an outermost `SELECT *`, the time that it takes grows
+/// with the number of columns, not with its square. Columns that somebody else added since an array was opened are found: a
+/// statement that names an unknown column, and DESCRIBE, look at the array once more.
+///
+/// ```
+/// use datafusion::prelude::SessionContext;
+/// use datafusion_tiledb::TileDbSessionExt;
+/// use datafusion_tiledb::sql::plan_statement;
+///
+/// # async fn example() -> datafusion::error::Result<()> {
+/// let ctx = SessionContext::new();
+/// ctx.register_tiledb("weather", "./examples/data/weather_stations").await?;
+/// let state = ctx.state();
+/// let dialect = state.config_options().sql_parser.dialect;
+/// let statement = state.sql_to_statement("SELECT * FROM weather LIMIT 5", &dialect)?;
+/// let plan = plan_statement(&state, statement).await?;
+/// assert_eq!(ctx.execute_logical_plan(plan).await?.count().await?, 5);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+///
+/// # Errors
+///
+/// Fails if DataFusion cannot plan the statement.
+pub async fn plan_statement(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
+    // A table compares its columns with the array's when it is looked up again without having been used.
+    let plan = wide_lists::plan_statement(state, statement.clone()).await;
+    let looks_again = match &plan {
+        Ok(_) => describes_table(&statement),
+        Err(error) => is_unknown_column(error),
+    };
+    match looks_again {
+        true => wide_lists::plan_statement(state, statement).await,
+        false => plan,
+    }
+}
+
+fn describes_table(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(statement) if matches!(**statement, SqlStatement::ExplainTable { .. }))
+}
+
+fn is_unknown_column(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::SchemaError(error, _) => {
+            matches!(**error, SchemaError::FieldNotFound { .. })
+        }
+        DataFusionError::Collection(errors) => errors.iter().any(is_unknown_column),
+        _ => false,
+    }
+}
+
+/// The plan of a COPY or a CREATE EXTERNAL TABLE with the home folder in place of a leading `~` in its location, which
+/// DataFusion takes for the name of a folder. Other plans stay as they are.
+pub fn with_home_expanded(plan: LogicalPlan) -> LogicalPlan {
+    let expanded = |path: &str| expand_home(path).into_owned();
+    match plan {
+        LogicalPlan::Copy(copy) => LogicalPlan::Copy(CopyTo {
+            output_url: expanded(&copy.output_url),
+            ..copy
+        }),
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(mut table)) => {
+            for location in &mut table.locations {
+                *location = expanded(location);
+            }
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table))
+        }
+        plan => plan,
+    }
+}
