@@ -79,8 +79,7 @@ fn home_folder(place: &Place) -> Result<(), Failed> {
     for folder in [place.0.join("~"), place.0.join("work/~")] {
         assert!(!folder.exists(), "{}", folder.display());
     }
-    place.run(&["check", "~/made"])?
-        .has(&["1 cells checked"])?;
+    place.run(&["check", "~/made"])?.has(&["1 cells checked"])?;
     place
         .run(&[
             "~/made",

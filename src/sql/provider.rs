@@ -177,7 +177,8 @@ impl TileDbTable {
     /// that the columns changed. Therefore the columns are compared whenever the statement before has not used the table.
     pub(super) async fn renewed(&self) -> Option<crate::error::Result<Self>> {
         let unused = self.unused.swap(true, Ordering::Relaxed);
-        if !self.outdated.load(Ordering::Relaxed) && !(unused && self.has_other_columns().await) {
+        let outdated = self.outdated.load(Ordering::Relaxed);
+        if !(outdated || unused && self.has_other_columns().await) {
             return None;
         }
         let opened = Self::open_storage(self.storage.clone(), self.options.clone()).await;
