@@ -11,8 +11,8 @@ use super::fragment::{Fragment, FragmentField};
 use super::snapshot::Snapshot;
 use super::window::{OpenWindow, TimestampMs};
 use crate::arrow::{
-    ColumnType, ROLE_KEY, SYSTEM_ROLE, TypeOptions, arrow_schema, check_problem, fill_array,
-    repeated_bytes,
+    ColumnType, FloatBits, ROLE_KEY, SYSTEM_ROLE, TypeOptions, arrow_schema, check_problem,
+    fill_array, repeated_bytes,
 };
 use crate::error::{Error, Result};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
@@ -29,6 +29,8 @@ pub struct ArrayTable {
     pub types: Arc<Vec<ColumnType>>,
     /// The options that the types depend on.
     pub options: TypeOptions,
+    /// The first of the columns that show once more, bit by bit as they are stored, and which columns these show.
+    stored: (usize, Arc<[usize]>),
 }
 
 impl ArrayTable {
@@ -39,6 +41,7 @@ impl ArrayTable {
         Ok(Self {
             snapshot,
             schema,
+            stored: (types.len(), Arc::default()),
             types: Arc::new(types),
             options: *options,
         })
@@ -54,6 +57,7 @@ impl ArrayTable {
             schema: Arc::clone(&self.schema),
             types: Arc::clone(&self.types),
             options: self.options,
+            stored: self.stored.clone(),
         })
     }
 
@@ -93,9 +97,59 @@ impl ArrayTable {
         let metadata = self.schema.metadata().clone();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
+            stored: (types.len(), Arc::default()),
             types: Arc::new(types),
             ..self
         })
+    }
+
+    /// Adds each column of floats once more, bit by bit as it is stored.
+    pub fn with_stored_floats(self) -> Result<Self> {
+        let options = TypeOptions {
+            float_bits: FloatBits::Stored,
+            ..self.options
+        };
+        let snapshot = &self.snapshot;
+        let (_, stored) = arrow_schema(&snapshot.schema, &snapshot.enumerations, &options)
+            .map_err(|e| e.with("array", snapshot.storage.uri()))?;
+        let mut fields = self.schema.fields().to_vec();
+        let mut types = self.types.as_ref().clone();
+        let (first, mut of) = (types.len(), Vec::new());
+        for (column, ty) in stored.into_iter().enumerate() {
+            let field = self.schema.fields().get(column);
+            let Some(field) = field.filter(|_| ty.has_floats()) else {
+                continue;
+            };
+            let mut name = format!("{} as stored", field.name());
+            while fields.iter().any(|field| *field.name() == name) {
+                name.push('\'');
+            }
+            fields.push(Arc::new(Field::clone(field).with_name(name)));
+            types.push(ty);
+            of.push(column);
+        }
+        let metadata = self.schema.metadata().clone();
+        Ok(Self {
+            schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
+            types: Arc::new(types),
+            stored: (first, of.into()),
+            ..self
+        })
+    }
+
+    /// The column that another one shows once more, bit by bit as it is stored; otherwise the column itself.
+    pub fn shown_by(&self, column: usize) -> usize {
+        let (first, of) = &self.stored;
+        let number = column.checked_sub(*first);
+        let shown = number.and_then(|number| of.get(number));
+        shown.copied().unwrap_or(column)
+    }
+
+    /// The column that shows another one bit by bit as it is stored, if the table has one.
+    pub fn stored_column_of(&self, column: usize) -> Option<usize> {
+        let (first, of) = &self.stored;
+        let number = of.iter().position(|shown| *shown == column)?;
+        Some(first + number)
     }
 
     /// The system column with this number among the columns of the table.
@@ -103,7 +157,7 @@ impl ArrayTable {
         let first = self.dimension_count() + self.snapshot.schema.attributes.len();
         let number = column.checked_sub(first)?;
         let found = SystemColumn::ALL.get(number).copied();
-        found.filter(|_| column < self.types.len())
+        found.filter(|_| column < self.stored.0.min(self.types.len()))
     }
 
     /// The number of dimensions, which are the first columns.
@@ -132,12 +186,13 @@ pub fn supply(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<
             SystemValues::Constant(value) => Supply::Constant(value),
         });
     }
+    let ty = table.types.get(column).ok_or_else(missing)?;
+    let column = table.shown_by(column);
     let Some(number) = column.checked_sub(table.dimension_count()) else {
         return Ok(Supply::Field(FragmentField::Dimension(column)));
     };
     let wanted = table.snapshot.schema.attributes.get(number);
     let wanted = wanted.ok_or_else(missing)?;
-    let ty = table.types.get(column).ok_or_else(missing)?;
     ty.check_readable()?;
     let own = &fragment.schema.attributes;
     // In the fragment's schema, the attribute has the number that it has in the table's, or one soon after it where attributes
@@ -164,7 +219,8 @@ pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<Ar
         let ty = table.types.get(column).ok_or_else(missing)?;
         return Ok(new_null_array(ty.data_type(), cells));
     }
-    let number = column
+    let number = table
+        .shown_by(column)
         .checked_sub(table.dimension_count())
         .ok_or_else(missing)?;
     let attribute = table
@@ -179,7 +235,7 @@ pub fn fill_column(table: &ArrayTable, column: usize, cells: usize) -> Result<Ar
 
 /// About how many bytes each of the cells of [`fill_column`] takes.
 pub fn filled_bytes(table: &ArrayTable, column: usize) -> usize {
-    let number = column.checked_sub(table.dimension_count());
+    let number = table.shown_by(column).checked_sub(table.dimension_count());
     let attribute = number.and_then(|number| table.snapshot.schema.attributes.get(number));
     let fill = attribute.map_or(0, |attribute| attribute.fill_value.len());
     let ty = table.types.get(column);

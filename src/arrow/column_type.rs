@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
+use super::floats::{FloatBits, FloatForm};
 use super::text::Encoding;
 use super::time::{DateUnit, TimeConversion};
 use super::{InvalidUtf8, TimeAs, TypeOptions};
@@ -57,6 +58,7 @@ pub struct ColumnType {
     /// Whether `i64::MIN` in a date or time is NULL.
     pub(super) nat_is_null: bool,
     pub(super) lossy: bool,
+    pub(super) floats: FloatForm,
     /// The values of the enumeration, by code.
     pub(super) enumeration: Option<ArrayRef>,
     nullable: bool,
@@ -72,6 +74,9 @@ impl ColumnType {
             .context("dimension", || &dimension.name)?;
         ty.nat_is_null = false;
         ty.nullable = false;
+        if ty.floats == FloatForm::OneNan {
+            ty.floats = FloatForm::OneNanAndZero;
+        }
         Ok(ty)
     }
 
@@ -130,6 +135,10 @@ impl ColumnType {
             shape,
             nat_is_null: is_time,
             lossy: options.invalid_utf8 == InvalidUtf8::Lossy,
+            floats: match options.float_bits {
+                FloatBits::Shown => FloatForm::OneNan,
+                FloatBits::Stored => FloatForm::AsStored,
+            },
             enumeration: None,
             nullable: nullable || (is_time && shape == Shape::One),
             data_type,
@@ -151,6 +160,7 @@ impl ColumnType {
             shape: Shape::Var,
             nat_is_null: false,
             lossy: false,
+            floats: FloatForm::AsStored,
             enumeration: None,
             nullable: true,
             data_type: DataType::BinaryView,
@@ -221,6 +231,11 @@ impl ColumnType {
     /// Whether the column is a dictionary, whose keys are the codes of the enumeration.
     pub fn is_dictionary(&self) -> bool {
         matches!(self.data_type, DataType::Dictionary(..))
+    }
+
+    /// Whether the cells are floats, each of which is a number of its own.
+    pub fn has_floats(&self) -> bool {
+        self.element == Element::Number && self.datatype.is_float() && self.enumeration.is_none()
     }
 
     /// Whether a stored `i64::MIN` reads as NULL.
@@ -415,6 +430,7 @@ impl ColumnType {
             shape: Shape::One,
             nat_is_null: false,
             lossy: false,
+            floats: FloatForm::AsStored,
             enumeration: None,
             nullable,
             data_type,
@@ -431,6 +447,7 @@ impl ColumnType {
             shape: Shape::Var,
             nat_is_null: false,
             lossy: false,
+            floats: FloatForm::AsStored,
             enumeration: None,
             nullable,
             data_type: DataType::Utf8View,

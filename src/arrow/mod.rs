@@ -8,6 +8,7 @@
 mod bits;
 mod column_type;
 mod fill;
+mod floats;
 mod schema;
 mod storing;
 mod strings;
@@ -22,6 +23,7 @@ pub use bits::validity_to_nulls;
 pub use column_type::cells::{CellData, Cells};
 pub use column_type::{ColumnType, Shape, check_problem};
 pub use fill::{fill_array, repeat, repeated_bytes, stored_values};
+pub use floats::{FloatBits, with_one_zero};
 pub use schema::{
     ATTRIBUTE_ROLE, DATATYPE_KEY, DIMENSION_ROLE, ENUMERATION_KEY, Enumerations, LABEL_ROLE,
     LABELLED_KEY, ROLE_KEY, SYSTEM_ROLE, UNREADABLE_KEY, arrow_schema, attribute_type,
@@ -64,4 +66,6 @@ pub struct TypeOptions {
     pub invalid_utf8: InvalidUtf8,
     /// See [`TimeAs`].
     pub time_as: TimeAs,
+    /// See [`FloatBits`].
+    pub float_bits: FloatBits,
 }

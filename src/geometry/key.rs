@@ -3,7 +3,8 @@
 //! Unsigned integers are their own key; signed integers, dates and times are widened to `i64` with the sign bit
 //! flipped; floats are their IEEE total-order bits. For integers the key is affine: a difference of keys is the
 //! difference of values, computed without overflow on domains wider than half the type (specification: "Domain").
-//! The subtle thing: `-0.0` has the key of `0.0`, so converting a float to its key loses the sign of a zero.
+//! The subtle thing: `-0.0` has the key of `0.0`, and every NaN has the key of one that is above all numbers, so a float
+//! cannot be told from its key.
 
 mod show;
 
@@ -20,9 +21,10 @@ const SIGN: u64 = 1 << 63;
 pub trait Native: Copy + Send + Sync + 'static {
     /// The key of this value.
     fn to_key(self) -> u64;
-    /// As [`Self::to_key`], but different for `-0.0` and `0.0`, which are different coordinates.
+    /// As [`Self::to_key`], but different for NaN of different bits: as coordinates they are different cells, while `-0.0` and
+    /// `0.0` are one.
     #[inline]
-    fn to_exact_key(self) -> u64 {
+    fn to_cell_key(self) -> u64 {
         self.to_key()
     }
     /// Whether two values are equal in the global order as libtiledb compares them: equal numbers, zeros of either
@@ -83,12 +85,14 @@ signed!(i8, i16, i32, i64);
 impl Native for f64 {
     #[inline]
     fn to_key(self) -> u64 {
-        let bits = if self == 0.0 { 0 } else { self.to_bits() };
-        if bits & SIGN == 0 { bits | SIGN } else { !bits }
+        if self.is_nan() {
+            return f64::NAN.to_bits() | SIGN;
+        }
+        self.to_cell_key()
     }
     #[inline]
-    fn to_exact_key(self) -> u64 {
-        let bits = self.to_bits();
+    fn to_cell_key(self) -> u64 {
+        let bits = if self == 0.0 { 0 } else { self.to_bits() };
         if bits & SIGN == 0 { bits | SIGN } else { !bits }
     }
     #[inline]
@@ -108,16 +112,14 @@ impl Native for f64 {
 impl Native for f32 {
     #[inline]
     fn to_key(self) -> u64 {
-        let bits = if self == 0.0 { 0 } else { self.to_bits() };
-        u64::from(if bits & SIGN32 == 0 {
-            bits | SIGN32
-        } else {
-            !bits
-        })
+        if self.is_nan() {
+            return u64::from(f32::NAN.to_bits() | SIGN32);
+        }
+        self.to_cell_key()
     }
     #[inline]
-    fn to_exact_key(self) -> u64 {
-        let bits = self.to_bits();
+    fn to_cell_key(self) -> u64 {
+        let bits = if self == 0.0 { 0 } else { self.to_bits() };
         u64::from(if bits & SIGN32 == 0 {
             bits | SIGN32
         } else {
@@ -280,33 +282,13 @@ pub fn max_key(datatype: Datatype) -> u64 {
     }
 }
 
-/// The keys of NaN: below those of all numbers if its sign is set, else above.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NanKeys {
-    /// Keys from 0 to this one are NaN.
-    pub below: u64,
-    /// Keys from this one on are NaN.
-    pub above: u64,
-}
-
-impl NanKeys {
-    /// Whether a key is that of a NaN.
-    pub fn contains(&self, key: u64) -> bool {
-        key <= self.below || self.above <= key
+/// The key of NaN, which is above those of all numbers; `None` for a type without NaN.
+pub fn nan_key(datatype: Datatype) -> Option<u64> {
+    match datatype {
+        Datatype::Float32 => Some(f32::NAN.to_key()),
+        Datatype::Float64 => Some(f64::NAN.to_key()),
+        _ => None,
     }
-}
-
-/// The keys of NaN; `None` for a type without NaN.
-pub fn nan_keys(datatype: Datatype) -> Option<NanKeys> {
-    let (lowest, highest) = match datatype {
-        Datatype::Float32 => (f32::NEG_INFINITY.to_key(), f32::INFINITY.to_key()),
-        Datatype::Float64 => (f64::NEG_INFINITY.to_key(), f64::INFINITY.to_key()),
-        _ => return None,
-    };
-    Some(NanKeys {
-        below: lowest.saturating_sub(1),
-        above: highest.saturating_add(1),
-    })
 }
 
 /// The extent of a dimension as a difference of keys; stored in the dimension's type, read as unsigned, since an
@@ -381,8 +363,9 @@ mod tests {
                 let bytes = &bits.to_le_bytes()[..datatype.size()];
                 let k = key(datatype, bytes).unwrap();
                 prop_assert!((min_key(datatype)..=max_key(datatype)).contains(&k));
-                let zero = f64::from_le_bytes(bits.to_le_bytes()) == 0.0 || bits as u32 == 1 << 31;
-                prop_assert!(from_key(datatype, k) == bytes || (datatype.is_float() && zero));
+                let wide = f64::from_bits(bits);
+                let odd = wide == 0.0 || wide.is_nan() || bits as u32 == 1 << 31 || f32::from_bits(bits as u32).is_nan();
+                prop_assert!(from_key(datatype, k) == bytes || (datatype.is_float() && odd));
                 prop_assert!(key(datatype, &bytes[1..]).is_err());
                 let mut many = Vec::new();
                 keys(datatype, bytes, &mut many).unwrap();
@@ -398,37 +381,40 @@ mod tests {
     }
 
     #[test]
-    fn zeros_share_a_key_and_nan_is_above_infinity() {
+    fn zeros_are_one_cell() {
         assert_eq!((-0.0f64).to_key(), 0.0f64.to_key());
         assert_eq!((-0.0f32).to_key(), 0.0f32.to_key());
-        assert!(
-            (-0.0f64).to_exact_key() < 0.0f64.to_exact_key()
-                && 0.0f64.to_exact_key() == 0.0f64.to_key()
-        );
-        assert!(
-            (-0.0f32).to_exact_key() < 0.0f32.to_exact_key()
-                && 1.5f32.to_exact_key() == 1.5f32.to_key()
-        );
-        assert!(f64::NAN.to_key() > f64::INFINITY.to_key());
+        assert_eq!((-0.0f64).to_cell_key(), 0.0f64.to_cell_key());
+        assert_eq!((-0.0f32).to_cell_key(), 0.0f32.to_cell_key());
         assert!((-f64::MIN_POSITIVE).to_key() < 0.0f64.to_key());
+        assert_eq!(1.5f32.to_cell_key(), 1.5f32.to_key());
     }
 
     #[test]
-    fn nan_is_outside_of_all_numbers() {
-        assert_eq!(nan_keys(Datatype::Int64), None);
-        let doubles = nan_keys(Datatype::Float64).unwrap();
-        let singles = nan_keys(Datatype::Float32).unwrap();
-        for nan in [f64::NAN, -f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001)] {
-            assert!(doubles.contains(nan.to_key()));
-            #[expect(clippy::cast_possible_truncation)]
-            let nan = nan as f32;
-            assert!(singles.contains(nan.to_key()));
+    fn every_nan_is_above_all_numbers() {
+        assert_eq!(nan_key(Datatype::Int64), None);
+        let doubles = nan_key(Datatype::Float64).unwrap();
+        let singles = nan_key(Datatype::Float32).unwrap();
+        let mut cells = Vec::new();
+        for bits in [
+            0x7FF8_0000_0000_0000,
+            0xFFF8_0000_0000_0000,
+            0x7FF0_0000_0000_07A2,
+            u64::MAX,
+        ] {
+            let nan = f64::from_bits(bits);
+            assert_eq!(nan.to_key(), doubles);
+            assert!(!cells.contains(&nan.to_cell_key()));
+            cells.push(nan.to_cell_key());
+        }
+        for bits in [0x7FC0_0000, 0xFFC0_0000, 0x7F80_07A2, u32::MAX] {
+            assert_eq!(f32::from_bits(bits).to_key(), singles);
         }
         for number in [f64::INFINITY, f64::MIN, -0.0, 1.0] {
-            assert!(!doubles.contains(number.to_key()) && !doubles.contains((-number).to_key()));
+            assert!(number.to_key() < doubles && (-number).to_key() < doubles);
         }
         for number in [f32::INFINITY, f32::MIN, -0.0, 1.0] {
-            assert!(!singles.contains(number.to_key()) && !singles.contains((-number).to_key()));
+            assert!(number.to_key() < singles && (-number).to_key() < singles);
         }
     }
 

@@ -39,6 +39,8 @@ pub mod settings;
 pub mod source;
 mod statements;
 mod statistics;
+mod stored_bits;
+mod table_scan;
 mod time_travel;
 mod url_table;
 mod wide_lists;

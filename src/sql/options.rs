@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use self::keys::{unknown, without_prefix};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::{InvalidUtf8, TimeAs, TypeOptions};
+use crate::arrow::{FloatBits, InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
@@ -61,6 +61,18 @@ pub enum NewValues {
     Extend,
 }
 
+/// How a table shows floats. No statement says it: it is for those that write again what they read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub(crate) enum FloatColumns {
+    /// With one NaN, and one zero among coordinates.
+    #[default]
+    Shown,
+    /// Bit by bit as they are stored.
+    Stored,
+    /// As [`Self::Shown`], and behind the other columns once more as they are stored.
+    Both,
+}
+
 /// The options of a table, parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -88,6 +100,9 @@ pub struct TableOptions {
     /// Where members of groups and arrays of labels may lie outside the folder that is opened; as the session says if not
     /// set.
     pub external_members: Option<ExternalMembers>,
+    /// How floats are shown.
+    #[serde(default)]
+    pub(crate) floats: FloatColumns,
     /// The key of an encrypted array. It is not among what is sent to other machines.
     #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
@@ -105,6 +120,10 @@ impl TableOptions {
         TypeOptions {
             invalid_utf8: self.invalid_utf8,
             time_as: self.time_as,
+            float_bits: match self.floats {
+                FloatColumns::Stored => FloatBits::Stored,
+                FloatColumns::Shown | FloatColumns::Both => FloatBits::Shown,
+            },
         }
     }
 }

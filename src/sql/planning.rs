@@ -12,7 +12,7 @@ use super::budget::PoolBudget;
 use super::is_conflict;
 use super::labels::{LabelSurroundings, Labels};
 use super::location::{group_storage, locate};
-use super::options::TableOptions;
+use super::options::{FloatColumns, TableOptions};
 use super::query::{ScanQuery, ScanRequest};
 use super::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSource};
 use super::statistics::{remain_true, statistics};
@@ -72,9 +72,12 @@ pub(super) fn shown(snapshot: Snapshot, options: &TableOptions) -> crate::Result
     if dense && options.empty_cells == EmptyCells::Null {
         table = table.with_nullable_attributes();
     }
-    match options.system_columns {
-        true => table.with_system_columns(),
-        false => Ok(table),
+    if options.system_columns {
+        table = table.with_system_columns()?;
+    }
+    match options.floats {
+        FloatColumns::Both => table.with_stored_floats(),
+        FloatColumns::Shown | FloatColumns::Stored => Ok(table),
     }
 }
 

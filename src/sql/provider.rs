@@ -1,29 +1,24 @@
 //! The table provider: an array as a DataFusion table.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
-use datafusion::common::{DFSchema, DFSchemaRef, Result};
+use datafusion::common::{DFSchemaRef, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::chains;
 use super::create::statement_of;
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::expressions::evaluable::evaluable;
 use super::labels::{Labels, Mentions};
-use super::options::TableOptions;
+use super::options::{FloatColumns, TableOptions};
 use super::planning::shown;
-use super::query::{ScanFilters, ScanQuery};
-use super::settings::TileDbSettings;
-use super::source::{Renewal, TileDbSource};
 use crate::array::snapshot::Snapshot;
 use crate::array::table::{ArrayTable, Columns};
 use crate::format::schema::ArraySchema;
@@ -63,13 +58,13 @@ enum Last {
 
 /// An array at a time, and the columns it shows.
 #[derive(Debug)]
-struct Shown {
-    table: Arc<ArrayTable>,
-    labels: Labels,
+pub(super) struct Shown {
+    pub(super) table: Arc<ArrayTable>,
+    pub(super) labels: Labels,
 }
 
 impl Shown {
-    fn new(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<Self> {
+    pub(super) fn new(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<Self> {
         let table = Arc::new(shown(snapshot, options)?);
         let labels = Labels::of_table(&table, options.empty_cells)?;
         Ok(Self { table, labels })
@@ -216,7 +211,7 @@ impl TileDbTable {
     }
 
     /// The current state of the array, with the columns it was opened with.
-    async fn shown(&self) -> crate::error::Result<Arc<Shown>> {
+    pub(super) async fn shown(&self) -> crate::error::Result<Arc<Shown>> {
         self.unused.store(false, Ordering::Relaxed);
         let last = self.last().clone();
         let window = self.options.window()?;
@@ -323,69 +318,6 @@ impl TileDbTable {
             error.with("array", self.storage.uri()),
         ))
     }
-
-    async fn plan(&self, state: &dyn Session, args: &ScanArgs<'_>) -> Result<TileDbSource> {
-        let shown = self.shown().await.map_err(DataFusionError::from)?;
-        let labels = &shown.labels;
-        let projection = match args.projection() {
-            Some(projection) => projection.to_vec(),
-            None => (0..labels.schema().fields().len()).collect(),
-        };
-        let query = Arc::new(ScanQuery {
-            options: self.options.clone(),
-            schema: Arc::clone(labels.schema()),
-            projection,
-            filters: self.split_filters(state, args, labels)?,
-            limit: args.limit(),
-            first_cells: None,
-            partitions: state.config().target_partitions(),
-            settings: TileDbSettings::of(state.config_options()),
-        });
-        let renewal = match self.shows_present() {
-            true => Renewal::Present,
-            false => Renewal::SameCells,
-        };
-        let runtime = state.runtime_env();
-        query
-            .plan_renewed(&shown.table, labels, renewal, runtime)
-            .await
-    }
-
-    fn split_filters(
-        &self,
-        state: &dyn Session,
-        args: &ScanArgs<'_>,
-        labels: &Labels,
-    ) -> Result<ScanFilters> {
-        let schema = DFSchema::try_from(Arc::clone(labels.schema()))?;
-        let (mut of_array, mut of_labels) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
-        for filter in args.filters().unwrap_or_default() {
-            match labels.mentioned(filter) {
-                Mentions::Only(label) => of_labels.entry(label).or_default().push(filter.clone()),
-                Mentions::None => of_array.push(filter.clone()),
-                Mentions::Among => {
-                    let error = crate::Error::internal(format!(
-                        "the filter {filter} was not offered by this table"
-                    ));
-                    return Err(DataFusionError::from(error));
-                }
-            }
-        }
-        let together = |filters: Vec<Expr>| {
-            chains::all_of(filters)
-                .map(|filter| state.create_physical_expr(filter, &schema))
-                .transpose()
-        };
-        let mut filters = ScanFilters {
-            of_array: together(of_array)?,
-            of_labels: Vec::with_capacity(of_labels.len()),
-        };
-        for (label, of_label) in of_labels {
-            let expr = together(of_label)?;
-            filters.of_labels.extend(expr.map(|expr| (label, expr)));
-        }
-        Ok(filters)
-    }
 }
 
 #[async_trait]
@@ -415,7 +347,7 @@ impl TableProvider for TileDbTable {
             .with_filters(Some(filters))
             .with_limit(limit);
         Ok(DataSourceExec::from_data_source(
-            self.plan(state, &args).await?,
+            self.plan(state, &args, FloatColumns::Shown).await?,
         ))
     }
 
@@ -425,7 +357,7 @@ impl TableProvider for TileDbTable {
         args: ScanArgs<'a>,
     ) -> Result<ScanResult> {
         let plan: Arc<dyn ExecutionPlan> =
-            DataSourceExec::from_data_source(self.plan(state, &args).await?);
+            DataSourceExec::from_data_source(self.plan(state, &args, FloatColumns::Shown).await?);
         Ok(plan.into())
     }
 
@@ -490,7 +422,8 @@ impl TableProvider for TileDbTable {
         let to = self.destination("TRUNCATE").await;
         let to = to.map_err(DataFusionError::from)?;
         let args = ScanArgs::default().with_projection(Some(&[]));
-        let rows = DataSourceExec::from_data_source(self.plan(state, &args).await?);
+        let rows =
+            DataSourceExec::from_data_source(self.plan(state, &args, FloatColumns::Shown).await?);
         Ok(truncate_plan(&to, rows))
     }
 }

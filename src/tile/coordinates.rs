@@ -73,15 +73,15 @@ impl<'a> DimCells<'a> {
         }
     }
 
-    /// The key of a cell, except that -0.0 and 0.0 have different keys: as in libtiledb they are different coordinates,
-    /// although no range separates them. 0 for a dimension of strings.
-    pub fn exact_key(&self, cell: usize) -> u64 {
+    /// The key of a cell, except that NaN of different bits have different keys: they are different coordinates, although no
+    /// range separates them. 0 for a dimension of strings.
+    pub fn cell_key(&self, cell: usize) -> u64 {
         let Self::Numbers { datatype, bytes } = self else {
             return 0;
         };
         with_native!(*datatype, T => {
             let value = bytes.as_chunks().0.get(cell);
-            value.map_or(0, |value| T::from_le_bytes(*value).to_exact_key())
+            value.map_or(0, |value| T::from_le_bytes(*value).to_cell_key())
         }, _ => 0)
     }
 
@@ -295,8 +295,9 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_two_coordinates_within_one_range() {
-        let bytes: Vec<u8> = [-0.0_f64, 0.0]
+    fn zeros_are_one_coordinate_and_nan_are_several_within_one_range() {
+        let nan = f64::from_bits(0x7FF0_0000_0000_07A2);
+        let bytes: Vec<u8> = [-0.0_f64, 0.0, -f64::NAN, f64::NAN, nan]
             .iter()
             .flat_map(|v| v.to_le_bytes())
             .collect();
@@ -304,9 +305,16 @@ mod tests {
             datatype: Datatype::Float64,
             bytes: &bytes,
         };
-        assert_ne!(cells.exact_key(0), cells.exact_key(1));
-        let mut mask = [true; 2];
-        cells.select_inside(&DimRanges::from_points([0.0_f64.to_key()]), &mut mask);
-        assert_eq!(mask, [true; 2]);
+        let keys = [0, 1, 2, 3, 4].map(|cell| cells.cell_key(cell));
+        assert_eq!(keys[0], keys[1]);
+        assert!(keys[2] != keys[3] && keys[3] != keys[4] && keys[2] != keys[4]);
+        for (point, wanted) in [
+            (0.0, [true, true, false, false, false]),
+            (f64::NAN, [false, false, true, true, true]),
+        ] {
+            let mut mask = [true; 5];
+            cells.select_inside(&DimRanges::from_points([point.to_key()]), &mut mask);
+            assert_eq!(mask, wanted);
+        }
     }
 }

@@ -290,7 +290,11 @@ fn source(table: &ArrayTable, fragment: &Fragment, column: usize) -> Result<Colu
             ColumnDecoder::for_attribute(own, number, version, ty, key)?
         }
         FragmentField::Timestamps => ColumnDecoder::for_write_times(own, version, ty, key)?,
-        _ => ColumnDecoder::for_dimension(own, column, version, ty, key)?,
+        FragmentField::Dimension(d) => ColumnDecoder::for_dimension(own, d, version, ty, key)?,
+        other => {
+            let error = format!("no column shows the field {other:?}");
+            return Err(Error::internal(error));
+        }
     };
     Ok(ColumnSource::Stored {
         field,

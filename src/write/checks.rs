@@ -265,8 +265,8 @@ impl CellChecker {
 
 impl CheckedDimension {
     fn check(&self, cells: &Coordinates, describe: impl Fn(usize) -> String) -> Result<()> {
-        if let (Some(nan), Coordinates::Keys(keys)) = (key::nan_keys(self.datatype), cells)
-            && let Some(cell) = keys.iter().position(|key| nan.contains(*key))
+        if let (Some(nan), Coordinates::Keys(keys)) = (key::nan_key(self.datatype), cells)
+            && let Some(cell) = keys.iter().position(|key| *key == nan)
         {
             return Err(Error::invalid(format!(
                 "the dimension \"{}\" of the row {} is NaN, which is no coordinate",

@@ -13,7 +13,7 @@ use super::pipeline::{TilePipeline, Written};
 use super::sparse::SparseTiler;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
-use crate::arrow::TypeOptions;
+use crate::arrow::{TypeOptions, with_one_zero};
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -49,6 +49,8 @@ pub struct SparseInsert {
     rows: u64,
     /// The delete that removed cells name.
     delete: Option<DeleteFile>,
+    /// Whether -0.0 stays one among the coordinates.
+    keeps_zeros: bool,
 }
 
 impl SparseInsert {
@@ -92,7 +94,18 @@ impl SparseInsert {
             memory: Vec::new(),
             rows: 0,
             time,
+            keeps_zeros: false,
         })
+    }
+
+    /// The same for rows at the coordinates of cells that are there: a cell that was stored at -0.0 stays there. To libtiledb
+    /// it is another one than that at 0.0, so the new row would not take its place.
+    #[must_use]
+    pub fn keeping_zeros(self) -> Self {
+        Self {
+            keeps_zeros: true,
+            ..self
+        }
     }
 
     /// The time of the write.
@@ -115,6 +128,8 @@ impl SparseInsert {
         let bytes = columns.iter().map(sliced_bytes).sum::<usize>();
         let mut grant = self.pipeline.reserve(bytes.saturating_mul(COPIES)).await?;
         let mut full = Vec::new();
+        let with_one_zero = (!self.keeps_zeros).then(|| self.with_one_zero(columns));
+        let columns = with_one_zero.as_deref().unwrap_or(columns);
         self.tiler.push(columns, removed, numbers, &mut full)?;
         self.rows = self.rows.saturating_add(rows as u64);
         for tile in full {
@@ -125,6 +140,17 @@ impl SparseInsert {
         }
         self.memory.push(grant);
         Ok(())
+    }
+
+    /// The columns with 0.0 in the place of -0.0 among the coordinates: it is the same cell.
+    fn with_one_zero(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+        let dimensions = self.tiler.dimensions();
+        let columns = columns.iter().enumerate();
+        let columns = columns.map(|(i, column)| match i < dimensions {
+            true => with_one_zero(column),
+            false => Arc::clone(column),
+        });
+        columns.collect()
     }
 
     /// The number of rows so far.

@@ -53,6 +53,11 @@ impl SparseTiler {
         })
     }
 
+    /// The number of dimensions, which are the first columns.
+    pub fn dimensions(&self) -> usize {
+        self.fields.schema.dimensions.len()
+    }
+
     /// Adds rows, one column for each dimension and attribute, which follow in global order those before them; returns the
     /// tiles that they fill. Of the rows that are `removed`, only the coordinates matter: they become deleted cells, which
     /// hide what was there. If cells have `numbers` by which all are sorted, they are known to be in order by these.

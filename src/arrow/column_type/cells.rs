@@ -200,7 +200,10 @@ impl ColumnType {
     ) -> Result<ArrayRef, ElementError> {
         let mut values = native_order(values, self.datatype.size());
         let (buffer, nulls): (Buffer, _) = match self.element {
-            Element::Number => (values.into(), nulls),
+            Element::Number => {
+                self.floats.apply(self.datatype, &mut values);
+                (values.into(), nulls)
+            }
             Element::Bool => {
                 let array = BooleanArray::new(bits::pack(values.as_slice()), nulls);
                 return Ok(Arc::new(array));

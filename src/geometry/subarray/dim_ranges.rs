@@ -3,7 +3,6 @@
 use super::lists::Spans;
 use super::{BytesRange, KeyRange};
 use crate::geometry::domain::Bounds;
-use crate::geometry::key::NanKeys;
 
 /// The selected values of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,16 +233,6 @@ impl DimRanges {
             },
             Self::Bytes(_) => false,
         }
-    }
-
-    /// Whether NaN of either sign may match.
-    pub fn reaches_nan(&self, nan: NanKeys) -> bool {
-        self.intersects_keys(0, nan.below) || self.intersects_keys(nan.above, u64::MAX)
-    }
-
-    /// Whether NaN of both signs match.
-    pub fn covers_nan(&self, nan: NanKeys) -> bool {
-        self.covers_keys(0, nan.below) && self.covers_keys(nan.above, u64::MAX)
     }
 
     /// Whether some string in `lo..=hi` matches.

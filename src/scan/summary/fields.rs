@@ -273,7 +273,9 @@ fn fill<'a>(
 ) -> Result<Option<Field<'a>>> {
     let table = &plan.spec.table;
     let attributes = &table.snapshot.schema.attributes;
-    let number = asked.column.checked_sub(table.dimension_count());
+    let number = table
+        .shown_by(asked.column)
+        .checked_sub(table.dimension_count());
     let Some(attribute) = number.and_then(|number| attributes.get(number)) else {
         return Err(Error::internal("what is asked for is no column"));
     };
@@ -367,11 +369,10 @@ pub struct DimensionBounds {
     pub exact: bool,
 }
 
-/// Stored coordinates, and whether rows have them.
+/// The stored coordinates at both ends.
 struct Stored {
     lo: Vec<u8>,
     hi: Vec<u8>,
-    exact: bool,
 }
 
 impl ScanPlan {
@@ -379,7 +380,7 @@ impl ScanPlan {
     pub fn dimension_bounds(&self, dimension: usize) -> Option<DimensionBounds> {
         let ty = self.spec.table.types.get(dimension)?;
         let dimensions = &self.spec.table.snapshot.schema.dimensions;
-        let Stored { lo, hi, exact } = match &self.units {
+        let Stored { lo, hi } = match &self.units {
             Units::Sparse(units) => {
                 let cell_val_num = dimensions.get(dimension)?.cell_val_num;
                 let units = units.iter().map(AsRef::as_ref);
@@ -396,7 +397,7 @@ impl ScanPlan {
         let told = self.fragments.iter().all(|scan| told(&scan.fragment));
         Some(DimensionBounds {
             values: stored_values(ty, values.into_iter(), None).ok()??,
-            exact: exact && told && self.exact_rows.is_some(),
+            exact: told && self.exact_rows.is_some(),
         })
     }
 
@@ -428,7 +429,6 @@ impl ScanPlan {
         Some(Stored {
             lo: lo.to_vec(),
             hi: hi.to_vec(),
-            exact: true,
         })
     }
 
@@ -457,12 +457,8 @@ impl ScanPlan {
 }
 
 fn stored(datatype: Datatype, lo: u64, hi: u64) -> Stored {
-    // A key does not distinguish the zeros of either sign.
-    let zero = key::key(datatype, &vec![0; datatype.size()]).ok();
-    let unsigned = datatype.is_float() && (Some(lo) == zero || Some(hi) == zero);
     Stored {
         lo: key::from_key(datatype, lo),
         hi: key::from_key(datatype, hi),
-        exact: !unsigned,
     }
 }

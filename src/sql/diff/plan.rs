@@ -4,23 +4,22 @@
 //! times apart, no cell is gone: then only their cells are read of the later time, and the earlier time is asked for
 //! what was there before; the join tells that scan which coordinates it needs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::catalog::{ScanArgs, Session, TableProvider};
 use datafusion::common::{
-    Column as Named, DFSchema, JoinSide, JoinType, NullEquality, Result, ScalarValue,
-    TableReference, internal_datafusion_err,
+    Column as Named, DFSchema, JoinType, NullEquality, Result, ScalarValue, TableReference,
+    internal_datafusion_err,
 };
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::{conjunction, disjunction};
-use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, ident, lit, when};
+use datafusion::logical_expr::{Expr, Operator, binary_expr, ident, lit, when};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 
@@ -107,7 +106,7 @@ impl<'a> Sides<'a> {
             scan(state, &self.new, &new, &filters).await?,
             scan(state, &self.old, &old, &filters).await?,
             self.keys(),
-            self.same_zeros(state)?,
+            None,
             &join_type,
             None,
             PartitionMode::Auto,
@@ -151,35 +150,6 @@ impl<'a> Sides<'a> {
             (Arc::clone(&column), column)
         };
         dimensions.map(key).collect()
-    }
-
-    /// The condition that coordinates of floats have the same sign if they are zero: the keys of a join take 0.0 and -0.0
-    /// for equal, which are different coordinates.
-    fn same_zeros(&self, state: &dyn Session) -> Result<Option<JoinFilter>> {
-        let schema = self.new.schema();
-        let (mut indices, mut fields, mut same) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, name) in self.columns.dimensions.iter().enumerate() {
-            let field = schema.field_with_name(name)?;
-            if !field.data_type().is_floating() {
-                continue;
-            }
-            for (side, name) in [(JoinSide::Left, NEW), (JoinSide::Right, OLD)] {
-                indices.push(ColumnIndex { index, side });
-                fields.push((Some(TableReference::bare(name)), Arc::new(field.clone())));
-            }
-            let (new, old) = (of(NEW, name), of(OLD, name));
-            let zero = lit(ScalarValue::new_zero(field.data_type())?);
-            // Comparisons take the zeros for equal, too; as text they differ.
-            let text = |expr| cast(expr, DataType::Utf8);
-            same.push(new.clone().not_eq(zero).or(text(new).eq(text(old))));
-        }
-        let Some(same) = conjunction(same) else {
-            return Ok(None);
-        };
-        let schema = DFSchema::new_with_metadata(fields, HashMap::new())?;
-        let same = state.create_physical_expr(same, &schema)?;
-        let schema = Arc::clone(schema.inner());
-        Ok(Some(JoinFilter::new(same, indices, schema)))
     }
 
     /// Whether a side does not have the cell.

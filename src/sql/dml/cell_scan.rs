@@ -21,7 +21,7 @@ use crate::geometry::domain::KeyBox;
 use crate::geometry::key;
 use crate::scan::EmptyCells;
 use crate::sql::labels::Labels;
-use crate::sql::options::TableOptions;
+use crate::sql::options::{FloatColumns, TableOptions};
 use crate::sql::planning::shown;
 use crate::sql::query::{ScanFilters, ScanQuery};
 use crate::sql::settings::TileDbSettings;
@@ -126,6 +126,7 @@ impl ExistingCells for SnapshotCells {
         let options = TableOptions {
             invalid_utf8: EXISTING_TYPES.invalid_utf8,
             time_as: EXISTING_TYPES.time_as,
+            floats: FloatColumns::Stored,
             empty_cells: EmptyCells::Skip,
             ..TableOptions::default()
         };

@@ -24,6 +24,8 @@ pub(super) struct Change {
     pub(super) latest: TimestampMs,
     /// Whether cells are removed: the last column of the rows is their [kind](super::changed_rows).
     pub(super) removes: bool,
+    /// Whether rows go to the coordinates of cells that are there, whose bits they keep.
+    pub(super) in_place: bool,
     /// What is replaced: the cells that do not satisfy the condition.
     pub(super) replaced: Option<Condition>,
     /// What must not be there, because the stored condition would delete it against WHERE.
@@ -52,6 +54,7 @@ impl Change {
             read,
             latest,
             removes: false,
+            in_place: false,
             replaced: None,
             doomed: Vec::new(),
             changed: Arc::default(),

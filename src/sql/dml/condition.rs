@@ -361,7 +361,6 @@ fn is_plain_number(datatype: Datatype, bytes: &[u8]) -> bool {
         Some((sign, rest)) => sign & 0x7f == 0 && rest.iter().all(|byte| *byte == 0),
         None => true,
     };
-    let nan = key::nan_keys(datatype);
     let key = key::key(datatype, bytes);
-    !is_zero && key.is_ok_and(|key| nan.is_none_or(|nan| !nan.contains(key)))
+    !is_zero && key.is_ok_and(|key| key::nan_key(datatype) != Some(key))
 }

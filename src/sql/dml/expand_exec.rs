@@ -1,7 +1,9 @@
 //! The step that makes cells of changed rows: a row that moves becomes a removed cell and a written one.
 //!
 //! A row of the input is one row that the statement changes. It has the old coordinates, NULL for a new row; if the
-//! statement writes rows, then also the new row, whether it stays there, and whether its coordinates were taken.
+//! statement writes rows, then also the new row, whether it stays there, and whether its coordinates were taken. The subtle
+//! thing is zero: -0.0 and 0.0 are one cell here, and two for libtiledb. A row that stays, or is removed, keeps the sign under
+//! which it was stored, so that libtiledb finds its cell; one that moves goes to 0.0.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +15,7 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::compute::kernels::cmp::distinct;
 use datafusion::arrow::compute::kernels::zip::zip;
-use datafusion::arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
@@ -24,6 +26,7 @@ use futures::{StreamExt, stream};
 
 use super::changed_rows::{REMOVED, WRITTEN, WRITTEN_OVER};
 use super::node::{Step, StepExec};
+use crate::arrow::with_one_zero;
 
 /// The name of the column that says what a row is.
 pub(super) const KIND_COLUMN: &str = "__kind";
@@ -117,22 +120,6 @@ impl Expand {
         let columns = columns.iter().map(|column| filter(column, &which));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
-    }
-}
-
-/// Coordinates with zeros of one sign. SQL does not tell zeros of two signs apart, and arrays do, so a row that moves goes to
-/// the positive one, and a row that stays keeps its own.
-fn with_one_zero(coordinates: &ArrayRef) -> ArrayRef {
-    match coordinates.data_type() {
-        DataType::Float64 => {
-            let values = coordinates.as_primitive::<Float64Type>();
-            Arc::new(values.unary::<_, Float64Type>(|value| value + 0.0))
-        }
-        DataType::Float32 => {
-            let values = coordinates.as_primitive::<Float32Type>();
-            Arc::new(values.unary::<_, Float32Type>(|value| value + 0.0))
-        }
-        _ => Arc::clone(coordinates),
     }
 }
 

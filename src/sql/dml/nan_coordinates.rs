@@ -1,5 +1,5 @@
 //! NaN coordinates, which a stored range deletes whatever the range is: IEEE says that no comparison of a NaN holds, and a cell
-//! must satisfy one to survive. SQL puts NaN above all numbers, or below them if it has a sign.
+//! must satisfy one to survive. SQL puts NaN above all numbers.
 //!
 //! Few arrays have any, and no statistics tell, so the column is read before such a condition is committed.
 
@@ -9,12 +9,12 @@ use datafusion::common::ScalarValue;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::Operator;
 
-use super::cell_scan::{CellScan, joined};
+use super::cell_scan::CellScan;
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::schema::Dimension;
-use crate::geometry::key::nan_keys;
+use crate::geometry::key::nan_key;
 use crate::geometry::subarray::DimRanges;
 use crate::sql::options::TableOptions;
 
@@ -23,26 +23,13 @@ use crate::sql::options::TableOptions;
 pub(super) struct DoomedNan {
     /// The index of the dimension.
     dimension: usize,
-    /// Whether NaN above all numbers are among them.
-    above: bool,
-    /// Whether NaN below all numbers are among them.
-    below: bool,
 }
 
 impl DoomedNan {
     /// Those of a dimension of which `ranges` are deleted.
     pub(super) fn outside(index: usize, dimension: &Dimension, ranges: &DimRanges) -> Option<Self> {
-        let nan = nan_keys(dimension.datatype)?;
-        let has = |lo: u64, hi: u64| {
-            let mut ranges = ranges.key_ranges().iter();
-            ranges.any(|range| range.lo <= lo && hi <= range.hi)
-        };
-        let doomed = Self {
-            dimension: index,
-            above: !has(nan.above, u64::MAX),
-            below: !has(0, nan.below),
-        };
-        (doomed.above || doomed.below).then_some(doomed)
+        let nan = nan_key(dimension.datatype)?;
+        (!ranges.contains_key(nan)).then_some(Self { dimension: index })
     }
 }
 
@@ -60,20 +47,11 @@ pub(super) async fn check_none(
         let dimensions = &scan.table.snapshot.schema.dimensions;
         let dimension = dimensions.get(nan.dimension);
         let dimension = dimension.ok_or_else(|| Error::internal("a dimension is there"))?;
-        let beyond = |infinity: f32| match dimension.datatype {
-            Datatype::Float32 => ScalarValue::from(infinity),
-            _ => ScalarValue::from(f64::from(infinity)),
+        let infinity = match dimension.datatype {
+            Datatype::Float32 => ScalarValue::from(f32::INFINITY),
+            _ => ScalarValue::from(f64::INFINITY),
         };
-        let mut condition = None;
-        for (wanted, op, infinity) in [
-            (nan.above, Operator::Gt, f32::INFINITY),
-            (nan.below, Operator::Lt, f32::NEG_INFINITY),
-        ] {
-            if wanted {
-                let side = scan.compare(nan.dimension, op, beyond(infinity));
-                condition = Some(joined(condition, Operator::Or, side));
-            }
-        }
+        let condition = Some(scan.compare(nan.dimension, Operator::Gt, infinity));
         let found = scan.read(vec![nan.dimension], condition, Some(1)).await?;
         if found.iter().any(|batch| batch.num_rows() > 0) {
             let name = &dimension.name;

@@ -32,6 +32,7 @@ pub(in crate::sql) fn write_rows_again(
 ) -> Result<Plan> {
     check_lossless(to, statement)?;
     let mut change = Change::of(&input, &to.table.snapshot);
+    change.in_place = true;
     if to.array_schema().allows_duplicates {
         let Some(survivors) = stored_condition(to, &input)? else {
             return refused(to, statement, NO_SINGLE_ROWS);
@@ -69,6 +70,7 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
     let change = Change::of(&input, &to.table.snapshot);
     let change = Change {
         removes: true,
+        in_place: true,
         ..change
     };
     let dimensions = to.array_schema().dimensions.len();

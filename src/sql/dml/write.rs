@@ -297,7 +297,10 @@ impl Statement {
 
     async fn sparse(&self, opened: WriteTarget) -> OwnResult<Insert> {
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
-        let insert = SparseInsert::begin(opened, removes).await?;
+        let mut insert = SparseInsert::begin(opened, removes).await?;
+        if self.change.as_ref().is_some_and(|change| change.in_place) {
+            insert = insert.keeping_zeros();
+        }
         Ok(Insert::Sparse(Box::new(insert), ChangedRows::default()))
     }
 

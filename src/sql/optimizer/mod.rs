@@ -32,9 +32,11 @@ use datafusion::prelude::SessionContext;
 use self::guards::casts::{self, PlainNumbers};
 use self::guards::fields::{self, UnionFields};
 use self::guards::nullable_in::NullableIn;
+use self::guards::one_nan::OneNan;
 use self::guards::{limits, orders, run_time_filters, table_factors};
 use super::session::rebuild;
 use super::settings::TileDbSettings;
+use super::stored_bits::StoredBits;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -243,6 +245,10 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
     if !has_logical(&rules) {
         // Before all others, which rewrite `IN (SELECT …)`.
         rules.insert(0, Arc::new(NullableIn));
+        let pushes = rules.iter().position(|rule| rule.name() == OneNan::BEFORE);
+        rules.insert(pushes.unwrap_or(rules.len()), Arc::new(OneNan));
+        // What is read for a statement must be known before filters and projections reach the scans.
+        rules.insert(0, Arc::new(StoredBits));
         // After all others, which may change the inputs of a UNION.
         rules.push(Arc::new(UnionFields));
     }

@@ -265,6 +265,11 @@ impl ColumnDecoder {
             .context(self.role, || self.name.clone())
     }
 
+    /// The type of an element.
+    pub fn datatype(&self) -> Datatype {
+        self.ty.datatype()
+    }
+
     /// Whether the chunks of a tile hold nothing but the field's values, in the order of the cells.
     pub fn can_be_searched(&self) -> bool {
         let fixed = self.ty.cell_bytes().is_some() && self.offsets.is_none();

@@ -118,7 +118,7 @@ fn same_coordinates(tiles: &[ComparedTile<'_>], starts: &[usize], a: u32, b: u32
     };
     let mut dims = a.iter().zip(b);
     dims.all(|(a, b)| {
-        a.exact_key(a_cell) == b.exact_key(b_cell) && a.bytes(a_cell) == b.bytes(b_cell)
+        a.cell_key(a_cell) == b.cell_key(b_cell) && a.bytes(a_cell) == b.bytes(b_cell)
     })
 }
 

@@ -119,7 +119,7 @@ impl Column<'_, '_> {
             with_native!(*datatype, T => {
                 let mut bounds = (u64::MAX, 0);
                 asked.for_each_of(bytes.as_chunks().0, |value| {
-                    let key = T::from_le_bytes(value).to_exact_key();
+                    let key = T::from_le_bytes(value).to_cell_key();
                     bounds = (key.min(bounds.0), key.max(bounds.1));
                 });
                 (lo, hi) = (lo.min(bounds.0), hi.max(bounds.1));
@@ -139,7 +139,7 @@ impl Column<'_, '_> {
                 return Err(no_keys());
             };
             with_native!(*datatype, T => asked.for_each_of(bytes.as_chunks().0, |value| {
-                let distance = T::from_le_bytes(value).to_exact_key().wrapping_sub(lo);
+                let distance = T::from_le_bytes(value).to_cell_key().wrapping_sub(lo);
                 if let Some(key) = keys.next() {
                     *key = key.unbounded_shl(bits) | distance;
                 }
@@ -161,7 +161,7 @@ impl Column<'_, '_> {
             match dim {
                 DimCells::Numbers { datatype, bytes } => {
                     with_native!(*datatype, T => asked.for_each_of(bytes.as_chunks().0, |value| {
-                        mix(T::from_le_bytes(value).to_exact_key());
+                        mix(T::from_le_bytes(value).to_cell_key());
                     }), _ => return Err(no_keys()));
                 }
                 DimCells::Bytes { .. } | DimCells::Encoded(_) => {

@@ -12,7 +12,7 @@ use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
 use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::{CellWriter, InvalidUtf8, TimeAs, TypeOptions};
+use crate::arrow::{CellWriter, FloatBits, InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
@@ -28,6 +28,7 @@ use crate::write::pipeline::{Filtering, QUEUED, TileFilters, TilePipeline};
 pub const EXISTING_TYPES: TypeOptions = TypeOptions {
     invalid_utf8: InvalidUtf8::Binary,
     time_as: TimeAs::Duration,
+    float_bits: FloatBits::Stored,
 };
 
 /// Reads cells of the array as it was when the statement began.

@@ -1,7 +1,7 @@
 //! [`TileRange`]: the known range of a dimension around the cells of a tile.
 
 use crate::format::datatype::Datatype;
-use crate::geometry::key::{self, NanKeys};
+use crate::geometry::key;
 use crate::geometry::subarray::DimRanges;
 
 /// The range of a dimension around the cells of a tile, both ends inclusive.
@@ -15,8 +15,8 @@ pub enum TileRange<'a> {
         lo: u64,
         /// The largest key.
         hi: u64,
-        /// The keys of NaN, if some cells may be NaN.
-        nan: Option<NanKeys>,
+        /// The key of NaN, if some cells may be NaN.
+        nan: Option<u64>,
     },
     /// A range of strings.
     Bytes {
@@ -41,7 +41,7 @@ impl TileRange<'_> {
         match self {
             Self::Unknown => !ranges.is_empty(),
             Self::Keys { lo, hi, nan } => {
-                ranges.intersects_keys(*lo, *hi) || nan.is_some_and(|nan| ranges.reaches_nan(nan))
+                ranges.intersects_keys(*lo, *hi) || nan.is_some_and(|nan| ranges.contains_key(nan))
             }
             Self::Bytes { lo, hi } => ranges.intersects_bytes(lo, hi),
         }
@@ -52,7 +52,7 @@ impl TileRange<'_> {
         match self {
             Self::Unknown => ranges.is_all(),
             Self::Keys { lo, hi, nan } => {
-                ranges.covers_keys(*lo, *hi) && nan.is_none_or(|nan| ranges.covers_nan(nan))
+                ranges.covers_keys(*lo, *hi) && nan.is_none_or(|nan| ranges.contains_key(nan))
             }
             Self::Bytes { lo, hi } => ranges.covers_bytes(lo, hi),
         }
@@ -91,8 +91,8 @@ pub(super) fn range<'a>(
     let (Ok(lo), Ok(hi)) = (key::key(datatype, lo), key::key(datatype, hi)) else {
         return TileRange::Unknown;
     };
-    let nan = key::nan_keys(datatype);
-    let is_nan = |key: u64| nan.is_some_and(|nan| nan.contains(key));
+    let nan = key::nan_key(datatype);
+    let is_nan = |key: u64| nan == Some(key);
     match lo <= hi && !is_nan(lo) && !is_nan(hi) {
         true => TileRange::Keys {
             lo,

@@ -12,7 +12,7 @@ use crate::format::datatype::Datatype;
 use crate::format::schema::ArraySchema;
 use crate::geometry::cell_order::GlobalOrder;
 use crate::geometry::key::Coordinate;
-use crate::geometry::key::{NanKeys, Native, nan_keys, show};
+use crate::geometry::key::{Native, nan_key, show};
 use crate::maintain::check::rule::Rule;
 
 /// Until this version, cells of one Hilbert value are ordered by their last dimension first.
@@ -27,7 +27,7 @@ const HILBERT_SINCE: u32 = 9;
 pub struct OrderRule {
     order: GlobalOrder,
     datatypes: Vec<Datatype>,
-    nan: Vec<Option<NanKeys>>,
+    nan: Vec<Option<u64>>,
     allows_duplicates: bool,
     loose_ties: bool,
 }
@@ -58,7 +58,7 @@ impl OrderRule {
         }
         let datatypes = fragment.dimension_datatypes();
         Ok(Some(Self {
-            nan: datatypes.iter().map(|d| nan_keys(*d)).collect(),
+            nan: datatypes.iter().map(|d| nan_key(*d)).collect(),
             datatypes,
             allows_duplicates: schema.allows_duplicates,
             loose_ties: !version.since(HILBERT_TIES_SINCE),
@@ -88,7 +88,7 @@ impl OrderRule {
         let nan = self.nan.iter().zip(&cell.coordinates);
         nan.into_iter()
             .any(|(nan, coordinate)| match (nan, coordinate) {
-                (Some(nan), Coordinate::Key(key)) => nan.contains(*key),
+                (Some(nan), Coordinate::Key(key)) => nan == key,
                 _ => false,
             })
     }

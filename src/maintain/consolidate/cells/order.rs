@@ -1,8 +1,8 @@
 //! The order in which the cells of inputs follow each other: global order; of one cell's versions the newest first.
 //!
 //! Cells are compared by packed numbers ([`OrderKeys`]), strings by themselves. The subtle thing: these numbers do not
-//! tell cells outside the domain from those at its edge, nor `-0.0` from `0.0`, so whether two cells *are the same* is
-//! asked of their coordinates.
+//! tell cells outside the domain from those at its edge, so whether two cells *are the same* is asked of their coordinates,
+//! which have no `-0.0`.
 
 use std::cmp::Ordering;
 
@@ -94,8 +94,8 @@ impl Order {
     fn axis_keys(&self, d: usize, datatype: Datatype, bytes: &[u8]) -> Result<Vec<u64>> {
         let mut keys = Vec::with_capacity(bytes.len() / datatype.size().max(1));
         key::keys(datatype, bytes, &mut keys)?;
-        if let Some(nan) = key::nan_keys(datatype)
-            && let Some(cell) = keys.iter().position(|key| nan.contains(*key))
+        if let Some(nan) = key::nan_key(datatype)
+            && let Some(cell) = keys.iter().position(|key| *key == nan)
         {
             let name = self.names.get(d).map_or("", String::as_str);
             return Err(Error::unsupported(format!(

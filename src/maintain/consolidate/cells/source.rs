@@ -450,7 +450,10 @@ impl FieldReader {
         let tile = fetched.tile(ticket)?;
         match &self.decoder {
             Decoder::Column(decoder) => {
-                let decoded = decoder.decode_cells(&tile, cells, var, Needed::All, scratch)?;
+                let mut decoded = decoder.decode_cells(&tile, cells, var, Needed::All, scratch)?;
+                if let FragmentField::Dimension(_) = self.field {
+                    decoded.merge_zeros(decoder.datatype());
+                }
                 Ok(Read::Column(Arc::new(Column::new(decoded, self.size)?)))
             }
             Decoder::Numbers(pipeline) => {

@@ -15,6 +15,7 @@
 //! - [`orders::above_skipped`]: a sort that is pushed below OFFSET, so that other rows are skipped.
 //! - [`orders::sorted_again`]: a sort that is removed where the order holds, but is needed above.
 //! - [`orders::without_false_keys`]: a unique key that moves to another column, so that a sort is removed.
+//! - [`one_nan`]: the NaN of `0.0 / 0.0`, which is below all numbers and equals no other.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which is never NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are ignored without an error.
 
@@ -23,6 +24,7 @@ pub(super) mod fields;
 mod hiding;
 pub(super) mod limits;
 pub(super) mod nullable_in;
+pub(super) mod one_nan;
 pub(super) mod orders;
 pub(super) mod run_time_filters;
 pub(super) mod table_factors;

@@ -1,0 +1,377 @@
+//! The rule that lets statements which write to arrays carry floats bit by bit.
+//!
+//! From each column that is written it follows the plan down: through projections, as long as the value is a column itself, a
+//! branch of CASE, or either in a cast that changes nothing; through aliases, filters, sorts, limits and joins. If it ends in
+//! the scan of an array, the scan gives the column a second time, as it is stored, and the nodes on the way pass that on under
+//! a name of its own, beside the column that everything else uses. The rule runs before all others, which then drop what
+//! nothing uses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::datasource::DefaultTableSource;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::dml::CopyTo;
+use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::logical_plan::TableScanBuilder;
+use datafusion::logical_expr::{
+    DmlStatement, Expr, ExprSchemable, Join, JoinType, LogicalPlan, Projection, SubqueryAlias,
+    TableScan, WriteOp,
+};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use super::WithStoredFloats;
+use crate::arrow::DATATYPE_KEY;
+
+/// The end of the names of what is written to arrays by COPY.
+const ARRAYS: &str = "tiledb";
+
+/// Lets statements that write to arrays carry floats bit by bit.
+#[derive(Debug)]
+pub(in crate::sql) struct StoredBits;
+
+impl StoredBits {
+    const NAME: &'static str = "tiledb_stored_bits";
+}
+
+impl OptimizerRule for StoredBits {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        plan.transform_down(|plan| {
+            let input = match &plan {
+                LogicalPlan::Dml(statement) if writes_array(statement) => &statement.input,
+                LogicalPlan::Copy(copy) if copy.file_type.get_ext() == ARRAYS => &copy.input,
+                _ => return Ok(Transformed::no(plan)),
+            };
+            let Some(rows) = with_stored_bits(input)? else {
+                return Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump));
+            };
+            let rows = Arc::new(rows);
+            let plan = match plan {
+                LogicalPlan::Dml(statement) => LogicalPlan::Dml(DmlStatement {
+                    input: rows,
+                    ..statement
+                }),
+                LogicalPlan::Copy(copy) => LogicalPlan::Copy(CopyTo {
+                    input: rows,
+                    ..copy
+                }),
+                plan => plan,
+            };
+            Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump))
+        })
+    }
+}
+
+fn writes_array(statement: &DmlStatement) -> bool {
+    let target = statement.target.schema();
+    let mut fields = target.fields().iter();
+    let of_array = fields.any(|field| field.metadata().contains_key(DATATYPE_KEY));
+    of_array && matches!(statement.op, WriteOp::Insert(_))
+}
+
+/// The rows with the stored bits of floats wherever nothing computes them; `None` if nothing changes.
+fn with_stored_bits(rows: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
+    let schema = rows.schema();
+    let floats = schema.fields().iter().enumerate();
+    let floats = floats.filter(|(_, field)| has_floats(field.data_type()));
+    let wanted = floats.map(|(i, _)| i).collect::<Vec<_>>();
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let mut carrier = Carrier { names: 0 };
+    let Some(Carried { plan, stored }) = carrier.carried(rows, &wanted)? else {
+        return Ok(None);
+    };
+    let columns = schema.iter().enumerate().map(|(i, (table, field))| {
+        let own = || Expr::Column(Column::new(table.cloned(), field.name()));
+        match stored.get(&i) {
+            Some(bits) => Expr::Column(bits.clone()).alias_qualified(table.cloned(), field.name()),
+            None => own(),
+        }
+    });
+    let rows = Projection::try_new(columns.collect(), Arc::new(plan))?;
+    Ok(Some(LogicalPlan::Projection(rows)))
+}
+
+fn has_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(item) | DataType::FixedSizeList(item, _) => has_floats(item.data_type()),
+        other => matches!(other, DataType::Float32 | DataType::Float64),
+    }
+}
+
+/// A plan with more columns than it had.
+struct Carried {
+    plan: LogicalPlan,
+    /// For columns of the plan as it was, by their index, the one with their stored bits.
+    stored: BTreeMap<usize, Column>,
+}
+
+/// Makes plans that carry stored bits.
+struct Carrier {
+    /// The number of names that were given.
+    names: usize,
+}
+
+impl Carrier {
+    /// A plan that has also the stored bits of those of its columns that are wanted, as far as they can be had.
+    fn carried(&mut self, plan: &Arc<LogicalPlan>, wanted: &[usize]) -> Result<Option<Carried>> {
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        match plan.as_ref() {
+            LogicalPlan::TableScan(scan) => scanned(scan, wanted),
+            LogicalPlan::SubqueryAlias(alias) => self.aliased(alias, wanted),
+            LogicalPlan::Filter(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Repartition(_) => {
+                let inputs = plan.inputs();
+                let Some(input) = inputs.first() else {
+                    return Ok(None);
+                };
+                let input = Arc::new((*input).clone());
+                let Some(below) = self.carried(&input, wanted)? else {
+                    return Ok(None);
+                };
+                Ok(Some(Carried {
+                    plan: plan.with_new_exprs(plan.expressions(), vec![below.plan])?,
+                    ..below
+                }))
+            }
+            LogicalPlan::Projection(projection) => self.projected(projection, wanted),
+            LogicalPlan::Join(join) => self.joined(join, wanted),
+            _ => Ok(None),
+        }
+    }
+
+    fn aliased(&mut self, alias: &SubqueryAlias, wanted: &[usize]) -> Result<Option<Carried>> {
+        let Some(below) = self.carried(&alias.input, wanted)? else {
+            return Ok(None);
+        };
+        let table = alias.alias.clone();
+        let plan = SubqueryAlias::try_new(Arc::new(below.plan), table.clone())?;
+        let stored = below.stored.into_iter().map(|(index, column)| {
+            let column = Column::new(Some(table.clone()), column.name);
+            (index, column)
+        });
+        let stored = stored.collect::<BTreeMap<_, _>>();
+        // Where two columns have one name, an alias gives one of them another.
+        let own = alias.schema.iter().zip(plan.schema.iter());
+        let kept = own.fold(true, |kept, (a, b)| kept && a.1.name() == b.1.name());
+        let known = stored.values().all(|column| plan.schema.has_column(column));
+        Ok((kept && known).then_some(Carried {
+            plan: LogicalPlan::SubqueryAlias(plan),
+            stored,
+        }))
+    }
+
+    fn projected(&mut self, projection: &Projection, wanted: &[usize]) -> Result<Option<Carried>> {
+        let schema = projection.input.schema();
+        let mut values = Vec::new();
+        for index in wanted {
+            if let Some(expr) = projection.expr.get(*index) {
+                columns_of_values(expr, schema, &mut values)?;
+            }
+        }
+        let mut below = values.iter();
+        let below = below
+            .by_ref()
+            .filter_map(|c| schema.maybe_index_of_column(c));
+        let mut below = below.collect::<Vec<_>>();
+        below.sort_unstable();
+        below.dedup();
+        let Some(below) = self.carried(&projection.input, &below)? else {
+            return Ok(None);
+        };
+        let bits_of = |column: &Column| {
+            let index = schema.maybe_index_of_column(column)?;
+            below.stored.get(&index).cloned()
+        };
+        let mut exprs = projection.expr.clone();
+        let mut stored = BTreeMap::new();
+        for index in wanted {
+            let Some(expr) = projection.expr.get(*index) else {
+                continue;
+            };
+            let expr = expr.clone().unalias_nested().data;
+            let with_bits = with_bits_of_values(expr, schema, &bits_of)?;
+            if with_bits.transformed {
+                self.names += 1;
+                let name = format!("__stored_{}", self.names);
+                exprs.push(with_bits.data.alias(&name));
+                stored.insert(*index, Column::new_unqualified(name));
+            }
+        }
+        let plan = Projection::try_new(exprs, Arc::new(below.plan))?;
+        Ok((!stored.is_empty()).then_some(Carried {
+            plan: LogicalPlan::Projection(plan),
+            stored,
+        }))
+    }
+
+    fn joined(&mut self, join: &Join, wanted: &[usize]) -> Result<Option<Carried>> {
+        let both = match join.join_type {
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => true,
+            JoinType::LeftSemi | JoinType::LeftAnti => false,
+            _ => return Ok(None),
+        };
+        let count = join.left.schema().fields().len();
+        let of_left = wanted.iter().copied().filter(|i| *i < count);
+        let left = self.carried(&join.left, &of_left.collect::<Vec<_>>())?;
+        let of_right = wanted.iter().filter_map(|i| i.checked_sub(count));
+        let right = match both {
+            true => self.carried(&join.right, &of_right.collect::<Vec<_>>())?,
+            false => None,
+        };
+        if left.is_none() && right.is_none() {
+            return Ok(None);
+        }
+        let mut stored = BTreeMap::new();
+        let mut side = |carried: Option<Carried>, plan: &Arc<LogicalPlan>, first: usize| {
+            let Some(carried) = carried else {
+                return Arc::clone(plan);
+            };
+            let of_side = carried.stored.into_iter();
+            stored.extend(of_side.map(|(index, column)| (first + index, column)));
+            Arc::new(carried.plan)
+        };
+        let (left, right) = (side(left, &join.left, 0), side(right, &join.right, count));
+        let plan = Join::try_new(
+            left,
+            right,
+            join.on.clone(),
+            join.filter.clone(),
+            join.join_type,
+            join.join_constraint,
+            join.null_equality,
+            join.null_aware,
+        )?;
+        Ok(Some(Carried {
+            plan: LogicalPlan::Join(plan),
+            stored,
+        }))
+    }
+}
+
+/// The scan of an array with the stored bits of the wanted columns.
+fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<Carried>> {
+    let Some(source) = scan.source.downcast_ref::<DefaultTableSource>() else {
+        return Ok(None);
+    };
+    let both = WithStoredFloats::of(&source.table_provider);
+    let Some(both) = both.map_err(DataFusionError::from)? else {
+        return Ok(None);
+    };
+    let projection = match &scan.projection {
+        Some(projection) => projection.clone(),
+        None => (0..both.columns.len()).collect(),
+    };
+    let at = |index: &usize| both.columns.get(*index).copied();
+    let mut columns = projection.iter().filter_map(|c| Some(at(c)?.0));
+    let mut columns = columns.by_ref().collect::<Vec<_>>();
+    let mut stored = BTreeMap::new();
+    for index in wanted {
+        let bits = projection.get(*index).and_then(at);
+        let Some((_, Some(bits))) = bits else {
+            continue;
+        };
+        columns.push(bits);
+        let name = both.schema.field(bits).name();
+        let column = Column::new(Some(scan.table_name.clone()), name);
+        stored.insert(*index, column);
+    }
+    if stored.is_empty() {
+        return Ok(None);
+    }
+    let source = Arc::new(DefaultTableSource::new(Arc::new(both)));
+    let scan = TableScanBuilder::new(scan.table_name.clone(), source)
+        .with_projection(Some(columns))
+        .with_filters(scan.filters.clone())
+        .with_fetch(scan.fetch)
+        .build()?;
+    Ok(Some(Carried {
+        plan: LogicalPlan::TableScan(scan),
+        stored,
+    }))
+}
+
+/// Adds the columns whose values an expression may have, unchanged.
+fn columns_of_values(expr: &Expr, schema: &DFSchema, to: &mut Vec<Column>) -> Result<()> {
+    match expr {
+        Expr::Column(column) => to.push(column.clone()),
+        Expr::Alias(alias) => columns_of_values(&alias.expr, schema, to)?,
+        Expr::Cast(cast) if keeps_type(expr, &cast.expr, schema)? => {
+            columns_of_values(&cast.expr, schema, to)?;
+        }
+        Expr::Case(case) => {
+            for (_, then) in &case.when_then_expr {
+                columns_of_values(then, schema, to)?;
+            }
+            if let Some(otherwise) = &case.else_expr {
+                columns_of_values(otherwise, schema, to)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The expression with the stored bits of the columns whose values it may have, unchanged.
+fn with_bits_of_values(
+    expr: Expr,
+    schema: &DFSchema,
+    bits_of: &dyn Fn(&Column) -> Option<Column>,
+) -> Result<Transformed<Expr>> {
+    let inner = |expr: Box<Expr>| with_bits_of_values(*expr, schema, bits_of);
+    Ok(match expr {
+        Expr::Column(column) => match bits_of(&column) {
+            Some(bits) => Transformed::yes(Expr::Column(bits)),
+            None => Transformed::no(Expr::Column(column)),
+        },
+        Expr::Alias(alias) => inner(alias.expr)?,
+        Expr::Cast(cast) => {
+            let whole = Expr::Cast(cast.clone());
+            match keeps_type(&whole, &cast.expr, schema)? {
+                true => inner(cast.expr)?,
+                false => Transformed::no(whole),
+            }
+        }
+        Expr::Case(case) => {
+            let mut changed = false;
+            let mut branches = Vec::with_capacity(case.when_then_expr.len());
+            for (when, then) in case.when_then_expr {
+                let then = inner(then)?;
+                changed |= then.transformed;
+                branches.push((when, Box::new(then.data)));
+            }
+            let otherwise = case.else_expr.map(inner).transpose()?;
+            let otherwise = otherwise.map(|otherwise| {
+                changed |= otherwise.transformed;
+                Box::new(otherwise.data)
+            });
+            let case = Expr::Case(Case::new(case.expr, branches, otherwise));
+            match changed {
+                true => Transformed::yes(case),
+                false => Transformed::no(case),
+            }
+        }
+        expr => Transformed::no(expr),
+    })
+}
+
+/// Whether a cast changes nothing.
+fn keeps_type(cast: &Expr, inner: &Expr, schema: &DFSchema) -> Result<bool> {
+    Ok(cast.get_type(schema)? == inner.get_type(schema)?)
+}

@@ -1,0 +1,90 @@
+//! From a scan that DataFusion asks a table for to the scan of its array.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::catalog::{ScanArgs, Session};
+use datafusion::common::{DFSchema, Result};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::Expr;
+
+use super::chains;
+use super::labels::{Labels, Mentions};
+use super::options::{FloatColumns, TableOptions};
+use super::provider::{Shown, TileDbTable};
+use super::query::{ScanFilters, ScanQuery};
+use super::settings::TileDbSettings;
+use super::source::{Renewal, TileDbSource};
+
+impl TileDbTable {
+    /// Plans a scan of the array as it is now; its columns are those of the table, or those that `floats` makes of them.
+    pub(super) async fn plan(
+        &self,
+        state: &dyn Session,
+        args: &ScanArgs<'_>,
+        floats: FloatColumns,
+    ) -> Result<TileDbSource> {
+        let options = TableOptions {
+            floats,
+            ..self.options().clone()
+        };
+        let mut shown = self.shown().await.map_err(DataFusionError::from)?;
+        if options.floats != self.options().floats {
+            shown = Arc::new(Shown::new(shown.table.snapshot.clone(), &options)?);
+        }
+        let labels = &shown.labels;
+        let projection = match args.projection() {
+            Some(projection) => projection.to_vec(),
+            None => (0..labels.schema().fields().len()).collect(),
+        };
+        let query = Arc::new(ScanQuery {
+            options,
+            schema: Arc::clone(labels.schema()),
+            projection,
+            filters: split_filters(state, args, labels)?,
+            limit: args.limit(),
+            first_cells: None,
+            partitions: state.config().target_partitions(),
+            settings: TileDbSettings::of(state.config_options()),
+        });
+        let renewal = match self.shows_present() {
+            true => Renewal::Present,
+            false => Renewal::SameCells,
+        };
+        let runtime = state.runtime_env();
+        query
+            .plan_renewed(&shown.table, labels, renewal, runtime)
+            .await
+    }
+}
+
+fn split_filters(state: &dyn Session, args: &ScanArgs<'_>, labels: &Labels) -> Result<ScanFilters> {
+    let schema = DFSchema::try_from(Arc::clone(labels.schema()))?;
+    let (mut of_array, mut of_labels) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+    for filter in args.filters().unwrap_or_default() {
+        match labels.mentioned(filter) {
+            Mentions::Only(label) => of_labels.entry(label).or_default().push(filter.clone()),
+            Mentions::None => of_array.push(filter.clone()),
+            Mentions::Among => {
+                let error = crate::Error::internal(format!(
+                    "the filter {filter} was not offered by this table"
+                ));
+                return Err(DataFusionError::from(error));
+            }
+        }
+    }
+    let together = |filters: Vec<Expr>| {
+        chains::all_of(filters)
+            .map(|filter| state.create_physical_expr(filter, &schema))
+            .transpose()
+    };
+    let mut filters = ScanFilters {
+        of_array: together(of_array)?,
+        of_labels: Vec::with_capacity(of_labels.len()),
+    };
+    for (label, of_label) in of_labels {
+        let expr = together(of_label)?;
+        filters.of_labels.extend(expr.map(|expr| (label, expr)));
+    }
+    Ok(filters)
+}
