@@ -10,6 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
+use crate::as_shown::Columns;
 use crate::{allocations, block_on, fixtures, here, neutral, trial};
 
 /// The folder of the golden arrays.
@@ -240,7 +241,7 @@ async fn compare(
     let header = ascii_json(lines.next().unwrap_or_default())?;
     let wanted: Vec<&str> = lines.collect();
     for session in SESSIONS {
-        let (found_header, found) = read(array, options, session).await?;
+        let (found_header, columns, found) = read(array, options, session).await?;
         let place = format!("{} under {session:?}", expected.display());
         if ascii_json(&found_header)? != header {
             return Err(format!(
@@ -248,18 +249,8 @@ async fn compare(
             )
             .into());
         }
-        if found.len() != wanted.len() {
-            return Err(format!(
-                "{place}: expected {} rows, found {}",
-                wanted.len(),
-                found.len()
-            )
-            .into());
-        }
-        if let Some((wanted, found)) = wanted.iter().zip(&found).find(|(w, f)| **w != f.as_str()) {
-            return Err(
-                format!("{place}: rows differ\nexpected {wanted}\nfound    {found}").into(),
-            );
+        if let Err(wrong) = columns.compare(&wanted, &found) {
+            return Err(format!("{place}: {wrong}").into());
         }
     }
     Ok(())
@@ -274,7 +265,7 @@ async fn read(
     array: &Path,
     options: &[(String, String)],
     (partitions, batch_size): (usize, usize),
-) -> Result<(String, Vec<String>), String> {
+) -> Result<(String, Columns, Vec<String>), String> {
     let mut builder = TileDbTable::builder(array.display().to_string());
     for (key, value) in options {
         builder = builder.option(key, value).map_err(|e| e.to_string())?;
@@ -288,6 +279,7 @@ async fn read(
         .read_table(std::sync::Arc::new(table))
         .map_err(|e| e.to_string())?;
     let header = neutral::header(frame.schema().as_arrow());
+    let columns = Columns::of(frame.schema().as_arrow());
     let batches = frame.collect().await.map_err(|e| e.to_string())?;
-    Ok((header, neutral::rows(&batches)))
+    Ok((header, columns, neutral::rows(&batches)))
 }

@@ -23,6 +23,7 @@
 mod aggregates;
 mod allocations;
 mod anew;
+mod as_shown;
 mod bad_input;
 mod broken_columns;
 mod changed;
@@ -38,6 +39,7 @@ mod equipped;
 mod evolving;
 mod facts;
 mod fixtures;
+mod float_bits;
 mod forged;
 mod functions;
 mod fuzz;
@@ -162,6 +164,7 @@ fn main() {
     trials.extend(equipped::trials());
     trials.extend(facts::trials());
     trials.extend(fixtures::trials());
+    trials.extend(float_bits::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());
     trials.extend(fuzz::trials());

@@ -30,7 +30,7 @@ pub fn rows(batches: &[RecordBatch]) -> Vec<String> {
 }
 
 /// Escapes everything beyond ASCII as Python's `ensure_ascii` does.
-fn ascii(text: &str) -> String {
+pub fn ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_ascii() && c != '\u{7f}' {
