@@ -112,7 +112,11 @@ const CREATE: &str = "CREATE EXTERNAL TABLE {} (k BIGINT NOT NULL, v DOUBLE NOT 
 async fn create(ctx: &SessionContext, name: &str, folder: &Path) -> Result<PathBuf, Failed> {
     let array = folder.join(name);
     let place = array.display().to_string();
-    run(ctx, &CREATE.replacen("{}", name, 1).replacen("{}", &place, 1)).await?;
+    run(
+        ctx,
+        &CREATE.replacen("{}", name, 1).replacen("{}", &place, 1),
+    )
+    .await?;
     Ok(array)
 }
 
@@ -210,7 +214,11 @@ fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
     }
     let count = |pattern: &[u8]| {
         let files = bytes.iter();
-        let found = files.map(|file| file.windows(pattern.len()).filter(|w| *w == pattern).count());
+        let found = files.map(|file| {
+            file.windows(pattern.len())
+                .filter(|w| *w == pattern)
+                .count()
+        });
         found.sum::<usize>()
     };
     let doubles = DOUBLES.iter().map(|bits| count(&bits.to_le_bytes()));
@@ -235,8 +243,14 @@ async fn stored_bits_survive() -> Result<(), Failed> {
          'tiledb.attr.r.filters' '', 'tiledb.attr.n.filters' '', 'tiledb.attr.l.filters' '', 'tiledb.attr.s.filters' '')";
     let copies = [
         ("copied", "t"),
-        ("sorted", "(SELECT * FROM t WHERE v > 0 OR v <= 0 OR isnan(n) ORDER BY v, r)"),
-        ("joined", "(SELECT a.* FROM (SELECT * FROM t) a JOIN given g ON a.k = g.k AND a.v = a.v)"),
+        (
+            "sorted",
+            "(SELECT * FROM t WHERE v > 0 OR v <= 0 OR isnan(n) ORDER BY v, r)",
+        ),
+        (
+            "joined",
+            "(SELECT a.* FROM (SELECT * FROM t) a JOIN given g ON a.k = g.k AND a.v = a.v)",
+        ),
     ];
     for (name, from) in copies {
         let to = plain(name);
@@ -273,7 +287,11 @@ async fn stored_bits_survive() -> Result<(), Failed> {
         assert_eq!(stored(&first)?, wanted.collect::<Vec<_>>(), "{statement}");
     }
     let place = first.display();
-    run(&ctx, &format!("SELECT * FROM tiledb_consolidate('{place}')")).await?;
+    run(
+        &ctx,
+        &format!("SELECT * FROM tiledb_consolidate('{place}')"),
+    )
+    .await?;
     run(&ctx, &format!("SELECT * FROM tiledb_vacuum('{place}')")).await?;
     let wanted = expected.iter().map(|count| count * (changes.len() + 1));
     assert_eq!(stored(&first)?, wanted.collect::<Vec<_>>(), "consolidated");
@@ -294,7 +312,10 @@ fn coordinates(array: &Path, dimension: usize) -> Result<Vec<PathBuf>, Failed> {
 fn make_negative(file: &Path, size: usize) -> Result<(), Failed> {
     let mut bytes = fs::read(file)?;
     let cells = 2 * size;
-    let start = bytes.len().checked_sub(cells).ok_or("the file has two cells")?;
+    let start = bytes
+        .len()
+        .checked_sub(cells)
+        .ok_or("the file has two cells")?;
     let mut values = bytes[start..].chunks_exact_mut(size);
     let zero = values.find(|value| value.iter().all(|byte| *byte == 0));
     zero.ok_or("one of them is zero")?[size - 1] = 0x80;
@@ -359,8 +380,7 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
             let what = format!("{ty}, {dimensions} dimensions, {order}");
             for (version, negative) in (1..).zip(signs) {
                 let beside = format!("({version}{other}, {version})");
-                let insert =
-                    format!("INSERT INTO {name} VALUES (0{second}, {version}), {beside}");
+                let insert = format!("INSERT INTO {name} VALUES (0{second}, {version}), {beside}");
                 run(&ctx, &insert).await?;
                 for dimension in negative {
                     let files = coordinates(&array, *dimension)?;
@@ -379,7 +399,11 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
             let before = found(&ctx, &format!("SELECT * FROM {name}")).await?;
             sound(&ctx, &array).await?;
             let place = array.display();
-            run(&ctx, &format!("SELECT * FROM tiledb_consolidate('{place}')")).await?;
+            run(
+                &ctx,
+                &format!("SELECT * FROM tiledb_consolidate('{place}')"),
+            )
+            .await?;
             run(&ctx, &format!("SELECT * FROM tiledb_vacuum('{place}')")).await?;
             let after = found(&ctx, &format!("SELECT * FROM {name}")).await?;
             assert_eq!(before, after, "{what}");
@@ -430,7 +454,10 @@ async fn one_zero_in_each_statement() -> Result<(), Failed> {
         let values = found(&ctx, "SELECT v FROM t").await?;
         let left = left.iter().map(|v| format!("[{v}]"));
         assert_eq!(values, left.collect::<Vec<_>>(), "{statement}");
-        let zeros = found(&ctx, "SELECT count(*) FROM t WHERE CAST(x AS VARCHAR) = '-0.0'");
+        let zeros = found(
+            &ctx,
+            "SELECT count(*) FROM t WHERE CAST(x AS VARCHAR) = '-0.0'",
+        );
         assert_eq!(zeros.await?, ["[0]"], "{statement}");
         let mut written = coordinates(&array, 0)?;
         written.retain(|file| !before.contains(file));

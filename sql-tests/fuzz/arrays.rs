@@ -23,7 +23,7 @@ use crate::{fixtures, golden};
 /// Golden arrays of more rows are left to other tests.
 const MOST_ROWS: u64 = 5_000;
 /// Richer ones, most of them the fuzzer's own, with a weight. Large ones come seldom.
-const OWN: [(usize, &str); 14] = [
+const OWN: [(usize, &str); 19] = [
     (6, "fuzz/arrays/line"),
     (6, "fuzz/arrays/plane"),
     (5, "fuzz/arrays/curve"),
@@ -38,6 +38,12 @@ const OWN: [(usize, &str); 14] = [
     (2, "large/matrix"),
     (3, "large/slope"),
     (2, "fuzz/arrays/many"),
+    // NaN of many bits, and coordinates that are zeros of both signs.
+    (2, "arrays/types_floats_single_sparse"),
+    (1, "arrays/nan_fragments"),
+    (1, "arrays/nan_plane"),
+    (1, "arrays/dim_sparse_floats"),
+    (1, "arrays/sparse_floats"),
 ];
 
 /// An array, and the options it is opened with.

@@ -30,7 +30,7 @@ pub struct ArrayTable {
     /// The options that the types depend on.
     pub options: TypeOptions,
     /// The first of the columns that show once more, bit by bit as they are stored, and which columns these show.
-    stored: (usize, Arc<[usize]>),
+    pub(super) stored: (usize, Arc<[usize]>),
 }
 
 impl ArrayTable {

@@ -185,10 +185,8 @@ impl Carrier {
                 columns_of_values(expr, schema, &mut values)?;
             }
         }
-        let mut below = values.iter();
-        let below = below
-            .by_ref()
-            .filter_map(|c| schema.maybe_index_of_column(c));
+        let below = values.iter();
+        let below = below.filter_map(|column| schema.maybe_index_of_column(column));
         let mut below = below.collect::<Vec<_>>();
         below.sort_unstable();
         below.dedup();
@@ -279,8 +277,8 @@ fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<Carried>> {
         None => (0..both.columns.len()).collect(),
     };
     let at = |index: &usize| both.columns.get(*index).copied();
-    let mut columns = projection.iter().filter_map(|c| Some(at(c)?.0));
-    let mut columns = columns.by_ref().collect::<Vec<_>>();
+    let columns = projection.iter().filter_map(|column| Some(at(column)?.0));
+    let mut columns = columns.collect::<Vec<_>>();
     let mut stored = BTreeMap::new();
     for index in wanted {
         let bits = projection.get(*index).and_then(at);
