@@ -186,11 +186,19 @@ class Field:
             return raw
         return tuple(self.scalars(raw))
 
+    def shown(self, bits, infinity, nan):
+        """The bits of a float that SQL sees: one NaN, and one zero among coordinates."""
+        sign = 1 << (31 if infinity < 1 << 32 else 63)
+        magnitude = bits & (sign - 1)
+        if magnitude > infinity:
+            return nan
+        return 0 if self.is_dim and magnitude == 0 else bits
+
     def scalars(self, data):
         if self.datatype == "FLOAT32":
-            return np.frombuffer(data, "<u4").tolist()
+            return [self.shown(bits, 0x7F800000, 0x7FC00000) for bits in np.frombuffer(data, "<u4").tolist()]
         if self.datatype == "FLOAT64":
-            return np.frombuffer(data, "<u8").tolist()
+            return [self.shown(bits, 0x7FF0000000000000, 0x7FF8000000000000) for bits in np.frombuffer(data, "<u8").tolist()]
         values = np.frombuffer(data, self.dtype).tolist()
         if self.datatype == "BOOL":
             return [v != 0 for v in values]

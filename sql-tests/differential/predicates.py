@@ -1,6 +1,6 @@
 """Random WHERE conditions: a tree that is rendered to DataFusion SQL and evaluated in Python with SQL's three-valued logic.
 
-Floats follow arrow's comparison kernels: total order on the bits (NaN above everything, NaNs equal only to the same NaN), except that -0.0 equals 0.0. Strings and
+Floats have one NaN, which is above everything, and -0.0 equals 0.0. Strings and
 binaries compare by bytes. Literals are typed with `arrow_cast` wherever a bare literal would bring in a lossy coercion, so that the meaning is never in doubt.
 """
 
