@@ -424,7 +424,7 @@ async fn one_zero_in_each_statement() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let ctx = USUAL.context()?;
     // The statement, the values of v afterwards, and whether the cell that it writes at zero has the sign.
-    let statements: [(&str, &[i32], Option<bool>); 14] = [
+    let statements: [(&str, &[i32], Option<bool>); 15] = [
         ("INSERT INTO t VALUES (0.0, 5)", &[2, 5], Some(false)),
         ("INSERT INTO t VALUES ('-0.0', 5)", &[2, 5], Some(false)),
         ("UPDATE t SET v = 5 WHERE x = 0", &[2, 5], Some(true)),
@@ -433,6 +433,8 @@ async fn one_zero_in_each_statement() -> Result<(), Failed> {
         ("UPDATE t SET x = 0 WHERE v = 1", &[1, 2], Some(true)),
         ("UPDATE t SET x = x + 3 WHERE v = 1", &[1, 2], Some(true)),
         ("UPDATE t SET x = -x WHERE x = 1 OR x = 0", &[1, 2], None),
+        // Rows change places.
+        ("UPDATE t SET x = 1 - x", &[1, 2], Some(false)),
         ("DELETE FROM t WHERE x = 0", &[2], None),
         ("DELETE FROM t WHERE x IN (0, 5, 7)", &[2], None),
         ("DELETE FROM t WHERE x < 0.5", &[2], None),

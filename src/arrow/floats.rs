@@ -10,7 +10,6 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
-use crate::arrow::column_type::cells::{CellData, Cells};
 use crate::arrow::tile_buffer::TileBuffer;
 use crate::format::datatype::Datatype;
 
@@ -48,7 +47,7 @@ macro_rules! forms {
                 let (first, second) = values.split_at(values.len() / 2);
                 let last = second.last().is_some_and(|v| v.is_nan());
                 let pairs = first.iter().zip(second);
-                pairs.fold(last, |any, (a, b)| any | a.is_nan() | b.is_nan())
+                pairs.fold(last, |any, (a, b)| any | (a.is_nan() | b.is_nan()))
             }
 
             /// Whether some value is -0.0: the only zero with a bit that is set.
@@ -117,18 +116,12 @@ impl FloatForm {
     }
 }
 
-impl Cells {
-    /// Makes 0.0 of every -0.0 among coordinates of a type; other bits stay.
-    pub fn merge_zeros(&mut self, datatype: Datatype) {
-        match (&mut self.data, datatype) {
-            (CellData::Fixed(values), Datatype::Float32) => {
-                singles::one_zero(values.typed_data_mut());
-            }
-            (CellData::Fixed(values), Datatype::Float64) => {
-                doubles::one_zero(values.typed_data_mut());
-            }
-            _ => {}
-        }
+/// Makes 0.0 of every -0.0 among coordinates of a type; other bits stay.
+pub(super) fn merge_zeros(datatype: Datatype, coordinates: &mut TileBuffer) {
+    match datatype {
+        Datatype::Float32 => singles::one_zero(coordinates.typed_data_mut()),
+        Datatype::Float64 => doubles::one_zero(coordinates.typed_data_mut()),
+        _ => {}
     }
 }
 
@@ -243,15 +236,8 @@ mod tests {
         let plain: ArrayRef = Arc::new(Float64Array::from(vec![1.5, payload]));
         assert!(Arc::ptr_eq(&plain, &with_one_zero(&plain)));
         let bytes: Vec<u8> = bits(&given).iter().flat_map(|b| b.to_le_bytes()).collect();
-        let mut cells = Cells {
-            len: 4,
-            data: CellData::Fixed(TileBuffer::copy_of(&bytes).unwrap()),
-            nulls: None,
-        };
-        cells.merge_zeros(Datatype::Float64);
-        let CellData::Fixed(values) = &cells.data else {
-            panic!("cells of one size stay so");
-        };
+        let mut values = TileBuffer::copy_of(&bytes).unwrap();
+        merge_zeros(Datatype::Float64, &mut values);
         assert_eq!(values.typed_data::<u64>(), wanted);
     }
 }

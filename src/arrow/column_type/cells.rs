@@ -19,11 +19,13 @@ use arrow::datatypes::{
 
 use crate::arrow::bits;
 use crate::arrow::column_type::{ColumnType, Element, arrow_len};
+use crate::arrow::floats;
 use crate::arrow::text::{ByteCells, arrow_error};
 use crate::arrow::tile_buffer::TileBuffer;
 use crate::arrow::time::{self, OutOfRange};
 use crate::error::{Error, Result};
 use crate::filter::EncodedStrings;
+use crate::format::datatype::Datatype;
 
 /// The unfiltered cells of one field.
 #[derive(Debug)]
@@ -50,6 +52,15 @@ pub enum CellData {
     },
     /// Cells of variable size, with equal ones stored once.
     Encoded(Arc<EncodedStrings>),
+}
+
+impl Cells {
+    /// Makes 0.0 of every -0.0 among coordinates of a type: they are one cell. Other bits stay.
+    pub fn merge_zeros(&mut self, datatype: Datatype) {
+        if let CellData::Fixed(values) = &mut self.data {
+            floats::merge_zeros(datatype, values);
+        }
+    }
 }
 
 impl ColumnType {

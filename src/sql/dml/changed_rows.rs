@@ -9,6 +9,7 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::kernels::cmp::not_distinct;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::arrow::with_one_zero;
 use crate::error::{Error, Result};
 
 /// A cell that takes the place of one that was read, or where none was.
@@ -43,6 +44,9 @@ impl ChangedRows {
         kinds: &UInt8Array,
     ) -> Result<(BooleanArray, BooleanArray)> {
         let rows = kinds.len();
+        // A removed cell keeps the sign of its zeros, and arrow compares bits.
+        let coordinates = coordinates.iter().map(with_one_zero).collect::<Vec<_>>();
+        let coordinates = coordinates.as_slice();
         let same = self.same_as_before(coordinates, rows)?;
         let (mut kept, mut removed) = (vec![true; rows], vec![false; rows]);
         let mut before = self.last.as_ref().map(|last| last.kind);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::order::OrderRule;
 use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
-use crate::arrow::{CellData, Cells, ColumnType, InvalidUtf8, TileBuffer, TypeOptions};
+use crate::arrow::{CellData, Cells, ColumnType, FloatBits, InvalidUtf8, TileBuffer, TypeOptions};
 use crate::error::Result;
 use crate::filter::{EncryptionKey, Pipeline, TileContext};
 use crate::format::datatype::Datatype;
@@ -186,6 +186,7 @@ impl FieldReader {
         let (schema, version) = (&fragment.schema, fragment.footer.version);
         let raw = TypeOptions {
             invalid_utf8: InvalidUtf8::Binary,
+            float_bits: FloatBits::Stored,
             ..TypeOptions::default()
         };
         let ty = ColumnType::plain(field.datatype, field.cell_val_num, field.nullable, &raw)?;

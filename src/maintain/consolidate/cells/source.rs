@@ -10,7 +10,7 @@ use super::deleted::{Deleted, InputDeletes, NEVER};
 use super::order::Order;
 use super::tile::{InputTile, TileColumn};
 use crate::array::fragment::{FieldTiles, Fragment, FragmentField, TileIdx};
-use crate::arrow::{ColumnType, InvalidUtf8, TypeOptions};
+use crate::arrow::{ColumnType, FloatBits, InvalidUtf8, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::{EncryptionKey, Pipeline};
 use crate::format::schema::ArraySchema;
@@ -391,6 +391,7 @@ impl FieldReader {
         let (schema, version) = (&fragment.schema, fragment.footer.version);
         let raw = TypeOptions {
             invalid_utf8: InvalidUtf8::Binary,
+            float_bits: FloatBits::Stored,
             ..TypeOptions::default()
         };
         let missing = || Error::internal("a fragment has no such field");
