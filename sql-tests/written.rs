@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use datafusion_tiledb::Result;
 use datafusion_tiledb::filter::{Pipeline, Scratch, TileContext, TileEncoder, generic_tile};
 use datafusion_tiledb::format::commit::{
-    CommitEntryKind, CommitKind, encode_consolidated_commits, encode_ignore, encode_vacuum,
-    parse_consolidated_commits, parse_ignore, parse_vacuum,
+    CommitEntryKind, CommitKind, LIST_START, encode_commit_list, encode_consolidated_commits,
+    encode_ignore, encode_vacuum, parse_consolidated_commits, parse_ignore, parse_vacuum,
 };
 use datafusion_tiledb::format::datatype::Datatype;
 use datafusion_tiledb::format::delete_condition::Condition;
@@ -196,7 +196,10 @@ fn commits() -> std::result::Result<(), Failed> {
                     }
                     _ => (entry.path.as_str(), None),
                 });
-                encode_consolidated_commits(entries)
+                match bytes.starts_with(LIST_START.as_bytes()) {
+                    true => encode_commit_list(entries),
+                    false => encode_consolidated_commits(entries),
+                }
             }),
             Some(CommitKind::Ignore) => {
                 parse_ignore(&bytes).map(|paths| encode_ignore(paths.iter().map(String::as_str)))

@@ -3,6 +3,11 @@
 //!
 //! A `.con` lists commits, one per line, relative to the array. The subtle thing: the line of a delete is followed by
 //! the delete file itself, `u64 size` and bytes, which may contain newlines.
+//!
+//! libtiledb names the file of consolidated commits by the first and the last commit that it finds, and fails if the first
+//! is later. It finds those of `.con` files first, sorted by name, and then those with files of their own. So a `.con` of a
+//! late commit beside an early commit file makes it fail. The lists that we write begin with [`LIST_START`], which comes
+//! before everything else.
 
 use std::ops::Range;
 
@@ -59,6 +64,12 @@ impl CommitKind {
     }
 }
 
+/// The first line of the lists that we write: the commit of a fragment that does not exist, at time 0.
+///
+/// The commit of a fragment of this format version counts only if its folder is there, so the line commits nothing. It is the
+/// first that libtiledb finds, whatever else is committed or removed later, and its own lists keep it.
+pub const LIST_START: &str = "__0_0_00000000000000000000000000000000_5.ok";
+
 /// What the name of a `.vac` file ends in until the fragment that it belongs to is committed, and all is done.
 pub const STAGED_VACUUM: &str = ".vac.staged";
 
@@ -96,7 +107,7 @@ pub enum CommitEntryKind {
     },
 }
 
-/// Reads a `.con` file.
+/// Reads a `.con` file; [`LIST_START`] is left out.
 pub fn parse_consolidated_commits(bytes: &[u8]) -> Result<Vec<CommitEntry>> {
     const WHAT: &str = "consolidated commits";
     let mut entries = Vec::new();
@@ -107,6 +118,9 @@ pub fn parse_consolidated_commits(bytes: &[u8]) -> Result<Vec<CommitEntry>> {
             continue;
         }
         let path = normalise(line, &["__commits"]);
+        if path == LIST_START {
+            continue;
+        }
         let kind = match CommitKind::of(path) {
             Some(CommitKind::Write) => CommitEntryKind::Write,
             Some(CommitKind::Ok) => CommitEntryKind::Ok,
@@ -158,6 +172,13 @@ pub fn encode_consolidated_commits<'a>(
         }
     }
     to.finish()
+}
+
+/// Writes a `.con` file that begins with [`LIST_START`].
+pub fn encode_commit_list<'a>(
+    commits: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
+) -> Vec<u8> {
+    encode_consolidated_commits(std::iter::once((LIST_START, None)).chain(commits))
 }
 
 /// Writes an `.ign` file: paths relative to the array, as [`parse_ignore`] gives them.

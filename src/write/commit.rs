@@ -13,7 +13,7 @@ use super::fragment::StagedFragment;
 use crate::array::fragment::Fragment;
 use crate::array::window::TimestampMs;
 use crate::error::Result;
-use crate::format::commit::{STAGED_VACUUM, encode_consolidated_commits, encode_vacuum};
+use crate::format::commit::{STAGED_VACUUM, encode_commit_list, encode_vacuum};
 use crate::storage::Storage;
 
 /// The folder of commits.
@@ -211,7 +211,7 @@ async fn put_together(
     let delete = delete.zip(deleted.as_deref());
     let delete = delete.map(|(delete, bytes)| (delete.path.as_str(), Some(bytes)));
     let lines = paths.iter().map(|path| (path.as_str(), None));
-    let bytes = encode_consolidated_commits(delete.into_iter().chain(lines));
+    let bytes = encode_commit_list(delete.into_iter().chain(lines));
     let times = fragments
         .iter()
         .map(|fragment| (fragment.name.t1, fragment.name.t2));

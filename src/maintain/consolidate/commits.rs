@@ -13,7 +13,7 @@ use crate::array::inspect::Inspection;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
-use crate::format::commit::{CommitKind, encode_consolidated_commits};
+use crate::format::commit::{CommitKind, encode_commit_list};
 use crate::maintain::report::{Outcome, ReportRow};
 use crate::storage::Storage;
 
@@ -137,7 +137,7 @@ async fn contents(storage: &Storage, listed: &[&Commit]) -> Result<(Bytes, u64)>
     let entries = entries
         .iter()
         .map(|(path, tile)| (path.as_str(), tile.as_deref()));
-    Ok((Bytes::from(encode_consolidated_commits(entries)), read))
+    Ok((Bytes::from(encode_commit_list(entries)), read))
 }
 
 /// A fragment that comes before another one of the same time only because of where it is listed.
