@@ -171,7 +171,8 @@ pub async fn commit_delete(storage: &Storage, delete: &DeleteFile) -> Result<()>
     storage.create_file(&delete.path, bytes).await
 }
 
-/// Commits a delete and fragments, whose cells it must not delete, so that they become visible together.
+/// Commits a delete and fragments so that they become visible together. Both have the same time: the fragments record the
+/// delete as processed, because it would delete their cells otherwise.
 ///
 /// The delete is then put as a file of its own, too, because libtiledb looks for that when it consolidates commits. It
 /// changes nothing for readers, so a failure of that is only logged.

@@ -39,6 +39,18 @@ pub struct WriteTarget {
     pub written: Arc<Written>,
 }
 
+/// What the commit of a fragment deletes besides adding cells.
+#[derive(Debug, Clone, Copy)]
+pub enum Deleting<'a> {
+    /// Nothing.
+    Nothing,
+    /// Cells at coordinates that are among those of the fragment.
+    ItsCells,
+    /// What this delete hits at its time, which is that of the fragment, or before. The cells of the fragment survive, as
+    /// those of every fragment that records the delete as processed.
+    Others(&'a DeleteFile),
+}
+
 /// Writes one sparse fragment.
 #[derive(Debug)]
 pub struct SparseInsert {
@@ -54,11 +66,11 @@ pub struct SparseInsert {
 }
 
 impl SparseInsert {
-    /// Begins a fragment of the array's schema. If it `removes` cells, it records when each of its cells was deleted.
+    /// Begins a fragment of the array's schema. If its commit is `deleting` cells, it records when each of its own was deleted.
     ///
     /// # Errors
     /// The array is dense, or has fields that cannot be written.
-    pub async fn begin(target: WriteTarget, removes: bool) -> Result<Self> {
+    pub async fn begin(target: WriteTarget, deleting: Deleting<'_>) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
             return Err(Error::internal("a sparse fragment for a dense array"));
@@ -69,9 +81,17 @@ impl SparseInsert {
         };
         let name = target.clock.fresh_fragment_name(time, time)?;
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
-        let (fields, delete) = match removes {
-            false => (fields, None),
-            true => {
+        let (fields, delete) = match deleting {
+            Deleting::Nothing => (fields, None),
+            // All its cells have the time of the fragment, and no two of them the same coordinates.
+            Deleting::Others(delete) => {
+                let recorded = Recorded {
+                    times: false,
+                    deletes: Some(vec![delete.path.clone()]),
+                };
+                (fields.with_times(recorded), None)
+            }
+            Deleting::ItsCells => {
                 let delete = DeleteFile::of_nothing(&snapshot.schema, &target.clock, time)?;
                 let recorded = Recorded {
                     times: true,

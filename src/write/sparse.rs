@@ -150,13 +150,14 @@ impl SparseTiler {
         self.count(rows.len())
     }
 
-    /// Appends when cells were written, and when and by which delete they were deleted, if the fragment records that.
+    /// Appends when cells were written, and when and by which delete they were deleted, as far as the fragment records that.
     fn append_times(&mut self, cells: usize, removed: bool) {
         let deleted = match removed {
             true => [self.time.0, 0],
             false => [NOT_DELETED; 2],
         };
-        let numbers = std::iter::once(self.time.0).chain(deleted);
+        let written = self.fields.recorded.times.then_some(self.time.0);
+        let numbers = written.into_iter().chain(deleted);
         let times = self.tile.iter_mut().skip(self.writers.len());
         for (field, number) in times.zip(numbers) {
             let bytes = number.to_le_bytes();

@@ -67,10 +67,10 @@ impl Change {
     }
 
     /// The time of the change, which is later than all that was read: what is newer, hides what is older. A change that
-    /// replaces cells first deletes them, a millisecond earlier.
+    /// replaces cells deletes them, which it must not do to cells of a later time.
     pub(super) async fn time(&self, target: &WriteTarget) -> Result<TimestampMs> {
         let latest = match self.replaced {
-            Some(_) => TimestampMs(latest_time(&target.snapshot).0.saturating_add(1)),
+            Some(_) => latest_time(&target.snapshot),
             None => self.latest,
         };
         after(latest, target).await

@@ -28,7 +28,7 @@ use crate::write::commit::{commit, commit_delete, commit_with_delete};
 use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
-use crate::write::insert::{SparseInsert, WriteTarget};
+use crate::write::insert::{Deleting, SparseInsert, WriteTarget};
 use crate::write::pipeline::Written;
 use crate::write::requirement::{Region, Requirement, check, check_covered};
 
@@ -120,8 +120,8 @@ impl Statement {
         }
         let (snapshot, clock) = (opened.snapshot.clone(), opened.clock.clone());
         let written = Arc::clone(&opened.written);
-        let time = opened.time;
-        let staged = Box::pin(self.stage(opened, rows)).await?;
+        let replacing = self.replacing(&opened).map_err(DataFusionError::from)?;
+        let staged = Box::pin(self.stage(opened, replacing.as_ref(), rows)).await?;
         if let Err(error) = Box::pin(self.check(&snapshot, &staged)).await {
             for fragment in staged.fragments {
                 fragment.withdraw().await;
@@ -134,7 +134,7 @@ impl Statement {
             .map(|fragment| fragment.bytes)
             .sum::<u64>();
         let fragments = staged.fragments.len();
-        let committed = self.commit(&snapshot, &clock, time, staged.fragments);
+        let committed = self.commit(&snapshot, &clock, replacing, staged.fragments);
         let committed = Box::pin(committed).await;
         committed.map_err(DataFusionError::from)?;
         self.counters.fragments.add(fragments);
@@ -199,27 +199,31 @@ impl Statement {
         Box::pin(check(snapshot, &requirement, written, clock)).await
     }
 
+    /// The delete of the cells that the rows replace, at the time of the rows; `None` if nothing is deleted.
+    fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<DeleteFile>> {
+        let change = self.change.as_ref();
+        let survivors = change.and_then(|change| change.replaced.as_ref());
+        let snapshot = &opened.snapshot;
+        let nothing_there = snapshot.fragments.is_empty() || snapshot.schema.is_dense();
+        let (Some(survivors), Some(time), false) = (survivors, opened.time, nothing_there) else {
+            return Ok(None);
+        };
+        DeleteFile::new(survivors.clone(), &opened.clock, time).map(Some)
+    }
+
     async fn commit(
         &self,
         snapshot: &Snapshot,
         clock: &Clock,
-        time: Option<TimestampMs>,
+        replacing: Option<DeleteFile>,
         fragments: Vec<StagedFragment>,
     ) -> OwnResult<()> {
         let storage = &snapshot.storage;
-        let replaced = self
-            .change
-            .as_ref()
-            .and_then(|change| change.replaced.as_ref());
-        let nothing_there = snapshot.fragments.is_empty() || snapshot.schema.is_dense();
-        let (Some(survivors), Some(time), false) = (replaced, time, nothing_there) else {
+        let Some(delete) = replacing else {
             let committed = commit(storage, clock, fragments).await?;
             self.target.remember(committed);
             return Ok(());
         };
-        // The delete hits what is not newer than it, so it comes just before the rows.
-        let before = TimestampMs(time.0.saturating_sub(1));
-        let delete = DeleteFile::new(survivors.clone(), clock, before)?;
         match fragments.is_empty() {
             true => commit_delete(storage, &delete).await,
             false => commit_with_delete(storage, clock, &delete, fragments).await,
@@ -229,13 +233,14 @@ impl Statement {
     async fn stage(
         &self,
         opened: WriteTarget,
+        replacing: Option<&DeleteFile>,
         mut rows: SendableRecordBatchStream,
     ) -> Result<Staged> {
         // The time of an insert is not before that of its first row. A sort puts it out when it has seen all rows.
         let mut next = rows.next().await.transpose()?;
         let so_far = Arc::clone(&opened.written);
         let insert = match opened.snapshot.schema.is_dense() {
-            false => self.sparse(opened).await,
+            false => self.sparse(opened, replacing).await,
             true => self.dense(opened),
         };
         let mut insert = insert.map_err(DataFusionError::from)?;
@@ -295,9 +300,18 @@ impl Statement {
             .await
     }
 
-    async fn sparse(&self, opened: WriteTarget) -> OwnResult<Insert> {
+    async fn sparse(
+        &self,
+        opened: WriteTarget,
+        replacing: Option<&DeleteFile>,
+    ) -> OwnResult<Insert> {
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
-        let mut insert = SparseInsert::begin(opened, removes).await?;
+        let deleting = match replacing {
+            Some(delete) => Deleting::Others(delete),
+            None if removes => Deleting::ItsCells,
+            None => Deleting::Nothing,
+        };
+        let mut insert = SparseInsert::begin(opened, deleting).await?;
         if self.change.as_ref().is_some_and(|change| change.in_place) {
             insert = insert.keeping_zeros();
         }
