@@ -115,6 +115,25 @@ impl TableOptions {
         OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
     }
 
+    /// Fails unless a table with these options shows the whole array as it is now. Nothing else can be changed: a statement
+    /// would change cells that the table does not show.
+    pub(crate) fn check_changeable(&self, statement: &str) -> Result<()> {
+        let problem = if self.timestamp_end.is_some() {
+            "shows the past: create a table without a timestamp, and set tiledb.write_timestamp to write at another time than \
+             the present"
+        } else if self.timestamp_start.is_some_and(|start| start > 0) {
+            "shows a window of time: create a table without tiledb.timestamp_start, and set tiledb.write_timestamp to write at \
+             another time than the present"
+        } else if self.all_versions {
+            "shows all versions of its cells: create a table without tiledb.all_versions"
+        } else {
+            return Ok(());
+        };
+        Err(Error::unsupported(format!(
+            "{statement} on a table that {problem}"
+        )))
+    }
+
     /// The options for the types of columns.
     pub(crate) fn types(&self) -> TypeOptions {
         TypeOptions {

@@ -255,21 +255,13 @@ impl TileDbTable {
     /// # Errors
     /// The table shows something that no statement can change.
     pub(super) async fn destination(&self, statement: &str) -> crate::error::Result<Destination> {
-        let refused = |why: String| {
-            let error = crate::Error::unsupported(why);
-            Err(error.with("array", self.storage.uri()))
-        };
-        if !self.shows_present() {
-            return refused(format!(
-                "{statement} on a table that shows the past: create a table without a timestamp, and set \
-                 tiledb.write_timestamp to write at another time than the present"
-            ));
+        let located = |e: crate::Error| e.with("array", self.storage.uri());
+        if matches!(*self.last(), Last::Fixed(_)) {
+            let why =
+                format!("{statement} on a table that shows the past: a snapshot of the array");
+            return Err(located(crate::Error::unsupported(why)));
         }
-        if self.options.all_versions {
-            return refused(format!(
-                "{statement} on a table that shows all versions of its cells: create a table without tiledb.all_versions"
-            ));
-        }
+        self.options.check_changeable(statement).map_err(located)?;
         let shown = self.shown().await?;
         let columns = shown.labels.schema();
         Ok(Destination::new(

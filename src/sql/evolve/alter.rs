@@ -84,13 +84,8 @@ impl AlterTable {
         let Some(table) = provider.downcast_ref::<TileDbTable>() else {
             return Ok(false);
         };
-        if !table.shows_present() {
-            return Err(Error::unsupported(
-                "ALTER TABLE of a table that shows the past: create a table without a timestamp, and set \
-                 tiledb.write_timestamp to change the array as of another time than the present",
-            )
-            .with("table", shown));
-        }
+        let changeable = table.options().check_changeable("ALTER TABLE");
+        changeable.map_err(|e| e.with("table", &shown))?;
         if alter.only || alter.location.is_some() || alter.on_cluster.is_some() {
             return Err(Error::unsupported(
                 "ONLY, SET LOCATION and ON CLUSTER have no meaning for an array",

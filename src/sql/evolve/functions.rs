@@ -21,7 +21,7 @@ use crate::SchemaEvolution;
 use crate::error::{Error, Result};
 use crate::sql::dml::value_of;
 use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
-use crate::sql::options::is_creation;
+use crate::sql::options::{TableOptions, is_creation};
 use crate::sql::provider::TileDbTable;
 use crate::write::create::Value;
 
@@ -65,7 +65,7 @@ impl ChangeFunction for Evolve {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.call).await?;
+        let target = target_of(&self.call, session).await?;
         let state = session
             .as_any()
             .downcast_ref::<SessionState>()
@@ -165,7 +165,7 @@ impl ChangeFunction for ExtendEnumeration {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.call).await?;
+        let target = target_of(&self.call, session).await?;
         let values = self.values.clone();
         let evolution = SchemaEvolution::new().extend_enumeration(&self.column, values);
         Ok(doing(evolution, target))
@@ -227,7 +227,17 @@ fn doing(evolution: SchemaEvolution, target: Target) -> Doing {
 
 /// Fails if the call looks at the past, which nothing changes.
 pub(super) fn check_time(call: &Call) -> Result<()> {
-    let options = call.table_options()?;
+    check_options(call, &call.table_options()?)
+}
+
+/// What a call names, if it does not look at the past: a table or a location can have a timestamp, too.
+pub(super) async fn target_of(call: &Call, session: &dyn Session) -> Result<Target> {
+    let target = Surroundings::of(session).resolve(call).await?;
+    check_options(call, &target.options)?;
+    Ok(target)
+}
+
+fn check_options(call: &Call, options: &TableOptions) -> Result<()> {
     if options.timestamp_start.is_none() && options.timestamp_end.is_none() {
         return Ok(());
     }

@@ -18,12 +18,12 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
 
-use super::functions::{check_time, usage};
+use super::functions::{check_time, target_of, usage};
 use super::once::{ChangeFunction, Doing, Done};
 use crate::GroupEdit;
 use crate::error::Result;
 use crate::sql::catalog::AttachedGroups;
-use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
+use crate::sql::functions::arguments::{Call, Target, text};
 use crate::sql::location::locate;
 use crate::sql::url_table::Named;
 use crate::storage::Location;
@@ -52,7 +52,7 @@ impl ChangeFunction for CreateGroup {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.0).await?;
+        let target = target_of(&self.0, session).await?;
         let attached = AttachedGroups::of(session);
         let doing = async move {
             create_group_in(&target.storage).await?;
@@ -104,7 +104,7 @@ impl ChangeFunction for AddMember {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.call).await?;
+        let target = target_of(&self.call, session).await?;
         let member = place(&self.member, &target.runtime)?;
         let edit = GroupEdit::new().add_member(member, self.name.as_deref(), self.relative);
         Ok(doing(edit, target, AttachedGroups::of(session)))
@@ -145,7 +145,7 @@ impl ChangeFunction for RemoveMember {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.call).await?;
+        let target = target_of(&self.call, session).await?;
         let edit = GroupEdit::new().remove(&self.name);
         Ok(doing(edit, target, AttachedGroups::of(session)))
     }

@@ -17,11 +17,11 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
 
-use super::functions::{check_time, usage};
+use super::functions::{check_time, target_of, usage};
 use super::once::{ChangeFunction, Doing, Done};
 use crate::MetadataEdit;
 use crate::error::Result;
-use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
+use crate::sql::functions::arguments::{Call, Target, text};
 
 const TYPE: &str = "type";
 
@@ -69,7 +69,7 @@ impl ChangeFunction for SetMetadata {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.call).await?;
+        let target = target_of(&self.call, session).await?;
         Ok(doing(self.edit.clone(), target))
     }
 }
@@ -120,7 +120,7 @@ impl ChangeFunction for DeleteMetadata {
     }
 
     async fn prepare(&self, session: &dyn Session) -> Result<Doing> {
-        let target = Surroundings::of(session).resolve(&self.call).await?;
+        let target = target_of(&self.call, session).await?;
         Ok(doing(self.edit.clone(), target))
     }
 }
