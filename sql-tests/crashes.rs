@@ -387,6 +387,12 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
             return Err(format!("{fault:?} at {n} of {requests}: {ended:?} left {found:?}").into());
         }
         check(&faulty.inner).await?;
+        if case.create.is_empty()
+            && case.statement.contains("crash://store/array")
+            && found.is_none()
+        {
+            used_again(&faulty.inner, case, &after).await?;
+        }
         if tends {
             let found = goes_on(&faulty.inner, case, &after).await?;
             if found != remains {
@@ -417,6 +423,110 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
         true => Ok(()),
         false => Err(format!("{requests} requests, {kept} kept, {changed} changed").into()),
     }
+}
+
+/// Where an array was about to be created, one can be created once the interrupted creation is dead, and its leftovers go.
+async fn used_again(
+    left: &InMemory,
+    case: &Case,
+    created: &Option<Vec<String>>,
+) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let mut objects = left.list(Some(&Path::from("array")));
+    let mut is_announced = false;
+    while let Some(object) = objects.next().await {
+        let path = object?.location;
+        let file = folder.path().join(path.to_string());
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder"))?;
+        std::fs::write(&file, left.get(&path).await?.bytes().await?)?;
+        is_announced |= path.to_string().ends_with(".new.staged");
+    }
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    register(&ctx)?;
+    let array = folder.path().join("array").display().to_string();
+    let statement = case.statement.replace("crash://store/array", &array);
+    let age = |age: Duration| -> Result<(), Failed> {
+        for file in std::fs::read_dir(format!("{array}/__commits"))? {
+            let times = std::fs::FileTimes::new();
+            let times = times.set_modified(std::time::SystemTime::now() - age);
+            std::fs::File::options()
+                .append(true)
+                .open(file?.path())?
+                .set_times(times)?;
+        }
+        Ok(())
+    };
+    if is_announced {
+        // Somebody else may be about to put the schema.
+        age(Duration::from_secs(5))?;
+        let Err(error) = execute(&ctx, &statement).await else {
+            return Err("the rows of a living creation were taken over".into());
+        };
+        let told = error.message().unwrap_or_default();
+        if !told.contains("somebody else is creating an array here") {
+            return Err(format!("{told}").into());
+        }
+        age(Duration::from_secs(60))?;
+    }
+    let swept = tempfile::tempdir()?;
+    copy_folder(folder.path(), swept.path())?;
+    execute(&ctx, &statement).await?;
+    let rows = |ctx: SessionContext, array: String| async move {
+        let table = ctx.sql(&format!("SELECT * FROM '{array}'")).await?;
+        let mut found = vec![neutral::header(table.schema().as_arrow())];
+        found.extend(neutral::rows(&table.collect().await?));
+        Ok::<_, Failed>(found)
+    };
+    let found = rows(ctx.clone(), array.clone()).await?;
+    let expected = created.as_ref().ok_or("nothing is created")?;
+    if expected.get(..found.len()) != Some(found.as_slice()) {
+        return Err(format!("again: {found:?}, not {expected:?}").into());
+    }
+    // What the first one has left is no part of the array, and can be removed, before or afterwards.
+    let swept = swept.path().join("array").display().to_string();
+    for array in [swept, array] {
+        if !std::path::Path::new(&array).exists() {
+            continue;
+        }
+        let vacuum =
+            format!("SELECT * FROM tiledb_vacuum('{array}', mode => 'leftovers', min_age => '0')");
+        execute(&ctx, &vacuum).await?;
+        for folder in ["__commits", "__fragments"] {
+            let files = std::fs::read_dir(format!("{array}/{folder}"))
+                .into_iter()
+                .flatten();
+            let files = files
+                .flatten()
+                .map(|file| file.file_name().display().to_string());
+            let files = files.collect::<Vec<_>>();
+            let is_created = std::fs::read_dir(format!("{array}/__schema"))?.flatten();
+            let is_created = is_created.filter(|entry| entry.path().is_file()).count() > 0;
+            if files.len() > usize::from(is_created) {
+                return Err(format!("{folder} has {files:?} after the vacuum").into());
+            }
+        }
+        let findings = format!("SELECT rule, object, found FROM tiledb_check('{array}')");
+        let findings = neutral::rows(&ctx.sql(&findings).await?.collect().await?);
+        if !findings.is_empty() {
+            return Err(format!("after the vacuum: {findings:?}").into());
+        }
+    }
+    Ok(())
+}
+
+pub fn copy_folder(from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &to)?,
+            false => {
+                std::fs::copy(entry.path(), to)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What was interrupted is completed by doing it again, and leaves nothing behind: the files that remain, by their folders.

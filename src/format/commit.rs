@@ -82,6 +82,14 @@ pub fn staged_vacuum(file: &str) -> Option<&str> {
     last_component(file).strip_suffix(STAGED_VACUUM)
 }
 
+/// What the name of a file ends in that announces the commit of an array which has no schema yet, and lists the commit file.
+pub const STAGED_ARRAY: &str = ".new.staged";
+
+/// The name of the commit that a file announces.
+pub fn staged_array(file: &str) -> Option<&str> {
+    last_component(file).strip_suffix(STAGED_ARRAY)
+}
+
 /// One commit of a `.con` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitEntry {

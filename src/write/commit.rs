@@ -11,9 +11,12 @@ use super::clock::Clock;
 use super::delete::DeleteFile;
 use super::fragment::StagedFragment;
 use crate::array::fragment::Fragment;
+use crate::array::snapshot::DEAD_AFTER_MS;
 use crate::array::window::TimestampMs;
-use crate::error::Result;
-use crate::format::commit::{STAGED_VACUUM, encode_commit_list, encode_vacuum};
+use crate::error::{Error, Result};
+use crate::format::commit::{
+    STAGED_ARRAY, STAGED_VACUUM, encode_commit_list, encode_ignore, encode_vacuum,
+};
 use crate::storage::Storage;
 
 /// The folder of commits.
@@ -26,9 +29,52 @@ pub struct Committed {
     folders: Vec<String>,
     /// The file that commits them.
     file: Option<String>,
+    /// The file that announced the commit, and when, in an array that nobody sees yet.
+    announced: Option<(String, TimestampMs)>,
 }
 
 impl Committed {
+    /// Fails if others may soon take the creation of the array for dead, because its commit was announced so long ago.
+    ///
+    /// # Errors
+    /// It was.
+    pub fn check_in_time(&self) -> Result<()> {
+        match self.age_ms() > DEAD_AFTER_MS / 2 {
+            true => Err(late()),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if others have taken the creation of the array, which has a schema now, for dead.
+    ///
+    /// # Errors
+    /// The commit is gone.
+    pub async fn check_kept(&self, storage: &Storage) -> Result<()> {
+        if self.age_ms() <= DEAD_AFTER_MS {
+            return Ok(());
+        }
+        match &self.file {
+            Some(file) if storage.head(file).await?.is_none() => Err(late()),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long ago the commit was announced.
+    fn age_ms(&self) -> u64 {
+        let since = self.announced.as_ref().map(|(_, since)| since.0);
+        since.map_or(0, |since| TimestampMs::now().0.saturating_sub(since))
+    }
+
+    /// Says that the array is visible now.
+    pub async fn settle(&self, storage: &Storage) {
+        let Some((announcement, _)) = &self.announced else {
+            return;
+        };
+        if let Err(error) = storage.remove_file(announcement).await {
+            log::warn!("{}: {announcement} stays: {error}", storage.uri());
+        }
+    }
+
     /// Takes the commit back, for an array that nobody sees yet.
     ///
     /// # Errors
@@ -40,8 +86,18 @@ impl Committed {
         for folder in &self.folders {
             storage.remove_folder(folder).await?;
         }
-        Ok(())
+        match &self.announced {
+            Some((announcement, _)) => storage.remove_file(announcement).await,
+            None => Ok(()),
+        }
     }
+}
+
+fn late() -> Error {
+    Error::conflict(
+        "the array did not come into being for so long after its rows were written that others may have taken its place: run the \
+         statement again",
+    )
 }
 
 /// Commits fragments: afterwards, every reader sees all of them. No fragments need no commit.
@@ -61,22 +117,63 @@ pub async fn commit(
         commit_delete(storage, delete).await?;
     }
     fragments.iter_mut().for_each(StagedFragment::keep);
-    let file = match fragments.as_slice() {
-        [] => None,
-        [only] => {
-            let file = only.commit_path();
-            storage.create_file(&file, Bytes::new()).await?;
-            Some(file)
+    let mut committed = Committed::of(&fragments);
+    if let Some((file, bytes)) = commit_file(storage, clock, &fragments)? {
+        storage.create_file(&file, bytes).await?;
+        committed.file = Some(file);
+    }
+    Ok(committed)
+}
+
+/// Commits fragments of an array that has no schema yet, so that nobody sees it. The commit is announced first: if the array
+/// never comes into being, whoever creates the next one in its place finds what does not belong to that.
+///
+/// # Errors
+/// The store fails, as in [`commit`].
+pub async fn commit_unpublished(
+    storage: &Storage,
+    clock: &Clock,
+    mut fragments: Vec<StagedFragment>,
+) -> Result<Committed> {
+    fragments.iter_mut().for_each(StagedFragment::keep);
+    let mut committed = Committed::of(&fragments);
+    if let (Some((file, bytes)), Some(first)) =
+        (commit_file(storage, clock, &fragments)?, fragments.first())
+    {
+        let announcement = format!("{COMMITS_FOLDER}/{}{STAGED_ARRAY}", first.name.name);
+        let since = TimestampMs::now();
+        let list = Bytes::from(encode_ignore([file.as_str()]));
+        storage.create_file(&announcement, list).await?;
+        storage.create_file(&file, bytes).await?;
+        committed.announced = Some((announcement, since));
+        committed.file = Some(file);
+    }
+    Ok(committed)
+}
+
+impl Committed {
+    fn of(fragments: &[StagedFragment]) -> Self {
+        let folders = fragments
+            .iter()
+            .map(|fragment| fragment.folder().to_owned());
+        Self {
+            folders: folders.collect(),
+            ..Self::default()
         }
-        several => Some(put_together(storage, clock, several, None).await?),
-    };
-    let folders = fragments
-        .iter()
-        .map(|fragment| fragment.folder().to_owned());
-    Ok(Committed {
-        folders: folders.collect(),
-        file,
-    })
+    }
+}
+
+/// The file that commits fragments, and its contents; `None` without fragments.
+fn commit_file(
+    storage: &Storage,
+    clock: &Clock,
+    fragments: &[StagedFragment],
+) -> Result<Option<(String, Bytes)>> {
+    match fragments {
+        [] => Ok(None),
+        [only] => Ok(Some((only.commit_path(), Bytes::new()))),
+        several => list_of(storage, clock, several, None).map(Some),
+    }
 }
 
 /// Announces that a fragment is about to replace others; `replaced` are their folders.
@@ -186,7 +283,8 @@ pub async fn commit_with_delete(
     mut fragments: Vec<StagedFragment>,
 ) -> Result<()> {
     fragments.iter_mut().for_each(StagedFragment::keep);
-    put_together(storage, clock, &fragments, Some(delete)).await?;
+    let (file, bytes) = list_of(storage, clock, &fragments, Some(delete))?;
+    storage.create_file(&file, bytes).await?;
     if let Err(error) = commit_delete(storage, delete).await {
         log::warn!(
             "{}: {} is not a file of its own: {error}",
@@ -197,13 +295,13 @@ pub async fn commit_with_delete(
     Ok(())
 }
 
-/// Names everything in one file.
-async fn put_together(
+/// One file that names everything.
+fn list_of(
     storage: &Storage,
     clock: &Clock,
     fragments: &[StagedFragment],
     delete: Option<&DeleteFile>,
-) -> Result<String> {
+) -> Result<(String, Bytes)> {
     let paths = fragments.iter().map(|fragment| fragment.commit_path());
     let paths = paths.collect::<Vec<_>>();
     let key = storage.encryption_key().cloned();
@@ -219,9 +317,7 @@ async fn put_together(
     let t1 = times.clone().map(|(t1, _)| t1).min().unwrap_or(0);
     let t2 = times.map(|(_, t2)| t2).max().unwrap_or(0);
     let name = clock.fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
-    let file = format!("{COMMITS_FOLDER}/{name}.con");
-    storage.create_file(&file, Bytes::from(bytes)).await?;
-    Ok(file)
+    Ok((format!("{COMMITS_FOLDER}/{name}.con"), Bytes::from(bytes)))
 }
 
 /// Hides fragments from all readers of that time and later ones; they stay for readers of the past until they are vacuumed.

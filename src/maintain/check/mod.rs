@@ -59,13 +59,14 @@ use self::directory::folders::{self, Folders, Kind, LABELS_FOLDER, about_stored}
 use self::directory::schemas::{self, Schemas};
 use self::directory::{deletes, fragments, metadata};
 use self::report::Reporter;
-use crate::array::directory::{ArrayDirectory, CommittedFragment};
+use crate::array::directory::{ArrayDirectory, CommittedFragment, ENUMERATIONS_FOLDER};
 use crate::array::fragment::Fragment;
 use crate::array::metadata::settled_group;
 use crate::array::snapshot::open_alone;
 use crate::error::{ErrorKind, Result};
 use crate::memory::budget::{MemoryBudget, Unlimited};
 use crate::storage::{MetadataCache, Storage};
+use crate::write::create::Remains;
 
 /// The metadata of the fragment at hand are kept in a cache of this size.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -186,8 +187,9 @@ pub fn check_storage(
 ) -> BoxFuture<'static, Result<()>> {
     async move {
         let folders = Folders::list(&storage).await?;
-        match folders.kind()? {
+        match folders.kind(&storage).await? {
             Kind::Array => check_array(storage, &folders, &options, &report).await,
+            Kind::Remains => check_remains(&storage, &folders, &report).await,
             Kind::Group => {
                 folders::check_names(&folders, &report);
                 let storage = settled_group(&storage).await?;
@@ -197,6 +199,28 @@ pub fn check_storage(
         }
     }
     .boxed()
+}
+
+/// What an interrupted creation has left: nothing of it is an array, and all of it can go.
+async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
+    folders::check_names(folders, report);
+    for announcement in Remains::of(storage).await?.announcements {
+        for (commit, _) in announcement.commits {
+            let found = "a commit of an array that was never created";
+            report.tell(Rule::StagingFile, commit, found, "a schema");
+        }
+    }
+    for file in &folders.enumerations.files {
+        let path = format!("{ENUMERATIONS_FOLDER}/{}", file.name);
+        report.tell(
+            Rule::UnusedEnumeration,
+            path,
+            "no schema",
+            "a schema that names it",
+        );
+    }
+    fragments::check(storage, folders, &Lists::default(), report).await?;
+    Ok(())
 }
 
 async fn check_array(

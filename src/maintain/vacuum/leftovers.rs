@@ -3,18 +3,22 @@
 //!
 //! A folder of a running write looks like one of a dead write. It is as old as the newest of its files; a folder without
 //! files is as old as the time in its name, but one of a consolidation has an old name from the beginning, and stays.
+//!
+//! The creation of an array can be interrupted, too, before its schema is put.
 
 use std::collections::HashSet;
 
 use super::{Action, Plan, VacuumOptions, What};
 use crate::array::commits::Commit;
+use crate::array::directory::ENUMERATIONS_FOLDER;
 use crate::array::inspect::Inspection;
 use crate::array::metadata::METADATA_FOLDER;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::{ErrorKind, Result};
-use crate::format::commit::{CommitKind, path_name, staged_vacuum};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::commit::{CommitKind, path_name, staged_array, staged_vacuum};
 use crate::format::names::TimestampedName;
 use crate::storage::{Listing, Storage};
+use crate::write::create::{Remains, is_begun};
 
 const COMMITS_FOLDER: &str = "__commits";
 const FRAGMENTS_FOLDER: &str = "__fragments";
@@ -27,6 +31,9 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
         Ok(inspection) => Some(inspection),
         // Of a group only its metadata can be interrupted.
         Err(e) if e.kind() == ErrorKind::IsAGroup => None,
+        Err(e) if matches!(e.kind(), ErrorKind::NotAnArray | ErrorKind::NotFound) => {
+            return remains(storage, options, e).await;
+        }
         Err(e) => return Err(e),
     };
     let commits = match &inspection {
@@ -34,9 +41,43 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
         None => Vec::new(),
     };
     let mut plan = Plan::default();
-    unfinished(storage, options, &commits, &mut plan).await?;
+    unfinished(storage, options, &commits, true, &mut plan).await?;
     orphans(storage, options, &commits, &mut plan).await?;
     idle_lists(storage, options, &commits, &mut plan).await?;
+    Ok(plan)
+}
+
+/// What interrupted creations have left where `no_array` is.
+async fn remains(storage: &Storage, options: &VacuumOptions, no_array: Error) -> Result<Plan> {
+    let root = storage.list("").await?;
+    if !is_begun(storage, &root).await? {
+        return Err(no_array);
+    }
+    let remains = Remains::of(storage).await?;
+    let mut plan = Plan::default();
+    let announcements = &remains.announcements;
+    if announcements.iter().any(|a| !options.is_old_time(a.time)) {
+        return Ok(plan);
+    }
+    let why = "its array was never created";
+    let enumerations = storage.list(ENUMERATIONS_FOLDER).await?;
+    let enumerations = enumerations.files.iter();
+    let enumerations = enumerations.filter(|file| options.is_old(file));
+    let removed = enumerations.map(|file| {
+        let path = format!("{ENUMERATIONS_FOLDER}/{}", file.name);
+        vec![Action::file(path, file.bytes, why)]
+    });
+    plan.then(removed.collect());
+    // Without the announcement, nobody knows whose commit it is.
+    let removed = announcements.iter().map(|announcement| {
+        let commits = announcement.commits.iter();
+        let commits = commits.map(|(path, bytes)| Action::file(path, *bytes, why));
+        let announcement = Action::file(&announcement.path, 0, why);
+        commits.chain([announcement]).collect()
+    });
+    plan.then(removed.collect());
+    unfinished(storage, options, &[], false, &mut plan).await?;
+    orphans(storage, options, &[], &mut plan).await?;
     Ok(plan)
 }
 
@@ -51,12 +92,17 @@ async fn unfinished(
     storage: &Storage,
     options: &VacuumOptions,
     commits: &[Commit],
+    has_schema: bool,
     plan: &mut Plan,
 ) -> Result<()> {
     let (mut completed, mut removed) = (Vec::new(), Vec::new());
     for folder in STAGING_FOLDERS {
         let listing = storage.list(folder).await?;
         for file in listing.files.iter().filter(|f| is_unfinished(&f.name)) {
+            // Until the schema is there, it goes with the commit that it announces.
+            if !has_schema && staged_array(&file.name).is_some() {
+                continue;
+            }
             let path = match folder {
                 "" => file.name.clone(),
                 _ => format!("{folder}/{}", file.name),

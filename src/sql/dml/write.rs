@@ -24,7 +24,7 @@ use crate::error::{Error, Result as OwnResult};
 use crate::geometry::domain::KeyBox;
 use crate::sql::budget::DiskScratch;
 use crate::write::clock::Clock;
-use crate::write::commit::{commit, commit_delete, commit_with_delete};
+use crate::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
 use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
@@ -220,7 +220,10 @@ impl Statement {
     ) -> OwnResult<()> {
         let storage = &snapshot.storage;
         let Some(delete) = replacing else {
-            let committed = commit(storage, clock, fragments).await?;
+            let committed = match self.target.unpublished {
+                Some(_) => commit_unpublished(storage, clock, fragments).await?,
+                None => commit(storage, clock, fragments).await?,
+            };
             self.target.remember(committed);
             return Ok(());
         };

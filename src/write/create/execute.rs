@@ -1,7 +1,7 @@
 //! Creates an array on storage: folders, files of enumerations, and last the schema, which makes the array visible.
 //!
-//! Before the schema is put, there is no array for anybody, whatever a crash leaves; the next creation uses the leftovers' folders
-//! and does not look at their files. The subtle thing: names differ, so a put that never overwrites does not keep two creations
+//! Before the schema is put, there is no array for anybody, whatever a crash leaves; the next creation uses the leftovers' folders,
+//! and takes back commits that belong to no array. The subtle thing: names differ, so a put that never overwrites does not keep two creations
 //! apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes its files back.
 
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 
 use super::definition::ArrayDefinition;
+use super::remains::{Remains, has_schema};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};
 use crate::format::fragment::footer::OLD_SCHEMA_NAME;
-use crate::storage::{Listing, Location, STAGED_SUFFIX, Storage};
+use crate::storage::{Location, STAGED_SUFFIX, Storage};
 use crate::write::clock::Clock;
 
 /// The folders of an array, as libtiledb creates them on a local disk.
@@ -31,8 +32,6 @@ const FOLDERS: [&str; 8] = [
     "__fragment_meta",
     "__labels",
 ];
-/// Folders that hold what was written to an array.
-const CONTENTS: [&str; 2] = ["__commits", "__fragments"];
 /// The folder and the file by which a group is known.
 const GROUP: [&str; 2] = ["__group", "__tiledb_group.tdb"];
 /// The version that ends the name of an enumeration's file.
@@ -77,7 +76,12 @@ impl Creation<'_> {
             files.push((file, stored(&enumeration.encode()?, key)?));
         }
         let schema = stored(&schema.encode()?, key)?;
-        check_vacant(storage).await?;
+        let remains = check_vacant(storage).await?;
+        if !remains.announcements.is_empty() {
+            // Whoever was late has put a schema by now, or finds that its commit is gone.
+            check_vacant(storage).await?;
+            remains.remove(storage).await?;
+        }
         storage.create_folders(&FOLDERS).await?;
         let name = self.clock.fresh_name(self.time, self.time)?;
         files.push((format!("{SCHEMA_FOLDER}/{name}"), schema));
@@ -114,6 +118,14 @@ impl StagedArray {
     pub(crate) async fn publish(&self) -> Result<()> {
         let published = self.put().await;
         published.map_err(|e| e.with("array", self.storage.uri()))
+    }
+
+    /// Takes an array back that was published.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn withdraw(&self) -> Result<()> {
+        withdraw(&self.storage, &self.files).await
     }
 
     async fn put(&self) -> Result<()> {
@@ -164,8 +176,9 @@ async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
     Ok(listing.files.iter().all(|file| file.name.as_str() >= name))
 }
 
-/// Fails if an array or anything else is there. The folders that a creation leaves behind when it is interrupted are nothing.
-pub(super) async fn check_vacant(storage: &Storage) -> Result<()> {
+/// Fails if an array or anything else is there. What a creation leaves behind when it is interrupted is nothing, except for
+/// commits, which must be removed.
+pub(super) async fn check_vacant(storage: &Storage) -> Result<Remains> {
     let root = storage.list("").await?;
     let is_group = root.folders.iter().any(|name| name == GROUP[0])
         || root.files.iter().any(|file| file.name == GROUP[1]);
@@ -175,39 +188,27 @@ pub(super) async fn check_vacant(storage: &Storage) -> Result<()> {
             "there is a TileDB group: an array is created in a folder of its own, which may lie inside the group's",
         ));
     }
-    let has_schema = has_files(storage, &root, SCHEMA_FOLDER).await?;
-    if has_schema || root.files.iter().any(|file| file.name == OLD_SCHEMA_NAME) {
+    let has_old_schema = root.files.iter().any(|file| file.name == OLD_SCHEMA_NAME);
+    if has_old_schema || has_schema(storage, &root).await? {
         return Err(exists());
     }
-    for folder in CONTENTS {
-        if has_files(storage, &root, folder).await? {
-            return Err(Error::not_an_array(format!(
-                "the folder holds no schema, but {folder} is not empty: these are the remains of an array, which a new one must not mix with; choose another folder"
-            )));
-        }
-    }
+    let remains = match root.folders.iter().any(|name| name == "__commits") {
+        true => Remains::of(storage).await?,
+        false => Remains::default(),
+    };
+    remains.check_dead()?;
     let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');
     let folders = root.folders.iter().filter(|name| !ours(name));
     let files = root.files.iter().map(|file| &file.name);
     let files = files.filter(|name| !ours(name) && !name.ends_with(STAGED_SUFFIX));
     let others: Vec<_> = folders.chain(files).take(3).map(String::as_str).collect();
     if others.is_empty() {
-        return Ok(());
+        return Ok(remains);
     }
     Err(Error::not_an_array(format!(
         "the folder holds other things ({}): an array is created in a new or an empty folder",
         others.join(", ")
     )))
-}
-
-async fn has_files(storage: &Storage, root: &Listing, folder: &str) -> Result<bool> {
-    if !root.folders.iter().any(|name| name == folder) {
-        return Ok(false);
-    }
-    let listing = storage.list(folder).await?;
-    let contents =
-        |name: &String| folder != SCHEMA_FOLDER || !ENUMERATIONS_FOLDER.ends_with(name.as_str());
-    Ok(!listing.files.is_empty() || listing.folders.iter().any(contents))
 }
 
 fn exists() -> Error {
@@ -349,6 +350,11 @@ mod tests {
                 .create_file("__schema.__1_1_0.staged", Bytes::from_static(b"half"))
                 .await
                 .unwrap();
+            // Nothing commits it, so it does not belong to the next array.
+            storage
+                .create_file("__fragments/__1_1_a_22/a0.tdb", Bytes::from_static(b"half"))
+                .await
+                .unwrap();
             assert!(open(&storage).await.is_err());
             create(&definition("7"), &storage, &Clock::system(), None)
                 .await
@@ -365,11 +371,6 @@ mod tests {
             ("__array_schema.tdb", ErrorKind::AlreadyExists, "already"),
             (
                 "__commits/__1_1_a_22.wrt",
-                ErrorKind::NotAnArray,
-                "__commits is not empty",
-            ),
-            (
-                "__fragments/__1_1_a_22/a0.tdb",
                 ErrorKind::NotAnArray,
                 "remains of an array",
             ),

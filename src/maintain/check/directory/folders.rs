@@ -13,6 +13,7 @@ use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Listing, STAGED_SUFFIX, Storage};
+use crate::write::create::{Remains, is_begun};
 
 /// The folder of commit files.
 pub const COMMITS_FOLDER: &str = "__commits";
@@ -28,6 +29,8 @@ pub const LABELS_FOLDER: &str = "__labels";
 pub enum Kind {
     Array,
     Group,
+    /// What an interrupted creation has left.
+    Remains,
 }
 
 /// The listings of all folders with a meaning.
@@ -75,12 +78,17 @@ impl Folders {
     ///
     /// # Errors
     /// There is neither.
-    pub fn kind(&self) -> Result<Kind> {
+    pub async fn kind(&self, storage: &Storage) -> Result<Kind> {
         let file = |name: &str| self.root.files.iter().any(|f| f.name == name);
         let folder = |name: &str| self.root.folders.iter().any(|f| f == name);
-        if folder(SCHEMA_FOLDER) || file(OLD_SCHEMA_NAME) {
+        let is_group = folder(GROUP_FOLDER) || file(GROUP_FILE);
+        let is_begun = !is_group && is_begun(storage, &self.root).await?;
+        // Commits that no creation has announced are those of an array that has lost its schema.
+        if is_begun && Remains::of(storage).await.is_ok() {
+            Ok(Kind::Remains)
+        } else if folder(SCHEMA_FOLDER) || file(OLD_SCHEMA_NAME) {
             Ok(Kind::Array)
-        } else if folder(GROUP_FOLDER) || file(GROUP_FILE) {
+        } else if is_group {
             Ok(Kind::Group)
         } else if self.root.files.is_empty() && self.root.folders.is_empty() {
             Err(Error::not_found(

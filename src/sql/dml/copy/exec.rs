@@ -38,6 +38,7 @@ use crate::sql::dml::target::Unpublished;
 use crate::sql::options::TableOptions;
 use crate::sql::planning::shown;
 use crate::storage::Storage;
+use crate::write::commit::Committed;
 use crate::write::create::{ArrayBuilder, StagedArray};
 
 /// Creates an array and writes the rows of its input.
@@ -100,16 +101,38 @@ impl Copy {
         }
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
         let counts = counts.try_collect::<Vec<_>>().await?;
-        if let Err(error) = staged.publish().await {
-            let uri = self.storage.uri();
-            if let Err(left) = array.committed().withdraw(&self.storage).await {
-                log::warn!("{uri}: files of a failed COPY stay: {left}");
-            }
-            return Err(DataFusionError::from(error));
-        }
+        self.publish(&staged, &array.committed()).await?;
         let counts = stream::iter(counts.into_iter().map(Ok));
         let counts = RecordBatchStreamAdapter::new(count_schema(), counts);
         Ok(Box::pin(counts))
+    }
+
+    /// Makes the array visible with what was committed to it.
+    async fn publish(&self, staged: &StagedArray, committed: &Committed) -> Result<()> {
+        let storage = &self.storage;
+        let published = async {
+            committed.check_in_time()?;
+            staged.publish().await?;
+            if let Err(late) = committed.check_kept(storage).await {
+                staged.withdraw().await?;
+                return Err(late);
+            }
+            Ok(())
+        };
+        let published: crate::error::Result<()> = published.await;
+        match published.map_err(|e| e.with("array", storage.uri())) {
+            Ok(()) => {
+                committed.settle(storage).await;
+                Ok(())
+            }
+            Err(error) => {
+                if let Err(left) = committed.withdraw(storage).await {
+                    let uri = storage.uri();
+                    log::warn!("{uri}: files of a failed COPY stay: {left}");
+                }
+                Err(DataFusionError::from(error))
+            }
+        }
     }
 
     /// Reads and sorts all rows before the array is staged, so that what they are decides how it is made.

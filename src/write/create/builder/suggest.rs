@@ -34,7 +34,9 @@ impl ArrayBuilder {
     /// Fails if an array or anything else is at `storage`.
     pub(crate) async fn check_vacant(&self, storage: &Storage) -> Result<()> {
         let vacant = execute::check_vacant(storage).await;
-        vacant.map_err(|e| e.with("array", storage.uri()))
+        vacant
+            .map(|_| ())
+            .map_err(|e| e.with("array", storage.uri()))
     }
 
     /// The names of the dimensions.

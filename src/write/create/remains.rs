@@ -1,0 +1,132 @@
+//! What interrupted creations have left in a folder that holds no schema.
+//!
+//! COPY commits what it has written, and then puts the schema, which makes the array visible. A crash in between leaves commits,
+//! which would belong to the next array of the folder. So COPY announces its commit first, in a file beside it, which it removes
+//! at the end. Commits that an announcement lists, and fragments that nothing commits, are the remains of a creation. Other
+//! commits are what is left of an array that has lost its schema, and stay.
+
+use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
+use crate::array::snapshot::DEAD_AFTER_MS;
+use crate::array::window::TimestampMs;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::commit::{parse_ignore, staged_array};
+use crate::format::fragment::footer::OLD_SCHEMA_NAME;
+use crate::storage::{Listing, STAGED_SUFFIX, Storage};
+
+const COMMITS_FOLDER: &str = "__commits";
+/// The folders by which the place of an array is known before it has a schema.
+const BEGUN: [&str; 3] = [SCHEMA_FOLDER, COMMITS_FOLDER, "__fragments"];
+
+/// The announcement of a commit in an array that has no schema yet.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    /// Its file, relative to the array.
+    pub path: String,
+    /// When it was put, in ms.
+    pub time: u64,
+    /// The commit files that it lists and that are there, with their bytes.
+    pub commits: Vec<(String, u64)>,
+}
+
+/// What interrupted creations have left.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    /// The announcements; the last of each creation to go.
+    pub announcements: Vec<Announcement>,
+}
+
+impl Remains {
+    /// The remains in a folder without a schema.
+    ///
+    /// # Errors
+    /// There are commits that no creation has announced, or the store fails.
+    pub(crate) async fn of(storage: &Storage) -> Result<Self> {
+        let listing = storage.list(COMMITS_FOLDER).await?;
+        let mut announcements = Vec::new();
+        for file in &listing.files {
+            if staged_array(&file.name).is_none() {
+                continue;
+            }
+            let path = format!("{COMMITS_FOLDER}/{}", file.name);
+            let listed = match storage.read(&path).await {
+                Ok(bytes) => parse_ignore(&bytes)?,
+                // Its creation has ended.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let there = |file: &&crate::storage::FileInfo| {
+                let path = format!("{COMMITS_FOLDER}/{}", file.name);
+                listed.contains(&path)
+            };
+            let commits = listing.files.iter().filter(there);
+            let commits =
+                commits.map(|file| (format!("{COMMITS_FOLDER}/{}", file.name), file.bytes));
+            announcements.push(Announcement {
+                path,
+                time: u64::try_from(file.modified_us / 1000).unwrap_or(0),
+                commits: commits.collect(),
+            });
+        }
+        let is_announced = |path: &String| {
+            let mut commits = announcements.iter().flat_map(|a| &a.commits);
+            commits.any(|(commit, _)| commit == path)
+        };
+        let others = listing.files.iter();
+        let others = others.filter(|file| !file.name.ends_with(STAGED_SUFFIX));
+        let mut others = others.map(|file| format!("{COMMITS_FOLDER}/{}", file.name));
+        match others.find(|path| !is_announced(path)) {
+            None => Ok(Self { announcements }),
+            Some(commit) => Err(Error::not_an_array(format!(
+                "the folder holds no schema, but {commit}: these are the remains of an array, which a new one must not mix with; \
+                 choose another folder"
+            ))),
+        }
+    }
+
+    /// Fails if one of the creations may still be under way.
+    pub(super) fn check_dead(&self) -> Result<()> {
+        let now = TimestampMs::now().0;
+        let is_young = |a: &&Announcement| now.saturating_sub(a.time) <= DEAD_AFTER_MS;
+        match self.announcements.iter().find(is_young) {
+            None => Ok(()),
+            Some(young) => Err(Error::conflict(format!(
+                "somebody else is creating an array here, or was interrupted less than {} seconds ago ({}): run the statement \
+                 again later",
+                DEAD_AFTER_MS / 1000,
+                young.path
+            ))),
+        }
+    }
+
+    /// Removes the commits, and then what announced them. Fragments stay, which nothing commits any longer.
+    pub(super) async fn remove(&self, storage: &Storage) -> Result<()> {
+        for announcement in &self.announcements {
+            for (commit, _) in &announcement.commits {
+                storage.remove_file(commit).await?;
+            }
+            storage.remove_file(&announcement.path).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether somebody has begun to create an array in a folder, and put no schema.
+///
+/// # Errors
+/// The store fails.
+pub(crate) async fn is_begun(storage: &Storage, root: &Listing) -> Result<bool> {
+    let is_there = |name: &&str| root.folders.iter().any(|folder| folder == name);
+    let is_old = root.files.iter().any(|file| file.name == OLD_SCHEMA_NAME);
+    Ok(BEGUN.iter().any(|name| is_there(&name)) && !is_old && !has_schema(storage, root).await?)
+}
+
+/// Whether the folder of schemas holds anything besides enumerations.
+pub(super) async fn has_schema(storage: &Storage, root: &Listing) -> Result<bool> {
+    if !root.folders.iter().any(|name| name == SCHEMA_FOLDER) {
+        return Ok(false);
+    }
+    let listing = storage.list(SCHEMA_FOLDER).await?;
+    let mut folders = listing.folders.iter();
+    let other = folders.any(|name| !ENUMERATIONS_FOLDER.ends_with(name.as_str()));
+    Ok(!listing.files.is_empty() || other)
+}
