@@ -1,35 +1,26 @@
 //! Several fragments become one: what is planned, written, verified and committed, group by group.
 
 use std::collections::BTreeSet;
-use std::num::NonZero;
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tokio::sync::OnceCell;
-
+use super::cells::Versions;
 use super::cells::deleted::InputDeletes;
 use super::cells::dense::{DenseInput, DenseMerge};
-use super::cells::feed::Unopened;
-use super::cells::order::Order;
-use super::cells::source::{DropsDeleted, Output};
-use super::cells::sparse::SparseMerge;
-use super::cells::{MergedCells, Versions};
+use super::cells::source::DropsDeleted;
 use super::choice;
 use super::options::{ConsolidateOptions, Mode};
 use super::replace;
-use crate::array::deletes::PendingDelete;
-use crate::array::directory::{ArrayDirectory, CommittedFragment};
+use super::rounds::{self, Goal, Rounds, SparseInput, unopened};
 use crate::array::fragment::Fragment;
-use crate::array::snapshot::{Snapshot, open_alone};
-use crate::array::window::{OpenWindow, TimestampMs, Visibility};
+use crate::array::snapshot::Snapshot;
+use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::names::TimestampedName;
 use crate::geometry::domain::KeyBox;
 use crate::maintain::plan::{self, Candidate};
 use crate::maintain::report::{Outcome, ReportRow};
 use crate::storage::Storage;
-use crate::tile::deletes::DeleteTrees;
-use crate::write::fields::{Recorded, WrittenFields};
+use crate::write::fields::Recorded;
 use crate::write::fragment::StagedFragment;
 
 /// Since this version, sparse fragments show some of their cells where others are outside the window of time.
@@ -189,7 +180,7 @@ impl Step<'_> {
             true => u64::MAX,
             false => t2,
         };
-        let mut deletes = Vec::new();
+        let mut inputs = Vec::new();
         let mut markers = BTreeSet::new();
         for fragment in self.fragments() {
             let pending = self.snapshot.deletes.of(fragment);
@@ -199,71 +190,46 @@ impl Step<'_> {
                 false => None,
             };
             markers.extend(processed.iter().flatten().cloned());
-            deletes.push((pending, processed));
+            inputs.push(SparseInput {
+                time: self.cell_time(fragment),
+                fragment: Arc::clone(fragment),
+                pending,
+                processed,
+            });
         }
         let markers = markers.into_iter().collect::<Vec<_>>();
         // Where cells have no times, deletes until the time of the fragment are done with it.
         let later = markers.iter().any(|marker| delete_time(marker) > until);
         let records = self.has_deletes() && (options.timestamps || later);
-        let recorded = Recorded {
-            times: options.timestamps,
-            deletes: records.then(|| markers.clone()),
-        };
-        let output = self.output(recorded, self.drops().then_some(DropsDeleted { until }))?;
-        let inputs = self.unopened(&output, deletes, &markers)?;
-        let merge = SparseMerge {
-            storage: storage.clone(),
-            inputs,
-            output: Arc::clone(&output),
+        let goal = Goal {
+            recorded: Recorded {
+                times: options.timestamps,
+                deletes: records.then(|| markers.clone()),
+            },
+            drops_deleted: self.drops().then_some(DropsDeleted { until }),
             versions: match (options.timestamps, options.purge_deleted) {
                 (true, false) => Versions::All,
                 (true, true) => Versions::Alive,
                 (false, _) => Versions::Newest,
             },
-            budget: Arc::clone(&options.budget),
-            width: width(),
-            progress: Arc::clone(&options.progress),
-            trust: AtomicUsize::new(0),
         };
-        let (staged, counts) = merge.write(name).await?;
-        let Some(staged) = staged else {
-            return Ok(None);
+        let rounds = Rounds {
+            snapshot: self.snapshot,
+            options,
+            markers: &markers,
         };
-        let verified = async {
-            self.check_counts(&staged, counts)?;
-            let written = self.reopen(&staged).await?;
-            if options.verify {
-                let recorded = match records {
-                    true => Some(markers.as_slice()),
-                    false => None,
-                };
-                let schema = &self.snapshot.schema;
-                let deletes = InputDeletes::new(
-                    schema,
-                    &written,
-                    &[],
-                    &mut DeleteTrees::default(),
-                    recorded,
-                    &markers,
-                )?;
-                // What was dropped is not dropped once more.
-                let keeping = self.output(output.fields.recorded.clone(), None)?;
-                let written = unopened(Arc::new(written), 0, t2, &keeping, deletes);
-                merge.compare(written).await?;
-            }
-            Ok(())
-        };
-        self.kept_if(verified.await, staged).await.map(Some)
+        rounds.write(inputs, &goal, name).await
     }
 
     async fn write_dense(&self, name: &str) -> Result<StagedFragment> {
         let options = self.options;
-        let output = self.output(Recorded::default(), None)?;
-        let deletes = self.group.iter().map(|_| (Vec::new(), None)).collect();
-        let inputs = self.unopened(&output, deletes, &[])?.into_iter();
-        let boxes = self.members().map(|c| c.cells.clone());
-        let inputs = inputs.zip(boxes).map(|(source, cells)| {
+        let output = rounds::output(self.snapshot, Recorded::default(), None)?;
+        let numbered = self.fragments().zip(0_u32..).zip(self.members());
+        let inputs = numbered.map(|((fragment, age), member)| {
+            let cells = member.cells.clone();
             let cells = cells.ok_or_else(|| Error::internal("a dense fragment has no box"))?;
+            let (fragment, time) = (Arc::clone(fragment), self.cell_time(fragment));
+            let source = unopened(fragment, age, time, &output, InputDeletes::default());
             Ok(DenseInput { source, cells })
         });
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
@@ -272,18 +238,19 @@ impl Step<'_> {
             .map(|input| &input.cells)
             .collect::<Vec<&KeyBox>>();
         let whole = plan::union(&boxes);
+        let storage = &self.snapshot.storage;
         let merge = DenseMerge {
-            storage: self.snapshot.storage.clone(),
+            storage: storage.clone(),
             cells: whole.ok_or_else(|| Error::internal("nothing is merged"))?,
             inputs,
             output: Arc::clone(&output),
             budget: Arc::clone(&options.budget),
-            width: width(),
+            width: rounds::width(),
             progress: Arc::clone(&options.progress),
         };
         let (staged, _) = merge.write(name).await?;
         let verified = async {
-            let written = self.reopen(&staged).await?;
+            let written = rounds::reopened(storage, &staged).await?;
             if options.verify {
                 let deletes = InputDeletes::default();
                 let written = unopened(Arc::new(written), 0, 0, &output, deletes);
@@ -291,41 +258,7 @@ impl Step<'_> {
             }
             Ok(())
         };
-        self.kept_if(verified.await, staged).await
-    }
-
-    fn output(
-        &self,
-        recorded: Recorded,
-        drops_deleted: Option<DropsDeleted>,
-    ) -> Result<Arc<Output>> {
-        let schema = &self.snapshot.schema;
-        let fields = WrittenFields::new(schema, self.snapshot.schema_name()?);
-        Ok(Arc::new(Output {
-            fields: Arc::new(fields.with_times(recorded)),
-            order: Order::new(schema)?,
-            drops_deleted,
-        }))
-    }
-
-    fn unopened(
-        &self,
-        output: &Arc<Output>,
-        deletes: Vec<(Vec<PendingDelete>, Option<Vec<String>>)>,
-        markers: &[String],
-    ) -> Result<Vec<Arc<Unopened>>> {
-        let schema = &self.snapshot.schema;
-        let mut trees = DeleteTrees::default();
-        let numbered = self.fragments().zip(0_u32..).zip(deletes);
-        let inputs = numbered.map(|((fragment, age), (pending, processed))| {
-            let processed = processed.as_deref();
-            let deletes =
-                InputDeletes::new(schema, fragment, &pending, &mut trees, processed, markers);
-            let deletes = deletes.map_err(|e| e.with("fragment", &fragment.name.name))?;
-            let time = self.cell_time(fragment);
-            Ok(unopened(Arc::clone(fragment), age, time, output, deletes))
-        });
-        inputs.collect()
+        rounds::kept_if(verified.await, staged).await
     }
 
     /// The time of the cells of a fragment that has none for each. Before format 15 such a fragment shows when all its times
@@ -339,89 +272,9 @@ impl Step<'_> {
             false => name.t1,
         }
     }
-
-    /// Fails unless every cell arrived.
-    fn check_counts(&self, staged: &StagedFragment, counts: MergedCells) -> Result<()> {
-        let expected = self.fragments().map(|fragment| fragment.sparse_cells());
-        let expected = expected.fold(0_u64, u64::saturating_add);
-        if counts.read != expected || counts.written != staged.cells {
-            return Err(Error::internal(format!(
-                "{} cells of {expected} were read, and {} of {} written: nothing was committed",
-                counts.read, staged.cells, counts.written
-            )));
-        }
-        Ok(())
-    }
-
-    /// Opens the written fragment as a reader will, and fails unless it says what was written.
-    async fn reopen(&self, staged: &StagedFragment) -> Result<Fragment> {
-        let storage = &self.snapshot.storage;
-        let directory = ArrayDirectory::list(storage).await?;
-        let path = format!(
-            "{}/{}",
-            staged.folder(),
-            crate::array::fragment::METADATA_FILE
-        );
-        let file = storage.head(&path).await?;
-        let file = file.ok_or_else(|| Error::storage(format!("{path} is not there")))?;
-        let committed = CommittedFragment {
-            name: staged.name.clone(),
-            folder: staged.folder().to_owned(),
-            visibility: Visibility::Whole,
-            commit: file,
-            listed: false,
-            has_coords_file: false,
-        };
-        let fragment = open_alone(storage, &directory, committed).await?;
-        let same = *fragment.footer == staged.footer && fragment.tile_count()? == staged.tiles();
-        match same {
-            true => Ok(fragment),
-            false => Err(Error::storage(format!(
-                "{path} says something else than was written to it: nothing was committed"
-            ))),
-        }
-    }
-
-    /// The fragment if it was verified; otherwise it is removed.
-    async fn kept_if(
-        &self,
-        verified: Result<()>,
-        staged: StagedFragment,
-    ) -> Result<StagedFragment> {
-        match verified {
-            Ok(()) => Ok(staged),
-            Err(e) => {
-                staged.withdraw().await;
-                Err(e)
-            }
-        }
-    }
-}
-
-fn unopened(
-    fragment: Arc<Fragment>,
-    age: u32,
-    time: u64,
-    output: &Arc<Output>,
-    deletes: InputDeletes,
-) -> Arc<Unopened> {
-    Arc::new(Unopened {
-        fragment,
-        age,
-        time,
-        output: Arc::clone(output),
-        deletes: Mutex::new(Some(deletes)),
-        source: OnceCell::new(),
-    })
 }
 
 /// The time of a delete, by its file.
 fn delete_time(marker: &str) -> u64 {
     TimestampedName::parse(marker).map_or(0, |name| name.t1)
-}
-
-/// Tiles that are filtered at the same time.
-fn width() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    processors.saturating_mul(2)
 }

@@ -38,6 +38,7 @@ mod fragments;
 mod metadata;
 mod options;
 mod replace;
+mod rounds;
 
 pub use self::options::{ConsolidateOptions, Mode, Progress};
 

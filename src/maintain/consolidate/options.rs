@@ -186,6 +186,12 @@ impl Progress {
         self.read.store(cells, Ordering::Relaxed);
     }
 
+    /// Cells were merged that will be merged again.
+    pub(super) fn advance(&self, cells: u64) {
+        self.read.store(0, Ordering::Relaxed);
+        self.before.fetch_add(cells, Ordering::Relaxed);
+    }
+
     /// A step is over; all its cells were merged.
     pub(super) fn finish(&self, cells: u64) {
         self.read.store(0, Ordering::Relaxed);

@@ -1,0 +1,356 @@
+//! Sparse fragments become one, in several rounds where memory is not enough for one.
+//!
+//! A merge holds a tile of each input whose cells lie among those of others. If that is too much, neighbours in age are merged
+//! first, fewer at a time, and what comes of it in the next round. In between, everything is kept that the last merge may ask
+//! for: every version of a cell, when it was written, and when and by which delete it was deleted. What comes of neighbours has
+//! their place among the others, so the last merge sees the versions of a cell in the same order as if there were one round.
+//! Nobody commits the fragments in between; they are removed at the end, or by the vacuum of leftovers after a crash.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::OnceCell;
+
+use super::cells::deleted::InputDeletes;
+use super::cells::feed::Unopened;
+use super::cells::order::Order;
+use super::cells::source::{DropsDeleted, Output};
+use super::cells::sparse::SparseMerge;
+use super::cells::{MergedCells, Versions};
+use super::options::ConsolidateOptions;
+use crate::array::deletes::PendingDelete;
+use crate::array::directory::{ArrayDirectory, CommittedFragment};
+use crate::array::fragment::{Fragment, METADATA_FILE};
+use crate::array::snapshot::{Snapshot, open_alone};
+use crate::array::window::{TimestampMs, Visibility};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
+use crate::tile::deletes::DeleteTrees;
+use crate::write::fields::{Recorded, WrittenFields};
+use crate::write::fragment::StagedFragment;
+
+/// A fragment that is merged with others.
+#[derive(Debug, Clone)]
+pub(super) struct SparseInput {
+    pub(super) fragment: Arc<Fragment>,
+    /// The time of its cells, if it has none for each.
+    pub(super) time: u64,
+    /// The deletes that apply to it.
+    pub(super) pending: Vec<PendingDelete>,
+    /// The deletes that it has processed, if it records when its cells were deleted.
+    pub(super) processed: Option<Vec<String>>,
+}
+
+/// What becomes of the cells.
+#[derive(Debug, Clone)]
+pub(super) struct Goal {
+    pub(super) recorded: Recorded,
+    pub(super) drops_deleted: Option<DropsDeleted>,
+    pub(super) versions: Versions,
+}
+
+/// A merge of sparse fragments.
+pub(super) struct Rounds<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) options: &'a ConsolidateOptions,
+    /// The deletes of all inputs.
+    pub(super) markers: &'a [String],
+}
+
+/// An input, and the fragment in between that it is; such a fragment is removed when nobody needs it.
+type Round = Vec<(SparseInput, Option<StagedFragment>)>;
+
+impl Rounds<'_> {
+    /// Merges inputs, which are given by age, into a fragment called `name`; `None` if no cells are left.
+    pub(super) async fn write(
+        &self,
+        inputs: Vec<SparseInput>,
+        goal: &Goal,
+        name: &str,
+    ) -> Result<Option<StagedFragment>> {
+        let mut round: Round = inputs.into_iter().map(|input| (input, None)).collect();
+        let written = loop {
+            let inputs = round.iter().map(|(input, _)| input);
+            match self.merge(inputs, goal, name).await {
+                Err(error) if error.kind() == ErrorKind::OutOfMemory && round.len() > 2 => {}
+                written => break written,
+            }
+            match self.next_round(&mut round).await {
+                Ok(next) => withdraw(std::mem::replace(&mut round, next)).await,
+                Err(error) => break Err(error),
+            }
+        };
+        withdraw(round).await;
+        written
+    }
+
+    /// Merges neighbours; there are fewer inputs afterwards. Those that become one are left in `round`.
+    async fn next_round(&self, round: &mut Round) -> Result<Round> {
+        let count = round.len();
+        let mut fan = count.div_ceil(2);
+        let goal = self.keeping_all();
+        let (mut next, mut merged): (Round, Round) = (Vec::new(), Vec::new());
+        let mut waiting = VecDeque::from(std::mem::take(round));
+        while !waiting.is_empty() {
+            let part = fan.min(waiting.len());
+            if part == 1 {
+                next.extend(waiting.pop_front());
+                continue;
+            }
+            let inputs = waiting.iter().take(part).map(|(input, _)| input);
+            match self.merge_in_between(inputs, &goal).await {
+                Ok(between) => {
+                    merged.extend(waiting.drain(..part));
+                    next.extend(between);
+                }
+                Err(error) if error.kind() == ErrorKind::OutOfMemory && fan > 2 => {
+                    fan = part.min(fan).div_ceil(2).max(2);
+                }
+                Err(error) => {
+                    merged.extend(next);
+                    merged.extend(waiting);
+                    *round = merged;
+                    return Err(error);
+                }
+            }
+        }
+        *round = merged;
+        let uri = self.snapshot.storage.uri();
+        log::info!(
+            "{uri}: {count} fragments became {} in a round, for lack of memory",
+            next.len()
+        );
+        Ok(next)
+    }
+
+    /// A fragment in between keeps all that is known of its cells.
+    fn keeping_all(&self) -> Goal {
+        Goal {
+            recorded: Recorded {
+                times: true,
+                deletes: (!self.markers.is_empty()).then(|| self.markers.to_vec()),
+            },
+            drops_deleted: None,
+            versions: Versions::All,
+        }
+    }
+
+    async fn merge_in_between<'i>(
+        &self,
+        inputs: impl Iterator<Item = &'i SparseInput> + Clone,
+        goal: &Goal,
+    ) -> Result<Option<(SparseInput, Option<StagedFragment>)>> {
+        let names = inputs.clone().map(|input| &input.fragment.name);
+        let t1 = names.clone().map(|name| name.t1).min().unwrap_or(0);
+        let t2 = names.map(|name| name.t2).max().unwrap_or(0);
+        let clock = &self.options.clock;
+        let name = clock.fresh_fragment_name(TimestampMs(t1), TimestampMs(t2))?;
+        let progress = &self.options.progress;
+        let cells = inputs.clone().map(|input| input.fragment.sparse_cells());
+        let cells = cells.fold(0_u64, u64::saturating_add);
+        let Some(staged) = self.merge(inputs, goal, &name).await? else {
+            return Ok(None);
+        };
+        progress.expect(cells);
+        progress.advance(cells);
+        let fragment = match reopened(&self.snapshot.storage, &staged).await {
+            Ok(fragment) => Arc::new(fragment),
+            Err(error) => {
+                staged.withdraw().await;
+                return Err(error);
+            }
+        };
+        let input = SparseInput {
+            fragment,
+            time: t1,
+            pending: Vec::new(),
+            processed: goal.recorded.deletes.clone(),
+        };
+        Ok(Some((input, Some(staged))))
+    }
+
+    /// Merges inputs in one round.
+    async fn merge<'i>(
+        &self,
+        inputs: impl Iterator<Item = &'i SparseInput> + Clone,
+        goal: &Goal,
+        name: &str,
+    ) -> Result<Option<StagedFragment>> {
+        let output = self.output(goal.recorded.clone(), goal.drops_deleted)?;
+        let storage = &self.snapshot.storage;
+        let merge = SparseMerge {
+            storage: storage.clone(),
+            inputs: self.unopened(inputs.clone(), &output)?,
+            output: Arc::clone(&output),
+            versions: goal.versions,
+            budget: Arc::clone(&self.options.budget),
+            width: width(),
+            progress: Arc::clone(&self.options.progress),
+            trust: AtomicUsize::new(0),
+        };
+        let (staged, counts) = merge.write(name).await?;
+        let expected = inputs.map(|input| input.fragment.sparse_cells());
+        let expected = expected.fold(0_u64, u64::saturating_add);
+        let Some(staged) = staged else {
+            return Ok(None);
+        };
+        let verified = async {
+            check_counts(&staged, counts, expected)?;
+            let written = reopened(storage, &staged).await?;
+            match self.options.verify {
+                true => self.verify(&merge, written, goal).await,
+                false => Ok(()),
+            }
+        };
+        kept_if(verified.await, staged).await.map(Some)
+    }
+
+    /// Merges again, and compares what was written.
+    async fn verify(&self, merge: &SparseMerge, written: Fragment, goal: &Goal) -> Result<()> {
+        // What was dropped is not dropped once more.
+        let keeping = self.output(goal.recorded.clone(), None)?;
+        let written = SparseInput {
+            time: written.name.t2,
+            fragment: Arc::new(written),
+            pending: Vec::new(),
+            processed: goal.recorded.deletes.clone(),
+        };
+        for written in self.unopened(std::iter::once(&written), &keeping)? {
+            merge.compare(written).await?;
+        }
+        Ok(())
+    }
+
+    fn output(
+        &self,
+        recorded: Recorded,
+        drops_deleted: Option<DropsDeleted>,
+    ) -> Result<Arc<Output>> {
+        output(self.snapshot, recorded, drops_deleted)
+    }
+
+    fn unopened<'i>(
+        &self,
+        inputs: impl Iterator<Item = &'i SparseInput>,
+        output: &Arc<Output>,
+    ) -> Result<Vec<Arc<Unopened>>> {
+        let schema = &self.snapshot.schema;
+        let mut trees = DeleteTrees::default();
+        let inputs = inputs.zip(0_u32..).map(|(input, age)| {
+            let (fragment, pending) = (&input.fragment, input.pending.as_slice());
+            let processed = input.processed.as_deref();
+            let deletes = InputDeletes::new(
+                schema,
+                fragment,
+                pending,
+                &mut trees,
+                processed,
+                self.markers,
+            );
+            let deletes = deletes.map_err(|e| e.with("fragment", &fragment.name.name))?;
+            Ok(unopened(
+                Arc::clone(fragment),
+                age,
+                input.time,
+                output,
+                deletes,
+            ))
+        });
+        inputs.collect()
+    }
+}
+
+async fn withdraw(round: Round) {
+    for staged in round.into_iter().filter_map(|(_, staged)| staged) {
+        staged.withdraw().await;
+    }
+}
+
+/// What a fragment with these records consists of.
+pub(super) fn output(
+    snapshot: &Snapshot,
+    recorded: Recorded,
+    drops_deleted: Option<DropsDeleted>,
+) -> Result<Arc<Output>> {
+    let schema = &snapshot.schema;
+    let fields = WrittenFields::new(schema, snapshot.schema_name()?);
+    Ok(Arc::new(Output {
+        fields: Arc::new(fields.with_times(recorded)),
+        order: Order::new(schema)?,
+        drops_deleted,
+    }))
+}
+
+pub(super) fn unopened(
+    fragment: Arc<Fragment>,
+    age: u32,
+    time: u64,
+    output: &Arc<Output>,
+    deletes: InputDeletes,
+) -> Arc<Unopened> {
+    Arc::new(Unopened {
+        fragment,
+        age,
+        time,
+        output: Arc::clone(output),
+        deletes: Mutex::new(Some(deletes)),
+        source: OnceCell::new(),
+    })
+}
+
+/// Fails unless every cell arrived.
+fn check_counts(staged: &StagedFragment, counts: MergedCells, expected: u64) -> Result<()> {
+    if counts.read != expected || counts.written != staged.cells {
+        return Err(Error::internal(format!(
+            "{} cells of {expected} were read, and {} of {} written: nothing was committed",
+            counts.read, staged.cells, counts.written
+        )));
+    }
+    Ok(())
+}
+
+/// Opens the written fragment as a reader will, and fails unless it says what was written.
+pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Result<Fragment> {
+    let directory = ArrayDirectory::list(storage).await?;
+    let path = format!("{}/{METADATA_FILE}", staged.folder());
+    let file = storage.head(&path).await?;
+    let file = file.ok_or_else(|| Error::storage(format!("{path} is not there")))?;
+    let committed = CommittedFragment {
+        name: staged.name.clone(),
+        folder: staged.folder().to_owned(),
+        visibility: Visibility::Whole,
+        commit: file,
+        listed: false,
+        has_coords_file: false,
+    };
+    let fragment = open_alone(storage, &directory, committed).await?;
+    let same = *fragment.footer == staged.footer && fragment.tile_count()? == staged.tiles();
+    match same {
+        true => Ok(fragment),
+        false => Err(Error::storage(format!(
+            "{path} says something else than was written to it: nothing was committed"
+        ))),
+    }
+}
+
+/// The fragment if it was verified; otherwise it is removed.
+pub(super) async fn kept_if(
+    verified: Result<()>,
+    staged: StagedFragment,
+) -> Result<StagedFragment> {
+    match verified {
+        Ok(()) => Ok(staged),
+        Err(e) => {
+            staged.withdraw().await;
+            Err(e)
+        }
+    }
+}
+
+/// Tiles that are filtered at the same time.
+pub(super) fn width() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    processors.saturating_mul(2)
+}
