@@ -95,6 +95,7 @@ impl ColumnType {
         )
         .context("attribute", || &attribute.name)?;
         match (&attribute.enumeration, enumeration) {
+            (codes, _) if options.as_stored => ty.as_stored(attribute.nullable, codes.is_some()),
             (None, _) => Ok(ty),
             (Some(_), Some(enumeration)) => ty
                 .enumerated(enumeration, options)
@@ -104,6 +105,21 @@ impl ColumnType {
             ))
             .with("attribute", &attribute.name)),
         }
+    }
+
+    /// Shows dates, times and codes as the numbers that are stored.
+    fn as_stored(mut self, nullable: bool, is_code: bool) -> Result<Self> {
+        let number = match self.element {
+            Element::Time(_) | Element::Date(_) => DataType::Int64,
+            // One byte, which may be any.
+            Element::Bool if is_code => DataType::UInt8,
+            _ => return Ok(self),
+        };
+        self.data_type = list_type(&number, self.shape, false)?;
+        (self.element, self.element_type) = (Element::Number, number);
+        self.nat_is_null = false;
+        self.nullable = nullable;
+        Ok(self)
     }
 
     /// The type of a field without enumeration.

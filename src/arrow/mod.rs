@@ -31,7 +31,7 @@ pub use schema::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use storing::{CellWriter, Refused, StoredCells, UnknownValue, UnknownValues};
+pub use storing::{CellWriter, Nulls, Refused, StoredCells, UnknownValue, UnknownValues};
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
@@ -68,4 +68,6 @@ pub struct TypeOptions {
     pub time_as: TimeAs,
     /// See [`FloatBits`].
     pub float_bits: FloatBits,
+    /// Whether dates, times and enumerated values of attributes show as the numbers that are stored, of which none means NULL.
+    pub as_stored: bool,
 }

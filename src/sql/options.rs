@@ -103,6 +103,9 @@ pub struct TableOptions {
     /// How floats are shown.
     #[serde(default)]
     pub(crate) floats: FloatColumns,
+    /// Whether attributes show the numbers that are stored, for statements that write them again.
+    #[serde(skip)]
+    pub(crate) as_stored: bool,
     /// The key of an encrypted array. It is not among what is sent to other machines.
     #[serde(skip)]
     pub encryption_key: Option<Arc<EncryptionKey>>,
@@ -143,6 +146,7 @@ impl TableOptions {
                 FloatColumns::Stored => FloatBits::Stored,
                 FloatColumns::Shown | FloatColumns::Both => FloatBits::Shown,
             },
+            as_stored: self.as_stored,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::statistics::StatisticsKind;
 use crate::array::fragment::FragmentField;
 use crate::array::snapshot::Snapshot;
-use crate::arrow::{CellWriter, ColumnType, TypeOptions, attribute_type};
+use crate::arrow::{CellWriter, ColumnType, Nulls, TypeOptions, attribute_type};
 use crate::error::{Error, Result};
 use crate::filter::TileContext;
 use crate::format::datatype::Datatype;
@@ -228,7 +228,11 @@ fn context(datatype: Datatype, schema: &ArraySchema) -> TileContext {
 ///
 /// # Errors
 /// A column cannot be read, and so not be written.
-pub fn cell_writers(snapshot: &Snapshot, options: &TypeOptions) -> Result<Vec<CellWriter>> {
+pub fn cell_writers(
+    snapshot: &Snapshot,
+    options: &TypeOptions,
+    nulls: Nulls,
+) -> Result<Vec<CellWriter>> {
     let schema = &snapshot.schema;
     let dimensions = schema
         .dimensions
@@ -236,7 +240,7 @@ pub fn cell_writers(snapshot: &Snapshot, options: &TypeOptions) -> Result<Vec<Ce
         .map(|dimension| CellWriter::new(ColumnType::of_dimension(dimension, options)?, false));
     let attributes = schema.attributes.iter().map(|attribute| {
         let ty = attribute_type(attribute, &snapshot.enumerations, options)?;
-        CellWriter::of_attribute(ty, attribute)
+        CellWriter::of_attribute(ty, attribute, nulls)
     });
     let writers = dimensions.chain(attributes).collect::<Result<_>>();
     writers.map_err(|e: Error| e.with("array", snapshot.storage.uri()))

@@ -13,7 +13,7 @@ use super::pipeline::{TilePipeline, Written};
 use super::sparse::SparseTiler;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
-use crate::arrow::{TypeOptions, with_one_zero};
+use crate::arrow::{Nulls, TypeOptions, with_one_zero};
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -27,6 +27,8 @@ pub struct WriteTarget {
     pub snapshot: Snapshot,
     /// The options that the types of columns depend on.
     pub types: TypeOptions,
+    /// What a NULL means where only some stored number shows as one.
+    pub nulls: Nulls,
     /// The time of the write; `None` is the present when the first fragment is begun.
     pub time: Option<TimestampMs>,
     /// The source of times and names.
@@ -101,7 +103,7 @@ impl SparseInsert {
             }
         };
         let fields = Arc::new(fields);
-        let writers = cell_writers(snapshot, &target.types)?;
+        let writers = cell_writers(snapshot, &target.types, target.nulls)?;
         let fragment = FragmentWriter::new(&snapshot.storage, &fields, name);
         let key = snapshot.storage.encryption_key().cloned();
         let budget = Arc::clone(&target.budget);

@@ -63,8 +63,12 @@ impl CodeTable {
         })
     }
 
-    /// Lets NULL be stored as `code`, little-endian, if that is not one of the enumeration's.
+    /// Lets NULL be stored as `code`, little-endian, if that is not one of the enumeration's, and unless another one was found
+    /// before.
     pub(super) fn store_null_as(&mut self, code: &[u8], signed: bool) {
+        if self.null_code.is_some() {
+            return;
+        }
         let negative = signed && code.last().is_some_and(|byte| *byte & 0x80 != 0);
         let mut wide = [0; 8];
         let known = match wide.get_mut(..code.len()) {

@@ -77,11 +77,22 @@ pub struct Refused {
     pub why: Error,
 }
 
+/// What a NULL means in an attribute that is not nullable and may hold something that shows as NULL: a date or time that is
+/// none (NaT), or a code that the enumeration does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nulls {
+    /// It is an error, as in all other fields that are not nullable.
+    Refused,
+    /// It was read from the attribute itself, and such a number is stored again.
+    Kept,
+}
+
 /// Converts one column to the cells of its field.
 #[derive(Debug)]
 pub struct CellWriter {
     ty: ColumnType,
     nullable: bool,
+    nulls: Nulls,
     codes: Option<CodeTable>,
 }
 
@@ -96,20 +107,25 @@ impl CellWriter {
         Ok(Self {
             ty,
             nullable,
+            nulls: Nulls::Refused,
             codes,
         })
     }
 
-    /// A writer for columns of an attribute. A NULL of an enumerated attribute that is not nullable is stored as its fill
-    /// value, if that is no code of the enumeration: it reads as NULL again.
+    /// A writer for columns of an attribute. A kept NULL of an enumerated attribute is stored as its fill value, or as the last
+    /// number of its type if the fill value is a code of the enumeration: it reads as NULL again.
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub fn of_attribute(ty: ColumnType, attribute: &Attribute) -> Result<Self> {
+    pub fn of_attribute(ty: ColumnType, attribute: &Attribute, nulls: Nulls) -> Result<Self> {
         let mut writer = Self::new(ty, attribute.nullable)?;
-        if let Some(codes) = &mut writer.codes {
+        writer.nulls = nulls;
+        if let (Some(codes), Nulls::Kept) = (&mut writer.codes, nulls) {
             let signed = attribute.datatype.is_signed();
-            codes.store_null_as(&attribute.fill_value, signed);
+            let last = vec![0xff; attribute.fill_value.len()];
+            for code in [&attribute.fill_value, &last] {
+                codes.store_null_as(code, signed);
+            }
         }
         Ok(writer)
     }
@@ -160,10 +176,10 @@ impl CellWriter {
 
     /// What takes the place of a NULL of the field.
     fn null_element(&self) -> NullElement {
-        match (self.nullable, self.ty.nat_is_null) {
+        match (self.nullable, self.nulls) {
             (true, _) => NullElement::Zero,
-            (false, true) => NullElement::NotATime,
-            (false, false) => NullElement::Refused,
+            (false, Nulls::Kept) if self.ty.nat_is_null => NullElement::NotATime,
+            (false, _) => NullElement::Refused,
         }
     }
 

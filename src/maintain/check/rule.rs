@@ -114,7 +114,7 @@ rules! {
     UnreadableTile = "unreadable-tile", Error, RESTORE;
     ValidityBytes = "validity-bytes", Warning, "nothing: every byte but 0 means valid";
     InvalidText = "invalid-text", Warning, "read the field with the option tiledb.invalid_utf8";
-    UnknownCode = "unknown-code", Warning, "extend the enumeration; until then such cells read as NULL";
+    UnknownCode = "unknown-code", Warning, "extend the enumeration, or write the cells again with one of its values; until then they read as NULL here, and other readers may fail";
     TileBox = "tile-box", Error, "do not trust conditions on dimensions; read the cells and write them again";
     CellOrder = "cell-order", Error, "do not consolidate with libtiledb; read the cells and write them again";
     SignedStringOrder = "signed-string-order", Warning, "nothing: libtiledb up to 2.30 orders bytes from 0x80 on before all others, and readers expect it";

@@ -127,6 +127,7 @@ impl ExistingCells for SnapshotCells {
             invalid_utf8: EXISTING_TYPES.invalid_utf8,
             time_as: EXISTING_TYPES.time_as,
             floats: FloatColumns::Stored,
+            as_stored: EXISTING_TYPES.as_stored,
             empty_cells: EmptyCells::Skip,
             ..TableOptions::default()
         };

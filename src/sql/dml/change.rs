@@ -10,6 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::TimestampMs;
+use crate::arrow::Nulls;
 use crate::error::{Error, Result};
 use crate::format::delete_condition::Condition;
 use crate::sql::source::TileDbSource;
@@ -26,6 +27,8 @@ pub(super) struct Change {
     pub(super) removes: bool,
     /// Whether rows go to the coordinates of cells that are there, whose bits they keep.
     pub(super) in_place: bool,
+    /// What a NULL means in a column of its own; the [values that a statement gives](crate::sql::changes) are checked before.
+    pub(super) nulls: Nulls,
     /// What is replaced: the cells that do not satisfy the condition.
     pub(super) replaced: Option<Condition>,
     /// What must not be there, because the stored condition would delete it against WHERE.
@@ -55,6 +58,7 @@ impl Change {
             latest,
             removes: false,
             in_place: false,
+            nulls: Nulls::Refused,
             replaced: None,
             doomed: Vec::new(),
             changed: Arc::default(),

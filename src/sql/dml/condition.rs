@@ -17,7 +17,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::change::source_of;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::Snapshot;
-use crate::arrow::{CellWriter, TypeOptions};
+use crate::arrow::{CellWriter, Nulls, TypeOptions};
 use crate::format::datatype::Datatype;
 use crate::format::delete_condition::{Comparison, Condition, Test};
 use crate::format::schema::{Attribute, CellValNum, Dimension};
@@ -58,7 +58,7 @@ pub(super) fn survivors(
     let snapshot = &source.plan().spec.table.snapshot;
     let stored = Stored {
         snapshot,
-        writers: cell_writers(snapshot, types)?,
+        writers: cell_writers(snapshot, types, Nulls::Refused)?,
     };
     let mut any = Vec::new();
     let Some((outside, doomed)) = stored.outside(region) else {

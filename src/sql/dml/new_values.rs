@@ -69,7 +69,7 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
         return Ok(false);
     };
     let opened = target.open(context).await?;
-    let writers = cell_writers(&opened.snapshot, &opened.types)?;
+    let writers = cell_writers(&opened.snapshot, &opened.types, opened.nulls)?;
     let schema = &opened.snapshot.schema;
     // Attributes may share an enumeration.
     let mut enumerations: Vec<Brought<'_>> = Vec::new();

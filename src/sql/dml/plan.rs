@@ -13,7 +13,7 @@ use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
 use super::nan_coordinates::DoomedNan;
 use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
-use crate::arrow::InvalidUtf8;
+use crate::arrow::{InvalidUtf8, Nulls};
 use crate::error::Error;
 use crate::write::delete::no_cell;
 
@@ -33,6 +33,7 @@ pub(in crate::sql) fn write_rows_again(
     check_lossless(to, statement)?;
     let mut change = Change::of(&input, &to.table.snapshot);
     change.in_place = true;
+    change.nulls = Nulls::Kept;
     if to.array_schema().allows_duplicates {
         let Some(survivors) = stored_condition(to, &input)? else {
             return refused(to, statement, NO_SINGLE_ROWS);
@@ -71,6 +72,7 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
     let change = Change {
         removes: true,
         in_place: true,
+        nulls: Nulls::Kept,
         ..change
     };
     let dimensions = to.array_schema().dimensions.len();

@@ -115,6 +115,7 @@ impl Statement {
         let opened = Box::pin(self.target.open(&self.context)).await;
         let mut opened = opened.map_err(DataFusionError::from)?;
         if let Some(change) = &self.change {
+            opened.nulls = change.nulls;
             let time = change.time(&opened).await;
             opened.time = Some(time.map_err(DataFusionError::from)?);
         }

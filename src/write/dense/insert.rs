@@ -12,7 +12,7 @@ use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
 use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::{CellWriter, FloatBits, InvalidUtf8, TimeAs, TypeOptions};
+use crate::arrow::{CellWriter, FloatBits, InvalidUtf8, Nulls, TimeAs, TypeOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
@@ -29,6 +29,7 @@ pub const EXISTING_TYPES: TypeOptions = TypeOptions {
     invalid_utf8: InvalidUtf8::Binary,
     time_as: TimeAs::Duration,
     float_bits: FloatBits::Stored,
+    as_stored: true,
 };
 
 /// Reads cells of the array as it was when the statement began.
@@ -141,8 +142,8 @@ impl DenseInsert {
         let fields = Arc::new(WrittenFields::new(schema, snapshot.schema_name()?));
         let filters = TileFilters::new(&fields, snapshot.storage.encryption_key().cloned())?;
         let most = target.budget.idle_limit().saturating_mul(EARLY_PART);
-        let existing_writers = cell_writers(snapshot, &EXISTING_TYPES)?;
-        let mut dimensions = cell_writers(snapshot, &target.types)?;
+        let existing_writers = cell_writers(snapshot, &EXISTING_TYPES, Nulls::Kept)?;
+        let mut dimensions = cell_writers(snapshot, &target.types, target.nulls)?;
         let attributes = dimensions.split_off(schema.dimensions.len().min(dimensions.len()));
         Ok(Self {
             fields,

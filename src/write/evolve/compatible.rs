@@ -4,10 +4,12 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use arrow::array::Array;
+
 use super::history::Base;
 use super::step::Step;
 use crate::array::fragment::Fragment;
-use crate::arrow::Enumerations;
+use crate::arrow::{ColumnType, Enumerations, TypeOptions, fill_array};
 use crate::error::{Error, Result};
 use crate::format::domain_range::compare_values;
 use crate::format::enumeration::Enumeration;
@@ -30,6 +32,7 @@ pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition
         match step {
             Step::DropAttribute(name) => check_untested(base, name).await?,
             Step::AddAttribute(attribute) => {
+                check_shown(&mut fragments, attribute, evolved).await?;
                 check_again(&mut fragments, attribute, evolved).await?;
             }
             Step::CurrentDomain(grown) if base.array.schema.current_domain.is_none() => {
@@ -39,6 +42,29 @@ pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition
         }
     }
     Ok(())
+}
+
+/// Fails if cells that are there already would show NULL in a column that is NOT NULL: its fill value would be no time, or no
+/// code of its enumeration.
+async fn check_shown(
+    fragments: &mut Fragments<'_>,
+    added: &Attribute,
+    evolved: &ArrayDefinition,
+) -> Result<()> {
+    if added.nullable {
+        return Ok(());
+    }
+    let name = added.enumeration.as_ref();
+    let enumeration = name.and_then(|name| evolved.enumerations.iter().find(|e| e.name == *name));
+    let ty = ColumnType::of_attribute(added, enumeration, &TypeOptions::default())?;
+    let shows_null = ty.nullable() && fill_array(added, &ty, 1)?.logical_null_count() > 0;
+    if !shows_null || fragments.load().await?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the column is NOT NULL, and the cells that are there would show NULL in it: give it a DEFAULT, or leave NOT NULL out",
+    )
+    .with("column", &added.name))
 }
 
 /// Fails if a delete tests the column: libtiledb looks for the columns of all deletes in the newest schema, also of those that

@@ -178,7 +178,8 @@ fn validator(datatype: Datatype) -> Option<fn(&[u8]) -> bool> {
     }
 }
 
-/// Codes are indexes of values; that of a cell which was never written need not be one.
+/// Codes are indexes of values. The fill value need not be one, but it stands only in cells that were never written, which a
+/// dense fragment may have, and in deleted ones.
 fn check_codes(
     audited: &Audited,
     reader: &FieldReader,
@@ -196,6 +197,9 @@ fn check_codes(
         FragmentField::Attribute(a) => audited.sound.fragment.schema.attributes.get(a),
         _ => None,
     };
+    let may_be_fill = audited.sound.fragment.footer.dense
+        || audited.system(FragmentField::DeleteTimestamps).is_some();
+    let fill = fill.filter(|_| may_be_fill);
     let fill = fill.map_or(&[][..], |attribute| &attribute.fill_value);
     let signed = reader.field.datatype.is_signed();
     let unknown = |cell: &usize| {
