@@ -27,8 +27,8 @@ use crate::sql::dml::Once;
 /// Writes rows to an [`Array`], all at once: readers see all of them or none, also if the program stops in between. Nothing is
 /// written before [`stream`](Self::stream) or [`batches`](Self::batches).
 ///
-/// Columns are found by their names, in any order, and are cast to the types of the array's columns as INSERT casts them.
-/// Columns that are not given are NULL. Rows may come in any order; they are sorted as the array needs it, on disk where memory
+/// Columns are found by their names, in any order, and are cast to the types of the array's columns as INSERT casts them: no value
+/// changes. Columns that are not given have their defaults, or are NULL. Rows may come in any order; they are sorted as the array needs it, on disk where memory
 /// is not enough.
 ///
 /// They are written as of now, or as of the option `write_timestamp` with which the array was [opened](Array::builder).
@@ -124,7 +124,7 @@ impl ArrayInsert {
         let table = &self.array.table;
         let table = TileDbTable::open_storage(table.storage().clone(), table.options().clone());
         let table: Arc<dyn TableProvider> = Arc::new(table.await?);
-        let columns = columns(&given, &table.schema()).map_err(|e| self.located(e))?;
+        let columns = columns(&given, table.as_ref()).map_err(|e| self.located(e))?;
         let context = self.session.context(&self.array.runtime)?;
         let partition: Arc<dyn PartitionStream> = Arc::new(Once::new(&given, rows));
         let source = Arc::new(StreamingTable::try_new(given, vec![partition])?);
@@ -146,7 +146,8 @@ impl ArrayInsert {
 }
 
 /// The columns of the array, made of those that are given.
-fn columns(given: &SchemaRef, schema: &SchemaRef) -> crate::Result<Vec<Expr>> {
+fn columns(given: &SchemaRef, table: &dyn TableProvider) -> crate::Result<Vec<Expr>> {
+    let schema = table.schema();
     for (at, field) in given.fields().iter().enumerate() {
         let name = field.name();
         if schema.index_of(name).is_err() {
@@ -166,6 +167,7 @@ fn columns(given: &SchemaRef, schema: &SchemaRef) -> crate::Result<Vec<Expr>> {
         let value = match given.field_with_name(name) {
             Ok(found) if found.data_type() == wanted => return Ok(ident(name)),
             Ok(_) => cast(ident(name), wanted.clone()),
+            Err(_) if let Some(default) = table.get_column_default(name) => default.clone(),
             Err(_) if field.is_nullable() => {
                 let null = ScalarValue::try_from(wanted);
                 lit(null.map_err(|e| Error::internal("a type has a NULL").with_source(e))?)

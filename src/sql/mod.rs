@@ -46,6 +46,7 @@ mod url_table;
 mod wide_lists;
 #[cfg(feature = "distributed")]
 mod wire;
+mod written;
 
 pub use self::catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
 pub use self::encryption::SESSION_KEY;

@@ -1,5 +1,6 @@
 //! The table provider: an array as a DataFusion table.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -13,7 +14,7 @@ use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::create::statement_of;
+use super::create::{column_defaults, statement_of};
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::expressions::evaluable::evaluable;
 use super::labels::{Labels, Mentions};
@@ -43,6 +44,8 @@ pub struct TileDbTable {
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
     definition: OnceLock<String>,
+    /// The values of columns that a statement leaves out, once somebody has asked for one.
+    defaults: OnceLock<HashMap<String, Expr>>,
 }
 
 /// What is already known about the array.
@@ -131,6 +134,7 @@ impl TileDbTable {
             options,
             name: None,
             definition: OnceLock::new(),
+            defaults: OnceLock::new(),
         }
     }
 
@@ -325,6 +329,11 @@ impl TableProvider for TileDbTable {
     /// The statement that creates such an array.
     fn get_table_definition(&self) -> Option<&str> {
         Some(self.definition.get_or_init(|| self.creation_statement()))
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        let defaults = || column_defaults(&self.last_seen(), &self.options.types());
+        self.defaults.get_or_init(defaults).get(column)
     }
 
     async fn scan(

@@ -21,7 +21,7 @@ use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::session::rebuild;
-use super::{chains, changes, evolve, functions, optimizer, time_travel, url_table};
+use super::{chains, changes, evolve, functions, optimizer, time_travel, url_table, written};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -81,6 +81,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
 
     changes::install(builder);
     chains::install(builder);
+    written::install(builder);
 
     let options = Arc::clone(builder.config().get_or_insert_default().options());
     let from_session = || TableOptions::default_from_session_config(&options);
@@ -123,6 +124,7 @@ fn is_equipped(state: &SessionState) -> bool {
         && evolve::all().iter().all(|f| knows(f.name()))
         && optimizer::is_equipped(state)
         && changes::is_installed(state)
+        && written::is_installed(state)
         && chains::is_installed(state)
 }
 

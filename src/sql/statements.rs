@@ -9,10 +9,11 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
 use super::location::expand_home;
-use super::wide_lists;
+use super::written;
 
-/// The plan of a statement, as of [`SessionState::statement_to_plan`]. For an outermost `SELECT *`, the time that it takes grows
-/// with the number of columns, not with its square. Columns that somebody else added since an array was opened are found: a
+/// The plan of a statement, as of [`SessionState::statement_to_plan`], with what that does not plan: DEFAULT as a value and
+/// `DEFAULT VALUES` of arrays, and names in quotes in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error. For an
+/// outermost `SELECT *`, the time that planning takes grows with the number of columns, not with its square. Columns that somebody else added since an array was opened are found: a
 /// statement that names an unknown column, and DESCRIBE, look at the array once more.
 ///
 /// ```
@@ -38,13 +39,13 @@ use super::wide_lists;
 /// Fails if DataFusion cannot plan the statement.
 pub async fn plan_statement(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
     // A table compares its columns with the array's when it is looked up again without having been used.
-    let plan = wide_lists::plan_statement(state, statement.clone()).await;
+    let plan = written::plan(state, statement.clone()).await;
     let looks_again = match &plan {
         Ok(_) => describes_table(&statement),
         Err(error) => is_unknown_column(error),
     };
     match looks_again {
-        true => wide_lists::plan_statement(state, statement).await,
+        true => written::plan(state, statement).await,
         false => plan,
     }
 }

@@ -34,11 +34,13 @@ const MARK: &str = "\0a list that is not looked through\0";
 /// A list of so many columns is marked although it has no `*`, and all columns of so wide an input are not projected.
 const WIDE: usize = 256;
 
-/// The plan of a statement, as of [`SessionState::statement_to_plan`].
-pub(super) async fn plan_statement(
-    state: &SessionState,
-    mut statement: Statement,
-) -> Result<LogicalPlan> {
+/// The plan of a statement. For an outermost `SELECT *`, the time that it takes grows with the number of columns, not with its
+/// square.
+///
+/// # Errors
+///
+/// Fails if DataFusion cannot plan the statement.
+pub(super) async fn plan(state: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     if wide_query(&mut statement).is_none() {
         return state.statement_to_plan(statement).await;
     }
@@ -314,7 +316,7 @@ mod tests {
             for sql in statements {
                 let mut statement = parsed(&ctx, sql).await;
                 let expected = shown(state.statement_to_plan(statement.clone()).await);
-                let mut plans = vec![plan_statement(&state, statement.clone()).await];
+                let mut plans = vec![plan(&state, statement.clone()).await];
                 let is_marked = wide_query(&mut statement)
                     .map(|(query, rows)| mark(query, rows))
                     .is_some();
@@ -348,7 +350,7 @@ mod tests {
         ] {
             let statement = parsed(&ctx, sql).await;
             let expected = state.statement_to_plan(statement.clone()).await;
-            let planned = plan_statement(&state, statement).await;
+            let planned = plan(&state, statement).await;
             assert_eq!(shown(planned), shown(expected), "{sql}");
         }
     }
@@ -382,7 +384,7 @@ mod tests {
         ] {
             let statement = parsed(&ctx, sql).await;
             let expected = state.statement_to_plan(statement.clone()).await.unwrap();
-            let plan = plan_statement(&state, statement).await.unwrap();
+            let plan = plan(&state, statement).await.unwrap();
             let lines = plan.display_indent().to_string();
             let mut lines = lines.lines().take(3);
             let projected = lines.any(|line| line.contains("Projection: wide.c0"));
@@ -452,7 +454,7 @@ mod tests {
             ),
             ("SELECT * FROM wide LIMIT 0", 0),
         ] {
-            let plan = plan_statement(&state, parsed(&ctx, sql).await).await;
+            let plan = plan(&state, parsed(&ctx, sql).await).await;
             let found = rows(&ctx, plan).await;
             let in_memory = parsed(&ctx, &sql.replace("wide", "same")).await;
             let expected = rows(&ctx, state.statement_to_plan(in_memory).await).await;
@@ -471,7 +473,7 @@ mod tests {
                 let state = ctx.state();
                 let all = "SELECT * FROM wide WHERE c0 = 1 ORDER BY c1 LIMIT 5";
                 let statement = parsed(ctx, all).await;
-                let plan = plan_statement(&state, statement).await.unwrap();
+                let plan = plan(&state, statement).await.unwrap();
                 state.optimize(&plan).unwrap()
             });
         });

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::{Column, DataFusionError, Result, ScalarValue, internal_err};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::dml::{
     MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp,
 };
 use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, cast, lit};
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
 
-use super::Changed;
-use super::columns::{Names, with_taken};
+use super::rows::not_stored;
 use super::target::Meaning;
-use super::update::not_stored;
+use super::values::converted;
+use super::{Changed, Names, with_taken};
+use crate::sql::written::is_default;
 
 const STATEMENT: &str = "MERGE INTO";
 /// Whether a pair has a row of the array.
@@ -47,8 +48,9 @@ pub(super) fn merged(
     let schema = changed.source.schema();
     check_assigned(changed, &merge.clauses)?;
     let fields = schema.fields().iter();
-    let values = fields.take(changed.stored_columns());
-    let values = values.map(|field| value(changed, &merge.clauses, field));
+    let values = fields.take(changed.stored_columns()).enumerate();
+    let values =
+        values.map(|(index, field)| value(changed, &merge.clauses, index, field, pairs.schema()));
     let values = values.collect::<Result<Vec<_>>>()?;
     if stays_in_place(changed, &merge.clauses) {
         let named = values.into_iter().zip(schema.fields());
@@ -88,21 +90,43 @@ fn stays_in_place(changed: &Changed<'_>, clauses: &[MergeIntoClause]) -> bool {
 }
 
 /// The new value of a column: what the clause that applies says.
-fn value(changed: &Changed<'_>, clauses: &[MergeIntoClause], field: &FieldRef) -> Result<Expr> {
+fn value(
+    changed: &Changed<'_>,
+    clauses: &[MergeIntoClause],
+    index: usize,
+    field: &FieldRef,
+    pairs: &DFSchema,
+) -> Result<Expr> {
+    let schema = changed.source.schema();
+    let dimensions = schema.fields().iter().take(changed.dimensions());
+    let dimensions = dimensions.map(|field| field.name()).collect::<Vec<_>>();
     let mut values = Vec::new();
     for (number, clause) in (0_i64..).zip(clauses) {
-        let value = match &clause.action {
+        let (given, coordinates): (_, Vec<_>) = match &clause.action {
             MergeIntoAction::Delete => continue,
             MergeIntoAction::Update(assigned) => {
-                let assigned = assigned.iter().find(|(column, _)| column == field.name());
-                let kept = || of_array(changed, field.name());
-                assigned.map_or_else(kept, |(_, value)| value.clone())
+                let mut assigned = assigned.iter();
+                let given = assigned.find(|(column, _)| column == field.name());
+                let old = dimensions.iter().map(|name| of_array(changed, name));
+                (given.map(|(_, value)| value.clone()), old.collect())
             }
             MergeIntoAction::Insert { columns, values } => {
-                inserted(changed, columns, values, field.name())
+                let given = |name: &str| inserted(changed, columns, values, name);
+                let new = dimensions.iter().map(|name| given(name));
+                (Some(given(field.name())), new.collect())
             }
         };
-        let value = cast(value, field.data_type().clone());
+        let value = match given {
+            None => of_array(changed, field.name()),
+            Some(given) => {
+                let given = match is_default(&given) {
+                    true => changed.default(field.name()),
+                    false => given,
+                };
+                let given = converted(given, field.data_type(), field.name(), pairs)?;
+                changed.required(index, given, coordinates)
+            }
+        };
         values.push((Box::new(lit(number)), Box::new(value)));
     }
     let nothing = Expr::Literal(ScalarValue::try_from(field.data_type())?, None);
@@ -184,16 +208,10 @@ fn inserted(changed: &Changed<'_>, columns: &[String], values: &[Expr], name: &s
         true => changed.source.schema().index_of(name).ok(),
         false => columns.iter().position(|column| column == name),
     };
-    let default = || {
-        let default = changed.source.get_column_default(name);
-        default
-            .cloned()
-            .unwrap_or(Expr::Literal(ScalarValue::Null, None))
-    };
     place
         .and_then(|place| values.get(place))
         .cloned()
-        .unwrap_or_else(default)
+        .unwrap_or_else(|| changed.default(name))
 }
 
 /// Fails if a clause sets a column that the array does not store.

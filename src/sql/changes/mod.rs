@@ -1,28 +1,31 @@
-//! DELETE, UPDATE and MERGE INTO.
+//! INSERT, DELETE, UPDATE and MERGE INTO.
 //!
 //! DataFusion asks a table to delete or update what satisfies a list of filters, which it reads off the optimized plan; a
 //! WHERE that is constant, has a subquery or a LIMIT leaves none or too few of them, and the statement would hit rows that
 //! it does not select. So an analyzer rule rewrites these statements before any other rule sees them: the rows to change
 //! are an ordinary query, with their old coordinates and new values as columns, and the statement inserts them into a
-//! target that knows what they mean. Whatever the optimizer makes of the query, the rows are those it selects.
+//! target that knows what they mean. Whatever the optimizer makes of the query, the rows are those it selects. Their values arrive
+//! [as they are](values).
+//!
+//! The columns of changed rows are the old coordinates, the new row, whether it stays, and whether its coordinates were taken.
 
-mod columns;
 mod merge;
+mod rows;
 mod target;
-mod update;
+mod values;
 
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::common::{Column, Result, ScalarValue, TableReference};
 use datafusion::datasource::DefaultTableSource;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{
-    DmlStatement, LogicalPlan, Projection, TableSource, Values, WriteOp,
+    DmlStatement, Expr, JoinType, LogicalPlan, LogicalPlanBuilder, TableSource, WriteOp, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -87,6 +90,33 @@ impl Changed<'_> {
         let schema = self.array.array_schema();
         schema.dimensions.len() + schema.attributes.len()
     }
+
+    /// A new value of a column, which must not be NULL if the column is NOT NULL, whatever shows as NULL in it. The row is named
+    /// by its coordinates.
+    fn required(&self, index: usize, value: Expr, coordinates: Vec<Expr>) -> Expr {
+        let schema = self.source.schema();
+        let array = self.array.array_schema();
+        let attribute = index.checked_sub(self.dimensions());
+        let attribute = attribute.and_then(|index| array.attributes.get(index));
+        let field = schema.fields().get(index);
+        let Some((attribute, field)) = attribute.zip(field) else {
+            return value;
+        };
+        // What cannot show NULL is looked at when it is written.
+        if attribute.nullable || !field.is_nullable() {
+            return value;
+        }
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        values::required(value, field.name(), names.zip(coordinates).collect())
+    }
+
+    /// The default of a column: that of its declaration, or NULL.
+    fn default(&self, name: &str) -> Expr {
+        let default = self.source.get_column_default(name);
+        default
+            .cloned()
+            .unwrap_or(Expr::Literal(ScalarValue::Null, None))
+    }
 }
 
 fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
@@ -103,14 +133,11 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
         source: &statement.target,
     };
     let (rows, meaning) = match &statement.op {
-        WriteOp::Delete => (
-            update::deleted(&changed, &statement.input)?,
-            Meaning::Delete,
-        ),
-        WriteOp::Update => update::updated(&changed, &statement.input)?,
+        WriteOp::Delete => (rows::deleted(&changed, &statement.input)?, Meaning::Delete),
+        WriteOp::Update => rows::updated(&changed, &statement.input)?,
         WriteOp::MergeInto(merge) => merge::merged(&changed, &statement.input, merge)?,
         WriteOp::Insert(op) => {
-            let rows = with_nulls(&statement.input)?;
+            let rows = rows::inserted(&changed, &statement.input)?;
             return Ok(Some(putting(
                 provider,
                 statement,
@@ -123,28 +150,6 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
     };
     let (rows, op) = (Arc::new(rows), InsertOp::Append);
     Ok(Some(putting(provider, statement, rows, op, meaning)))
-}
-
-/// The rows of a VALUES list with NULL wherever it is written. DataFusion takes the types of such a list from the table, and
-/// fails over a NULL in a column that must have none, without saying which column and row that are.
-fn with_nulls(rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
-    let LogicalPlan::Projection(projection) = rows.as_ref() else {
-        return Ok(Arc::clone(rows));
-    };
-    let LogicalPlan::Values(list) = projection.input.as_ref() else {
-        return Ok(Arc::clone(rows));
-    };
-    let fields = list.schema.iter().map(|(table, field)| {
-        let field = field.as_ref().clone().with_nullable(true);
-        (table.cloned(), Arc::new(field))
-    });
-    let schema = DFSchema::new_with_metadata(fields.collect(), list.schema.metadata().clone())?;
-    let list = LogicalPlan::Values(Values {
-        schema: Arc::new(schema),
-        values: list.values.clone(),
-    });
-    let rows = Projection::try_new(projection.expr.clone(), Arc::new(list))?;
-    Ok(Arc::new(LogicalPlan::Projection(rows)))
 }
 
 /// The statement that puts rows into a target that knows what they mean.
@@ -163,4 +168,64 @@ fn putting(
         WriteOp::Insert(op),
         rows,
     ))
+}
+
+/// The names of the columns.
+#[derive(Debug)]
+struct Names {
+    /// The old coordinates.
+    old: Vec<String>,
+    /// The new row.
+    new: Vec<String>,
+    /// Whether the new row stays, or the old one is only removed.
+    stays: String,
+    /// Whether a row was at the new coordinates.
+    taken: String,
+}
+
+impl Names {
+    fn of(changed: &Changed<'_>) -> Self {
+        let numbered = |what: &str, count: usize| {
+            let names = (0..count).map(|i| format!("__{what}_{i}"));
+            names.collect::<Vec<_>>()
+        };
+        Self {
+            old: numbered("old", changed.dimensions()),
+            new: numbered("new", changed.stored_columns()),
+            stays: "__stays".to_owned(),
+            taken: "__taken".to_owned(),
+        }
+    }
+
+    /// All columns but the last one.
+    fn without_taken(&self) -> impl Iterator<Item = &String> {
+        let of_rows = self.old.iter().chain(&self.new);
+        of_rows.chain([&self.stays])
+    }
+}
+
+/// Adds whether the array has a row at the new coordinates.
+fn with_taken(changed: &Changed<'_>, names: &Names, rows: LogicalPlan) -> Result<LogicalPlan> {
+    let there = TableReference::bare("__there");
+    let schema = changed.source.schema();
+    let dimensions = (0..changed.dimensions()).collect::<Vec<_>>();
+    let coordinates = schema.fields().iter().take(changed.dimensions());
+    let coordinates =
+        coordinates.map(|field| Expr::Column(Column::new(Some(there.clone()), field.name())));
+    let coordinates = coordinates.collect::<Vec<_>>();
+    let scan = LogicalPlanBuilder::scan(there, Arc::clone(changed.source), Some(dimensions))?;
+    let columns = coordinates.iter().cloned();
+    let array = scan.project(
+        columns
+            .chain([lit(true).alias(&names.taken)])
+            .collect::<Vec<_>>(),
+    )?;
+    let at = |name: &String| Expr::Column(Column::new_unqualified(name));
+    let same = names.new.iter().zip(coordinates);
+    let same = same.map(|(new, coordinate)| at(new).eq(coordinate));
+    let columns = names.without_taken().chain([&names.taken]).map(at);
+    LogicalPlanBuilder::from(rows)
+        .join_on(array.build()?, JoinType::Left, same)?
+        .project(columns.collect::<Vec<_>>())?
+        .build()
 }

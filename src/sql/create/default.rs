@@ -2,16 +2,20 @@
 //!
 //! The subtle thing: it is stored once, when the array is created, so an expression like `now()` would not mean what it says.
 
+use std::collections::HashMap;
+
 use arrow::array::RecordBatch;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::catalog::Session;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, Volatility};
 
+use crate::array::snapshot::Snapshot;
+use crate::arrow::{TypeOptions, arrow_schema, fill_array};
 use crate::error::{Error, Result};
 use crate::write::create::{Value, sql_name};
 
@@ -46,6 +50,31 @@ pub(in crate::sql) fn value(
     let text = text
         .map_err(|e| Error::invalid(format!("DEFAULT {expr} cannot be stored")).with_source(e))?;
     Ok(Some(Value::from(text)))
+}
+
+/// The defaults of the columns of an array: the fill values of its attributes, unless they are those that an attribute has
+/// without a choice.
+pub(in crate::sql) fn of_columns(array: &Snapshot, options: &TypeOptions) -> HashMap<String, Expr> {
+    let columns = arrow_schema(&array.schema, &array.enumerations, options);
+    let Ok((schema, types)) = columns else {
+        return HashMap::new();
+    };
+    let columns = schema.fields().iter().zip(&types);
+    let columns = columns.skip(array.schema.dimensions.len());
+    let defaults = columns.zip(&array.schema.attributes);
+    let defaults = defaults.filter_map(|((field, ty), attribute)| {
+        let usual = attribute.datatype.default_fill();
+        let mut elements = attribute.fill_value.chunks(usual.len().max(1));
+        let is_chosen = match attribute.nullable {
+            true => attribute.fill_valid,
+            false => elements.any(|element| element != usual),
+        };
+        let shown = is_chosen.then(|| fill_array(attribute, ty, 1).ok())??;
+        let value = ScalarValue::try_from_array(&shown, 0).ok()?;
+        let default = Expr::Literal(value, None);
+        (!is_null(&shown)).then(|| (field.name().clone(), default))
+    });
+    defaults.collect()
 }
 
 /// Whether the one value is NULL.

@@ -5,6 +5,6 @@ mod default;
 mod request;
 mod words;
 
-pub(super) use self::default::value as default_value;
+pub(super) use self::default::{of_columns as column_defaults, value as default_value};
 pub(super) use self::request::Request;
 pub(super) use self::words::statement_of;

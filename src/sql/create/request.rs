@@ -15,6 +15,7 @@ use super::default;
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result, ResultExt};
 use crate::sql::options::TableOptions;
+use crate::sql::written::column_name;
 use crate::storage::Storage;
 use crate::write::create::{ArrayBuilder, ArrayDefinition, Value, same_kind};
 
@@ -42,7 +43,7 @@ impl Request {
     ) -> Result<Self> {
         let (options, creation) = TableOptions::split_statement(&statement.options)?;
         let declared: Vec<FieldRef> = statement.schema.fields().iter().cloned().collect();
-        let dimensions = dimension_names(statement, &declared)?;
+        let dimensions = dimension_names(session, statement, &declared)?;
         let columns = match &dimensions {
             Some(names) if !statement.table_partition_cols.is_empty() => to_front(declared, names),
             _ => declared,
@@ -219,6 +220,7 @@ impl Request {
 
 /// The names of the dimensions: the primary key, or the columns of PARTITIONED BY.
 fn dimension_names(
+    session: &dyn Session,
     statement: &CreateExternalTable,
     columns: &[FieldRef],
 ) -> Result<Option<Vec<String>>> {
@@ -238,7 +240,17 @@ fn dimension_names(
     match (keys.as_slice(), partitions.is_empty()) {
         ([], true) => Ok(None),
         ([key], true) => Ok(Some(names(key))),
-        ([], false) => Ok(Some(partitions.clone())),
+        ([], false) => {
+            let has = |name: &str| columns.iter().any(|column| column.name() == name);
+            let names = partitions.iter().map(|name| {
+                let meant = column_name(session.config_options(), name);
+                match !has(&meant) && has(name) {
+                    true => name.clone(),
+                    false => meant,
+                }
+            });
+            Ok(Some(names.collect()))
+        }
         ([_], false) => Err(Error::invalid(
             "both PRIMARY KEY and PARTITIONED BY say which columns are the dimensions: leave one of them out",
         )),

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::DFSchema;
@@ -25,15 +25,11 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use super::arguments::{Call, Surroundings, Target};
+pub(super) use super::columns::Rows;
+use super::run_once::once_in_run;
+use crate::error::Error;
 use crate::sql::expressions::evaluable::evaluable;
 use crate::sql::progress::{Maintenance, MaintenanceWatch};
-
-/// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are
-/// ignored.
-pub(super) struct Rows {
-    pub len: usize,
-    pub columns: Vec<ArrayRef>,
-}
 
 /// The selection of a query on a description.
 #[derive(Debug, Clone)]
@@ -93,6 +89,9 @@ pub(super) trait Describe: Send + Sync + 'static {
     fn check(_values: &Values) -> crate::error::Result<()> {
         Ok(())
     }
+
+    /// Whether a call changes something, and so happens [once](super::run_once) in a run of a statement.
+    const CHANGES: bool = false;
 
     /// The columns.
     fn schema() -> SchemaRef;
@@ -254,15 +253,45 @@ impl<D> fmt::Debug for DescriptionStream<D> {
     }
 }
 
+impl<D: Describe> DescriptionStream<D> {
+    /// The rows of a call that changes something, which are few.
+    fn changed(
+        &self,
+        context: Arc<TaskContext>,
+        mut rows: BoxStream<'static, crate::error::Result<Rows>>,
+    ) -> BoxStream<'static, crate::error::Result<Rows>> {
+        let (target, request) = (&self.target, &self.request);
+        let (uri, options) = (target.storage.uri(), &target.options);
+        let call = format!(
+            "{} {uri} {options:?} {:?} {:?}",
+            D::NAME,
+            request.options,
+            request.values
+        );
+        once(async move {
+            let doing = async move {
+                let report = rows.next().await;
+                report.unwrap_or_else(|| Err(Error::internal("a change has a report")))
+            };
+            once_in_run(&context, call, doing).await
+        })
+    }
+}
+
 impl<D: Describe> PartitionStream for DescriptionStream<D> {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let request = Arc::clone(&self.request);
         let schema = Arc::clone(&self.schema);
-        let batches = D::rows(self.target.clone(), Arc::clone(&request))
+        let rows = D::rows(self.target.clone(), Arc::clone(&request));
+        let rows = match D::CHANGES {
+            true => self.changed(context, rows),
+            false => rows,
+        };
+        let batches = rows
             .map_err(DataFusionError::from)
             .and_then(move |rows| {
                 let batch = project(rows, &request, &schema);
