@@ -1,12 +1,11 @@
 //! The table provider and the plan of functions that change something: the change happens when the plan runs, exactly once.
 //!
-//! Planning, EXPLAIN and a second plan of the statement change nothing. If a plan has the call twice, because a subquery is
-//! evaluated in two places, both see the report of the one change. The subtle thing: a prepared statement or a view has the call
-//! planned already and would repeat it with each run; whether that is meant cannot be known, so it is refused.
+//! Planning, EXPLAIN and a second plan of the statement change nothing. If a statement has the call twice, or a subquery with it is
+//! evaluated in two places, all see the report of the one change.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -22,12 +21,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::future::BoxFuture;
 use futures::stream;
-use tokio::sync::Mutex;
 
 use crate::error::Error;
 use crate::sql::functions::columns::{
-    TEXT, opt_text, optional, required, schema, text, text_list, text_lists,
+    Rows, TEXT, opt_text, optional, required, schema, text, text_list, text_lists,
 };
+use crate::sql::functions::run_once::once_in_run;
 
 /// What was done.
 #[derive(Debug, Clone)]
@@ -72,10 +71,17 @@ impl<F: ChangeFunction> TableFunctionImpl for Function<F> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         Ok(Arc::new(ChangeTable {
             call: F::parse(args.exprs()).map_err(DataFusionError::from)?,
-            once: Arc::new(Once::new(F::NAME)),
+            written: written::<F>(args.exprs()),
             schema: report_schema(),
         }))
     }
+}
+
+/// A call as it is written.
+fn written<F: ChangeFunction>(arguments: &[Expr]) -> String {
+    let arguments = arguments.iter().map(|argument| format!("{argument:?}"));
+    let arguments = arguments.collect::<Vec<_>>();
+    format!("{}({})", F::NAME, arguments.join(", "))
 }
 
 fn report_schema() -> SchemaRef {
@@ -89,7 +95,8 @@ fn report_schema() -> SchemaRef {
 /// A call, as a table of one row.
 struct ChangeTable<F> {
     call: F,
-    once: Arc<Once>,
+    /// The call as it is written.
+    written: String,
     schema: SchemaRef,
 }
 
@@ -123,8 +130,9 @@ impl<F: ChangeFunction> TableProvider for ChangeTable<F> {
         };
         let schema = Arc::new(self.schema.project(&projection)?);
         let partition = ChangeStream {
-            doing: std::sync::Mutex::new(Some(doing.map_err(DataFusionError::from)?)),
-            once: Arc::clone(&self.once),
+            doing: Mutex::new(Some(doing.map_err(DataFusionError::from)?)),
+            call: self.written.clone(),
+            name: F::NAME,
             projection,
             schema: Arc::clone(&schema),
         };
@@ -137,15 +145,16 @@ impl<F: ChangeFunction> TableProvider for ChangeTable<F> {
 /// The only partition of a call.
 struct ChangeStream {
     /// The change, until it begins.
-    doing: std::sync::Mutex<Option<Doing>>,
-    once: Arc<Once>,
+    doing: Mutex<Option<Doing>>,
+    call: String,
+    name: &'static str,
     projection: Vec<usize>,
     schema: SchemaRef,
 }
 
 impl fmt::Debug for ChangeStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.once.name)
+        f.write_str(self.name)
     }
 }
 
@@ -155,80 +164,49 @@ impl PartitionStream for ChangeStream {
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut doing = self.doing.lock().unwrap_or_else(|e| e.into_inner());
-        let (doing, once) = (doing.take(), Arc::clone(&self.once));
+        let mut doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (doing, call, name) = (doing.take(), self.call.clone(), self.name);
         let (schema, projection) = (Arc::clone(&self.schema), self.projection.clone());
         let row = async move {
-            let done = once.run(&context, doing).await;
-            batch(&done.map_err(DataFusionError::from)?, &schema, &projection)
+            let doing = async move {
+                let doing = doing.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "this call of {name} was carried out before, and its plan cannot repeat it: plan the statement again"
+                    ))
+                });
+                rows(&doing?.await?)
+            };
+            let report = once_in_run(&context, call, doing).await;
+            batch(
+                &report.map_err(DataFusionError::from)?,
+                &schema,
+                &projection,
+            )
         };
         let schema = Arc::clone(&self.schema);
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::once(row)))
     }
 }
 
-/// The row of a report, with the selected columns.
-fn batch(done: &Done, schema: &SchemaRef, projection: &[usize]) -> Result<RecordBatch> {
-    let columns = [
+/// The row of a report, with all columns.
+fn rows(done: &Done) -> crate::error::Result<Rows> {
+    let columns = vec![
         text([&done.uri]),
-        text_lists(std::slice::from_ref(&done.changes)).map_err(DataFusionError::from)?,
+        text_lists(std::slice::from_ref(&done.changes))?,
         opt_text([done.file.as_ref()]),
     ];
-    let columns = projection.iter().filter_map(|i| columns.get(*i).cloned());
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    Ok(Rows { len: 1, columns })
+}
+
+/// The selected columns of a report.
+fn batch(report: &Rows, schema: &SchemaRef, projection: &[usize]) -> Result<RecordBatch> {
+    let columns = projection
+        .iter()
+        .filter_map(|i| report.columns.get(*i).cloned());
+    let options = RecordBatchOptions::new().with_row_count(Some(report.len));
     Ok(RecordBatch::try_new_with_options(
         Arc::clone(schema),
         columns.collect(),
         &options,
     )?)
-}
-
-/// Lets a change happen once.
-struct Once {
-    name: &'static str,
-    run: Mutex<Option<Run>>,
-}
-
-/// The run in which a change began.
-struct Run {
-    /// The run of the plan; all parts of one run share it.
-    context: Weak<TaskContext>,
-    /// `None` as long as the change goes on, and for ever if it was cancelled.
-    outcome: Option<crate::error::Result<Done>>,
-}
-
-impl Once {
-    fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            run: Mutex::new(None),
-        }
-    }
-
-    async fn run(
-        &self,
-        context: &Arc<TaskContext>,
-        doing: Option<Doing>,
-    ) -> crate::error::Result<Done> {
-        let mut run = self.run.lock().await;
-        if let Some(run) = &*run {
-            let same = Weak::ptr_eq(&run.context, &Arc::downgrade(context));
-            return match &run.outcome {
-                Some(outcome) if same => outcome.as_ref().cloned().map_err(Error::again),
-                _ => Err(Error::invalid(format!(
-                    "this call of {} was carried out, or begun and cancelled, before: a view or a prepared statement cannot repeat it; write the call in a statement of its own",
-                    self.name
-                ))),
-            };
-        }
-        let doing = doing.ok_or_else(|| Error::internal("a change began without a run"))?;
-        let run = run.insert(Run {
-            context: Arc::downgrade(context),
-            outcome: None,
-        });
-        let outcome = doing.await;
-        let result = outcome.as_ref().cloned().map_err(Error::again);
-        run.outcome = Some(outcome);
-        result
-    }
 }

@@ -132,7 +132,7 @@ fn expected(option: &str, value: &str, what: &str) -> Error {
 /// | `gain` | what is better afterwards |
 /// | `outcome` | `done`, `planned`, or `skipped` with the reason |
 ///
-/// The change happens when the query runs, each time it runs, and never when it is planned or explained. With
+/// The change happens when the query runs, once each time it runs, and never when it is planned or explained. With
 /// `dry_run` it does not happen at all. The options are those of [`ConsolidateOptions`].
 pub(super) struct Consolidation;
 
@@ -143,6 +143,7 @@ const FILL_GAPS: &str = "fill_gaps";
 
 impl Describe for Consolidation {
     const NAME: &'static str = "tiledb_consolidate";
+    const CHANGES: bool = true;
     const OPTIONS: &'static [&'static str] = &[DRY_RUN, VERIFY, PURGE_DELETED, FILL_GAPS];
     const VALUES: &'static [&'static str] = &[
         "mode",
@@ -227,6 +228,7 @@ pub(super) struct Vacuum;
 
 impl Describe for Vacuum {
     const NAME: &'static str = "tiledb_vacuum";
+    const CHANGES: bool = true;
     const OPTIONS: &'static [&'static str] = &[DRY_RUN];
     const VALUES: &'static [&'static str] = &["mode", "min_age"];
 

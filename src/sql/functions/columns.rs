@@ -15,6 +15,14 @@ use crate::format::datatype::Datatype;
 use crate::format::domain_range::DomainRange;
 use crate::format::schema::ArraySchema;
 
+/// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are
+/// ignored.
+#[derive(Debug, Clone)]
+pub(in crate::sql) struct Rows {
+    pub len: usize,
+    pub columns: Vec<ArrayRef>,
+}
+
 /// A column that is never NULL.
 pub(in crate::sql) fn required(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, false)
