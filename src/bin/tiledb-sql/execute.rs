@@ -1,7 +1,7 @@
 //! Runs one statement of DataFusion and prints its rows.
 //!
 //! datafusion-cli runs `CREATE EXTERNAL TABLE` and `COPY`, because it registers the object stores and options that they
-//! name. It takes its session as a [`CliSessionContext`], which here is an [`Execution`]: one that runs and prints the
+//! name; of a COPY it sees the target alone, because it cannot plan all of them. It takes its session as a [`CliSessionContext`], which here is an [`Execution`]: one that runs and prints the
 //! plan that it is asked for, and has nothing left for datafusion-cli to print. That nothing is planned as a query is,
 //! which takes as long as a small query, so all other statements are run here.
 
@@ -24,7 +24,7 @@ use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::parser::{CopyToStatement, DFParser, Statement};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
@@ -54,6 +54,8 @@ pub struct Execution<'a> {
     running: &'a Interruptible,
     began: Instant,
     showing: Mutex<Showing>,
+    /// The plan of a COPY, while datafusion-cli registers its target.
+    planned: Mutex<Option<LogicalPlan>>,
 }
 
 /// The rows of a query.
@@ -79,6 +81,7 @@ impl<'a> Execution<'a> {
             running,
             began: Instant::now(),
             showing: Mutex::new(Showing::begin(watch, printing.quiet)),
+            planned: Mutex::new(None),
         }
     }
 
@@ -86,15 +89,22 @@ impl<'a> Execution<'a> {
     pub async fn run(mut self, sql: &str) -> Result<()> {
         self.shows_all = first_word(sql).eq_ignore_ascii_case("show");
         let statements = self.parse(sql)?;
-        let names_store =
-            |s: &Statement| matches!(s, Statement::CreateExternalTable(_) | Statement::CopyTo(_));
-        if statements.iter().any(names_store) {
+        let creates = |s: &Statement| matches!(s, Statement::CreateExternalTable(_));
+        if statements.iter().any(creates) {
             return exec_from_commands(&self, vec![sql.to_owned()], &self.printing.silent()).await;
         }
         for statement in statements {
-            let state = self.ctx.state();
-            let plan = plan_statement(&state, statement).await?;
-            self.run_logical_plan(state, plan).await?;
+            let target = match &statement {
+                Statement::CopyTo(copy) => Some(target_of(copy)),
+                _ => None,
+            };
+            let plan = plan_statement(&self.ctx.state(), statement).await?;
+            let Some(target) = target else {
+                self.run_logical_plan(self.ctx.state(), plan).await?;
+                continue;
+            };
+            *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+            exec_from_commands(&self, vec![target], &self.printing.silent()).await?;
         }
         Ok(())
     }
@@ -206,6 +216,20 @@ impl<'a> Execution<'a> {
     }
 }
 
+/// A statement with the target of a COPY, and rows that nobody reads.
+fn target_of(copy: &CopyToStatement) -> String {
+    let stored_as = copy.stored_as.as_ref();
+    let stored_as = stored_as.map_or_else(String::new, |format| format!(" STORED AS {format}"));
+    let options = copy.options.iter();
+    let options = options.map(|(key, value)| format!("'{}' {value}", key.replace('\'', "''")));
+    let options = match options.collect::<Vec<_>>().join(", ") {
+        options if options.is_empty() => options,
+        options => format!(" OPTIONS ({options})"),
+    };
+    let target = copy.target.replace('\'', "''");
+    format!("COPY (SELECT 1) TO '{target}'{stored_as}{options}")
+}
+
 /// The rows of a plan; those behind the last that is shown are only counted.
 async fn collect(
     plan: Arc<dyn ExecutionPlan>,
@@ -259,6 +283,9 @@ impl CliSessionContext for Execution<'_> {
     }
 
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
+        let planned = self.planned.lock();
+        let planned = planned.unwrap_or_else(PoisonError::into_inner).take();
+        let plan = planned.unwrap_or(plan);
         self.run_logical_plan(self.ctx.state(), plan).await?;
         let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: false,
