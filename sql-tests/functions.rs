@@ -11,6 +11,7 @@ use datafusion_tiledb::filter::generic_tile;
 use datafusion_tiledb::storage::{MetadataCache, Request, RequestKind, RequestLog};
 use libtest_mimic::{Failed, Trial};
 
+use crate::values::Desk;
 use crate::workshop::{Files, METADATA_FILE, plain_tile};
 use crate::{block_on, golden, trial};
 
@@ -25,6 +26,9 @@ pub fn trials() -> Vec<Trial> {
         trial("functions::on_one_thread", on_one_thread),
         trial("functions::arrays_that_cannot_be_queried", || {
             block_on(arrays_that_cannot_be_queried())
+        }),
+        trial("functions::change_once_in_a_statement", || {
+            block_on(change_once_in_a_statement())
         }),
         trial("functions::open_nothing_else", || {
             block_on(open_nothing_else())
@@ -217,6 +221,112 @@ async fn arrays_that_cannot_be_queried() -> Result<(), Failed> {
         for function in ["array", "schema", "enumerations", "metadata", "commits"] {
             let sql = format!("SELECT * FROM tiledb_{function}('{}')", path.display());
             rows(&ctx, &sql).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A call that changes something, what is counted before and after it, and after a second one by a prepared statement.
+const CHANGES: [(&str, &str, [i64; 3]); 9] = [
+    (
+        "tiledb_consolidate('$DESK/t')",
+        "count(*) FROM tiledb_fragments('$DESK/t')",
+        [2, 3, 3],
+    ),
+    (
+        "tiledb_vacuum('$DESK/v')",
+        "count(*) FROM tiledb_fragments('$DESK/v')",
+        [3, 1, 1],
+    ),
+    (
+        "tiledb_evolve('$DESK/t', add_if_missing => 'c INT')",
+        "count(*) FROM tiledb_schema('$DESK/t')",
+        [3, 4, 4],
+    ),
+    (
+        "tiledb_extend_enumeration('$DESK/t', 'e', ['b'])",
+        "count(*) FROM tiledb_enumerations('$DESK/t')",
+        [1, 2, -1],
+    ),
+    (
+        "tiledb_set_metadata('$DESK/t', 'key', 1)",
+        "count(*) FROM tiledb_metadata('$DESK/t')",
+        [0, 1, 1],
+    ),
+    (
+        "tiledb_delete_metadata('$DESK/m', 'key')",
+        "count(*) FROM tiledb_metadata('$DESK/m')",
+        [1, 0, 0],
+    ),
+    (
+        "tiledb_create_group('$DESK/h')",
+        "count(*) FROM tiledb_metadata('$DESK/m')",
+        [1, 1, -1],
+    ),
+    (
+        "tiledb_add_member('$DESK/g', '$DESK/t', name => 'n')",
+        "count(*) FROM tiledb_members('$DESK/g') WHERE name = 'n'",
+        [0, 1, -1],
+    ),
+    (
+        "tiledb_remove_member('$DESK/g', 'm')",
+        "count(*) FROM tiledb_members('$DESK/g') WHERE name = 'm'",
+        [1, 0, -1],
+    ),
+];
+
+/// A function that changes something does so once in a statement, wherever the statement has the call, and not at all where it is
+/// explained or its rows are not asked for. Each execution of a prepared statement is a statement.
+async fn change_once_in_a_statement() -> Result<(), Failed> {
+    for (call, count, [before, after, again]) in CHANGES {
+        let desk = Desk::open()?;
+        for name in ["t", "v", "m"] {
+            desk.run(&format!(
+                "CREATE EXTERNAL TABLE {name} (k INT NOT NULL, v INT, e VARCHAR, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/{name}' OPTIONS ('tiledb.attr.e.enumeration' '[a]')"
+            ))
+            .await?;
+            desk.run(&format!("INSERT INTO {name} VALUES (1, 1, 'a')"))
+                .await?;
+            desk.run(&format!("INSERT INTO {name} VALUES (2, 2, 'a')"))
+                .await?;
+        }
+        for first in [
+            "tiledb_consolidate('$DESK/v')",
+            "tiledb_set_metadata('$DESK/m', 'key', 1)",
+            "tiledb_create_group('$DESK/g')",
+            "tiledb_add_member('$DESK/g', '$DESK/m', name => 'm')",
+        ] {
+            desk.run(&format!("SELECT * FROM {first}")).await?;
+        }
+        let counted = async |expected: i64, statement: &str| {
+            let found = desk.number(&format!("SELECT {count}")).await?;
+            match found == expected {
+                true => Ok(()),
+                false => Err(Failed::from(format!("{found} after {statement}"))),
+            }
+        };
+        for idle in [
+            format!("EXPLAIN SELECT * FROM {call}"),
+            format!("SELECT * FROM {call} LIMIT 0"),
+            format!("PREPARE p AS SELECT * FROM {call}"),
+        ] {
+            desk.run(&idle).await?;
+            counted(before, &idle).await?;
+        }
+        let often = format!(
+            "WITH c AS (SELECT * FROM {call}) SELECT * FROM c UNION ALL SELECT * FROM c UNION ALL SELECT * FROM {call} \
+             UNION ALL SELECT a.* FROM c a JOIN {call} b ON true"
+        );
+        let rows = desk.run(&often).await?;
+        if rows.iter().map(|batch| batch.num_rows()).sum::<usize>() < 4 {
+            return Err(format!("{often}: {rows:?}").into());
+        }
+        counted(after, &often).await?;
+        match (desk.run("EXECUTE p").await, again) {
+            (Err(_), -1) => {}
+            (Ok(_), -1) => return Err(format!("{call} could be repeated").into()),
+            (Err(error), _) => return Err(error.into()),
+            (Ok(_), again) => counted(again, "EXECUTE p").await?,
         }
     }
     Ok(())

@@ -78,6 +78,7 @@ mod terminal;
 mod texts;
 mod time_in_from;
 mod upstream;
+mod values;
 mod workshop;
 mod writers;
 mod written;
@@ -197,6 +198,7 @@ fn main() {
     trials.extend(texts::trials());
     trials.extend(time_in_from::trials());
     trials.extend(upstream::trials());
+    trials.extend(values::trials());
     trials.extend(writers::trials());
     trials.extend(written::trials());
     trials.push(trial("layers::depend_downward_only", || {
