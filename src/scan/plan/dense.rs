@@ -4,7 +4,6 @@
 //! dimension the subarray's ranges touch some intervals of tile indexes; the tiles of the scan are their cross
 //! product, numbered in tile order, and a unit is a run of these numbers.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
@@ -55,65 +54,75 @@ pub struct DensePlan {
     pub scattered: Arc<ScatteredTiles>,
     /// Per dimension the intervals of tile indexes that the subarray touches, ascending.
     intervals: Vec<TileIntervals>,
-    tiles: u64,
+    /// The size of their cross product, at most the largest `u128`: a grid of 2^64 cells may have as many tiles.
+    tiles: u128,
     tiles_per_unit: u64,
     /// The positions of the tiles that are left, ascending; `None` if all are.
-    left: Option<Vec<u64>>,
+    left: Option<Vec<u128>>,
 }
 
 /// Intervals of tile indexes of one dimension.
 #[derive(Debug, Clone)]
 struct TileIntervals {
-    ranges: Vec<Range<u64>>,
-    /// The number of tiles before each range.
-    before: Vec<u64>,
-    count: u64,
+    /// The first index of each interval.
+    starts: Vec<u64>,
+    /// The number of tiles before each interval.
+    before: Vec<u128>,
+    count: u128,
 }
 
 impl TileIntervals {
     fn new(grid: &TileGrid, dim: usize, bounds: (u64, u64), ranges: &DimRanges) -> Self {
         let tile = |key| grid.tile_of(dim, key);
-        let mut intervals: Vec<Range<u64>> = Vec::new();
-        let mut push = |lo: u64, hi: u64| match intervals.last_mut() {
-            Some(last) if last.end >= tile(lo) => last.end = last.end.max(tile(hi) + 1),
-            _ => intervals.push(tile(lo)..tile(hi) + 1),
-        };
+        // Both ends belong to an interval: the last tile of all may have the largest index.
+        let mut intervals: Vec<(u64, u64)> = Vec::new();
         for range in ranges.clip_keys(bounds.0, bounds.1) {
-            push(range.lo, range.hi);
+            let (first, last) = (tile(range.lo), tile(range.hi));
+            match intervals.last_mut() {
+                Some((_, end)) if end.saturating_add(1) >= first => *end = last.max(*end),
+                _ => intervals.push((first, last)),
+            }
         }
-        let mut count = 0_u64;
+        let mut count = 0_u128;
         let mut before = Vec::with_capacity(intervals.len());
-        for interval in &intervals {
+        for (first, last) in &intervals {
             before.push(count);
-            count += interval.end - interval.start;
+            count += u128::from(last - first) + 1;
         }
         Self {
-            ranges: intervals,
+            starts: intervals.iter().map(|(first, _)| *first).collect(),
             before,
             count,
         }
     }
 
     /// The tile index at a position among all intervals.
-    fn at(&self, position: u64) -> Option<u64> {
+    fn at(&self, position: u128) -> Option<u64> {
         let i = self
             .before
             .partition_point(|before| *before <= position)
             .checked_sub(1)?;
-        Some(self.ranges.get(i)?.start + (position - self.before.get(i)?))
+        let within = u64::try_from(position - self.before.get(i)?).ok()?;
+        self.starts.get(i)?.checked_add(within)
     }
 }
 
 impl DensePlan {
     /// How many units there are.
     pub fn unit_count(&self) -> u64 {
-        self.tile_count().div_ceil(self.tiles_per_unit)
+        // Of more units, only the first are counted: no scan lives to see their end.
+        let units = self.all_tiles().div_ceil(self.tiles_per_unit.into());
+        u64::try_from(units).unwrap_or(u64::MAX)
     }
 
-    /// How many tiles the units hold.
+    /// How many tiles the units hold, at most the largest `u64`.
     pub fn tile_count(&self) -> u64 {
+        u64::try_from(self.all_tiles()).unwrap_or(u64::MAX)
+    }
+
+    fn all_tiles(&self) -> u128 {
         match &self.left {
-            Some(left) => left.len() as u64,
+            Some(left) => left.len() as u128,
             None => self.tiles,
         }
     }
@@ -122,7 +131,9 @@ impl DensePlan {
     pub(super) fn without(&self, numbers: &[u64]) -> Self {
         let mut numbers = numbers.iter().copied().peekable();
         let left = (0..self.tile_count()).filter(|n| numbers.next_if_eq(n).is_none());
-        let left = left.filter_map(|number| self.position(number)).collect();
+        let left = left
+            .filter_map(|number| self.position(number.into()))
+            .collect();
         Self {
             left: Some(left),
             ..self.clone()
@@ -138,9 +149,8 @@ impl DensePlan {
         let intervals = ranges
             .map(|(d, range)| TileIntervals::new(&self.grid, d, range, subarray.dim(d)))
             .collect::<Vec<_>>();
-        let mut counts = intervals.iter().map(|interval| interval.count);
         Some(Self {
-            tiles: counts.try_fold(1_u64, u64::checked_mul)?,
+            tiles: count_tiles(&intervals),
             intervals,
             ..self.clone()
         })
@@ -174,18 +184,20 @@ impl DensePlan {
     }
 
     /// How many tiles lie between two neighbouring bounds of the grid along the leading dimension, if the numbers of
-    /// these tiles are consecutive.
+    /// these tiles are consecutive. `None` if the tiles are too many to be read from their end.
     pub(super) fn tiles_of_slab(&self) -> Option<u64> {
+        u64::try_from(self.all_tiles()).ok()?;
         let (leading, others) = self.intervals.split_first()?;
         let mut others = others.iter().map(|interval| interval.count);
-        let tiles = others.try_fold(1, u64::checked_mul)?;
+        let tiles = others.try_fold(1_u128, u128::checked_mul)?;
+        let tiles = u64::try_from(tiles).ok()?;
         let neighbours = tiles == 1 || leading.count <= 1;
         let row_major = self.grid.tile_order() != Layout::ColMajor;
         (self.left.is_none() && (row_major || neighbours)).then_some(tiles)
     }
 
     /// The position in the cross product of the tile with a number.
-    fn position(&self, number: u64) -> Option<u64> {
+    fn position(&self, number: u128) -> Option<u128> {
         match &self.left {
             Some(left) => left.get(usize::try_from(number).ok()?).copied(),
             None => (number < self.tiles).then_some(number),
@@ -201,12 +213,10 @@ impl DensePlan {
 
     /// The tile indexes of the tiles of a unit, in tile order.
     pub fn unit_tiles(&self, unit: u64) -> Vec<Vec<u64>> {
-        let first = unit.saturating_mul(self.tiles_per_unit);
-        let end = first
-            .saturating_add(self.tiles_per_unit)
-            .min(self.tile_count());
-        (first..end)
-            .filter_map(|number| self.tile_at(number))
+        let (unit, tiles) = (u128::from(unit), u128::from(self.tiles_per_unit));
+        let first = unit.saturating_mul(tiles);
+        (first..first.saturating_add(tiles).min(self.all_tiles()))
+            .filter_map(|number| self.nth_tile(number))
             .collect()
     }
 
@@ -224,6 +234,10 @@ impl DensePlan {
 
     /// The tile index of the tile with a number.
     pub(super) fn tile_at(&self, number: u64) -> Option<Vec<u64>> {
+        self.nth_tile(number.into())
+    }
+
+    fn nth_tile(&self, number: u128) -> Option<Vec<u64>> {
         let mut rest = self.position(number)?;
         let mut tile = vec![0; self.intervals.len()];
         let mut locate = |(slot, axis): (&mut u64, &TileIntervals)| {
@@ -246,6 +260,12 @@ impl DensePlan {
     }
 }
 
+/// The size of a cross product of intervals, at most the largest `u128`.
+fn count_tiles(intervals: &[TileIntervals]) -> u128 {
+    let counts = intervals.iter().map(|interval| interval.count);
+    counts.fold(1, u128::saturating_mul)
+}
+
 /// Plans a scan of a dense array. Only footers are read, and the MBRs of sparse fragments.
 pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
     let table = Arc::clone(&spec.table);
@@ -264,23 +284,17 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         .enumerate()
         .map(|(d, range)| TileIntervals::new(&grid, d, range, spec.subarray.dim(d)))
         .collect::<Vec<_>>();
-    let tiles = intervals
-        .iter()
-        .try_fold(1_u64, |tiles, i| tiles.checked_mul(i.count))
-        .ok_or_else(|| {
-            Error::unsupported(
-                "the scan touches more than 2^64 tiles: restrict the dimensions with a filter",
-            )
-        })?;
+    let tiles = count_tiles(&intervals);
     let all_tiles = grid.tiles_of_box(&bounds).count().unwrap_or(u64::MAX);
     counts.tiles = all_tiles;
-    counts.tiles_pruned = all_tiles.saturating_sub(tiles);
+    let touched = u64::try_from(tiles).unwrap_or(u64::MAX);
+    counts.tiles_pruned = all_tiles.saturating_sub(touched);
     let (fragments, boxes) = touched_fragments(&spec, &grid, candidates, &mut counts)?;
     let scattered = scattered_tiles(&fragments, snapshot).await?;
     let rows = selected_rows(&bounds, &spec);
     let exact = spec.predicate.is_none() && spec.empty_cells != EmptyCells::Skip;
     let tile_cells = grid.cells_per_tile().max(1);
-    let cells = tiles.saturating_mul(tile_cells);
+    let cells = touched.saturating_mul(tile_cells);
     let unit_cells = dense_unit_cells(cells, &spec);
     let tiles_per_unit = (unit_cells / tile_cells).max(1);
     Ok(ScanPlan {
@@ -290,8 +304,8 @@ pub(super) async fn plan(spec: ScanSpec) -> Result<ScanPlan> {
         spec,
         fragments: Arc::new(fragments),
         counts,
-        exact_rows: rows.filter(|_| exact),
-        max_rows: rows.unwrap_or(u64::MAX),
+        exact_rows: exact.then_some(rows),
+        max_rows: u64::try_from(rows).unwrap_or(u64::MAX),
         units: Units::Dense(Box::new(DensePlan {
             grid,
             bounds,
@@ -446,19 +460,14 @@ fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
         .all(|(d, (lo, hi))| spec.subarray.dim(d).intersects_keys(lo, hi))
 }
 
-/// The number of cells of `bounds` that the subarray selects, if it fits in a `u64`.
-pub(super) fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> Option<u64> {
-    bounds
-        .ranges()
-        .enumerate()
-        .try_fold(1_u64, |rows, (d, (lo, hi))| {
-            let selected = spec
-                .subarray
-                .dim(d)
-                .clip_keys(lo, hi)
-                .try_fold(0_u64, |sum, range| {
-                    sum.checked_add((range.hi - range.lo).checked_add(1)?)
-                })?;
-            rows.checked_mul(selected)
-        })
+/// The number of cells of `bounds` that the subarray selects, at most the largest `u128`.
+pub(super) fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> u128 {
+    let dimensions = bounds.ranges().enumerate();
+    let selected = dimensions.map(|(d, (lo, hi))| {
+        let ranges = spec.subarray.dim(d).clip_keys(lo, hi);
+        ranges
+            .map(|range| u128::from(range.hi - range.lo) + 1)
+            .sum::<u128>()
+    });
+    selected.fold(1, u128::saturating_mul)
 }

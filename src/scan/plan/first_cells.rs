@@ -24,7 +24,10 @@ impl ScanPlan {
         let Units::Dense(dense) = &self.units else {
             return None;
         };
-        let all = self.exact_rows.filter(|all| rows > 0 && rows < *all)?;
+        let wanted_rows = u128::from(rows);
+        let all = self
+            .exact_rows
+            .filter(|all| rows > 0 && wanted_rows < *all)?;
         let mut spec = self.spec.clone();
         let mut subarray = spec.subarray.as_ref().clone();
         // The number of rows in the cells that are left.
@@ -32,23 +35,25 @@ impl ScanPlan {
         for by in order {
             let (lo, hi) = dense.bounds.range(by.dimension)?;
             let ranges = subarray.dim(by.dimension).clip_keys(lo, hi);
-            let keys = ranges.clone().map(|r| (r.hi - r.lo).saturating_add(1));
-            let keys = keys.fold(0, u64::saturating_add).max(1);
+            let keys = ranges.clone().map(|r| u128::from(r.hi - r.lo) + 1);
+            let keys = keys.sum::<u128>().max(1);
             let rows_of_key = (left / keys).max(1);
-            let wanted = rows.div_ceil(rows_of_key);
+            let wanted = wanted_rows.div_ceil(rows_of_key);
+            // No more keys are wanted than rows.
+            let wanted = u64::try_from(wanted).ok()?;
             let first = match by.descending {
                 true => last_keys(ranges, wanted),
                 false => first_keys(ranges, wanted),
             };
             subarray.set_dim(by.dimension, DimRanges::from_keys(first));
-            left = rows_of_key.saturating_mul(wanted);
+            left = rows_of_key.saturating_mul(wanted.into());
             if wanted > 1 {
                 break;
             }
         }
         let dense = dense.within(&subarray)?;
         spec.subarray = Arc::new(subarray);
-        let left = selected_rows(&dense.bounds, &spec)?;
+        let left = selected_rows(&dense.bounds, &spec);
         if left >= all {
             return None;
         }
@@ -57,7 +62,7 @@ impl ScanPlan {
         Some(Self {
             counts,
             exact_rows: Some(left),
-            max_rows: left,
+            max_rows: u64::try_from(left).unwrap_or(u64::MAX),
             spec,
             ..self.with_units(Units::Dense(Box::new(dense)))
         })

@@ -95,7 +95,7 @@ pub struct ScanPlan {
     /// What planning considered and skipped.
     pub counts: PlanCounts,
     /// The number of rows, if the metadata prove it.
-    pub exact_rows: Option<u64>,
+    pub exact_rows: Option<u128>,
     /// An upper bound of the number of rows.
     pub max_rows: u64,
 }

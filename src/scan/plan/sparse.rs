@@ -280,7 +280,7 @@ impl SparsePlan {
         candidates: &[Candidates],
         units: &[SparseUnit],
         proven: bool,
-    ) -> (Option<u64>, u64) {
+    ) -> (Option<u128>, u64) {
         let cells = |tiles: &mut dyn Iterator<Item = &TileRef>| {
             tiles.fold(0_u64, |sum, t| sum.saturating_add(t.cells as u64))
         };
@@ -292,7 +292,7 @@ impl SparsePlan {
                 && no_copies
                 && tiles().all(|t| t.covered && t.no_deletes)
                 && fragments.iter().all(|f| f.visibility == Visibility::Whole);
-            return (exact.then_some(max), max);
+            return (exact.then_some(max.into()), max);
         }
         let tiles = || candidates.iter().flat_map(|c| &c.tiles);
         let max = cells(&mut tiles());
@@ -300,7 +300,7 @@ impl SparsePlan {
             && self.spec.predicate.is_none()
             && tiles().all(|t| t.covered && t.no_deletes)
             && fragments.iter().all(|f| f.visibility == Visibility::Whole);
-        (exact.then_some(max), max)
+        (exact.then_some(max.into()), max)
     }
 }
 

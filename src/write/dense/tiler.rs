@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use super::given::GivenCells;
-use crate::arrow::{CellWriter, StoredCells};
+use crate::arrow::{CellWriter, StoredCells, check_memory};
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
 use crate::geometry::box_runs::BoxRuns;
@@ -102,6 +102,7 @@ impl DenseTiler {
             .iter()
             .map(CellWriter::no_cells)
             .collect::<Vec<_>>();
+        check_memory(self.tile_cells.saturating_mul(size_of::<Option<usize>>()))?;
         let mut by_place = vec![None; self.tile_cells];
         let mut count = 0;
         for columns in batches {
@@ -152,6 +153,10 @@ impl DenseTiler {
             let fields = given.fields;
             return Ok(RawTile { fields, real });
         }
+        let attributes = self.schema.attributes.iter();
+        let bytes = attributes.map(|attribute| attribute.cell_size().unwrap_or(size_of::<u64>()));
+        let bytes = bytes.fold(0, usize::saturating_add);
+        check_memory(self.tile_cells.saturating_mul(bytes))?;
         let mut fields = Vec::with_capacity(given.fields.len());
         for (i, attribute) in self.schema.attributes.iter().enumerate() {
             let cells = given.fields.get(i);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::common::{Result, internal_datafusion_err, plan_err};
 use datafusion::functions_aggregate::average::Avg;
 use datafusion::functions_aggregate::count::Count;
 use datafusion::functions_aggregate::min_max::{Max, Min};
@@ -194,12 +194,18 @@ fn recipe(
     }
     let result = aggregate.field().data_type().clone();
     let recipe = match argument {
-        Argument::Constant if function.is::<Count>() => Recipe::CountRows,
+        Argument::Constant if function.is::<Count>() => {
+            check_countable(plan)?;
+            Recipe::CountRows
+        }
         Argument::Constant => return Ok(None),
         Argument::Column { column, .. } if function.is::<Count>() => {
             match plan.spec.table.schema.field(column).is_nullable() {
                 true => Recipe::Count(slot(asked, column, |_| {})),
-                false => Recipe::CountRows,
+                false => {
+                    check_countable(plan)?;
+                    Recipe::CountRows
+                }
             }
         }
         Argument::Column { column, cast: None } if extreme => {
@@ -234,6 +240,17 @@ fn recipe(
     let types = fields.iter().map(|field| field.data_type().clone());
     let known = types.collect::<Vec<_>>() == recipe.state_types(aggregate);
     Ok(known.then_some(recipe))
+}
+
+/// Fails if the scan has more rows than COUNT can return: counting them would never end.
+fn check_countable(plan: &ScanPlan) -> Result<()> {
+    match plan.exact_rows {
+        Some(rows) if rows > i64::MAX.unsigned_abs().into() => plan_err!(
+            "the scan has more rows than COUNT can return, which is at most {}: restrict the dimensions with a filter",
+            i64::MAX
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn add(asked: &mut Asked, sum: SumAs) {

@@ -50,7 +50,7 @@ pub(super) fn check(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
                 "a dimension of text takes any text, and has no domain: choose a current_domain instead",
             ));
         }
-        Some((low, high)) => check_domain(dimension, low, high, schema.is_dense())?,
+        Some((low, high)) => check_domain(dimension, low, high)?,
     }
     if is_text && dimension.extent.is_some() {
         return Err(Error::invalid("a dimension of text has no tile extent"));
@@ -78,7 +78,7 @@ fn check_dense(dimension: &Dimension, schema: &ArraySchema) -> Result<()> {
     }
 }
 
-fn check_domain(dimension: &Dimension, low: &[u8], high: &[u8], is_dense: bool) -> Result<()> {
+fn check_domain(dimension: &Dimension, low: &[u8], high: &[u8]) -> Result<()> {
     let datatype = dimension.datatype;
     let domain = || {
         let (low, high) = (show_element(datatype, low), show_element(datatype, high));
@@ -118,8 +118,8 @@ fn check_domain(dimension: &Dimension, low: &[u8], high: &[u8], is_dense: bool) 
             integer::max(datatype)
         )));
     }
-    // libtiledb computes the end of the last tile in 64 bits: in narrower types a sparse array may go beyond, and works.
-    let needs_room = is_dense || datatype.size() == size_of::<u64>();
+    // libtiledb computes the end of the last tile in 64 bits: in narrower types it may go beyond, and works.
+    let needs_room = datatype.size() == size_of::<u64>();
     if needs_room && !span.has_room(extent) {
         let end = span.end_of_tiles(extent);
         return Err(Error::invalid(format!(
