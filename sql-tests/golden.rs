@@ -267,7 +267,9 @@ async fn read(
     (partitions, batch_size): (usize, usize),
 ) -> Result<(String, Columns, Vec<String>), String> {
     let mut builder = TileDbTable::builder(array.display().to_string());
-    for (key, value) in options {
+    // libtiledb's answers hold the bytes of text as they are stored.
+    let raw = ("fixed_text".to_owned(), "raw".to_owned());
+    for (key, value) in [&raw].into_iter().chain(options) {
         builder = builder.option(key, value).map_err(|e| e.to_string())?;
     }
     let table = builder.open().await.map_err(|e| e.to_string())?;

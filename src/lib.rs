@@ -190,7 +190,7 @@ mod simulated;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use arrow::{InvalidUtf8, TimeAs};
+pub use arrow::{FixedText, InvalidUtf8, TimeAs};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::EncryptionKey;
 pub use format::metadata::MetadataValue;

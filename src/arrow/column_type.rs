@@ -1,10 +1,12 @@
 //! The type of one column in TileDB and in Arrow.
 //!
-//! The subtle thing: date/time attributes and enumerated attributes are nullable whatever the schema says, because NaT
-//! and codes outside the enumeration are NULL; dimensions are never nullable, so there NaT stays a number.
+//! The subtle thing: date/time attributes, enumerated attributes and those of CHAR with the usual fill value are nullable
+//! whatever the schema says, because NaT, codes outside the enumeration and that fill value are NULL; dimensions are
+//! never nullable, so there NaT stays a number.
 
 pub(super) mod cells;
 mod enumerated;
+mod system;
 
 use std::sync::Arc;
 
@@ -12,9 +14,9 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 
 use super::floats::{FloatBits, FloatForm};
-use super::text::Encoding;
+use super::text::{Encoding, TextForm};
 use super::time::{DateUnit, TimeConversion};
-use super::{InvalidUtf8, TimeAs, TypeOptions};
+use super::{FixedText, InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::format::datatype::Datatype;
 use crate::format::enumeration::Enumeration;
@@ -59,6 +61,10 @@ pub struct ColumnType {
     pub(super) nat_is_null: bool,
     pub(super) lossy: bool,
     pub(super) floats: FloatForm,
+    /// Whether NUL characters at the end of text are padding.
+    pub(super) padded: bool,
+    /// The bytes of a cell of text that is NULL, because it was never written.
+    pub(super) null_text: Option<Arc<[u8]>>,
     /// The values of the enumeration, by code.
     pub(super) enumeration: Option<ArrayRef>,
     nullable: bool,
@@ -96,7 +102,7 @@ impl ColumnType {
         .context("attribute", || &attribute.name)?;
         match (&attribute.enumeration, enumeration) {
             (codes, _) if options.as_stored => ty.as_stored(attribute.nullable, codes.is_some()),
-            (None, _) => Ok(ty),
+            (None, _) => Ok(ty.with_null_text(attribute)),
             (Some(_), Some(enumeration)) => ty
                 .enumerated(enumeration, options)
                 .context("attribute", || &attribute.name),
@@ -155,6 +161,10 @@ impl ColumnType {
                 FloatBits::Shown => FloatForm::OneNan,
                 FloatBits::Stored => FloatForm::AsStored,
             },
+            padded: matches!(element, Element::Text(_))
+                && shape != Shape::Var
+                && options.fixed_text == FixedText::Trim,
+            null_text: None,
             enumeration: None,
             nullable: nullable || (is_time && shape == Shape::One),
             data_type,
@@ -177,11 +187,22 @@ impl ColumnType {
             nat_is_null: false,
             lossy: false,
             floats: FloatForm::AsStored,
+            padded: false,
+            null_text: None,
             enumeration: None,
             nullable: true,
             data_type: DataType::BinaryView,
             unreadable: Some(Arc::new(why)),
         }
+    }
+
+    /// The same type, where cells that were never written are NULL if the attribute fills them with what is no text.
+    fn with_null_text(mut self, attribute: &Attribute) -> Self {
+        if matches!(self.element, Element::Text(_)) && attribute.fills_with_no_text() {
+            self.null_text = Some(attribute.fill_value.as_slice().into());
+            self.nullable = true;
+        }
+        self
     }
 
     /// Fails if no cell can be shown.
@@ -257,6 +278,21 @@ impl ColumnType {
     /// Whether a stored `i64::MIN` reads as NULL.
     pub fn nat_is_null(&self) -> bool {
         self.nat_is_null
+    }
+
+    /// Whether a stored fill value reads as NULL, because it is no text.
+    pub fn fill_is_null(&self) -> bool {
+        self.null_text.is_some()
+    }
+
+    /// How the cells of text are shown.
+    pub(super) fn text_form(&self, encoding: Encoding) -> TextForm<'_> {
+        TextForm {
+            encoding,
+            lossy: self.lossy,
+            padded: self.padded,
+            null: self.null_text.as_deref(),
+        }
     }
 
     /// Whether invalid text is shown with replacement characters.
@@ -433,72 +469,4 @@ pub(super) fn arrow_len(n: usize) -> Result<i32> {
             i32::MAX
         ))
     })
-}
-
-impl ColumnType {
-    /// The type of times at which cells were written: milliseconds since 1970, stored as `u64`.
-    pub fn write_times(nullable: bool) -> Self {
-        let data_type = DataType::Timestamp(TimeUnit::Millisecond, None);
-        Self {
-            datatype: Datatype::UInt64,
-            element: Element::Time(TimeConversion::Unsigned),
-            element_type: data_type.clone(),
-            shape: Shape::One,
-            nat_is_null: false,
-            lossy: false,
-            floats: FloatForm::AsStored,
-            enumeration: None,
-            nullable,
-            data_type,
-            unreadable: None,
-        }
-    }
-
-    /// The type of the names of fragments.
-    pub fn fragment_names(nullable: bool) -> Self {
-        Self {
-            datatype: Datatype::StringUtf8,
-            element: Element::Text(Encoding::Utf8),
-            element_type: DataType::Utf8View,
-            shape: Shape::Var,
-            nat_is_null: false,
-            lossy: false,
-            floats: FloatForm::AsStored,
-            enumeration: None,
-            nullable,
-            data_type: DataType::Utf8View,
-            unreadable: None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::{ArrayRef, TimestampMillisecondArray};
-
-    use super::*;
-    use crate::arrow::{CellData, Cells, TileBuffer};
-    use crate::error::Result;
-
-    fn shown(times: &[u64]) -> Result<ArrayRef> {
-        let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
-        ColumnType::write_times(false).to_array(Cells {
-            len: times.len(),
-            data: CellData::Fixed(TileBuffer::copy_of(&bytes).unwrap()),
-            nulls: None,
-        })
-    }
-
-    #[test]
-    fn times_are_milliseconds_as_far_as_timestamps_reach() {
-        let last = u64::try_from(i64::MAX).unwrap();
-        let expected = TimestampMillisecondArray::from(vec![0, 1_714_521_600_000, i64::MAX]);
-        let times = shown(&[0, 1_714_521_600_000, last]).unwrap();
-        assert_eq!(times.as_ref(), &expected as &dyn arrow::array::Array);
-        let error = shown(&[7, u64::MAX]).unwrap_err();
-        assert!(
-            error.message().contains("18446744073709551615 in cell 1"),
-            "{error}"
-        );
-    }
 }

@@ -59,6 +59,17 @@ pub enum TimeAs {
     Duration,
 }
 
+/// The text of cells of a fixed size (option `tiledb.fixed_text`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FixedText {
+    /// NUL characters at the end are padding: they are not shown, and added when text is stored.
+    #[default]
+    Trim,
+    /// Text is shown and stored as it is, and fills its cell.
+    Raw,
+}
+
 /// The options that change the Arrow type or the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct TypeOptions {
@@ -70,4 +81,6 @@ pub struct TypeOptions {
     pub float_bits: FloatBits,
     /// Whether dates, times and enumerated values of attributes show as the numbers that are stored, of which none means NULL.
     pub as_stored: bool,
+    /// See [`FixedText`].
+    pub fixed_text: FixedText,
 }

@@ -26,6 +26,30 @@ pub(super) enum Encoding {
     Utf32,
 }
 
+/// How the cells of text are stored and shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextForm<'a> {
+    pub(super) encoding: Encoding,
+    /// Whether invalid text is shown with replacement characters.
+    pub(super) lossy: bool,
+    /// Whether NUL characters at the end are padding.
+    pub(super) padded: bool,
+    /// Invalid bytes that stand for NULL.
+    pub(super) null: Option<&'a [u8]>,
+}
+
+impl TextForm<'_> {
+    /// Text that is shown as it is stored.
+    pub(super) fn plain(encoding: Encoding, lossy: bool) -> Self {
+        Self {
+            encoding,
+            lossy,
+            padded: false,
+            null: None,
+        }
+    }
+}
+
 /// Calls the function with each character of a cell, or with `None` for an invalid unit.
 type Decoder = fn(&[u8], &mut dyn FnMut(Option<char>));
 
@@ -45,42 +69,54 @@ impl ByteCells {
             LargeBinaryArray::try_new(self.offsets, self.data, self.nulls).map_err(arrow_error)?;
         if large {
             let (offsets, data, nulls) = array.into_parts();
-            return views_of_blocks(&offsets, &data, nulls, LARGEST_BLOCK);
+            return views_of_blocks(&offsets, &data, nulls, LARGEST_BLOCK, false);
         }
         Ok(BinaryViewArray::from(&array))
     }
 
-    /// The cells as text; invalid text is an error, or replaced if `lossy`.
-    pub(super) fn into_text(self, encoding: Encoding, lossy: bool) -> Result<StringViewArray> {
-        match encoding {
-            Encoding::Utf8 => self.utf8(lossy),
-            Encoding::Utf16 => self.transcoded("UTF-16", lossy, 2, utf16_chars),
-            Encoding::Utf32 => self.transcoded("UTF-32", lossy, 4, utf32_chars),
+    /// The cells as text; invalid text is an error, or replaced if `form` is lossy.
+    pub(super) fn into_text(self, form: &TextForm<'_>) -> Result<StringViewArray> {
+        match form.encoding {
+            Encoding::Utf8 => self.utf8(form),
+            Encoding::Utf16 => self.transcoded("UTF-16", form, 2, utf16_chars),
+            Encoding::Utf32 => self.transcoded("UTF-32", form, 4, utf32_chars),
         }
     }
 
-    fn utf8(self, lossy: bool) -> Result<StringViewArray> {
+    fn utf8(self, form: &TextForm<'_>) -> Result<StringViewArray> {
         let large = self.data.len() > LARGEST_BLOCK;
         let Ok(array) =
             LargeStringArray::try_new(self.offsets.clone(), self.data.clone(), self.nulls.clone())
         else {
-            return self.utf8_cell_by_cell(lossy);
+            return self.utf8_cell_by_cell(form);
         };
-        if large {
+        if large || (form.padded && self.any_padding()) {
             let (offsets, data, nulls) = array.into_parts();
-            return views_of_blocks(&offsets, &data, nulls, LARGEST_BLOCK);
+            return views_of_blocks(&offsets, &data, nulls, LARGEST_BLOCK, form.padded);
         }
         Ok(StringViewArray::from(&array))
     }
 
+    /// Whether a cell ends in a NUL byte.
+    fn any_padding(&self) -> bool {
+        let ends = self.offsets.iter().skip(1);
+        let lasts = ends.filter_map(|end| usize::try_from(*end).ok()?.checked_sub(1));
+        lasts
+            .into_iter()
+            .any(|last| self.data.get(last) == Some(&0))
+    }
+
     /// Converts cell by cell, for tiles with bytes that are not valid UTF-8.
-    fn utf8_cell_by_cell(self, lossy: bool) -> Result<StringViewArray> {
+    fn utf8_cell_by_cell(self, form: &TextForm<'_>) -> Result<StringViewArray> {
         let bytes = self.into_binary()?;
         let cells = bytes.iter().enumerate().map(|(cell, bytes)| {
-            let Some(bytes) = bytes else { return Ok(None) };
+            let Some(bytes) = bytes.filter(|bytes| form.null != Some(bytes)) else {
+                return Ok(None);
+            };
+            let bytes = if form.padded { unpadded(bytes) } else { bytes };
             match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(Some(std::borrow::Cow::Borrowed(text))),
-                Err(_) if lossy => Ok(Some(String::from_utf8_lossy(bytes))),
+                Err(_) if form.lossy => Ok(Some(String::from_utf8_lossy(bytes))),
                 Err(_) => Err(not_text(cell, bytes, "UTF-8")),
             }
         });
@@ -90,7 +126,7 @@ impl ByteCells {
     fn transcoded(
         self,
         name: &str,
-        lossy: bool,
+        form: &TextForm<'_>,
         unit_bytes: usize,
         chars: Decoder,
     ) -> Result<StringViewArray> {
@@ -100,14 +136,18 @@ impl ByteCells {
         for (cell, range) in self.offsets.windows(2).enumerate() {
             let is_valid = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(cell));
             if is_valid {
+                let begun = text.len();
                 let bytes = cell_bytes(&self.data, range)?;
                 let mut valid = bytes.len().is_multiple_of(unit_bytes);
                 chars(bytes, &mut |decoded| {
                     valid &= decoded.is_some();
                     text.push(decoded.unwrap_or(char::REPLACEMENT_CHARACTER));
                 });
-                if !valid && !lossy {
+                if !valid && !form.lossy {
                     return Err(not_text(cell, bytes, name));
+                }
+                while form.padded && text.len() > begun && text.ends_with('\0') {
+                    text.pop();
                 }
             }
             ends.push(i64::try_from(text.len())?);
@@ -117,8 +157,14 @@ impl ByteCells {
             data: Buffer::from_vec(text.into_bytes()),
             nulls: self.nulls,
         };
-        cells.utf8(lossy)
+        cells.utf8(&TextForm::plain(Encoding::Utf8, form.lossy))
     }
+}
+
+/// Bytes without the NUL bytes at their end.
+fn unpadded(bytes: &[u8]) -> &[u8] {
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    last.and_then(|last| bytes.get(..=last)).unwrap_or_default()
 }
 
 fn utf16_chars(bytes: &[u8], each: &mut dyn FnMut(Option<char>)) {
@@ -139,12 +185,14 @@ fn utf32_chars(bytes: &[u8], each: &mut dyn FnMut(Option<char>)) {
     }
 }
 
-/// Views over data too long for one block: cells are distributed to blocks of at most `largest` bytes.
+/// Views over data too long for one block, or without the padding of cells: cells are distributed to blocks of at most
+/// `largest` bytes.
 fn views_of_blocks<V: ByteViewType + ?Sized>(
     offsets: &OffsetBuffer<i64>,
     data: &Buffer,
     nulls: Option<NullBuffer>,
     largest: usize,
+    padded: bool,
 ) -> Result<GenericByteViewArray<V>> {
     let mut views = Vec::with_capacity(offsets.len());
     let mut blocks = Vec::new();
@@ -163,7 +211,8 @@ fn views_of_blocks<V: ByteViewType + ?Sized>(
             start_of_block = end_of_block;
         }
         let in_block = u32::try_from(end_of_block - start_of_block)?;
-        views.push(make_view(bytes, u32::try_from(blocks.len())?, in_block));
+        let shown = if padded { unpadded(bytes) } else { bytes };
+        views.push(make_view(shown, u32::try_from(blocks.len())?, in_block));
         end_of_block += bytes.len();
     }
     blocks.push(data.slice_with_length(start_of_block, end_of_block - start_of_block));
@@ -236,7 +285,9 @@ mod tests {
         ];
         let cells = cells(&values, None);
         let data = cells.data.as_ptr();
-        let array = cells.into_text(Encoding::Utf8, false).unwrap();
+        let array = cells
+            .into_text(&TextForm::plain(Encoding::Utf8, false))
+            .unwrap();
         assert_eq!(array.data_buffers()[0].as_ptr(), data);
         assert_eq!(
             texts(&array),
@@ -254,7 +305,7 @@ mod tests {
     fn invalid_text_is_an_error_naming_the_cell_or_replaced() {
         let values: [&[u8]; 3] = [b"fine", b"a\xffb", b""];
         let error = cells(&values, None)
-            .into_text(Encoding::Utf8, false)
+            .into_text(&TextForm::plain(Encoding::Utf8, false))
             .unwrap_err();
         assert!(
             error
@@ -264,7 +315,7 @@ mod tests {
         );
         assert!(error.message().contains("tiledb.invalid_utf8"), "{error}");
         let array = cells(&values, None)
-            .into_text(Encoding::Utf8, true)
+            .into_text(&TextForm::plain(Encoding::Utf8, true))
             .unwrap();
         assert_eq!(texts(&array), [Some("fine"), Some("a\u{fffd}b"), Some("")]);
         let array = cells(&values, None).into_binary().unwrap();
@@ -276,11 +327,11 @@ mod tests {
         // "é" is C3 A9: the concatenated data is valid UTF-8, but neither cell is.
         let values: [&[u8]; 2] = [b"x\xc3", b"\xa9y"];
         let error = cells(&values, None)
-            .into_text(Encoding::Utf8, false)
+            .into_text(&TextForm::plain(Encoding::Utf8, false))
             .unwrap_err();
         assert!(error.message().contains("cell 0"), "{error}");
         let array = cells(&values, None)
-            .into_text(Encoding::Utf8, true)
+            .into_text(&TextForm::plain(Encoding::Utf8, true))
             .unwrap();
         assert_eq!(texts(&array), [Some("x\u{fffd}"), Some("\u{fffd}y")]);
     }
@@ -290,9 +341,63 @@ mod tests {
         let values: [&[u8]; 3] = [b"ok", b"\xff\xfe", "ü".as_bytes()];
         let nulls = Some(vec![true, false, true]);
         let array = cells(&values, nulls)
-            .into_text(Encoding::Utf8, false)
+            .into_text(&TextForm::plain(Encoding::Utf8, false))
             .unwrap();
         assert_eq!(texts(&array), [Some("ok"), None, Some("ü")]);
+    }
+
+    #[test]
+    fn padding_is_not_shown() {
+        let form = TextForm {
+            padded: true,
+            ..TextForm::plain(Encoding::Utf8, false)
+        };
+        let values: [&[u8]; 5] = [
+            b"ab\0\0",
+            b"\0\0\0\0",
+            b"abcd",
+            b"a\0b\0",
+            "ż\0\0".as_bytes(),
+        ];
+        let shown = [Some("ab"), Some(""), Some("abcd"), Some("a\0b"), Some("ż")];
+        let array = cells(&values, None).into_text(&form).unwrap();
+        assert_eq!(texts(&array), shown);
+        // Beside bytes that are no text, and NULL.
+        let beside = [&values[..], &[b"\xff\0\0\0", b"\xff\0\0\0"]].concat();
+        let nulls = Some([vec![true; 6], vec![false]].concat());
+        let lossy = TextForm {
+            lossy: true,
+            ..form
+        };
+        let array = cells(&beside, nulls).into_text(&lossy).unwrap();
+        assert_eq!(
+            texts(&array),
+            [&shown[..], &[Some("\u{fffd}"), None]].concat()
+        );
+        for (encoding, value) in [
+            (Encoding::Utf16, b"\x7a\x01\0\0\0\0\0\0"),
+            (Encoding::Utf32, b"\x7a\x01\0\0\0\0\0\0"),
+        ] {
+            let form = TextForm { encoding, ..form };
+            let array = cells(&[value, &[0; 8]], None).into_text(&form).unwrap();
+            assert_eq!(texts(&array), [Some("ź"), Some("")]);
+            let plain = TextForm::plain(encoding, false);
+            let array = cells(&[value], None).into_text(&plain).unwrap();
+            assert!(texts(&array)[0].unwrap().ends_with('\0'));
+        }
+    }
+
+    #[test]
+    fn some_bytes_that_are_no_text_are_null() {
+        let form = TextForm {
+            null: Some(b"\x80"),
+            ..TextForm::plain(Encoding::Utf8, false)
+        };
+        let values: [&[u8]; 4] = [b"a", b"\x80", b"", "é".as_bytes()];
+        let array = cells(&values, None).into_text(&form).unwrap();
+        assert_eq!(texts(&array), [Some("a"), None, Some(""), Some("é")]);
+        let error = cells(&[b"\x80\x80"], None).into_text(&form).unwrap_err();
+        assert!(error.message().contains("cell 0"), "{error}");
     }
 
     #[test]
@@ -300,7 +405,7 @@ mod tests {
         let utf16: Vec<u8> = "aü€𝄞".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let values: [&[u8]; 3] = [&utf16, b"", b"z\0"];
         let array = cells(&values, None)
-            .into_text(Encoding::Utf16, false)
+            .into_text(&TextForm::plain(Encoding::Utf16, false))
             .unwrap();
         assert_eq!(texts(&array), [Some("aü€𝄞"), Some(""), Some("z")]);
         let utf32: Vec<u8> = "aü€𝄞"
@@ -309,7 +414,7 @@ mod tests {
             .collect();
         let values: [&[u8]; 2] = [&utf32, b"z\0\0\0"];
         let array = cells(&values, None)
-            .into_text(Encoding::Utf32, false)
+            .into_text(&TextForm::plain(Encoding::Utf32, false))
             .unwrap();
         assert_eq!(texts(&array), [Some("aü€𝄞"), Some("z")]);
     }
@@ -319,14 +424,14 @@ mod tests {
         // A lone high surrogate, then an odd byte; a surrogate as UTF-32, and a number beyond Unicode.
         let utf16: [&[u8]; 2] = [b"a\0", b"\x00\xd8b\0c"];
         let error = cells(&utf16, None)
-            .into_text(Encoding::Utf16, false)
+            .into_text(&TextForm::plain(Encoding::Utf16, false))
             .unwrap_err();
         assert!(
             error.message().contains("cell 1") && error.message().contains("UTF-16"),
             "{error}"
         );
         let array = cells(&utf16, None)
-            .into_text(Encoding::Utf16, true)
+            .into_text(&TextForm::plain(Encoding::Utf16, true))
             .unwrap();
         assert_eq!(texts(&array), [Some("a"), Some("\u{fffd}b\u{fffd}")]);
         for bad in [0xd800u32, 0x11_0000, u32::MAX] {
@@ -334,15 +439,15 @@ mod tests {
             let values: [&[u8]; 1] = [&bytes];
             assert!(
                 cells(&values, None)
-                    .into_text(Encoding::Utf32, false)
+                    .into_text(&TextForm::plain(Encoding::Utf32, false))
                     .is_err()
             );
             let array = cells(&values, None)
-                .into_text(Encoding::Utf32, true)
+                .into_text(&TextForm::plain(Encoding::Utf32, true))
                 .unwrap();
             assert_eq!(texts(&array), [Some("\u{fffd}")]);
             let array = cells(&values, Some(vec![false]))
-                .into_text(Encoding::Utf32, false)
+                .into_text(&TextForm::plain(Encoding::Utf32, false))
                 .unwrap();
             assert_eq!(texts(&array), [None]);
         }
@@ -358,7 +463,7 @@ mod tests {
         ];
         let cells = cells(&values, None);
         let array: StringViewArray =
-            views_of_blocks(&cells.offsets, &cells.data, None, 30).unwrap();
+            views_of_blocks(&cells.offsets, &cells.data, None, 30, false).unwrap();
         assert_eq!(array.data_buffers().len(), 2);
         let expected = ["0123456789abcd", "", "ABCDEFGHIJKLMN", "zzzzzzzzzzzzzzz"];
         assert_eq!(texts(&array), expected.map(Some));
@@ -367,6 +472,7 @@ mod tests {
             &cells.data,
             None,
             14,
+            false,
         );
         assert!(error.unwrap_err().message().contains("cell 3"));
         let empty = ByteCells {
@@ -375,7 +481,7 @@ mod tests {
             nulls: None,
         };
         let array: BinaryViewArray =
-            views_of_blocks(&empty.offsets, &empty.data, None, 30).unwrap();
+            views_of_blocks(&empty.offsets, &empty.data, None, 30, false).unwrap();
         assert_eq!(array.len(), 0);
     }
 }

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use self::keys::{unknown, without_prefix};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::{FloatBits, InvalidUtf8, TimeAs, TypeOptions};
+use crate::arrow::{FixedText, FloatBits, InvalidUtf8, TimeAs, TypeOptions};
 use crate::error::{Error, Result, ResultExt};
 use crate::filter::EncryptionKey;
 use crate::scan::EmptyCells;
@@ -87,6 +87,8 @@ pub struct TableOptions {
     pub invalid_utf8: InvalidUtf8,
     /// The Arrow type of times.
     pub time_as: TimeAs,
+    /// The handling of the padding of text in cells of a fixed size.
+    pub fixed_text: FixedText,
     /// The data that aggregates may be answered from.
     pub aggregate_from: AggregateFrom,
     /// The time at which INSERT writes, in milliseconds since 1970; the present if not set.
@@ -147,6 +149,7 @@ impl TableOptions {
                 FloatColumns::Shown | FloatColumns::Both => FloatBits::Shown,
             },
             as_stored: self.as_stored,
+            fixed_text: self.fixed_text,
         }
     }
 }
@@ -187,6 +190,10 @@ impl TableOptions {
                     value,
                     &[("time", TimeAs::TimeOfDay), ("duration", TimeAs::Duration)],
                 )?;
+            }
+            "fixed_text" => {
+                let choices = [("trim", FixedText::Trim), ("raw", FixedText::Raw)];
+                self.fixed_text = choose(key, value, &choices)?;
             }
             "aggregate_from" => {
                 self.aggregate_from = choose(

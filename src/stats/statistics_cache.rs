@@ -244,6 +244,10 @@ impl StatisticsCache {
         tiles: &[Candidate<'_>],
     ) -> Result<Bounds> {
         let mut bounds = Bounds::unknown(ty, tiles);
+        if ty.fill_is_null() && !stored.is_text() {
+            // Only bounds tell whether there are such cells.
+            return Ok(bounds);
+        }
         bounds.nulls = tiles.iter().map(|t| stored.null_count(t.tile)).collect();
         if ty.enumeration_values().is_some() {
             self.enumerated(column, ty, stored, tiles, &mut bounds)?;
@@ -261,6 +265,13 @@ impl StatisticsCache {
                 .iter()
                 .map(|e| e.map(|(_, max)| bounds::text_upper(max)));
             bounds.max = bounds::text_array(maxes, to);
+            if ty.fill_is_null() {
+                for (nulls, ends) in bounds.nulls.iter_mut().zip(&ends) {
+                    if !ends.is_some_and(|(_, max)| max.is_ascii()) {
+                        *nulls = None;
+                    }
+                }
+            }
             return Ok(bounds);
         }
         let ends = ends.map(|e| e.map(|(min, max)| (min.to_vec(), max.to_vec())));

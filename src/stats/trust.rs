@@ -108,6 +108,8 @@ pub struct FieldTrust {
     nat_is_null: bool,
     /// The number of values in the enumeration: codes from here on read as NULL.
     codes: Option<usize>,
+    /// Whether the usual fill value of CHAR, which is not ASCII, reads as NULL.
+    fill_is_null: bool,
     rounding: Rounding,
 }
 
@@ -140,6 +142,7 @@ impl FieldTrust {
             null_counts: true,
             nat_is_null: false,
             codes: None,
+            fill_is_null: false,
             rounding: Rounding::default(),
         })
     }
@@ -153,6 +156,7 @@ impl FieldTrust {
         Self {
             null_counts,
             bounds: trust.bounds && null_counts && !text_changes,
+            fill_is_null: ty.fill_is_null(),
             ..trust
         }
     }
@@ -166,6 +170,7 @@ impl FieldTrust {
             bounds: true,
             nat_is_null: false,
             codes: None,
+            fill_is_null: false,
             rounding: Rounding::default(),
         }
     }
@@ -198,6 +203,7 @@ impl FieldTrust {
             null_counts,
             nat_is_null: false,
             codes: None,
+            fill_is_null: false,
             rounding: Rounding::default(),
         }
     }
@@ -238,6 +244,7 @@ impl FieldTrust {
         (!hidden_nulls || matches!(self.kind, Kind::Integer(_)))
             && (!self.nullable || self.null_counts)
             && (!bounds || (self.bounds && self.codes.is_none()))
+            && (!self.fill_is_null || (self.bounds && self.kind == Kind::Text))
             && (asked.sum.is_none() || (numeric && self.codes.is_none()))
     }
 
@@ -248,7 +255,8 @@ impl FieldTrust {
             Kind::Float(datatype) => self.needs_sum(asked) && datatype == Datatype::Float64,
             _ => false,
         };
-        asked.min || asked.max || self.nat_is_null || self.codes.is_some() || of_sums
+        let hidden_nulls = self.nat_is_null || self.codes.is_some() || self.fill_is_null;
+        asked.min || asked.max || hidden_nulls || of_sums
     }
 
     /// Whether the sum must be loaded.

@@ -197,7 +197,7 @@ impl ColumnType {
             nulls,
         };
         Ok(match self.element {
-            Element::Text(encoding) => Arc::new(cells.into_text(encoding, self.lossy)?),
+            Element::Text(encoding) => Arc::new(cells.into_text(&self.text_form(encoding))?),
             _ => Arc::new(cells.into_binary()?),
         })
     }

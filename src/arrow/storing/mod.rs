@@ -301,19 +301,18 @@ impl CellWriter {
             let Some(size) = size else {
                 return Ok(());
             };
-            match to.values.len() - begun {
-                found if found == size => Ok(()),
-                0 if column.is_null(row) => {
-                    to.values.resize(begun.saturating_add(size), 0);
-                    Ok(())
-                }
-                found => Err(Refused {
-                    row,
-                    why: Error::invalid(format!(
-                        "the value has {found} bytes, and every cell of the field has {size}"
-                    )),
-                }),
+            let found = to.values.len() - begun;
+            let is_null = column.is_null(row);
+            match self.ty.padded && !is_null {
+                true => check_padded(value, found, size),
+                false if found == size || (found == 0 && is_null) => Ok(()),
+                false => Err(Error::invalid(format!(
+                    "the value has {found} bytes, and every cell of the field has {size}"
+                ))),
             }
+            .map_err(|why| Refused { row, why })?;
+            to.values.resize(begun.saturating_add(size), 0);
+            Ok(())
         };
         match column.data_type() {
             DataType::Utf8View => {
@@ -346,6 +345,22 @@ impl CellWriter {
             None => Ok(()),
         }
     }
+}
+
+/// Fails unless text of `found` stored bytes fits in a cell of `size`, and can be told from its padding.
+fn check_padded(text: &[u8], found: usize, size: usize) -> Result<()> {
+    if found > size {
+        return Err(Error::invalid(format!(
+            "the text has {found} bytes, and a cell of the field holds {size} at most"
+        )));
+    }
+    if text.ends_with(&[0]) {
+        return Err(Error::invalid(
+            "the text ends in a NUL character, which would be read as padding: set the option 'tiledb.fixed_text' to \
+             'raw' to store it",
+        ));
+    }
+    Ok(())
 }
 
 fn null_refused() -> Error {

@@ -93,6 +93,18 @@ pub struct Attribute {
 }
 
 impl Attribute {
+    /// Whether cells that were never written have a value that is no text: the usual one of CHAR. Other usual fill values
+    /// are values of their types.
+    pub fn fills_with_no_text(&self) -> bool {
+        let usual = Datatype::Char.default_fill();
+        let is_usual = |fill: &[u8]| fill.chunks(usual.len().max(1)).all(|byte| byte == usual);
+        let cells = match self.cell_val_num {
+            CellValNum::Var => self.fill_value.len() == usual.len(),
+            CellValNum::Fixed(_) => !self.fill_value.is_empty(),
+        };
+        self.datatype == Datatype::Char && cells && is_usual(&self.fill_value)
+    }
+
     pub(super) fn decode(cursor: &mut Cursor<'_>, version: FormatVersion) -> Result<Self> {
         let name = cursor.string_u32("attribute name")?;
         let decoded = Self::decode_body(cursor, version, &name);

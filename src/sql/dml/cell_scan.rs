@@ -128,6 +128,7 @@ impl ExistingCells for SnapshotCells {
             time_as: EXISTING_TYPES.time_as,
             floats: FloatColumns::Stored,
             as_stored: EXISTING_TYPES.as_stored,
+            fixed_text: EXISTING_TYPES.fixed_text,
             empty_cells: EmptyCells::Skip,
             ..TableOptions::default()
         };

@@ -216,7 +216,9 @@ impl Stored<'_> {
             let mut attributes = fragment.schema.attributes.iter();
             attributes.any(|other| other.name == attribute.name)
         });
-        let plain = !attribute.nullable && attribute.enumeration.is_none() && in_all;
+        // The usual fill value of CHAR reads as NULL.
+        let never_null = !attribute.nullable && !attribute.fills_with_no_text();
+        let plain = never_null && attribute.enumeration.is_none() && in_all;
         (plain && is_single(attribute)).then(|| (attribute.name.clone(), attribute.datatype))
     }
 

@@ -7,7 +7,7 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
 
 use super::{AggregateFrom, NewValues, TableOptions};
-use crate::arrow::{InvalidUtf8, TimeAs};
+use crate::arrow::{FixedText, InvalidUtf8, TimeAs};
 use crate::error::Error;
 use crate::scan::EmptyCells;
 use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
@@ -21,7 +21,7 @@ pub(super) const PREFIX: &str = "tiledb";
 const STORE_PREFIXES: [&str; 5] = ["aws.", "gcp.", "azure.", "http.", "stdin."];
 
 /// Every option with its possible values.
-pub(super) const KNOWN: [(&str, &str); 15] = [
+pub(super) const KNOWN: [(&str, &str); 16] = [
     (
         "timestamp",
         "read the array as of this time: ISO 8601, or milliseconds since 1970",
@@ -53,6 +53,10 @@ pub(super) const KNOWN: [(&str, &str); 15] = [
         "text that is not UTF-8: error, binary or lossy",
     ),
     ("time_as", "TIME_* fields: time or duration"),
+    (
+        "fixed_text",
+        "text in cells of a fixed size: trim the NUL characters that pad it, or raw",
+    ),
     (
         "aggregate_from",
         "what answers count, sum, avg, min and max: metadata where they prove the answer, exact_metadata where no digit \
@@ -210,6 +214,10 @@ impl TableOptions {
             "time_as" => match self.time_as {
                 TimeAs::TimeOfDay => "time",
                 TimeAs::Duration => "duration",
+            },
+            "fixed_text" => match self.fixed_text {
+                FixedText::Trim => "trim",
+                FixedText::Raw => "raw",
             },
             "aggregate_from" => match self.aggregate_from {
                 AggregateFrom::Metadata => "metadata",

@@ -74,6 +74,9 @@ impl FieldTrust {
             Kind::Integer(datatype) => self.integers(datatype, asked, &stored, &mut known)?,
             Kind::Float(datatype) => self.floats(datatype, asked, &stored, &mut known)?,
             Kind::Text => {
+                if self.fill_is_null && !stored.max.is_some_and(<[u8]>::is_ascii) {
+                    return None;
+                }
                 // Writers compare up to the first NUL byte; a bound without NUL is still exact.
                 let sound = |bound: Option<&[u8]>| bound.is_some_and(|b| !b.contains(&0));
                 if (asked.min && !sound(stored.min)) || (asked.max && !sound(stored.max)) {

@@ -80,7 +80,8 @@ impl Value {
     ) -> Result<Vec<u8>> {
         match self {
             Self::Text(text) if datatype.is_string() => {
-                sized(datatype, count, encode_text(datatype, text))
+                let bytes = padded(datatype, count, encode_text(datatype, text))?;
+                sized(datatype, count, bytes)
             }
             value => value.cell(datatype, count),
         }
@@ -149,7 +150,7 @@ pub fn parse_cell(datatype: Datatype, count: CellValNum, text: &str) -> Result<V
     }
     let bytes = if datatype.is_string() {
         let inside = unquoted(text).unwrap_or_else(|| text.to_owned());
-        encode_text(datatype, &inside)
+        padded(datatype, count, encode_text(datatype, &inside))?
     } else if count == CellValNum::Fixed(1) || datatype.is_binary() {
         parse_element(datatype, text)?
     } else {
@@ -174,6 +175,14 @@ pub fn encode_text(datatype: Datatype, text: &str) -> Vec<u8> {
             .collect(),
         _ => text.as_bytes().to_vec(),
     }
+}
+
+/// Text with the NUL bytes behind it that fill a cell of a fixed size.
+fn padded(datatype: Datatype, count: CellValNum, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
+    if let Some(size) = count.cell_size(datatype)? {
+        bytes.resize(size.max(bytes.len()), 0);
+    }
+    Ok(bytes)
 }
 
 /// The text of bytes in the encoding of a type; `None` if they are no text.
@@ -227,7 +236,13 @@ pub fn show_element(datatype: Datatype, bytes: &[u8]) -> String {
 pub fn show_cell(datatype: Datatype, count: CellValNum, bytes: &[u8]) -> String {
     let text = if datatype.is_string() {
         let printable = |text: &String| !text.contains(char::is_control);
-        decode_text(datatype, bytes).filter(printable).map(|text| {
+        let text = decode_text(datatype, bytes).map(|mut text| {
+            if count != CellValNum::Var {
+                text.truncate(text.trim_end_matches('\0').len());
+            }
+            text
+        });
+        text.filter(printable).map(|text| {
             let plain = parse_cell(datatype, count, &text).is_ok_and(|again| again == bytes);
             // Ends that one does not see are easily lost.
             let seen = text.trim() == text && !text.is_empty();

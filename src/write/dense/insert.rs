@@ -12,7 +12,9 @@ use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
 use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::{CellWriter, FloatBits, InvalidUtf8, Nulls, TimeAs, TypeOptions};
+use crate::arrow::{
+    CellWriter, FixedText, FloatBits, InvalidUtf8, Nulls, TimeAs, TypeOptions,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
@@ -30,6 +32,7 @@ pub const EXISTING_TYPES: TypeOptions = TypeOptions {
     time_as: TimeAs::Duration,
     float_bits: FloatBits::Stored,
     as_stored: true,
+    fixed_text: FixedText::Raw,
 };
 
 /// Reads cells of the array as it was when the statement began.

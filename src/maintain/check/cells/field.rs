@@ -77,7 +77,7 @@ pub fn check(
             check_validity(&validity, field, tile, runs, problems);
         }
     }
-    check_text(reader, column, field, tile, runs, problems);
+    check_text(audited, reader, column, field, tile, runs, problems);
     check_codes(audited, reader, column, field, tile, runs, problems);
     let counted: usize = runs.iter().map(|run| run.len).sum();
     let seen = Seen {
@@ -137,8 +137,9 @@ fn check_validity(
     }
 }
 
-/// Text is valid in its encoding.
+/// Text is valid in its encoding, or the usual fill value of CHAR.
 fn check_text(
+    audited: &Audited,
     reader: &FieldReader,
     column: &Column,
     field: usize,
@@ -149,7 +150,16 @@ fn check_text(
     let Some(is_valid) = validator(reader.field.datatype) else {
         return;
     };
-    let invalid = |cell: &usize| !column.is_null(*cell) && !is_valid(column.cell(*cell));
+    let fill = match reader.field.field {
+        FragmentField::Attribute(a) => audited.sound.fragment.schema.attributes.get(a),
+        _ => None,
+    };
+    let fill = fill.filter(|attribute| attribute.fills_with_no_text());
+    let fill = fill.map(|attribute| attribute.fill_value.as_slice());
+    let invalid = |cell: &usize| {
+        let bytes = column.cell(*cell);
+        !column.is_null(*cell) && Some(bytes) != fill && !is_valid(bytes)
+    };
     let mut invalid = counted_cells(runs).filter(invalid);
     if let Some(first) = invalid.next() {
         let count = invalid.count().saturating_add(1);
