@@ -40,6 +40,7 @@ mod evolving;
 mod facts;
 mod fixtures;
 mod float_bits;
+mod foreign_files;
 mod forged;
 mod functions;
 mod fuzz;
@@ -79,6 +80,7 @@ mod texts;
 mod time_in_from;
 mod upstream;
 mod values;
+mod wide_grids;
 mod workshop;
 mod writers;
 mod written;
@@ -166,6 +168,7 @@ fn main() {
     trials.extend(facts::trials());
     trials.extend(fixtures::trials());
     trials.extend(float_bits::trials());
+    trials.extend(foreign_files::trials());
     trials.extend(forged::trials());
     trials.extend(functions::trials());
     trials.extend(fuzz::trials());
@@ -199,6 +202,7 @@ fn main() {
     trials.extend(time_in_from::trials());
     trials.extend(upstream::trials());
     trials.extend(values::trials());
+    trials.extend(wide_grids::trials());
     trials.extend(writers::trials());
     trials.extend(written::trials());
     trials.push(trial("layers::depend_downward_only", || {

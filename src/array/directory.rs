@@ -198,7 +198,7 @@ impl ArrayDirectory {
             name.is_ok_and(|name| name.t2 <= end)
         };
         // The schema of old releases, in the array's own folder, is used only where there is no other.
-        if !schemas.files.iter().any(in_time) {
+        if !schemas.named_files().any(in_time) {
             return Ok(None);
         }
         let nothing = || Arc::new(Listing::default());
@@ -394,13 +394,13 @@ pub async fn list_commits(storage: &Storage) -> Result<Arc<Listing>> {
     Ok(commits)
 }
 
-/// The files of a listing that are `wanted`.
+/// The files of a listing that may be TileDB's, and are `wanted`.
 fn files(
     folder: &'static str,
     listing: &Listing,
     wanted: impl Fn(&FileInfo) -> bool,
 ) -> Vec<ArrayFile> {
-    let wanted = listing.files.iter().filter(|file| wanted(file)).cloned();
+    let wanted = listing.named_files().filter(|file| wanted(file)).cloned();
     wanted.map(|info| ArrayFile { folder, info }).collect()
 }
 

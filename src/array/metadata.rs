@@ -51,7 +51,7 @@ pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<Metadata
         false => storage.clone(),
     };
     let listing = list(storage).await?;
-    if listing.files.is_empty() {
+    if listing.named_files().next().is_none() {
         kind_at(storage).await?;
     }
     let visible = visible_files(storage, &listing.files, window).await?;
@@ -130,7 +130,7 @@ pub async fn settled_group(storage: &Storage) -> Result<Storage> {
     for folder in [GROUP_FOLDER, METADATA_FOLDER] {
         let listing = storage.list(folder).await?;
         let named = |file: &FileInfo| (format!("{folder}/{}", file.name), file.clone());
-        files.extend(listing.files.iter().map(named));
+        files.extend(listing.named_files().map(named));
     }
     let encrypted = stream::iter(files)
         .map(|(path, file)| is_encrypted(storage, path, file))

@@ -40,6 +40,14 @@ pub struct Listing {
     pub folders: Vec<String>,
 }
 
+impl Listing {
+    /// The files that may be TileDB's: their names begin with two underscores. In all folders but those of fragments,
+    /// others are what people and their file managers leave there.
+    pub fn named_files(&self) -> impl Iterator<Item = &FileInfo> {
+        self.files.iter().filter(|file| file.is_named())
+    }
+}
+
 /// The store's information on a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
@@ -51,6 +59,13 @@ pub struct FileInfo {
     pub modified_us: i64,
     /// The entity tag, which changes whenever the contents do, if the store has one.
     pub e_tag: Option<String>,
+}
+
+impl FileInfo {
+    /// Whether the name begins as all names of TileDB do outside fragments.
+    pub fn is_named(&self) -> bool {
+        self.name.starts_with("__")
+    }
 }
 
 /// A listing, and what is known of its moment.

@@ -240,7 +240,7 @@ pub(in crate::array) async fn settled<const N: usize>(
 fn counted<const N: usize>(listed: &[Listed; N]) -> BTreeSet<&str> {
     let listings = listed.iter().map(|listed| &listed.listing);
     let names = listings.flat_map(|listing| {
-        let files = listing.files.iter().map(|file| file.name.as_str());
+        let files = listing.named_files().map(|file| file.name.as_str());
         files.chain(listing.folders.iter().map(String::as_str))
     });
     let counts = |name: &&str| {
@@ -306,7 +306,7 @@ impl Told {
     ) -> Result<Option<Self>> {
         let mut told = Self::default();
         for ((folder, _), listed) in folders.iter().zip(listed) {
-            for file in &listed.listing.files {
+            for file in listed.listing.named_files() {
                 let kind = CommitKind::of(&file.name);
                 if !matches!(kind, Some(CommitKind::Consolidated | CommitKind::Vacuum)) {
                     continue;

@@ -82,9 +82,9 @@ async fn late_delete(
     staged: &StagedFragment,
 ) -> Result<Option<String>> {
     let now = list_commits(storage).await?;
-    let known = listed.files.iter().map(|file| file.name.as_str());
+    let known = listed.named_files().map(|file| file.name.as_str());
     let known = known.collect::<HashSet<_>>();
-    let mut new = now.files.iter().map(|file| file.name.as_str());
+    let mut new = now.named_files().map(|file| file.name.as_str());
     let late = new.find(|name| {
         let delete = name.strip_suffix(".del").filter(|_| !known.contains(name));
         delete.is_some_and(|name| delete_time(name) <= staged.name.t2)
@@ -183,7 +183,7 @@ async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec
     let inputs = folders.iter().map(|f| path_name(f)).collect::<HashSet<_>>();
     let listing = list_commits(storage).await?;
     let mut rivals = Vec::new();
-    for file in &listing.files {
+    for file in listing.named_files() {
         let announced = staged_vacuum(&file.name);
         let Some(rival) = announced.or_else(|| file.name.strip_suffix(".vac")) else {
             continue;
@@ -213,7 +213,7 @@ async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec
 pub(super) async fn complete(storage: &Storage, dry_run: bool) -> Result<Vec<ReportRow>> {
     let listing = list_commits(storage).await?;
     let mut rows = Vec::new();
-    for file in &listing.files {
+    for file in listing.named_files() {
         let Some(name) = staged_vacuum(&file.name) else {
             continue;
         };

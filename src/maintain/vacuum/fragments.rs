@@ -70,7 +70,7 @@ impl Announced {
     async fn read(storage: &Storage) -> Result<Self> {
         let listing = list_commits(storage).await?;
         let mut lists = Vec::new();
-        for file in &listing.files {
+        for file in listing.named_files() {
             let by = staged_vacuum(&file.name).or_else(|| file.name.strip_suffix(".vac"));
             let Some(by) = by else {
                 continue;

@@ -98,7 +98,7 @@ async fn unfinished(
     let (mut completed, mut removed) = (Vec::new(), Vec::new());
     for folder in STAGING_FOLDERS {
         let listing = storage.list(folder).await?;
-        for file in listing.files.iter().filter(|f| is_unfinished(&f.name)) {
+        for file in listing.named_files().filter(|f| is_unfinished(&f.name)) {
             // Until the schema is there, it goes with the commit that it announces.
             if !has_schema && staged_array(&file.name).is_some() {
                 continue;

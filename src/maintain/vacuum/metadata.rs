@@ -18,7 +18,7 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
     let listing = storage.list(METADATA_FOLDER).await?;
     let find = |name: &str| listing.files.iter().find(|file| file.name == name);
     let mut lists = Vec::new();
-    for list in &listing.files {
+    for list in listing.named_files() {
         let Some(replacement) = list.name.strip_suffix(".vac") else {
             continue;
         };

@@ -173,7 +173,8 @@ async fn withdraw(storage: &Storage, files: &[(String, Bytes)]) -> Result<()> {
 /// Whether no other schema's name comes before this one.
 async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
     let listing = storage.list(SCHEMA_FOLDER).await?;
-    Ok(listing.files.iter().all(|file| file.name.as_str() >= name))
+    let mut others = listing.named_files();
+    Ok(others.all(|file| file.name.as_str() >= name))
 }
 
 /// Fails if an array or anything else is there. What a creation leaves behind when it is interrupted is nothing, except for

@@ -43,7 +43,7 @@ impl Remains {
     pub(crate) async fn of(storage: &Storage) -> Result<Self> {
         let listing = storage.list(COMMITS_FOLDER).await?;
         let mut announcements = Vec::new();
-        for file in &listing.files {
+        for file in listing.named_files() {
             if staged_array(&file.name).is_none() {
                 continue;
             }
@@ -71,7 +71,7 @@ impl Remains {
             let mut commits = announcements.iter().flat_map(|a| &a.commits);
             commits.any(|(commit, _)| commit == path)
         };
-        let others = listing.files.iter();
+        let others = listing.named_files();
         let others = others.filter(|file| !file.name.ends_with(STAGED_SUFFIX));
         let mut others = others.map(|file| format!("{COMMITS_FOLDER}/{}", file.name));
         match others.find(|path| !is_announced(path)) {
@@ -128,5 +128,5 @@ pub(super) async fn has_schema(storage: &Storage, root: &Listing) -> Result<bool
     let listing = storage.list(SCHEMA_FOLDER).await?;
     let mut folders = listing.folders.iter();
     let other = folders.any(|name| !ENUMERATIONS_FOLDER.ends_with(name.as_str()));
-    Ok(!listing.files.is_empty() || other)
+    Ok(listing.named_files().next().is_some() || other)
 }

@@ -248,7 +248,10 @@ fn stored(storage: &Storage, contents: &[u8]) -> Result<Bytes> {
 /// The names of the files of schemas, as they are now.
 async fn schema_names(storage: &Storage) -> Result<BTreeSet<String>> {
     let listing = storage.list(SCHEMA_FOLDER).await?;
-    Ok(listing.files.iter().map(|file| file.name.clone()).collect())
+    Ok(listing
+        .named_files()
+        .map(|file| file.name.clone())
+        .collect())
 }
 
 /// The time of a schema; `None` for the one of old releases.

@@ -248,7 +248,7 @@ impl GroupEdit {
         if listed.complete {
             let now = storage.list(GROUP_FOLDER).await?;
             let known = |other: &str| other == name || listed.files.iter().any(|f| f == other);
-            if let Some(other) = now.files.iter().find(|f| !known(&f.name)) {
+            if let Some(other) = now.named_files().find(|f| !known(&f.name)) {
                 return Err(Error::conflict(format!(
                     "the members were listed anew in {} at the same time, and of two lists of a group of version 1 the later one counts: look at the members, and run again what is missing",
                     other.name

@@ -102,13 +102,14 @@ impl Folders {
     }
 
     /// The files of the array's own folder and of `folder`, with their paths.
+    /// Only files that may be TileDB's.
     pub fn in_root_and<'a>(
         &'a self,
         folder: &'static str,
         listing: &'a Listing,
     ) -> impl Iterator<Item = (String, &'a FileInfo)> {
-        let root = self.root.files.iter().map(|f| (f.name.clone(), f));
-        let inside = listing.files.iter();
+        let root = self.root.named_files().map(|f| (f.name.clone(), f));
+        let inside = listing.named_files();
         root.chain(inside.map(move |f| (format!("{folder}/{}", f.name), f)))
     }
 }
@@ -127,13 +128,19 @@ pub fn is_staging(name: &str) -> bool {
     numbered || name.ends_with(".tmp") || name.ends_with(STAGED_SUFFIX)
 }
 
-/// Looks at the names in all folders except those of schemas and fragments.
+/// Looks at the names in all folders except those of fragments.
 pub fn check_names(folders: &Folders, report: &Reporter) {
-    for file in &folders.root.files {
+    for file in folders.root.named_files() {
         if is_staging(&file.name) {
             report_staging(&file.name, file, report);
         }
     }
+    if matches!(folders.kind(), Ok(Kind::Array)) {
+        foreign("", &folders.root, report);
+    }
+    foreign(SCHEMA_FOLDER, &folders.schemas, report);
+    foreign(ENUMERATIONS_FOLDER, &folders.enumerations, report);
+    listed(LABELS_FOLDER, &folders.labels, report, |_| false);
     listed(FRAGMENTS_FOLDER, &folders.fragments, report, |_| false);
     listed(COMMITS_FOLDER, &folders.commits, report, |name| {
         CommitKind::of(name).is_some()
@@ -152,23 +159,37 @@ fn listed(
     report: &Reporter,
     is_known: impl Fn(&str) -> bool,
 ) {
-    for file in &listing.files {
+    foreign(folder, listing, report);
+    for file in listing.named_files() {
         let path = format!("{folder}/{}", file.name);
         if is_staging(&file.name) {
             report_staging(&path, file, report);
         } else if !is_known(&file.name) {
-            let found = format!("a file of {} bytes", file.bytes);
-            let expected = "files that TileDB knows, only";
-            report.tell(Rule::UnknownFile, path, found, expected);
+            report_unknown(path, file, report);
         } else if let Err(e) = TimestampedName::parse(&file.name) {
             report.tell(Rule::BadName, path, e.message(), TIMESTAMPED);
         }
     }
 }
 
-/// A folder of which every file is read.
+/// Files that are not TileDB's.
+fn foreign(folder: &'static str, listing: &Listing, report: &Reporter) {
+    for file in listing.files.iter().filter(|file| !file.is_named()) {
+        let path = format!("{folder}/{}", file.name);
+        report_unknown(path.trim_start_matches('/').to_owned(), file, report);
+    }
+}
+
+fn report_unknown(path: String, file: &FileInfo, report: &Reporter) {
+    let found = format!("a file of {} bytes", file.bytes);
+    let expected = "files that TileDB knows, only";
+    report.tell(Rule::UnknownFile, path, found, expected);
+}
+
+/// A folder of which every file of TileDB is read.
 fn every(folder: &'static str, listing: &Listing, report: &Reporter) {
-    for file in &listing.files {
+    foreign(folder, listing, report);
+    for file in listing.named_files() {
         let path = format!("{folder}/{}", file.name);
         if is_staging(&file.name) {
             report_staging(&path, file, report);
@@ -181,7 +202,7 @@ fn every(folder: &'static str, listing: &Listing, report: &Reporter) {
 /// The files among the schemas that have names of schemas.
 pub fn schema_files<'a>(listing: &'a Listing, report: &Reporter) -> Vec<&'a FileInfo> {
     let mut named = Vec::new();
-    for file in &listing.files {
+    for file in listing.named_files() {
         let path = format!("{SCHEMA_FOLDER}/{}", file.name);
         match TimestampedName::parse(&file.name) {
             _ if is_staging(&file.name) => report_staging(&path, file, report),

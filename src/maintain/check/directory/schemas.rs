@@ -155,7 +155,7 @@ async fn check_enumerations(
         .flat_map(|(name, schema)| schema.enumerations.iter().map(move |e| (name, e)))
         .collect();
     let mut known = HashMap::new();
-    for file in &folders.enumerations.files {
+    for file in folders.enumerations.named_files() {
         let path = format!("{ENUMERATIONS_FOLDER}/{}", file.name);
         if folders::is_staging(&file.name) {
             folders::report_staging(&path, file, report);
