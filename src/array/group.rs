@@ -32,6 +32,9 @@ pub struct Group {
     pub storage: Storage,
     /// Its members, sorted by name.
     pub members: Vec<Member>,
+    /// The folders in that of a group that has never listed a member. Before releases that list them, these were its
+    /// members.
+    pub unlisted: Vec<String>,
 }
 
 /// A member of a group.
@@ -61,10 +64,11 @@ impl Group {
     pub async fn open(storage: &Storage, window: OpenWindow) -> Result<Self> {
         let window = OpenWindow::new(window.start, Some(window.end_or_now()))?;
         let details = async { load_details(&settled_group(storage).await?, &window).await };
-        let details = details.await.map_err(|e| e.with("group", storage.uri()))?;
+        let (details, unlisted) = details.await.map_err(|e| e.with("group", storage.uri()))?;
         Ok(Self {
             storage: storage.clone(),
             members: members(storage.location(), replay(&details)),
+            unlisted,
         })
     }
 
@@ -92,27 +96,40 @@ pub struct Listed {
 /// There is no group, or a file cannot be read.
 pub async fn list_members(storage: &Storage, window: &OpenWindow) -> Result<Listed> {
     let files = storage.list(GROUP_FOLDER).await?;
-    let details = load_details(storage, window).await?;
+    let (details, _) = load_details(storage, window).await?;
     let members = replay(&details).into_values().cloned().collect();
     Ok(Listed {
         members,
         complete: details.last().is_some_and(|newest| newest.complete),
-        files: files.files.iter().map(|file| file.name.clone()).collect(),
+        files: files.named_files().map(|file| file.name.clone()).collect(),
     })
 }
 
-async fn load_details(storage: &Storage, window: &OpenWindow) -> Result<Vec<Arc<GroupDetails>>> {
+/// The files that list members, and the folders in the group's if there are none.
+async fn load_details(
+    storage: &Storage,
+    window: &OpenWindow,
+) -> Result<(Vec<Arc<GroupDetails>>, Vec<String>)> {
     let listing = storage.list(GROUP_FOLDER).await?;
-    if listing.files.is_empty() {
+    let mut unlisted = Vec::new();
+    if listing.named_files().next().is_none() {
         // This is a group without members or no group: object stores do not list empty folders.
-        check_is_group(storage.list("").await?.as_ref())?;
+        let root = storage.list("").await?;
+        check_is_group(&root)?;
+        let folders = root.folders.iter();
+        unlisted.extend(
+            folders
+                .filter(|name| !name.starts_with(['_', '.']))
+                .cloned(),
+        );
     }
-    let files = visible_files(listing.files.clone(), window)?;
-    stream::iter(files)
+    let files = visible_files(listing.named_files().cloned(), window)?;
+    let details = stream::iter(files)
         .map(|file| load_file(storage, file))
         .buffered(OPEN_CONCURRENCY)
         .try_collect()
-        .await
+        .await?;
+    Ok((details, unlisted))
 }
 
 async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails>> {
@@ -130,7 +147,10 @@ async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails
 }
 
 /// The files inside the window that are replayed, oldest first.
-fn visible_files(files: Vec<FileInfo>, window: &OpenWindow) -> Result<Vec<FileInfo>> {
+fn visible_files(
+    files: impl Iterator<Item = FileInfo>,
+    window: &OpenWindow,
+) -> Result<Vec<FileInfo>> {
     let mut visible = Vec::new();
     for file in files {
         // Names with a dot are vacuum files or do not belong to the group.

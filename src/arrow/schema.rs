@@ -2,7 +2,7 @@
 //!
 //! Fields carry what Arrow types cannot express (`tiledb.datatype`, `tiledb.role`, `tiledb.enumeration`), and
 //! GeoArrow's extension names. Columns must have distinct names: an attribute without a name is called `attr`, or the
-//! first free `attr_N`.
+//! first free `attr_N`. Releases 1.x stored `__attr` for it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub const ENUMERATION_KEY: &str = "tiledb.enumeration";
 const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
 const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
 const ANONYMOUS_ATTRIBUTE: &str = "attr";
+/// The name that releases 1.x stored for an attribute without one; later ones take no name that begins so.
+const STORED_ANONYMOUS: &str = "__attr";
 
 /// Field metadata of a column that cannot be read: the reason.
 pub const UNREADABLE_KEY: &str = "tiledb.unreadable";
@@ -128,7 +130,11 @@ pub fn label_field(
 pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
     let stored = || {
         let dimensions = schema.dimensions.iter().map(|d| d.name.as_str());
-        dimensions.chain(schema.attributes.iter().map(|a| a.name.as_str()))
+        let attributes = schema.attributes.iter().map(|a| match a.name.as_str() {
+            STORED_ANONYMOUS => "",
+            name => name,
+        });
+        dimensions.chain(attributes)
     };
     let mut taken = HashSet::new();
     for name in stored().filter(|name| !name.is_empty()) {

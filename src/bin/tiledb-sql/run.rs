@@ -16,8 +16,8 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::print_options::MaxRows;
 use datafusion_tiledb::AlterTable;
-use datafusion_tiledb::sql::catalog::GroupStatement;
 use datafusion_tiledb::sql::catalog::first_word;
+use datafusion_tiledb::sql::catalog::{GroupStatement, attached_notice};
 use zeroize::Zeroizing;
 
 use crate::args::{Args, Task, VERSION};
@@ -307,7 +307,7 @@ impl Shell {
         self.print_rows(&rows, began, running)
     }
 
-    /// Does what a statement about groups says, and prints nothing.
+    /// Does what a statement about groups says. Only a group that lists no members is told of.
     pub async fn run_group_statement(&self, statement: GroupStatement) -> Result<()> {
         if let GroupStatement::Attach {
             uri, store_options, ..
@@ -315,7 +315,15 @@ impl Shell {
         {
             session::register_store(&self.ctx, uri, &store_options.0).await?;
         }
-        statement.run(&self.ctx).await.map_err(external)
+        let attached = match &statement {
+            GroupStatement::Attach { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        statement.run(&self.ctx).await.map_err(external)?;
+        if let Some(notice) = attached.and_then(|name| attached_notice(&self.ctx, &name)) {
+            eprintln!("Notice: {}", report::masked(&notice));
+        }
+        Ok(())
     }
 
     /// Prints rows that no statement of DataFusion gave.

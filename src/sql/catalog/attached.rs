@@ -143,6 +143,17 @@ impl TileDbGroupBuilder {
     }
 }
 
+/// What somebody who attached the group called `name` should know: that it lists no members, and how to reach what lies in
+/// its folder. `None` for other groups.
+pub fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String> {
+    let attached = ctx.copied_config().get_extension::<Attached>()?;
+    let groups = attached.read();
+    let group = &groups.get(name)?.group;
+    let listing = group.0.listing();
+    let unlisted = listing.unlisted()?;
+    Some(format!("the group {name} is empty: {unlisted}"))
+}
+
 /// The groups of one session by name.
 #[derive(Debug)]
 struct Attached {

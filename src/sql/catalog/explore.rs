@@ -32,6 +32,9 @@ const MAX_GROUPS: usize = 10_000;
 /// The number of members from which on no further group is entered.
 const MAX_MEMBERS: usize = 1_000_000;
 
+/// The most members that an error names.
+pub(super) const SHOWN_MEMBERS: usize = 20;
+
 /// The result of a traversal.
 #[derive(Debug)]
 pub(crate) struct Explored {
@@ -165,6 +168,18 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     } else {
         format!("{path}/{name}")
     }
+}
+
+/// What lies in the folder of a group without members, and how to reach it; `None` if that is nothing.
+pub(super) fn unlisted(group: &Group) -> Option<String> {
+    let first = group.unlisted.first()?;
+    let uri = group.storage.uri().trim_end_matches('/');
+    let shown = group.unlisted.iter().take(SHOWN_MEMBERS);
+    let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "it lists no members, as groups written before TileDB 2.8, and its folder holds {shown}: name what is there by \
+         its path, as in FROM '{uri}/{first}', or make it a member with tiledb_add_member('{uri}', '{first}')"
+    ))
 }
 
 /// The error for a path that leads back to a group it came through.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Mutex;
 
 use super::super::options::TableOptions;
-use super::explore::{Explored, Stores, join};
+use super::explore::{Explored, Stores, join, unlisted};
 use crate::array::group::Group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
@@ -100,6 +100,8 @@ pub(super) struct GroupListing {
     locations: Vec<Location>,
     /// Some groups could not be entered.
     has_gaps: bool,
+    /// What the folder of the attached group holds, if the group has no members.
+    unlisted: Option<String>,
 }
 
 impl From<Explored> for GroupListing {
@@ -108,6 +110,8 @@ impl From<Explored> for GroupListing {
         let entered = explored.groups.iter();
         let locations = entered.map(|(_, group)| group.storage.location().clone());
         let locations = locations.collect();
+        let attached = explored.groups.iter().find(|(path, _)| path.is_empty());
+        let unlisted = attached.and_then(|(_, group)| unlisted(group));
         let groups = explored.groups.into_iter().map(|(path, group)| {
             let members = group.members.into_iter();
             let arrays = members.filter(|m| m.kind == ObjectKind::Array);
@@ -119,11 +123,17 @@ impl From<Explored> for GroupListing {
             groups: groups.collect(),
             locations,
             has_gaps: !explored.problems.is_empty(),
+            unlisted,
         }
     }
 }
 
 impl GroupListing {
+    /// What the folder of the attached group holds, in a clause, if the group has no members.
+    pub(super) fn unlisted(&self) -> Option<&str> {
+        self.unlisted.as_deref()
+    }
+
     /// Whether the list may be another one after a change of the group at `changed`.
     fn may_show(&self, changed: &Location) -> bool {
         let mut listed = self.locations.iter();

@@ -32,6 +32,8 @@ use datafusion::prelude::SessionContext;
 
 pub(crate) use self::attached::AttachedGroups;
 pub use self::attached::TileDbGroupBuilder;
+#[doc(hidden)]
+pub use self::attached::attached_notice;
 pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;
 #[doc(hidden)]

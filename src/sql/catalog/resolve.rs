@@ -10,7 +10,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 
 use super::super::location::group_storage;
 use super::super::options::TableOptions;
-use super::explore::{contains_itself, join, storage_of};
+use super::explore::{SHOWN_MEMBERS, contains_itself, join, storage_of, unlisted};
 use super::group::Shared;
 use crate::array::group::{Group, Member, MemberLocation};
 use crate::array::window::OpenWindow;
@@ -18,9 +18,6 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::group::ObjectKind;
 use crate::sql::location::locate;
 use crate::storage::{Location, Storage};
-
-/// The most members that an error names.
-const SHOWN_MEMBERS: usize = 20;
 
 /// The state of a resolution.
 struct Walk<'a> {
@@ -189,7 +186,7 @@ impl<'a> Walk<'a> {
 /// The members of a group, in a clause: "it holds a (array), b (group)".
 pub(super) fn holds(group: &Group) -> String {
     if group.members.is_empty() {
-        return "it has no members".to_owned();
+        return unlisted(group).unwrap_or_else(|| "it has no members".to_owned());
     }
     let shown = group.members.iter().take(SHOWN_MEMBERS);
     let shown: Vec<_> = shown.map(|m| format!("{} ({})", m.name, m.kind)).collect();
