@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::{ColumnType, Element, Shape};
+use crate::arrow::floats::FloatForm;
 use crate::arrow::text::Encoding;
 use crate::arrow::time::TimeConversion;
 use crate::format::datatype::Datatype;

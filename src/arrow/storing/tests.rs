@@ -251,11 +251,13 @@ fn values_of_an_enumeration_become_codes() {
         let appended = writer.append(&column(vec![None, Some("green")]), &mut cells);
         assert_eq!(appended.is_ok(), nullable);
         if !nullable {
-            // NULL is stored as the fill value, -128, but not as a code that means something.
-            for (fill, null) in [(0x80, Some(0x80)), (1, None), (2, Some(2))] {
+            // A NULL that is kept is stored as the fill value, -128, but not as a code that means something.
+            let kept = [(0x80, Some(0x80)), (1, Some(0xff)), (2, Some(2))];
+            let kept = kept.map(|(fill, null)| (Nulls::Kept, fill, null));
+            for (nulls, fill, null) in kept.into_iter().chain([(Nulls::Refused, 0x80, None)]) {
                 attribute.fill_value = vec![fill];
                 let ty = writer.column_type().clone();
-                let writer = CellWriter::of_attribute(ty, &attribute).unwrap();
+                let writer = CellWriter::of_attribute(ty, &attribute, nulls).unwrap();
                 let mut cells = writer.no_cells();
                 let appended = writer.append(&column(vec![None, Some("green")]), &mut cells);
                 assert_eq!(appended.is_ok().then(|| cells.values[0]), null, "{fill}");

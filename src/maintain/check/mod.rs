@@ -191,7 +191,7 @@ pub fn check_storage(
             Kind::Array => check_array(storage, &folders, &options, &report).await,
             Kind::Remains => check_remains(&storage, &folders, &report).await,
             Kind::Group => {
-                folders::check_names(&folders, &report);
+                folders::check_names(&folders, Kind::Group, &report);
                 let storage = settled_group(&storage).await?;
                 metadata::check(&storage, &folders, &report).await?;
                 metadata::check_group(&storage, &folders, &report).await
@@ -203,7 +203,7 @@ pub fn check_storage(
 
 /// What an interrupted creation has left: nothing of it is an array, and all of it can go.
 async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
-    folders::check_names(folders, report);
+    folders::check_names(folders, Kind::Remains, report);
     for announcement in Remains::of(storage).await?.announcements {
         for (commit, _) in announcement.commits {
             let found = "a commit of an array that was never created";
@@ -229,7 +229,7 @@ async fn check_array(
     options: &CheckOptions,
     report: &Reporter,
 ) -> Result<()> {
-    folders::check_names(folders, report);
+    folders::check_names(folders, Kind::Array, report);
     let schemas = schemas::check(&storage, folders, report).await?;
     let storage = schemas.storage.clone();
     let lists = Lists::read(&storage, folders, report).await?;

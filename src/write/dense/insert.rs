@@ -12,9 +12,7 @@ use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
 use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::{
-    CellWriter, FixedText, FloatBits, InvalidUtf8, Nulls, TimeAs, TypeOptions,
-};
+use crate::arrow::{CellWriter, FixedText, FloatBits, InvalidUtf8, Nulls, TimeAs, TypeOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;

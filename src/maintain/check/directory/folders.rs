@@ -129,13 +129,13 @@ pub fn is_staging(name: &str) -> bool {
 }
 
 /// Looks at the names in all folders except those of fragments.
-pub fn check_names(folders: &Folders, report: &Reporter) {
+pub fn check_names(folders: &Folders, kind: Kind, report: &Reporter) {
     for file in folders.root.named_files() {
         if is_staging(&file.name) {
             report_staging(&file.name, file, report);
         }
     }
-    if matches!(folders.kind(), Ok(Kind::Array)) {
+    if kind != Kind::Group {
         foreign("", &folders.root, report);
     }
     foreign(SCHEMA_FOLDER, &folders.schemas, report);
