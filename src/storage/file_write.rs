@@ -43,6 +43,35 @@ pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io:
     .await
 }
 
+/// Gives a file other bytes at once, by way of `staging`; `false` if it is gone or does not hold `old`.
+///
+/// A file system cannot compare and rename in one step. Who removes the file in between finds it there again.
+pub(super) async fn replace(
+    path: PathBuf,
+    staging: PathBuf,
+    old: Bytes,
+    new: Bytes,
+) -> io::Result<bool> {
+    blocking(move || {
+        let staging = write_staged(staging, &new)?;
+        let holds_old = match fs::read(&path) {
+            Ok(bytes) => bytes == old,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => {
+                remove_if_there(&staging)?;
+                return Err(error);
+            }
+        };
+        if !holds_old {
+            return remove_if_there(&staging).map(|()| false);
+        }
+        fs::rename(&staging, &path)?;
+        record(|| Event::Rename(staging, path.clone()));
+        sync_folder(parent_of(&path)?).map(|()| true)
+    })
+    .await
+}
+
 /// Opens a new file to append to; folders that are missing are created.
 pub(super) async fn begin(path: PathBuf) -> io::Result<File> {
     blocking(move || {
@@ -242,6 +271,8 @@ pub(crate) enum Event {
     SyncFile(u64),
     /// The file of the first name has the second name, too.
     Link(PathBuf, PathBuf),
+    /// The file of the first name has the second name alone.
+    Rename(PathBuf, PathBuf),
     Remove(PathBuf),
     /// A folder, and those above it that were missing.
     CreateFolder(PathBuf),
@@ -323,6 +354,7 @@ pub(crate) mod recorder {
                 }
                 Event::Write(file, _) | Event::SyncFile(file) => self.files.contains(file),
                 Event::Link(path, _)
+                | Event::Rename(path, _)
                 | Event::Remove(path)
                 | Event::CreateFolder(path)
                 | Event::RemoveFolder(path)

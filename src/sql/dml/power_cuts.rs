@@ -111,6 +111,10 @@ impl Disk {
                 let name = self.written[from];
                 self.written.insert(to.clone(), name);
             }
+            Event::Rename(from, to) => {
+                let name = self.written.remove(from).expect("a file is renamed");
+                self.written.insert(to.clone(), name);
+            }
             Event::Remove(path) => {
                 self.written.remove(path);
             }

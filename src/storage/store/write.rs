@@ -1,11 +1,12 @@
 //! Creation and removal of files.
 //!
-//! No file is ever overwritten: each has a name of its own, which nobody else can have chosen. So a store that says "already
-//! exists" has received the file, and only the answer to an earlier attempt was lost; the bytes are compared to be sure.
+//! No file is overwritten by one that says something else: each has a name of its own, which nobody else can have chosen. So a
+//! store that says "already exists" has received the file, and only the answer to an earlier attempt was lost; the bytes are
+//! compared to be sure. [`Storage::replace_file`] says the same in other bytes.
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 
 use super::{Storage, Upload};
 use crate::error::{Error, Result};
@@ -44,6 +45,71 @@ impl Storage {
             )));
         }
         Ok(())
+    }
+
+    /// Gives a file other bytes at once: other readers see the old ones or the new ones. Only for bytes that say the same, because
+    /// readers keep what they have read. `false` if the file is gone or no longer holds `old`; then nothing is changed.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn replace_file(&self, file: &str, old: Bytes, new: Bytes) -> Result<bool> {
+        let Some(path) = self.location.local_path(file) else {
+            return self.replace_object(file, &old, new).await;
+        };
+        let ticket = self.start(RequestKind::Put, file, None, Some(new.len() as u64));
+        let staging = self
+            .location
+            .local_path(&staging_name(file))
+            .ok_or_else(|| self.no_path(file))?;
+        let bytes = new.len() as u64;
+        let replaced = file_write::replace(path, staging, old, new).await;
+        let replaced = replaced.map_err(|error| self.write_failed(file, error))?;
+        ticket.finish(bytes);
+        Ok(replaced)
+    }
+
+    async fn replace_object(&self, file: &str, old: &Bytes, new: Bytes) -> Result<bool> {
+        let path = self.location.path_of(file);
+        let ticket = self.start(RequestKind::Head, file, None, None);
+        let found = match self.store().head(&path).await {
+            Ok(found) => found,
+            Err(error) if failures::is_missing(&error) => return Ok(false),
+            Err(error) => return Err(self.failed("look up", file, error)),
+        };
+        ticket.finish(0);
+        if self.read(file).await? != *old {
+            return Ok(false);
+        }
+        let ticket = self.start(RequestKind::Put, file, None, Some(new.len() as u64));
+        let put = |mode| {
+            let options = PutOptions {
+                mode,
+                ..PutOptions::default()
+            };
+            let payload = PutPayload::from_bytes(new.clone());
+            self.store().put_opts(&path, payload, options)
+        };
+        let unchanged = PutMode::Update(UpdateVersion {
+            e_tag: found.e_tag,
+            version: found.version,
+        });
+        let answer = match put(unchanged).await {
+            // Some stores cannot compare. Who removes the file in between finds it there again.
+            Err(
+                object_store::Error::NotImplemented { .. }
+                | object_store::Error::NotSupported { .. },
+            ) => put(PutMode::Overwrite).await,
+            answer => answer,
+        };
+        match answer {
+            Ok(_) => {
+                ticket.finish(new.len() as u64);
+                Ok(true)
+            }
+            Err(object_store::Error::Precondition { .. }) => Ok(false),
+            Err(error) if failures::is_missing(&error) => Ok(false),
+            Err(error) => Err(self.failed("write", file, error)),
+        }
     }
 
     /// Begins a file that grows; readers may see parts of it until it is finished.

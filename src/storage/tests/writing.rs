@@ -1,4 +1,4 @@
-//! Files are created whole, grow in bounded pieces, and are never overwritten.
+//! Files are created whole, grow in bounded pieces, and are only replaced by who knows what they hold.
 
 use std::sync::Arc;
 
@@ -47,6 +47,30 @@ async fn a_file_is_created_once() {
         assert_eq!(listing.folders, ["__commits"], "nothing stays staged");
         assert!(listing.files.is_empty());
         assert_eq!(storage.list("__commits").await.unwrap().files.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_replaced_if_it_holds_what_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two, three] = [b"one".as_slice(), b"two", b"three"].map(Bytes::from_static);
+    for storage in targets(&folder) {
+        let file = "__commits/x.del";
+        let replace = |old: &Bytes, new: &Bytes| {
+            let (old, new) = (old.clone(), new.clone());
+            let storage = storage.clone();
+            async move { storage.replace_file(file, old, new).await.unwrap() }
+        };
+        storage.create_file(file, one.clone()).await.unwrap();
+        assert!(replace(&one, &three).await);
+        assert_eq!(storage.read(file).await.unwrap(), three);
+        assert!(!replace(&one, &two).await);
+        assert_eq!(storage.read(file).await.unwrap(), three);
+        storage.remove_file(file).await.unwrap();
+        assert!(!replace(&three, &two).await);
+        assert_eq!(storage.head(file).await.unwrap(), None);
+        let listing = storage.list("").await.unwrap();
+        assert!(listing.files.is_empty(), "nothing stays staged");
     }
 }
 
