@@ -4,6 +4,10 @@
 //! `u32` length and name of a field, `u64` length and value, and for IN and NOT IN another `u64` length and the starts
 //! of the members. The subtle thing: the stored condition is the *negation* of what the user asked to delete, so cells
 //! that satisfy it survive. The value of an enumerated field is its index.
+//!
+//! libtiledb evaluates a tree into one flag for each cell. An AND clears flags, and a test in an OR sets them, but an OR directly
+//! in an OR clears them, too: `(a OR b) OR c` becomes `c`, and `c OR (a OR b)` becomes `c AND (a OR b)`. Its own writer never
+//! nests nodes of one kind, and every other nesting means the same to all.
 
 use super::cursor::Cursor;
 use super::encoder::Encoder;
@@ -87,6 +91,25 @@ impl Condition {
         Ok(condition)
     }
 
+    /// The contents of a `.del` or `.upd` file with another condition, and the values of an update as they are; `None` if `change`
+    /// leaves the condition as it is.
+    ///
+    /// # Errors
+    /// The contents are not those of such a file, or the condition cannot be stored.
+    pub fn replace_in(
+        tile: &[u8],
+        change: impl FnOnce(Self) -> Option<Self>,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Cursor::new(tile, "delete condition");
+        let condition = decode_node(&mut cursor, 0)?;
+        let Some(changed) = change(condition) else {
+            return Ok(None);
+        };
+        let mut contents = changed.encode_delete()?;
+        contents.extend(cursor.rest());
+        Ok(Some(contents))
+    }
+
     /// Writes the contents of a `.del` file.
     ///
     /// # Errors
@@ -109,12 +132,59 @@ impl Condition {
         nodes.iter().try_for_each(|node| node.encode(to))
     }
 
+    /// The same condition as libtiledb's own writer stores it: no node lies directly in one of its kind.
+    #[must_use]
+    pub fn flat(self) -> Self {
+        match self {
+            Self::Test { .. } => self,
+            Self::All(nodes) => together(nodes, Self::All, |node| match node {
+                Self::All(nodes) => Ok(nodes),
+                other => Err(other),
+            }),
+            Self::Any(nodes) => together(nodes, Self::Any, |node| match node {
+                Self::Any(nodes) => Ok(nodes),
+                other => Err(other),
+            }),
+        }
+    }
+
+    /// Whether libtiledb up to 2.30 finds other survivors than the condition says: of an OR directly in another OR, it takes
+    /// only the cells that satisfy both the alternatives before it and its own.
+    pub fn is_misread(&self) -> bool {
+        let (any, nodes) = match self {
+            Self::Test { .. } => return false,
+            Self::All(nodes) => (false, nodes),
+            Self::Any(nodes) => (true, nodes),
+        };
+        let inner = |node: &Self| (any && matches!(node, Self::Any(_))) || node.is_misread();
+        nodes.iter().any(inner)
+    }
+
     /// The fields that it reads, in the order of the tree; a field may occur several times.
     pub fn fields(&self) -> Vec<&str> {
         match self {
             Self::Test { field, .. } => vec![field],
             Self::All(nodes) | Self::Any(nodes) => nodes.iter().flat_map(Self::fields).collect(),
         }
+    }
+}
+
+/// Flat nodes under one node; `open` gives the nodes of one of its own kind.
+fn together(
+    nodes: Vec<Condition>,
+    combine: fn(Vec<Condition>) -> Condition,
+    open: fn(Condition) -> std::result::Result<Vec<Condition>, Condition>,
+) -> Condition {
+    let mut flat = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        match open(node.flat()) {
+            Ok(nodes) => flat.extend(nodes),
+            Err(node) => flat.push(node),
+        }
+    }
+    match flat.len() {
+        1 => flat.remove(0),
+        _ => combine(flat),
     }
 }
 
@@ -348,6 +418,29 @@ mod tests {
         for len in 0..stored.len() {
             assert!(Condition::decode_update(&stored[..len]).is_err());
         }
+    }
+
+    #[test]
+    fn conditions_are_replaced_and_values_stay() {
+        let mut stored = leaf(5, "a", &[7]);
+        let values = [
+            1_u64.to_le_bytes(),
+            0_u64.to_le_bytes(),
+            0_u64.to_le_bytes(),
+        ]
+        .concat();
+        stored.extend(&values);
+        assert!(Condition::decode_update(&stored).is_ok());
+        let other = test("b", Test::Always(true));
+        let replaced = Condition::replace_in(&stored, |read| {
+            assert_eq!(read, test("a", Test::Compare(Comparison::Ne, vec![7])));
+            Some(other.clone())
+        });
+        let replaced = replaced.unwrap().unwrap();
+        assert_eq!(Condition::decode_update(&replaced).unwrap(), other);
+        assert!(replaced.ends_with(&values));
+        assert_eq!(Condition::replace_in(&stored, |_| None).unwrap(), None);
+        assert!(Condition::replace_in(&stored[..5], Some).is_err());
     }
 
     #[test]

@@ -1,27 +1,37 @@
 //! Files of delete conditions (specification: "Delete commit file").
 //!
 //! A stored condition is what a cell must satisfy to survive. It applies to every cell that was written at its time or
-//! before. The cells that a fragment marks as deleted name a delete file, too: without it, libtiledb cannot consolidate
+//! before. It is stored flat, because libtiledb misreads an OR in an OR. The cells that a fragment marks as deleted name a delete file, too: without it, libtiledb cannot consolidate
 //! them. Such a file deletes nothing by itself, so it is put before the fragment is committed.
+//!
+//! A condition is written again in another form where its delete is, because fragments name the deletes that they have processed
+//! by their files. It may be stored twice: in a file of its own, and in lists of commits, which contain the file. Each file is
+//! replaced at once: whoever reads in between finds one form here and the other there, and both say the same. The subtle thing:
+//! a list that somebody else has replaced meanwhile is not put back, so a run that meets a vacuum of commits fails, and does the
+//! rest when it is run again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::clock::Clock;
+use crate::array::commits::Commit;
 use crate::array::window::TimestampMs;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ResultExt};
 use crate::filter::{EncryptionKey, generic_tile};
+use crate::format::commit::{CommitEntryKind, CommitKind, parse_consolidated_commits};
 use crate::format::delete_condition::{Comparison, Condition, Test};
 use crate::format::schema::ArraySchema;
+use crate::storage::Storage;
 
 /// A delete file that is to be written.
 #[derive(Debug, Clone)]
 pub struct DeleteFile {
     /// The path, relative to the array.
     pub path: String,
-    /// The condition that cells must satisfy to survive.
-    pub survivors: Condition,
+    /// The condition that cells must satisfy to survive, which is flat.
+    survivors: Condition,
 }
 
 impl DeleteFile {
@@ -33,7 +43,7 @@ impl DeleteFile {
         let name = clock.fresh_fragment_name(time, time)?;
         Ok(Self {
             path: format!("__commits/{name}.del"),
-            survivors,
+            survivors: survivors.flat(),
         })
     }
 
@@ -42,7 +52,7 @@ impl DeleteFile {
     /// # Errors
     /// There are no random numbers for a name.
     pub fn of_nothing(schema: &ArraySchema, clock: &Clock, time: TimestampMs) -> Result<Self> {
-        Self::new(every_cell(schema, true)?, clock, time)
+        Self::new(every_cell(schema)?, clock, time)
     }
 
     /// The contents of the file: a generic tile, encrypted if there is a key.
@@ -57,7 +67,15 @@ impl DeleteFile {
 
 /// Whether a stored condition is one that all cells satisfy, as [`DeleteFile::of_nothing`] has it.
 pub fn deletes_nothing(schema: &ArraySchema, survivors: &Condition) -> bool {
-    every_cell(schema, true).is_ok_and(|all| all == *survivors)
+    every_cell(schema).is_ok_and(|all| all == *survivors)
+}
+
+/// A condition that all cells satisfy.
+///
+/// # Errors
+/// The schema has no dimensions.
+pub fn every_cell(schema: &ArraySchema) -> Result<Condition> {
+    constant(schema, true)
 }
 
 /// A condition that no cell satisfies.
@@ -65,13 +83,13 @@ pub fn deletes_nothing(schema: &ArraySchema, survivors: &Condition) -> bool {
 /// # Errors
 /// The schema has no dimensions.
 pub fn no_cell(schema: &ArraySchema) -> Result<Condition> {
-    every_cell(schema, false)
+    constant(schema, false)
 }
 
 /// A condition that all cells satisfy, or none. Coordinates are never NULL, so a comparison of one with the start of its
 /// domain has the same result for all. String dimensions have no domain, and libtiledb takes no empty value, so strings are
 /// compared with one that comes after all others.
-fn every_cell(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
+fn constant(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
     let mut dimensions = schema.dimensions.iter();
     let bounded = dimensions.find_map(|d| Some((d, d.domain.as_ref()?)));
     if let (Some((dimension, (lo, _))), true) = (bounded, satisfied)
@@ -102,4 +120,230 @@ fn every_cell(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
         field: dimension.name.clone(),
         test: Test::Compare(comparison, value),
     })
+}
+
+/// The other form of the condition of the delete with this name; `None` if it stays as it is.
+type Change<'a> = dyn Fn(&str, Condition) -> Option<Condition> + Sync + 'a;
+
+/// A file with deletes in another form.
+#[derive(Debug)]
+pub struct RewrittenFile {
+    path: String,
+    /// The number of deletes that have another form.
+    pub deletes: u64,
+    old: Bytes,
+    new: Bytes,
+}
+
+impl RewrittenFile {
+    /// The path, relative to the array.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The size as it is.
+    pub fn old_bytes(&self) -> u64 {
+        self.old.len() as u64
+    }
+
+    /// The size afterwards.
+    pub fn new_bytes(&self) -> u64 {
+        self.new.len() as u64
+    }
+
+    /// Replaces the file.
+    ///
+    /// # Errors
+    /// Somebody else has changed or removed it meanwhile, or the store fails.
+    pub async fn put(self, storage: &Storage) -> Result<()> {
+        match storage.replace_file(&self.path, self.old, self.new).await? {
+            true => Ok(()),
+            false => Err(Error::conflict(format!(
+                "{} was consolidated or vacuumed by somebody else meanwhile: run it again",
+                self.path
+            ))),
+        }
+    }
+}
+
+/// The files of an array with these `commits` that have another form once their deletes have it. Nothing is changed yet.
+///
+/// # Errors
+/// A delete cannot be decoded, or the store fails.
+pub async fn rewritten(
+    storage: &Storage,
+    commits: &[Commit],
+    change: &Change<'_>,
+) -> Result<Vec<RewrittenFile>> {
+    let deletes = |commit: &&Commit| matches!(commit.kind, CommitKind::Delete | CommitKind::Update);
+    let deletes = || commits.iter().filter(deletes);
+    let own = deletes().filter_map(|commit| Some((commit.file.as_ref()?, &commit.name.name)));
+    let mut files = Vec::new();
+    for (path, name) in own {
+        let old = storage.read(path).await?;
+        let new = rewritten_tile(storage, &old, name, change);
+        if let Some(new) = new.context("file", || path.clone())? {
+            files.push(RewrittenFile {
+                path: path.clone(),
+                deletes: 1,
+                old,
+                new,
+            });
+        }
+    }
+    let lists = deletes().flat_map(|commit| &commit.consolidated_in);
+    for path in lists.collect::<BTreeSet<_>>() {
+        let old = storage.read(path).await?;
+        let new = rewritten_list(storage, &old, change);
+        if let Some((new, deletes)) = new.context("file", || path.clone())? {
+            files.push(RewrittenFile {
+                path: path.clone(),
+                deletes,
+                old,
+                new,
+            });
+        }
+    }
+    Ok(files)
+}
+
+/// A delete in another form.
+fn rewritten_tile(
+    storage: &Storage,
+    stored: &[u8],
+    name: &str,
+    change: &Change<'_>,
+) -> Result<Option<Bytes>> {
+    let tile = storage.decode_generic_tile(stored, "delete condition")?;
+    let contents = Condition::replace_in(&tile.data, |condition| change(name, condition))?;
+    let key: Option<&Arc<_>> = storage.encryption_key();
+    let encoded = contents.map(|contents| generic_tile::encode_with(&contents, key));
+    Ok(encoded.transpose()?.map(Bytes::from))
+}
+
+/// A list of commits with deletes in another form, and their number; all other bytes are as they were.
+fn rewritten_list(
+    storage: &Storage,
+    list: &Bytes,
+    change: &Change<'_>,
+) -> Result<Option<(Bytes, u64)>> {
+    let (mut bytes, mut kept, mut deletes) = (Vec::new(), 0, 0_u64);
+    for entry in parse_consolidated_commits(list)? {
+        let CommitEntryKind::Delete { range } = entry.kind else {
+            continue;
+        };
+        let stored = list.get(range.clone()).unwrap_or_default();
+        let Some(tile) = rewritten_tile(storage, stored, &entry.name, change)? else {
+            continue;
+        };
+        // The size of a delete stands before it.
+        let before = kept..range.start.saturating_sub(size_of::<u64>());
+        bytes.extend_from_slice(list.get(before).unwrap_or_default());
+        bytes.extend_from_slice(&(tile.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&tile);
+        kept = range.end;
+        deletes = deletes.saturating_add(1);
+    }
+    bytes.extend_from_slice(list.get(kept..).unwrap_or_default());
+    Ok((deletes > 0).then(|| (Bytes::from(bytes), deletes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn compare(comparison: Comparison, value: u8) -> Condition {
+        Condition::Test {
+            field: "a".to_owned(),
+            test: Test::Compare(comparison, vec![value]),
+        }
+    }
+
+    fn not(value: u8) -> Condition {
+        compare(Comparison::Ne, value)
+    }
+
+    fn trees() -> impl Strategy<Value = Condition> {
+        let equal = prop_oneof![Just(Comparison::Eq), Just(Comparison::Ne)];
+        let leaf = (equal, 0..4_u8).prop_map(|(comparison, value)| compare(comparison, value));
+        leaf.prop_recursive(6, 40, 4, |inner| {
+            let nodes = prop::collection::vec(inner, 1..4);
+            prop_oneof![
+                nodes.clone().prop_map(Condition::All),
+                nodes.prop_map(Condition::Any)
+            ]
+        })
+    }
+
+    /// Whether a cell with this value satisfies a condition.
+    fn holds(condition: &Condition, cell: u8) -> bool {
+        match condition {
+            Condition::Test { test, .. } => match test {
+                Test::Compare(Comparison::Eq, value) => *value == [cell],
+                Test::Compare(_, value) => *value != [cell],
+                Test::Member { .. } | Test::Always(_) => unreachable!("not generated"),
+            },
+            Condition::All(nodes) => nodes.iter().all(|node| holds(node, cell)),
+            Condition::Any(nodes) => nodes.iter().any(|node| holds(node, cell)),
+        }
+    }
+
+    /// What libtiledb 2.30 makes of a condition: `cell` is whether it has survived so far, and `or` whether the node is one of
+    /// several alternatives. libtiledb itself agrees on 1,000 random trees.
+    fn survives_in_libtiledb(condition: &Condition, cell: u8, so_far: bool, or: bool) -> bool {
+        let each = |start: bool, or: bool, nodes: &[Condition]| {
+            let next = |so_far, node| survives_in_libtiledb(node, cell, so_far, or);
+            nodes.iter().fold(start, next)
+        };
+        match condition {
+            Condition::Test { .. } if or => so_far | holds(condition, cell),
+            Condition::Test { .. } => so_far & holds(condition, cell),
+            Condition::All(nodes) if or => so_far | each(true, false, nodes),
+            Condition::All(nodes) => each(so_far, false, nodes),
+            Condition::Any(nodes) => so_far & each(false, true, nodes),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn flat_conditions_mean_the_same_also_to_libtiledb(tree in trees()) {
+            let flat = tree.clone().flat();
+            prop_assert!(!flat.is_misread());
+            prop_assert_eq!(flat.clone().flat(), flat.clone());
+            for cell in 0..5 {
+                let expected = holds(&tree, cell);
+                prop_assert_eq!(holds(&flat, cell), expected);
+                prop_assert_eq!(survives_in_libtiledb(&flat, cell, true, false), expected);
+                if !tree.is_misread() {
+                    prop_assert_eq!(survives_in_libtiledb(&tree, cell, true, false), expected);
+                }
+            }
+            let stored = flat.encode_delete().unwrap();
+            prop_assert_eq!(Condition::decode_delete(&stored).unwrap(), flat);
+        }
+    }
+
+    /// `NOT (a = 1 AND a = 2 AND a = 3)` as a chain of two: libtiledb keeps only what satisfies the last alternative, or both.
+    #[test]
+    fn nested_alternatives_are_misread() {
+        let pair = Condition::Any(vec![not(1), not(2)]);
+        for nested in [vec![pair.clone(), not(3)], vec![not(3), pair]] {
+            let nested = Condition::Any(nested);
+            assert!(nested.is_misread() && holds(&nested, 3));
+            assert!(!survives_in_libtiledb(&nested, 3, true, false));
+            assert!(Condition::All(vec![nested.clone(), not(4)]).is_misread());
+            let Condition::Any(nodes) = nested.flat() else {
+                panic!("an OR stays one")
+            };
+            assert_eq!(nodes.len(), 3);
+        }
+        let alternating = Condition::Any(vec![
+            Condition::All(vec![not(1), Condition::Any(vec![not(2), not(3)])]),
+            not(4),
+        ]);
+        assert!(!alternating.is_misread());
+        assert_eq!(alternating.clone().flat(), alternating);
+    }
 }

@@ -1,7 +1,7 @@
 //! Changes of arrays: what is put where, in which order, and what makes it visible.
 //!
 //! A change becomes visible in one last step. Before it, the array is as it was for every reader; what a crash leaves behind
-//! is never read, `check` lists it, and `vacuum` removes it. No file is ever overwritten.
+//! is never read, `check` lists it, and `vacuum` removes it. No file is ever overwritten by one that says something else.
 //!
 //! | Change | Puts, in order | Visible with |
 //! |---|---|---|
@@ -15,6 +15,7 @@
 //! | delete or move cells | data files, fragment metadata, a `.del` that deletes nothing | `__commits/<name>.wrt` |
 //! | replace all cells | data files, fragment metadata | `__commits/<name>.con`, which holds the delete and names the fragment |
 //! | remove all fragments | – | `__commits/<name>.vac`, which names them |
+//! | write deletes in another form | | their files in place, each by itself ([`delete`]) |
 //! | replace fragments by one | its files, `__commits/<name>.vac.staged` | `__commits/<name>.wrt`; then `<name>.vac`, and the staged file goes |
 //!
 //! A change that depends on cells of others lists the array once more when its own fragments are complete: it gives way to

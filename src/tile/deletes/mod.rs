@@ -6,7 +6,7 @@
 //!
 //! The subtle thing is a field that the fragment lacks because its attribute was added later. libtiledb evaluates the
 //! comparison to false, and in an OR it also drops the alternatives before it. We do the same, so that an array has the
-//! same cells here and there.
+//! same cells here and there. Alternatives among alternatives, which libtiledb does not store and misreads, are one list of them.
 
 mod compare;
 #[cfg(test)]
@@ -249,7 +249,14 @@ impl Tree {
         Ok(match condition {
             Condition::Test { field, test } => self.compile_test(array, own, field, test)?,
             Condition::All(children) => Node::All(nodes(self, children)?),
-            Condition::Any(children) => Node::Any(nodes(self, children)?),
+            Condition::Any(children) => {
+                let nodes = nodes(self, children)?.into_iter();
+                let flat = nodes.flat_map(|node| match node {
+                    Node::Any(nodes) => nodes,
+                    node => vec![node],
+                });
+                Node::Any(flat.collect())
+            }
         })
     }
 
