@@ -12,6 +12,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal, NotExpr};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::change::source_of;
@@ -30,8 +31,18 @@ use crate::write::fields::cell_writers;
 const MOST_TESTS: usize = 1000;
 /// The most members of a set.
 const MOST_MEMBERS: usize = 10_000;
-/// Conditions that are nested more deeply are not stored.
+/// Conditions in which ANDs, ORs and NOTs are nested more deeply are not stored.
 const DEEPEST: usize = 32;
+
+/// What a statement selects, as far as its plan tells.
+pub(super) enum Selected {
+    /// No row, whatever cells there are.
+    Nothing,
+    /// The cells that do not satisfy a condition, which can be stored.
+    Stored(Survivors),
+    /// Rows that no stored condition describes.
+    Rows,
+}
 
 /// What survives a DELETE.
 pub(super) struct Survivors {
@@ -40,20 +51,23 @@ pub(super) struct Survivors {
     pub(super) doomed: Vec<DoomedNan>,
 }
 
-/// What survives if all rows of `input` are deleted; `None` if no stored condition says that.
-pub(super) fn survivors(
+/// What the rows of `input` are.
+pub(super) fn selected(
     input: &Arc<dyn ExecutionPlan>,
     types: &TypeOptions,
-) -> crate::error::Result<Option<Survivors>> {
+) -> crate::error::Result<Selected> {
     let mut scan = input;
-    if let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
+    while let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
         scan = projection.input();
     }
+    if scan.downcast_ref::<EmptyExec>().is_some() {
+        return Ok(Selected::Nothing);
+    }
     let Some(source) = source_of(scan) else {
-        return Ok(None);
+        return Ok(Selected::Rows);
     };
     let Some((region, condition)) = source.selection() else {
-        return Ok(None);
+        return Ok(Selected::Rows);
     };
     let snapshot = &source.plan().spec.table.snapshot;
     let stored = Stored {
@@ -61,21 +75,38 @@ pub(super) fn survivors(
         writers: cell_writers(snapshot, types, Nulls::Refused)?,
     };
     let mut any = Vec::new();
-    let Some((outside, doomed)) = stored.outside(region) else {
-        return Ok(None);
+    let doomed = match stored.outside(region) {
+        Outside::Everything => return Ok(Selected::Nothing),
+        Outside::Unknown => return Ok(Selected::Rows),
+        Outside::Of(outside, doomed) => {
+            any.extend(outside);
+            doomed
+        }
     };
-    any.extend(outside);
     if let Some(condition) = condition {
         match stored.condition(condition, false, 0) {
             Some(survives) => any.push(survives),
-            None => return Ok(None),
+            None => return Ok(Selected::Rows),
         }
     }
     let condition = match any.len() {
         0 => no_cell(&snapshot.schema)?,
-        _ => together(any, Condition::Any),
+        _ => Condition::Any(any).flat(),
     };
-    Ok((tests(&condition) <= MOST_TESTS).then_some(Survivors { condition, doomed }))
+    Ok(match tests(&condition) <= MOST_TESTS {
+        true => Selected::Stored(Survivors { condition, doomed }),
+        false => Selected::Rows,
+    })
+}
+
+/// What lies outside of the ranges of a query.
+enum Outside {
+    /// Every coordinate does.
+    Everything,
+    /// The cells that satisfy one of these conditions, and the NaN that do against SQL.
+    Of(Vec<Condition>, Vec<DoomedNan>),
+    /// No condition says it.
+    Unknown,
 }
 
 /// What is known of stored fields.
@@ -85,9 +116,11 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// For each dimension that is narrowed, the condition that the coordinate lies outside, and the NaN for which it holds
-    /// against SQL; `None` if it cannot be stored.
-    fn outside(&self, region: &Subarray) -> Option<(Vec<Condition>, Vec<DoomedNan>)> {
+    /// For each dimension that is narrowed, the condition that the coordinate lies outside.
+    fn outside(&self, region: &Subarray) -> Outside {
+        if region.is_empty() {
+            return Outside::Everything;
+        }
         let dimensions = self.snapshot.schema.dimensions.iter().zip(region.dims());
         let narrowed = dimensions
             .enumerate()
@@ -95,29 +128,29 @@ impl Stored<'_> {
         let (mut conditions, mut doomed) = (Vec::new(), Vec::new());
         for (index, (dimension, ranges)) in narrowed {
             let tests = match key::has_key(dimension.datatype) {
-                true => outside_keys(dimension, ranges)?,
-                false => outside_strings(ranges)?,
+                true => outside_keys(dimension, ranges),
+                false => outside_strings(ranges),
             };
+            let Some(tests) = tests else {
+                return Outside::Unknown;
+            };
+            if tests.is_empty() {
+                return Outside::Everything;
+            }
             if tests.iter().flatten().any(is_inequality) {
                 doomed.extend(DoomedNan::outside(index, dimension, ranges));
             }
-            let tests = tests.into_iter().map(|alternatives| {
-                let field = || dimension.name.clone();
-                let tests = alternatives.into_iter();
-                let tests = tests.map(|test| Condition::Test {
-                    field: field(),
-                    test,
-                });
-                together(tests.collect(), Condition::Any)
+            let of_dimension = |test| Condition::Test {
+                field: dimension.name.clone(),
+                test,
+            };
+            let outside_of_each = tests.into_iter().map(|alternatives| {
+                let alternatives = alternatives.into_iter().map(of_dimension);
+                Condition::Any(alternatives.collect())
             });
-            let tests = tests.collect::<Vec<_>>();
-            match tests.is_empty() {
-                // No coordinate is inside.
-                true => return None,
-                false => conditions.push(together(tests, Condition::All)),
-            }
+            conditions.push(Condition::All(outside_of_each.collect()));
         }
-        Some((conditions, doomed))
+        Outside::Of(conditions, doomed)
     }
 
     /// The condition that `expr` holds, or, if it is to survive, that it does not.
@@ -146,13 +179,13 @@ impl Stored<'_> {
         let binary = expr.downcast_ref::<BinaryExpr>()?;
         let (left, op, right) = (binary.left(), *binary.op(), binary.right());
         if matches!(op, Operator::And | Operator::Or) {
-            let both = [left, right].map(|side| self.condition(side, holds, depth + 1));
-            let [Some(a), Some(b)] = both else {
-                return None;
-            };
-            let all = (op == Operator::And) == holds;
-            let combine = if all { Condition::All } else { Condition::Any };
-            return Some(combine(vec![a, b]));
+            let operands = operands(expr, op).into_iter();
+            let nodes = operands.map(|operand| self.condition(operand, holds, depth + 1));
+            let nodes = nodes.collect::<Option<Vec<_>>>()?;
+            return Some(match (op == Operator::And) == holds {
+                true => Condition::All(nodes),
+                false => Condition::Any(nodes),
+            });
         }
         let (column, op, value) = match (
             left.downcast_ref::<Literal>(),
@@ -241,8 +274,22 @@ impl Stored<'_> {
     }
 }
 
-/// For each range, the tests of which one is true outside of it; the members of a set are one range. `None` if they cannot
-/// be stored.
+/// The operands of a chain of ANDs, or of ORs, from left to right.
+fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn PhysicalExpr>> {
+    let (mut operands, mut pending) = (Vec::new(), vec![expr]);
+    while let Some(expr) = pending.pop() {
+        match expr.downcast_ref::<BinaryExpr>() {
+            Some(binary) if *binary.op() == chained => {
+                pending.extend([binary.right(), binary.left()]);
+            }
+            _ => operands.push(expr),
+        }
+    }
+    operands
+}
+
+/// For each range, the tests of which one is true outside of it; the members of a set are one range. There are none if no
+/// coordinate can lie inside; `None` if they cannot be stored.
 fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
     let datatype = dimension.datatype;
     let (first, last) = dimension.domain.as_ref()?;
@@ -253,8 +300,13 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
         let bytes = key::from_key(datatype, key);
         (!is_float(datatype) || is_plain_number(datatype, &bytes)).then_some(bytes)
     };
+    let nan = key::nan_keys(datatype);
     for range in ranges.key_ranges() {
         if range.hi < first || range.lo > last {
+            // Coordinates that are NaN lie outside of every domain.
+            if nan.is_some_and(|nan| nan.contains(range.lo) || nan.contains(range.hi)) {
+                return None;
+            }
             continue;
         }
         if range.lo == range.hi {
@@ -277,7 +329,9 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
         tests.push(outside);
     }
     tests.extend(not_among(points)?);
-    Some(tests)
+    // A lossy filter may move coordinates of floats out of the domain.
+    let unknown = tests.is_empty() && datatype.is_float();
+    (!unknown).then_some(tests)
 }
 
 /// As [`outside_keys`], for strings.
@@ -324,14 +378,6 @@ fn is_inequality(test: &Test) -> bool {
         test,
         Test::Compare(Comparison::Ne, _) | Test::Member { negated: true, .. }
     )
-}
-
-/// One condition, or several together.
-fn together(mut conditions: Vec<Condition>, combine: fn(Vec<Condition>) -> Condition) -> Condition {
-    match conditions.len() {
-        1 => conditions.remove(0),
-        _ => combine(conditions),
-    }
 }
 
 /// The number of tests in a condition.

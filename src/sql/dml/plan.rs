@@ -8,7 +8,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::change::Change;
-use super::condition::{Survivors, survivors};
+use super::condition::{Selected, selected};
 use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
 use super::nan_coordinates::DoomedNan;
@@ -35,11 +35,14 @@ pub(in crate::sql) fn write_rows_again(
     change.in_place = true;
     change.nulls = Nulls::Kept;
     if to.array_schema().allows_duplicates {
-        let Some(survivors) = stored_condition(to, &input)? else {
-            return refused(to, statement, NO_SINGLE_ROWS);
-        };
-        change.replaced = Some(survivors.condition);
-        change.doomed = survivors.doomed;
+        match selection(to, &input)? {
+            Selected::Nothing => return Ok(nothing(to, input)),
+            Selected::Rows => return refused(to, statement, NO_SINGLE_ROWS),
+            Selected::Stored(survivors) => {
+                change.replaced = Some(survivors.condition);
+                change.doomed = survivors.doomed;
+            }
+        }
     }
     write_plan(&stored_only(to), input, Some(change))
 }
@@ -83,12 +86,19 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
 
 /// The rows of `input` are removed by their coordinates, which are its columns.
 pub(in crate::sql) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
-    let sparse = !to.array_schema().is_dense();
-    if sparse && let Some(survivors) = stored_condition(to, &input)? {
-        let removed = Removed::AllBut(survivors.condition);
-        return Ok(remove(to, input, removed, survivors.doomed));
+    match selection(to, &input)? {
+        Selected::Nothing => Ok(nothing(to, input)),
+        Selected::Stored(survivors) if !to.array_schema().is_dense() => {
+            let removed = Removed::AllBut(survivors.condition);
+            Ok(remove(to, input, removed, survivors.doomed))
+        }
+        Selected::Stored(_) | Selected::Rows => changes(to, input, false, "DELETE"),
     }
-    changes(to, input, false, "DELETE")
+}
+
+/// Nothing changes, because `input` has no rows.
+fn nothing(to: &Destination, input: Plan) -> Plan {
+    remove(to, input, Removed::Nothing, Vec::new())
 }
 
 /// All fragments are removed; the rows of `input` are counted.
@@ -109,9 +119,9 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
     Arc::new(TileDbRemoveExec::new(input, remove))
 }
 
-/// What survives if all rows of `input` go, if that can be stored.
-fn stored_condition(to: &Destination, input: &Plan) -> Result<Option<Survivors>> {
-    survivors(input, &to.table.options).map_err(DataFusionError::from)
+/// What the rows of `input` are.
+fn selection(to: &Destination, input: &Plan) -> Result<Selected> {
+    selected(input, &to.table.options).map_err(DataFusionError::from)
 }
 
 /// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.

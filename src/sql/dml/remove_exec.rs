@@ -27,6 +27,8 @@ pub(super) enum Removed {
     AllBut(Condition),
     /// All fragments.
     Fragments,
+    /// Nothing: the statement selects no row.
+    Nothing,
 }
 
 /// Counts the rows of its input, which are those that go, and removes them.
@@ -45,6 +47,7 @@ impl fmt::Display for Removed {
         match self {
             Self::AllBut(_) => write!(f, "by a stored condition"),
             Self::Fragments => write!(f, "all fragments"),
+            Self::Nothing => write!(f, "nothing"),
         }
     }
 }
@@ -90,6 +93,7 @@ impl Remove {
         let target = self.target.open(context).await?;
         let snapshot = &target.snapshot;
         match &self.removed {
+            Removed::Nothing => Ok(()),
             Removed::Fragments => {
                 if snapshot.fragments.is_empty() {
                     return Ok(());
