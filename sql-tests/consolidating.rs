@@ -3,19 +3,21 @@
 //! `GOLDEN=each` tries each.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::format::commit::{CommitEntryKind, parse_consolidated_commits};
+use datafusion_tiledb::format::delete_condition::Condition;
 use datafusion_tiledb::register;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
 use crate::shell::{Place, Ran, shell_trial};
-use crate::workshop::{Files, METADATA_FILE};
+use crate::workshop::{Files, METADATA_FILE, contents, nested_delete};
 use crate::{block_on, golden, neutral, trial};
 
 /// Why fragments may stay as they are: parts of messages.
@@ -55,7 +57,10 @@ pub fn trials() -> Vec<Trial> {
             block_on(beside_a_rival())
         }),
     ];
-    let shell = [shell_trial("tends_arrays", in_the_shell)];
+    let shell = [
+        shell_trial("tends_arrays", in_the_shell),
+        shell_trial("repairs_deletes", repairs_deletes),
+    ];
     let golden = whole.into_iter().chain(newest);
     golden.chain(beside).chain(shell).collect()
 }
@@ -134,6 +139,89 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
         &place.run(&["check", "a"])?,
         &["0 errors, 0 warnings, 0 leftovers."],
     )
+}
+
+/// Deletes that libtiledb misreads are found wherever they are stored, and rewritten; every time shows what it showed.
+fn repairs_deletes(place: &Place) -> Result<(), Failed> {
+    let created = place.run(&[
+        "-q",
+        "-c",
+        "CREATE EXTERNAL TABLE t (x INT NOT NULL, v INT NOT NULL, PRIMARY KEY (x)) STORED AS TILEDB LOCATION 'a'",
+        "-c",
+        "INSERT INTO t SELECT i, i % 3 FROM unnest(range(0, 9)) AS u(i)",
+        "-c",
+        "DELETE FROM t WHERE x BETWEEN 2 AND 6 AND v = 1",
+    ])?;
+    created.has(&[])?;
+    let commits = place.0.join("a/__commits");
+    let files = |extension: &str| -> Result<Vec<PathBuf>, Failed> {
+        let paths = fs::read_dir(&commits)?.map(|entry| Ok(entry?.path()));
+        let mut paths = paths.collect::<std::io::Result<Vec<_>>>()?;
+        paths.retain(|path| path.extension().is_some_and(|found| found == extension));
+        Ok(paths)
+    };
+    for delete in files("del")? {
+        fs::write(&delete, nested_delete(&fs::read(&delete)?))?;
+    }
+    let listed = ["-q", "consolidate", "a", "--mode", "commits"];
+    place.run(&listed)?.has(&["which lists 2 commits"])?;
+    let written = files("wrt")?[0]
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned());
+    let written = written
+        .as_deref()
+        .and_then(|name| name.split('_').nth(2))
+        .unwrap_or_default()
+        .to_owned();
+    let rows = || -> Result<String, Failed> {
+        let then =
+            format!("SELECT count(*), sum(x) FROM tiledb_scan('a', timestamp => '{written}')");
+        let now = "SELECT * FROM 'a' ORDER BY x";
+        let ran = place.run(&["-q", "--format", "csv", "-c", &then, "-c", now])?;
+        ran.has(&["9,36\n", "8,2\n"])?;
+        Ok(ran.out)
+    };
+    let before = rows()?;
+    let found = place.run(&["check", "a"])?;
+    let nested = found.out.matches("error delete-nesting: ").count();
+    if found.status != Some(1) || nested != 2 {
+        return Err(found.text().into());
+    }
+    let dry = ["-q", "consolidate", "a", "--mode", "deletes", "--dry-run"];
+    place
+        .run(&dry)?
+        .has(&["rewrite", ".del", ".con", "planned"])?;
+    let repaired = place.run(&["-q", "check", "a", "--repair"])?;
+    if repaired.out.matches("| rewrite |").count() != 2 || rows()? != before {
+        return Err(repaired.text().into());
+    }
+    place.run(&["check", "a"])?.has(&["0 errors, 0 warnings"])?;
+    place
+        .run(&[
+            "-q",
+            "--format",
+            "csv",
+            "consolidate",
+            "a",
+            "--mode",
+            "deletes",
+        ])?
+        .gave("")?;
+    let list = fs::read(&files("con")?[0])?;
+    let mut stored = vec![fs::read(&files("del")?[0])?];
+    for entry in parse_consolidated_commits(&list)? {
+        if let CommitEntryKind::Delete { range } = entry.kind {
+            stored.push(list[range].to_vec());
+        }
+    }
+    let flat = |file: &Vec<u8>| {
+        let condition = Condition::decode_delete(&contents(file)).ok();
+        condition.is_some_and(|condition| condition.clone().flat() == condition)
+    };
+    match stored.len() == 2 && stored.iter().all(flat) {
+        true => Ok(()),
+        false => Err("the conditions are not flat".into()),
+    }
 }
 
 /// An array of several fragments.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use datafusion_tiledb::EncryptionKey;
 use datafusion_tiledb::filter::generic_tile;
+use datafusion_tiledb::format::delete_condition::Condition;
 use datafusion_tiledb::format::fragment::footer::Footer;
 use datafusion_tiledb::format::schema::ArraySchema;
 use datafusion_tiledb::storage::Location;
@@ -185,4 +186,12 @@ pub fn plain_tile(contents: &[u8]) -> Vec<u8> {
     tile.extend(1_u64.to_le_bytes());
     tile.extend(chunk);
     tile
+}
+
+/// A delete that says the same as `file`, stored as libtiledb misreads it: alternatives directly among alternatives.
+pub fn nested_delete(file: &[u8]) -> Vec<u8> {
+    let condition = Condition::decode_delete(&contents(file)).expect("a delete");
+    let pair = Condition::Any(vec![condition.clone(), condition.clone()]);
+    let nested = Condition::Any(vec![condition, pair]);
+    plain_tile(&nested.encode_delete().expect("a short name"))
 }

@@ -15,7 +15,7 @@ use libtest_mimic::{Failed, Trial};
 use super::forge::{Metadata, Of, edit, edit_tiles};
 use super::{of_files, statistics};
 use crate::bad_input::edit_schema;
-use crate::workshop::{Files, METADATA_FILE, contents, plain_tile};
+use crate::workshop::{Files, METADATA_FILE, contents, nested_delete, plain_tile};
 use crate::{block_on, fixtures, trial};
 
 const UUID: &str = "0123456789abcdef0123456789abcdef";
@@ -397,6 +397,16 @@ const DAMAGES: &[Damage] = &[
         object: ".del",
         besides: &[],
         damage: |files| cut(files, ".del"),
+    },
+    Damage {
+        rule: Rule::DeleteNesting,
+        array: "delete_simple",
+        object: ".del",
+        besides: &[],
+        damage: |files| {
+            let path = files.find(".del");
+            files.edit(&path, |bytes| *bytes = nested_delete(bytes));
+        },
     },
     Damage {
         rule: Rule::DeleteField,

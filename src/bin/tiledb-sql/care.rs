@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::check::{CheckArgs, Found};
 use crate::run::{Flow, OnError, Shell};
 
 /// Make several fragments, commits, footers or metadata files one; every reader sees what it saw before
@@ -14,7 +15,7 @@ pub struct ConsolidateArgs {
     #[arg(value_name = "PATH")]
     pub place: String,
 
-    /// What becomes one: fragments, commits, fragment_metadata or array_metadata
+    /// What becomes one: fragments, commits, fragment_metadata, array_metadata, or the alternatives in deletes
     #[arg(long, default_value = "fragments")]
     pub mode: String,
 
@@ -145,15 +146,16 @@ impl Shell {
             .await
     }
 
-    /// Removes what interrupted writes have left.
-    pub async fn repair(&mut self, place: &str, min_age: Option<String>) -> ExitCode {
-        let args = VacuumArgs {
-            place: place.to_owned(),
-            mode: "leftovers".to_owned(),
-            dry_run: false,
-            min_age,
-        };
-        self.vacuum(&args).await
+    /// Removes what interrupted writes have left, and rewrites deletes that libtiledb misreads.
+    pub async fn repair(&mut self, args: &CheckArgs, found: &Found) -> ExitCode {
+        let mut options = vec![("mode", "leftovers".to_owned())];
+        options.extend(args.min_age.clone().map(|age| ("min_age", age)));
+        let removed = self.care("tiledb_vacuum", &args.place, &options).await;
+        if !found.misread_deletes || removed != ExitCode::SUCCESS {
+            return removed;
+        }
+        let options = [("mode", "deletes".to_owned())];
+        self.care("tiledb_consolidate", &args.place, &options).await
     }
 
     async fn care(

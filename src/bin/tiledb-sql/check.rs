@@ -8,6 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
+use datafusion_tiledb::maintain::check::Rule;
 use datafusion_tiledb::sql::progress::Maintenance;
 use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
 use futures::TryStreamExt;
@@ -32,7 +33,8 @@ pub struct CheckArgs {
     #[arg(long)]
     pub exact_statistics: bool,
 
-    /// Remove leftovers afterwards that belong to no running write, and print what was removed
+    /// Remove leftovers afterwards that belong to no running write, rewrite conditions of deletes that libtiledb misreads, and
+    /// print what was done
     #[arg(long)]
     pub repair: bool,
 
@@ -41,18 +43,25 @@ pub struct CheckArgs {
     pub min_age: Option<String>,
 }
 
+/// What a check found.
+pub struct Found {
+    errors: u64,
+    /// Whether libtiledb misreads the condition of a delete.
+    pub misread_deletes: bool,
+}
+
 impl Shell {
     /// Checks a place. The exit code is 1 if there are errors.
     pub async fn check(&mut self, args: &CheckArgs, quiet: bool) -> ExitCode {
         let running = Interruptible::begin();
         let checked = running.run(report::catch_panic(self.print_findings(args, quiet)));
         match checked.await {
-            Some(Ok(errors)) => {
+            Some(Ok(found)) => {
                 let repaired = match args.repair {
-                    true => self.repair(&args.place, args.min_age.clone()).await,
+                    true => self.repair(args, &found).await,
                     false => ExitCode::SUCCESS,
                 };
-                match errors {
+                match found.errors {
                     0 => repaired,
                     _ => ExitCode::FAILURE,
                 }
@@ -65,8 +74,8 @@ impl Shell {
         }
     }
 
-    /// Prints what is found; the number of errors.
-    async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<u64> {
+    /// Prints what is found.
+    async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<Found> {
         let began = Instant::now();
         // Some stores are registered when one of their URLs is looked up; whether a table is there does not matter.
         let place = TableReference::bare(args.place.as_str());
@@ -81,7 +90,9 @@ impl Shell {
         let mut showing = Showing::begin(&self.watch, quiet);
         let maintenance = Maintenance::Check(Arc::clone(check.progress()));
         self.watch.maintenance().begin(maintenance);
+        let mut misread_deletes = false;
         while let Some(finding) = check.try_next().await.map_err(external)? {
+            misread_deletes |= finding.rule == Rule::DeleteNesting;
             showing.end();
             print(&block(&finding))?;
             showing.go_on();
@@ -90,7 +101,10 @@ impl Shell {
         if !quiet {
             print(&summary(&check, began))?;
         }
-        Ok(check.progress().counts().errors)
+        Ok(Found {
+            errors: check.progress().counts().errors,
+            misread_deletes,
+        })
     }
 }
 

@@ -95,6 +95,7 @@ rules! {
     StaleCopy = "stale-copy", Leftover, "consolidate the fragment metadata again, then vacuum it";
     UnreadableDelete = "unreadable-delete", Error, "restore the file from a copy, or remove it to have the deleted cells back";
     DeleteField = "delete-field", Error, "add the field again, or remove the file to have the deleted cells back";
+    DeleteNesting = "delete-nesting", Error, "rewrite the condition by `tiledb-sql check --repair` or tiledb_consolidate(…, mode => 'deletes')";
     DeleteInDense = "delete-in-dense", Warning, "remove the file; nobody applies deletes to dense arrays";
     UnreadableMetadata = "unreadable-metadata", Error, "restore the file from a copy, or remove it to give up what it sets";
     UnreadableGroup = "unreadable-group", Error, "restore the file from a copy, or remove it to give up the members it adds";

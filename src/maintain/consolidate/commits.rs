@@ -4,6 +4,9 @@
 //! Opening an array then reads one file and no longer each delete. Fragments that others replace are listed, too: they are
 //! committed, and earlier times show them. The subtle thing: readers order fragments of one start time by where they are
 //! listed, then by name; where a list would change that order, nothing is done.
+//!
+//! Conditions of deletes that libtiledb misreads ([`Condition::is_misread`]), which earlier releases of this library stored, are
+//! written again in the files where they are, so nothing else changes, at any time.
 
 use bytes::Bytes;
 
@@ -12,10 +15,12 @@ use crate::array::commits::Commit;
 use crate::array::inspect::Inspection;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitKind, encode_commit_list};
+use crate::format::delete_condition::Condition;
 use crate::maintain::report::{Outcome, ReportRow};
 use crate::storage::Storage;
+use crate::write::delete::{RewrittenFile, rewritten};
 
 /// Since this version, commits lie in a folder of their own, and can be listed.
 const LISTED_SINCE: u32 = 12;
@@ -152,4 +157,45 @@ fn reordered(snapshot: &Snapshot) -> Option<&str> {
         }
         _ => None,
     })
+}
+
+/// Writes conditions of deletes so that libtiledb evaluates them rightly.
+pub(super) async fn flatten_deletes(
+    storage: &Storage,
+    options: &ConsolidateOptions,
+) -> Result<Vec<ReportRow>> {
+    let window = OpenWindow::new(TimestampMs(0), None)?;
+    let inspection = match Inspection::open(storage, window).await {
+        Ok(inspection) => inspection,
+        // A group has no deletes.
+        Err(e) if e.kind() == ErrorKind::IsAGroup => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let commits = inspection.commits().await?;
+    let flat = |_: &str, condition: Condition| condition.is_misread().then(|| condition.flat());
+    let mut rows = Vec::new();
+    for file in rewritten(inspection.storage(), &commits, &flat).await? {
+        let mut row = flattened(&file);
+        if !options.dry_run {
+            row.bytes_written = Some(file.new_bytes());
+            row.outcome = Outcome::Done;
+            file.put(inspection.storage()).await?;
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn flattened(file: &RewrittenFile) -> ReportRow {
+    ReportRow {
+        mode: Mode::Deletes.name(),
+        action: "rewrite",
+        object: file.path().to_owned(),
+        inputs: file.deletes,
+        bytes_read: file.old_bytes(),
+        bytes_written: None,
+        bytes_freed: 0,
+        gain: "libtiledb deletes the same cells".to_owned(),
+        outcome: Outcome::Planned,
+    }
 }

@@ -9,6 +9,7 @@
 //! | [`Mode::Commits`] | the commit files of fragments and deletes |
 //! | [`Mode::FragmentMetadata`] | the footers of fragments, which opening an array reads |
 //! | [`Mode::ArrayMetadata`] | the files of key-value metadata, of an array or a group |
+//! | [`Mode::Deletes`] | in the conditions of deletes, alternatives among alternatives, which libtiledb misreads; their files stay |
 //!
 //! A consolidation is a plan, its execution and a commit. The plan ([`crate::maintain::plan`]) is the same in a dry run. A new
 //! fragment is complete, safe and verified before it is committed; the listing is read again before and after the commit, so
@@ -58,6 +59,7 @@ pub async fn consolidate(storage: Storage, options: ConsolidateOptions) -> Resul
         Mode::Commits => commits::consolidate(&storage, &options).await,
         Mode::FragmentMetadata => metadata::consolidate_footers(&storage, &options).await,
         Mode::ArrayMetadata => metadata::consolidate(&storage, &options).await,
+        Mode::Deletes => commits::flatten_deletes(&storage, &options).await,
     };
     done.map_err(|e| e.with("array", uri))
 }

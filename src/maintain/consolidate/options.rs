@@ -21,15 +21,18 @@ pub enum Mode {
     FragmentMetadata,
     /// The key-value metadata of an array or a group: one file has all values.
     ArrayMetadata,
+    /// The conditions of deletes: alternatives among alternatives become one list of them.
+    Deletes,
 }
 
 impl Mode {
     /// Every mode.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Fragments,
         Self::Commits,
         Self::FragmentMetadata,
         Self::ArrayMetadata,
+        Self::Deletes,
     ];
 
     /// The name in options and reports.
@@ -39,6 +42,7 @@ impl Mode {
             Self::Commits => "commits",
             Self::FragmentMetadata => "fragment_metadata",
             Self::ArrayMetadata => "array_metadata",
+            Self::Deletes => "deletes",
         }
     }
 

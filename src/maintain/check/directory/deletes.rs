@@ -1,4 +1,4 @@
-//! Delete and update commits: they decode, and compare fields that the array has.
+//! Delete and update commits: they decode, compare fields that the array has, and mean the same to libtiledb.
 
 use std::collections::BTreeSet;
 
@@ -45,6 +45,14 @@ pub async fn check(
                 continue;
             }
         };
+        if condition.is_misread() {
+            report.tell(
+                Rule::DeleteNesting,
+                &object,
+                "an OR directly in an OR, which libtiledb misreads: it hides cells that are not deleted",
+                "one OR of all alternatives",
+            );
+        }
         let Some(schema) = schemas.newest() else {
             continue;
         };
