@@ -25,6 +25,8 @@ pub struct Candidate {
     pub cells: Option<KeyBox>,
     /// Whether it may be merged at all; others stand between their neighbours.
     pub mergeable: bool,
+    /// Whether it is worth being written again alone, because some of its cells are dropped.
+    pub shrinks: bool,
 }
 
 /// How many fragments are merged at a time.
@@ -318,6 +320,7 @@ mod tests {
             bytes: *bytes,
             cells: None,
             mergeable: true,
+            shrinks: false,
         };
         numbered.map(fragment).collect()
     }

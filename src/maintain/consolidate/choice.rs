@@ -1,14 +1,17 @@
-//! Which fragments of an array are merged: those that are named, or the groups of a plan.
+//! Which fragments of an array are merged: those that are named, or the groups of a plan. One fragment alone is written again
+//! if deleted cells are dropped and it has any.
 
 use std::collections::HashSet;
 
+use super::cells::deleted::NEVER;
 use super::options::ConsolidateOptions;
-use crate::array::fragment::Fragment;
+use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted};
+use crate::array::fragment::{Fragment, FragmentField};
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::schema::ArraySchema;
 use crate::geometry::domain::KeyBox;
-use crate::maintain::plan::{self, Candidate, Terms};
+use crate::maintain::plan::{self, Candidate, Grouping, Terms};
 
 /// The visible fragments, in the order of age.
 pub(super) fn candidates(snapshot: &Snapshot) -> Result<Vec<Candidate>> {
@@ -21,9 +24,44 @@ pub(super) fn candidates(snapshot: &Snapshot) -> Result<Vec<Candidate>> {
             bytes: data_bytes(fragment),
             cells: written_box(fragment)?,
             mergeable: is_mergeable(&snapshot.schema, fragment),
+            shrinks: false,
         })
     });
     candidates.collect()
+}
+
+/// Marks the fragments of which a consolidation drops deleted cells.
+pub(super) async fn mark_shrinking(
+    snapshot: &Snapshot,
+    options: &ConsolidateOptions,
+    candidates: &mut [Candidate],
+) -> Result<()> {
+    if !options.purge_deleted || snapshot.schema.is_dense() {
+        return Ok(());
+    }
+    for (candidate, fragment) in candidates.iter_mut().zip(snapshot.fragments.iter()) {
+        let is_pending = !snapshot.deletes.of(fragment).is_empty();
+        candidate.shrinks = is_pending || has_deleted_cells(snapshot, fragment).await?;
+    }
+    Ok(())
+}
+
+/// Whether a fragment records that cells of it are deleted.
+async fn has_deleted_cells(snapshot: &Snapshot, fragment: &Fragment) -> Result<bool> {
+    if !fragment.footer.has_delete_metadata {
+        return Ok(false);
+    }
+    let wanted = StatisticsWanted {
+        min_max: true,
+        ..StatisticsWanted::default()
+    };
+    let field = [FragmentField::DeleteTimestamps];
+    let found = fragment
+        .statistics(&snapshot.storage, &field, wanted)
+        .await?;
+    let first_times = found.first().and_then(FieldStatistics::mins::<8>);
+    // Without statistics it may have some.
+    Ok(first_times.is_none_or(|times| times.iter().any(|time| u64::from_le_bytes(*time) != NEVER)))
 }
 
 /// Whether a fragment can be merged with others and say the same.
@@ -79,7 +117,10 @@ pub(super) fn groups(
     let among = all.iter().enumerate().filter(|(_, c)| in_time(c));
     let among = among.map(|(index, _)| index).collect::<Vec<_>>();
     if options.fragments.is_empty() {
-        return Ok(plan::choose(all, &among, &options.grouping, terms));
+        let mut groups = plan::choose(all, &among, &options.grouping, terms);
+        shrink_others(all, &among, &options.grouping, terms, &mut groups);
+        groups.truncate(options.grouping.steps);
+        return Ok(groups);
     }
     let short = |name: &String| {
         name.trim_end_matches('/')
@@ -106,13 +147,81 @@ pub(super) fn groups(
             "the array shows no such fragments in these times: {missing}; tiledb_fragments lists what there is"
         )));
     }
-    if group.len() < 2 {
-        return Err(Error::invalid("name at least two fragments"));
+    let shrinks = |index: &usize| all.get(*index).is_some_and(|c| c.shrinks);
+    if group.len() < 2 && !group.iter().any(shrinks) {
+        return Err(Error::invalid(
+            "name at least two fragments, or one with deleted cells that 'purge_deleted' drops",
+        ));
     }
     match plan::obstacle(all, &group, terms) {
         Some(obstacle) => Err(Error::invalid(format!(
             "these fragments cannot be merged: {obstacle}"
         ))),
         None => Ok(vec![group]),
+    }
+}
+
+/// Groups of one fragment each, which is in no other group and shrinks.
+fn shrink_others(
+    all: &[Candidate],
+    among: &[usize],
+    grouping: &Grouping,
+    terms: Terms,
+    groups: &mut Vec<Vec<usize>>,
+) {
+    if grouping.min_fragments > Grouping::default().min_fragments {
+        return;
+    }
+    let taken = groups.iter().flatten().copied().collect::<HashSet<_>>();
+    let shrinks = |candidate: &Candidate| {
+        candidate.shrinks && candidate.mergeable && candidate.bytes <= grouping.max_bytes
+    };
+    let alone = among.iter().filter(|index| {
+        let shrinks = all.get(**index).is_some_and(shrinks);
+        shrinks && !taken.contains(index) && plan::obstacle(all, &[**index], terms).is_none()
+    });
+    groups.extend(alone.map(|index| vec![*index]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maintain::consolidate::options::Mode;
+
+    #[test]
+    fn what_shrinks_is_written_again_alone() {
+        let fragment = |(t, bytes)| Candidate {
+            name: format!("f{t}"),
+            t1: t,
+            t2: t,
+            bytes,
+            cells: None,
+            mergeable: true,
+            shrinks: t == 3,
+        };
+        let mut all = [(1, 10), (2, 20), (3, 30)].map(fragment).to_vec();
+        let terms = Terms {
+            dense: false,
+            allows_duplicates: false,
+            timestamps: true,
+            fills_gaps: false,
+        };
+        let by = |all: &[Candidate], change: &dyn Fn(&mut Grouping)| {
+            let mut options = ConsolidateOptions::new(Mode::Fragments);
+            change(&mut options.grouping);
+            groups(all, &options, terms).unwrap()
+        };
+        let none = Vec::<Vec<usize>>::new();
+        assert_eq!(by(&all, &|_| {}), [[0, 1, 2]]);
+        assert_eq!(by(&all[2..], &|_| {}), [[0]]);
+        assert_eq!(by(&all[..2], &|_| {}), [[0, 1]]);
+        assert_eq!(by(&all, &|g| g.max_bytes = 30), [vec![0, 1], vec![2]]);
+        assert_eq!(by(&all, &|g| (g.max_bytes, g.steps) = (30, 1)), [[0, 1]]);
+        assert_eq!(by(&all[2..], &|g| g.max_bytes = 29), none);
+        assert_eq!(by(&all[1..], &|g| g.min_fragments = 3), none);
+        all[2].t2 = 9;
+        all.push(all[2].clone());
+        let overlapping = by(&all[2..], &|g| g.max_bytes = 30);
+        assert_eq!(overlapping, none);
     }
 }

@@ -34,7 +34,8 @@ pub(super) async fn consolidate(
     let mut rows = replace::complete(storage, options.dry_run).await?;
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let snapshot = Snapshot::open(storage, window).await?;
-    let all = choice::candidates(&snapshot)?;
+    let mut all = choice::candidates(&snapshot)?;
+    choice::mark_shrinking(&snapshot, options, &mut all).await?;
     let terms = choice::terms(&snapshot.schema, options);
     let groups = choice::groups(&all, options, terms)?;
     let cells = |index: &usize| cells_of(&snapshot, *index);
@@ -79,7 +80,10 @@ impl Step<'_> {
             .fold(0_u64, u64::saturating_add);
         let mut row = ReportRow {
             mode: Mode::Fragments.name(),
-            action: "merge",
+            action: match self.group.len() {
+                1 => "purge",
+                _ => "merge",
+            },
             object: format!("__fragments/__{t1}_{t2}"),
             inputs: self.group.len() as u64,
             bytes_read: bytes,
@@ -139,11 +143,11 @@ impl Step<'_> {
             .group
             .iter()
             .map(|index| cells_of(self.snapshot, *index));
-        format!(
-            "{} fragments become 1, of {} cells",
-            self.group.len(),
-            cells.fold(0_u64, u64::saturating_add)
-        )
+        let cells = cells.fold(0_u64, u64::saturating_add);
+        match self.group.len() {
+            1 => format!("deleted cells of 1 fragment are dropped, of {cells} cells"),
+            several => format!("{several} fragments become 1, of {cells} cells"),
+        }
     }
 
     /// Whether cells are dropped that are deleted or replaced.
