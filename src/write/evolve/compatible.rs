@@ -1,6 +1,7 @@
 //! Whether what is already on storage can be read with an evolved schema, by libtiledb too.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use super::step::Step;
 use crate::array::fragment::Fragment;
 use crate::arrow::{ColumnType, Enumerations, TypeOptions, fill_array};
 use crate::error::{Error, Result};
+use crate::format::delete_condition::Condition;
 use crate::format::domain_range::compare_values;
 use crate::format::enumeration::Enumeration;
 use crate::format::filter_list::{Filter, FilterList};
@@ -18,19 +20,25 @@ use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::format::schema::current_domain::CurrentDomain;
 use crate::format::schema::{ArraySchema, Attribute};
 use crate::write::create::ArrayDefinition;
+use crate::write::delete::{every_cell, rewritten};
 
 /// Fragments of these versions name no schema, and libtiledb does not find one once there are several.
 const WITHOUT_SCHEMA_NAME: RangeInclusive<u32> = 3..=9;
 /// Since this version, libtiledb reads run lengths of text alike.
 const STRINGS_IN_RUNS: u32 = 17;
 
-/// Fails if fragments would be misread.
-pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition) -> Result<()> {
+/// Fails if fragments would be misread. The names of the deletes that must be emptied before the columns go that they test.
+pub(super) async fn check(
+    base: &Base,
+    steps: &[Step],
+    evolved: &ArrayDefinition,
+) -> Result<BTreeSet<String>> {
     check_versions(base).await?;
     let mut fragments = Fragments { base, loaded: None };
+    let mut idle = BTreeSet::new();
     for step in steps {
         match step {
-            Step::DropAttribute(name) => check_untested(base, name).await?,
+            Step::DropAttribute(name) => idle.extend(idle_deletes(&mut fragments, name).await?),
             Step::AddAttribute(attribute) => {
                 check_shown(&mut fragments, attribute, evolved).await?;
                 check_again(&mut fragments, attribute, evolved).await?;
@@ -41,7 +49,7 @@ pub(super) async fn check(base: &Base, steps: &[Step], evolved: &ArrayDefinition
             _ => {}
         }
     }
-    Ok(())
+    Ok(idle)
 }
 
 /// Fails if cells that are there already would show NULL in a column that is NOT NULL: its fill value would be no time, or no
@@ -67,22 +75,46 @@ async fn check_shown(
     .with("column", &added.name))
 }
 
-/// Fails if a delete tests the column: libtiledb looks for the columns of all deletes in the newest schema, also of those that
-/// have been consolidated.
-async fn check_untested(base: &Base, column: &str) -> Result<()> {
-    let deletes = base.inspection.deletes().await?;
-    let test = deletes
-        .iter()
-        .find(|delete| delete.condition.fields().contains(&column));
-    match test {
-        None => Ok(()),
-        Some(delete) => Err(Error::unsupported(format!(
-            "the delete {} tests the column \"{column}\", and libtiledb could not read the array without it: copy the array to a \
-             new one that leaves the column out",
-            delete.name
-        ))
-        .with("column", column)),
+/// The idle deletes that test the column: libtiledb looks for the columns of all deletes in the newest schema, also of those that
+/// every fragment has processed. Fails if there is a fragment, of whatever time, that has not processed one of them.
+async fn idle_deletes(fragments: &mut Fragments<'_>, column: &str) -> Result<Vec<String>> {
+    let base = fragments.base;
+    let mut deletes = base.inspection.deletes().await?;
+    deletes.retain(|delete| delete.condition.fields().contains(&column));
+    if deletes.is_empty() {
+        return Ok(Vec::new());
     }
+    for fragment in fragments.load().await? {
+        let processed = match fragment.footer.has_delete_metadata {
+            true => fragment.processed_conditions(base.storage()).await?,
+            false => Arc::default(),
+        };
+        let is_pending =
+            |name: &str, time: u64| fragment.name.t1 <= time && !processed.contains(name);
+        if let Some(delete) = deletes.iter().find(|d| is_pending(&d.name, d.time)) {
+            return Err(Error::unsupported(format!(
+                "the delete {} tests the column \"{column}\" in the fragment {}, and without the column nobody could tell which \
+                 cells are deleted: consolidate the fragments, vacuum them, and drop the column then",
+                delete.name, fragment.name.name
+            ))
+            .with("column", column));
+        }
+    }
+    Ok(deletes.iter().map(|delete| delete.name.clone()).collect())
+}
+
+/// Makes deletes that every fragment has processed delete nothing, so that they test no attribute.
+pub(super) async fn empty(base: &Base, idle: &BTreeSet<String>) -> Result<()> {
+    if idle.is_empty() {
+        return Ok(());
+    }
+    let nothing = every_cell(&base.array.schema)?;
+    let commits = base.inspection.commits().await?;
+    let change = |name: &str, _: Condition| idle.contains(name).then(|| nothing.clone());
+    for file in rewritten(base.storage(), &commits, &change).await? {
+        file.put(base.storage()).await?;
+    }
+    Ok(())
 }
 
 /// The fragments of the array, which are opened only if that is needed.

@@ -56,10 +56,10 @@ impl Execution<'_> {
                     changes: Vec::new(),
                 });
             }
-            match compatible::check(&base, &steps, &evolved).await {
+            let idle_deletes = match compatible::check(&base, &steps, &evolved).await {
                 Err(error) if base.inspection.is_outdated(&error).await => continue,
                 checked => checked?,
-            }
+            };
             let newest = base.inspection.schema_name.clone();
             let time = self.time_after(&newest).await?;
             let staged = self.stage(base.storage(), &evolved).await?;
@@ -75,6 +75,10 @@ impl Execution<'_> {
                     let _ = staged.withdraw(base.storage()).await;
                     return Err(error);
                 }
+            }
+            if let Err(error) = compatible::empty(&base, &idle_deletes).await {
+                let _ = staged.withdraw(base.storage()).await;
+                return Err(error);
             }
             let name = self.put(base.storage(), &staged, time).await?;
             let schema = self.settle(&base, &steps, name.clone()).await;
