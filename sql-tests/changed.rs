@@ -372,7 +372,7 @@ const HAS_NAN: &str = "cells whose coordinate \"f\" is NaN";
 const WRITES_NAN: &str = "is NaN, which is no coordinate";
 
 /// What is so whether or not an array allows duplicates.
-const ON_NAN: [OnNan; 12] = [
+const ON_NAN: [OnNan; 14] = [
     ("DELETE FROM t WHERE v = 3", Ok("v <> 3")),
     ("DELETE FROM t WHERE f = 3", Ok("f <> 3")),
     (
@@ -381,6 +381,12 @@ const ON_NAN: [OnNan; 12] = [
     ),
     ("DELETE FROM t WHERE f >= 3", Ok("f < 3")),
     ("DELETE FROM t WHERE f > 100", Ok("f < 100")),
+    // Beyond the domain there are only NaN.
+    ("DELETE FROM t WHERE f > 1e30", Ok("f < 1e30")),
+    (
+        "DELETE FROM t WHERE f = 1 OR f > 1e30",
+        Ok("f <> 1 AND f < 1e30"),
+    ),
     ("DELETE FROM t", Ok("false")),
     ("TRUNCATE TABLE t", Ok("false")),
     (

@@ -302,11 +302,9 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
     };
     let nan = key::nan_keys(datatype);
     for range in ranges.key_ranges() {
-        if range.hi < first || range.lo > last {
-            // Coordinates that are NaN lie outside of every domain.
-            if nan.is_some_and(|nan| nan.contains(range.lo) || nan.contains(range.hi)) {
-                return None;
-            }
+        // Coordinates that are NaN lie outside of every domain.
+        let holds_nan = nan.is_some_and(|nan| nan.contains(range.lo) || nan.contains(range.hi));
+        if !holds_nan && (range.hi < first || range.lo > last) {
             continue;
         }
         if range.lo == range.hi {
