@@ -533,7 +533,7 @@ async fn used_again(
     }
     // What the first one has left is no part of the array, and can be removed, before or afterwards.
     let swept = swept.path().join("array").display().to_string();
-    for array in [swept, array] {
+    for (array, fragments) in [(swept, 0), (array, 1)] {
         if !std::path::Path::new(&array).exists() {
             continue;
         }
@@ -541,20 +541,18 @@ async fn used_again(
             format!("SELECT * FROM tiledb_vacuum('{array}', mode => 'leftovers', min_age => '0')");
         execute(&ctx, &vacuum).await?;
         for folder in ["__commits", "__fragments"] {
-            let files = std::fs::read_dir(format!("{array}/{folder}"))
-                .into_iter()
-                .flatten();
-            let files = files
-                .flatten()
-                .map(|file| file.file_name().display().to_string());
+            let files = std::fs::read_dir(format!("{array}/{folder}"));
+            let files = files.into_iter().flatten().flatten();
+            let files = files.map(|file| file.file_name().display().to_string());
             let files = files.collect::<Vec<_>>();
-            let is_created = std::fs::read_dir(format!("{array}/__schema"))?.flatten();
-            let is_created = is_created.filter(|entry| entry.path().is_file()).count() > 0;
-            if files.len() > usize::from(is_created) {
+            if files.len() > fragments {
                 return Err(format!("{folder} has {files:?} after the vacuum").into());
             }
         }
-        let findings = format!("SELECT rule, object, found FROM tiledb_check('{array}')");
+        // A vacuum of an array does not look at its schemas.
+        let findings = format!(
+            "SELECT rule, object, found FROM tiledb_check('{array}') WHERE rule <> 'unused-enumeration'"
+        );
         let findings = neutral::rows(&ctx.sql(&findings).await?.collect().await?);
         if !findings.is_empty() {
             return Err(format!("after the vacuum: {findings:?}").into());

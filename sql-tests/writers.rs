@@ -40,9 +40,6 @@ pub fn trials() -> Vec<Trial> {
         trial("writers::a_window_of_time_takes_no_changes", || {
             block_on(a_window_of_time_takes_no_changes())
         }),
-        trial("writers::the_past_is_restored", || {
-            block_on(the_past_is_restored())
-        }),
     ]
 }
 
@@ -610,7 +607,8 @@ async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
             (format!("w{number}"), format!("'w{number}'")),
             (format!("\"{path}?{window}\""), format!("'{path}?{window}'")),
         ];
-        if !window.contains("all_versions") {
+        // A group has a past, too, in which it has no such member.
+        if window.starts_with("timestamp_start") && !window.contains("all_versions") {
             let given = pairs.map(|(key, value)| format!("{key} {value}"));
             let given = given.collect::<Vec<_>>().join(", ");
             execute(&ctx, &format!("ATTACH '{group}' AS g{number} ({given})")).await?;
@@ -641,37 +639,5 @@ async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
     }
     let after = (rows(&ctx, &state).await?, rows(&ctx, &described).await?);
     assert_eq!(after, before);
-    Ok(())
-}
-
-/// What a statement reads of another time does not hinder it.
-async fn the_past_is_restored() -> Result<(), Failed> {
-    for story in [&SPARSE_STORY, &DUPLICATES_STORY] {
-        let folder = tempfile::tempdir()?;
-        let array = folder.path().join("array");
-        let ctx = session()?;
-        begin(&ctx, &array, story.options).await?;
-        run(&ctx, "INSERT INTO t VALUES (1, 10), (2, 20)").await?;
-        let then = times_of_commits(&array)?
-            .into_iter()
-            .max()
-            .ok_or("no commit")?;
-        tokio::time::sleep(Duration::from_millis(3)).await;
-        run(&ctx, "INSERT OVERWRITE t VALUES (3, 30)").await?;
-        let past = format!("'{}?timestamp={then}'", array.display());
-        if story.name == "sparse" {
-            run(
-                &ctx,
-                &format!("UPDATE t SET v = (SELECT max(v) FROM {past})"),
-            )
-            .await?;
-            assert_eq!(rows(&ctx, "SELECT k, v FROM t").await?, ["[3,20]"]);
-        }
-        run(&ctx, &format!("INSERT OVERWRITE t SELECT * FROM {past}")).await?;
-        assert_eq!(
-            rows(&ctx, "SELECT k, v FROM t").await?,
-            ["[1,10]", "[2,20]"]
-        );
-    }
     Ok(())
 }

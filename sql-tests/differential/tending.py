@@ -22,6 +22,8 @@ import tiledb
 MODES = ("fragments", "commits", "fragment_meta", "array_meta")
 OURS = {"fragments": "fragments", "commits": "commits", "fragment_meta": "fragment_metadata", "array_meta": "array_metadata"}
 LAST = 40
+# What is refused, and rightly so.
+REFUSED = ("would take the coordinates", "changes the row")
 
 
 def libtiledb_rows(array, at=None):
@@ -61,7 +63,7 @@ def statement(rng, kind, columns):
     values = lambda xs: ", ".join(f"({x}, {rng.randrange(1000)}{', 1' * len(columns)})" for x in xs)
     made = [f"INSERT INTO t ({names}) VALUES {values(few)}"] * 4
     made += [f"UPDATE t SET v = v + 1 WHERE x IN ({', '.join(map(str, few))})", "TRUNCATE TABLE t",
-             "SELECT * FROM tiledb_set_metadata('t', 'k', %d)" % rng.randrange(99)]
+             "SELECT uri FROM tiledb_set_metadata('t', 'k', %d)" % rng.randrange(99)]
     if kind == "dense":
         made += [f"INSERT OVERWRITE t SELECT value, {rng.randrange(99)}{', 1' * len(columns)} FROM generate_series(1, {LAST})"]
         made += ["MERGE INTO t USING (VALUES (%d, 7)) AS n(x, v) ON t.x = n.x WHEN MATCHED THEN UPDATE SET v = n.v" % few[0]]
@@ -144,6 +146,9 @@ def one_case(options, seed, folder, counts):
                     error = ""
         log.append(event)
         history = " | ".join(log)
+        if any(reason in error for reason in REFUSED):
+            counts["refused"] += 1
+            error = ""
         if error:
             return f"{history}: {error}"
         rows, read = our_rows(binary, array), libtiledb_rows(array)

@@ -248,8 +248,8 @@ impl DenseMerge {
             let own = grid.tiles_of_box(&input.cells).position(&tile);
             let own = own.ok_or_else(|| Error::internal("an input has no such tile"))?;
             let asked = source.ask(own..own + 1, &mut list)?;
-            bytes = bytes.saturating_add(asked.decoded_bytes);
-            largest = largest.max(asked.decoded_bytes);
+            bytes = bytes.saturating_add(asked.bytes());
+            largest = largest.max(asked.bytes());
             inputs.push(Some(asked));
         }
         let fetched = usize::try_from(list.bytes())?;

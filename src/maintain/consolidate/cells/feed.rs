@@ -191,7 +191,7 @@ impl Feed {
     }
 
     /// Gives up what is ahead, other than for the input that is needed, and tiles that were loaded before they were asked for; `false` if
-    /// nothing is. From now on, little is fetched at a time.
+    /// nothing is ahead. From now on, little is fetched at a time.
     pub(super) fn give_up(
         &mut self,
         needed: Option<usize>,
@@ -209,7 +209,16 @@ impl Feed {
             }
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
-            given_up |= Some(index) != needed && input.loading.take().is_some();
+            if Some(index) == needed {
+                continue;
+            }
+            given_up |= input.loading.take().is_some();
+            // Tiles that were fetched with the one at hand.
+            if let Some(first) = input.ready.front() {
+                input.tiles.start = first.serial.saturating_sub(input.serial);
+                input.ready.clear();
+                given_up = true;
+            }
         }
         given_up
     }
@@ -269,7 +278,8 @@ impl Shared {
         let mut list = FetchList::default();
         let asked = source.ask(tiles.start..end, &mut list)?;
         let fetched_bytes = usize::try_from(list.bytes())?;
-        let decoded = asked.decoded_bytes;
+        let decoded = asked.bytes();
+        let each = asked.decoded_bytes.clone();
         let mut grant = self.budget.reserve(decoded.saturating_add(fetched_bytes))?;
         let fetched = list.fetch(&self.storage).await?;
         let scratches = Arc::clone(&self.scratches);
@@ -286,9 +296,9 @@ impl Shared {
         };
         let mut tiles = threads::decode(work).await??;
         grant.shrink_to(decoded);
-        let grant = Arc::new(grant);
-        for tile in &mut tiles {
-            tile.memory = Some(Arc::clone(&grant));
+        // Each tile gives its memory back when the merge is done with it.
+        for (tile, bytes) in tiles.iter_mut().zip(each) {
+            tile.memory = Some(grant.split(bytes));
         }
         Ok(Chunk { tiles, next: end })
     }

@@ -90,8 +90,16 @@ pub(super) struct Asked {
     pub first: u64,
     /// The requested fields of each tile, one for each reader.
     tiles: Vec<Vec<(TileTicket, usize)>>,
-    /// Bytes that the decoded tiles will take.
-    pub decoded_bytes: usize,
+    /// Bytes that each of the decoded tiles will take.
+    pub decoded_bytes: Vec<usize>,
+}
+
+impl Asked {
+    /// Bytes that all decoded tiles will take.
+    pub(super) fn bytes(&self) -> usize {
+        let bytes = self.decoded_bytes.iter();
+        bytes.fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
 }
 
 /// What a decoded field is.
@@ -191,8 +199,9 @@ impl Source {
     /// Requests tiles.
     pub(super) fn ask(&self, tiles: Range<u64>, list: &mut FetchList) -> Result<Asked> {
         let mut asked = Vec::new();
-        let mut bytes = 0_usize;
+        let mut decoded = Vec::new();
         for tile in tiles.clone() {
+            let mut bytes = 0_usize;
             let cells = self.cells_in(tile)?;
             let mut of_tile = Vec::with_capacity(self.readers.len());
             for reader in &self.readers {
@@ -202,13 +211,13 @@ impl Source {
                 of_tile.push((ticket, var));
             }
             // The keys and the times of cells, and where strings start.
-            bytes = bytes.saturating_add(cells.saturating_mul(32));
+            decoded.push(bytes.saturating_add(cells.saturating_mul(32)));
             asked.push(of_tile);
         }
         Ok(Asked {
             first: tiles.start,
             tiles: asked,
-            decoded_bytes: bytes,
+            decoded_bytes: decoded,
         })
     }
 

@@ -108,8 +108,8 @@ pub(in crate::maintain::consolidate) struct InputTile {
     pub sorted: Option<Vec<u32>>,
     /// About how many bytes of the output a cell takes.
     pub bytes_per_cell: usize,
-    /// The memory of the tiles that were fetched with it.
-    pub memory: Option<Arc<Grant>>,
+    /// Its memory.
+    pub memory: Option<Grant>,
 }
 
 impl InputTile {
