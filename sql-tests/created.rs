@@ -68,6 +68,9 @@ async fn stored(array: Location) -> Result<Stored, Failed> {
 
 /// What old versions do not store, and readers assume.
 fn in_today_s_version(schema: &mut ArraySchema) {
+    for attribute in schema.attributes.iter_mut().filter(|a| a.is_unnamed()) {
+        attribute.name.clear();
+    }
     if !schema.version.since(7) {
         schema.validity_filters = FilterList {
             max_chunk_bytes: MAX_CHUNK_BYTES,
@@ -158,12 +161,11 @@ fn find_arrays(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failed> {
 }
 
 /// Arrays of libtiledb that no statement makes again, by what is in their paths, and what they say about it.
-const EXCEPTIONS: [(&str, &str); 6] = [
+const EXCEPTIONS: [(&str, &str); 5] = [
     ("labels", "dimension label"),
     ("/__labels/", "attribute \"label\" as it is stored"),
     ("/webp_", "lossy images"),
     ("_bitsort_", "filter bitsort"),
-    ("_anonymous", "two underscores"),
     ("/odd_names", "but for the case of letters"),
 ];
 

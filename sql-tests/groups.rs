@@ -12,6 +12,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::array::group::{Group, MemberLocation};
 use datafusion_tiledb::array::window::{OpenWindow, TimestampMs};
 use datafusion_tiledb::format::group::ObjectKind;
+use datafusion_tiledb::sql::catalog::attached_notice;
 use datafusion_tiledb::storage::{ExternalMembers, Location, MetadataCache, RequestLog, Storage};
 use datafusion_tiledb::{TileDbGroup, detach_group, register, register_group};
 use futures::FutureExt;
@@ -26,7 +27,7 @@ use crate::{block_on, fixtures, here, trial};
 type Test = fn() -> BoxFuture<'static, Result<(), Failed>>;
 
 pub fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 9] = [
         ("as_libtiledb_lists_them", || {
             as_libtiledb_lists_them().boxed()
         }),
@@ -37,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
         ("wide_and_deep", || wide_and_deep().boxed()),
         ("damage", || damage().boxed()),
         ("sessions", || sessions().boxed()),
+        ("before_lists_of_members", || before_lists().boxed()),
     ];
     tests
         .into_iter()
@@ -203,6 +205,39 @@ async fn requests() -> Result<(), Failed> {
     let files: Vec<_> = log.entries().into_iter().map(|r| r.file).collect();
     let groups = files.iter().filter(|f| f.starts_with("__group")).count();
     assert_eq!(groups, 3, "{files:?}");
+    Ok(())
+}
+
+/// A group as it was before TileDB 2.8, which lists no members: whoever attaches it learns how to reach what is there.
+async fn before_lists() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let group = scratch.path().join("old");
+    Files::of(&folder("experiment/obs")).write(&group.join("obs"));
+    fs::write(group.join("__tiledb_group.tdb"), "")?;
+    let ctx = SessionContext::new();
+    register_group(&ctx, "old", text(&group)).await?;
+    let (path, place) = (text(&group.join("obs")), text(&group));
+    let told = [
+        format!("FROM '{path}'"),
+        format!("tiledb_add_member('{place}', 'obs')"),
+    ];
+    let notice = attached_notice(&ctx, "old").ok_or("a notice")?;
+    let named = error(&ctx, "SELECT * FROM old.obs").await?;
+    for hint in told {
+        assert!(notice.contains(&hint), "{notice}");
+        assert!(named.contains(&hint), "{named}");
+    }
+    register(&ctx)?;
+    assert_eq!(
+        number(&ctx, &format!("SELECT count(*) FROM '{path}'")).await?,
+        4
+    );
+    let add = format!("SELECT * FROM tiledb_add_member('{place}', 'obs')");
+    ctx.sql(&add).await?.collect().await?;
+    assert_eq!(number(&ctx, "SELECT count(*) FROM old.obs").await?, 4);
+    // A group with members is nothing to tell of.
+    register_group(&ctx, "exp", text(&folder("experiment"))).await?;
+    assert_eq!(attached_notice(&ctx, "exp"), None);
     Ok(())
 }
 

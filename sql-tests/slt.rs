@@ -53,7 +53,14 @@ pub fn trials() -> Vec<Trial> {
 const IN_ORDER: [&str; 1] = ["table_functions"];
 
 /// Topics whose statements need tables that are arrays themselves, and not wrapped.
-const OF_ARRAYS: [&str; 4] = ["changing", "evolution", "inserting", "metadata_and_groups"];
+const OF_ARRAYS: [&str; 6] = [
+    "changing",
+    "char_fill",
+    "evolution",
+    "fixed_text",
+    "inserting",
+    "metadata_and_groups",
+];
 
 /// Topics that join large arrays, or unite them, which takes minutes a few rows at a time.
 const NOT_ROW_BY_ROW: [&str; 2] = ["guards", "run_time_filters"];

@@ -275,22 +275,17 @@ async fn last_tiles() -> Result<(), Failed> {
                 .expect("SELECT * FROM tiledb_check('$')", &[])
                 .await?;
 
-            // The last cell of a tile becomes that of the type, and the tile ends nine cells later.
+            // The last cell of the second tile becomes that of the type, beyond which that tile ends.
             let session = Session::new()?;
-            session
-                .create(ty, dimensions, (max - 108, max - 9), 100)
-                .await?;
-            session.write_ends(dimensions, max - 108, max - 18).await?;
+            let (lo, last, hi) = (max - 208, max - 18, max - 9);
+            session.create(ty, dimensions, (lo, hi), 100).await?;
+            session.write_ends(dimensions, lo, last).await?;
             let mut files = Files::of(&session.array().join("a"));
-            let moved = [max - 108, max - 18, max - 9];
-            forge(
-                &mut files,
-                bytes,
-                &moved.map(|end| (end, (end + 18).min(max))),
-            );
+            let moved = [(lo, lo + 18), (last, max), (hi, max)];
+            forge(&mut files, bytes, &moved);
             let session = Session::new()?;
             files.write(&session.array().join("a"));
-            session.check_ends(dimensions, max - 90, max).await?;
+            session.check_ends(dimensions, lo + 18, max).await?;
             session.check_limit().await?;
             session
                 .expect("SELECT * FROM tiledb_check('$')", &[])

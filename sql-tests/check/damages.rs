@@ -145,7 +145,7 @@ fn swap_cells(files: &mut Files) {
 
 const DAMAGES: &[Damage] = &[
     Damage {
-        rule: Rule::BadName,
+        rule: Rule::ForeignFile,
         array: "quickstart_sparse",
         object: "__schema/notes.txt",
         besides: &[],
@@ -161,16 +161,16 @@ const DAMAGES: &[Damage] = &[
     Damage {
         rule: Rule::BadName,
         array: "metadata",
-        object: "__meta/notes",
+        object: "__meta/__notes",
         besides: &[],
-        damage: |files| add(files, "__meta/notes", "mine"),
+        damage: |files| add(files, "__meta/__notes", "mine"),
     },
     Damage {
         rule: Rule::UnknownFile,
         array: "quickstart_sparse",
-        object: "__commits/notes.txt",
+        object: "__commits/__notes.txt",
         besides: &[],
-        damage: |files| add(files, "__commits/notes.txt", "mine"),
+        damage: |files| add(files, "__commits/__notes.txt", "mine"),
     },
     Damage {
         rule: Rule::UnknownFile,

@@ -112,8 +112,10 @@ def never_written(rng, schema, life, view):
 
 
 def as_text(rng, views, features):
-    """Each view; where some cell of a text field is no text (the default fill value of CHAR), first that it is refused, then the view as the option `tiledb.invalid_utf8` shows it."""
-    for view in views:
+    """Each view as text shows; where some cell of a text field is no text, first that it is refused, then the view as the option `tiledb.invalid_utf8` shows it."""
+    for stored in views:
+        view = copy.copy(stored)
+        view.columns, view.rival = ([unpadded(f, c) for f, c in zip(stored.fields, columns)] if columns else columns for columns in (stored.columns, stored.rival))
         strange = [isinstance(v, str) and not v.isascii() and any("\udc80" <= c <= "\udcff" for c in v) for column in view.columns or () for v in column]
         if not any(strange):
             yield view
@@ -127,8 +129,20 @@ def as_text(rng, views, features):
         shown = copy.copy(view)
         shown.more = view.more | {"tiledb.invalid_utf8": mode}
         shown.fields = view.fields if mode == "lossy" else [replace(f, datatype="BLOB", ncell=VAR) if f.kind == "str" else f for f in view.fields]
-        shown.columns, shown.rival = ([text_column(f, c, mode) for f, c in zip(view.fields, columns)] if columns else columns for columns in (view.columns, view.rival))
+        source = view if mode == "lossy" else stored  # bytes show as they are stored
+        shown.columns, shown.rival = ([text_column(f, c, mode) for f, c in zip(view.fields, columns)] if columns else columns for columns in (source.columns, source.rival))
         yield shown
+
+
+def unpadded(field, column):
+    """Text without the NULs that pad a cell of a fixed size; None for the usual fill value of CHAR, which is no text."""
+    if field.kind != "str":
+        return column
+    is_var = field.enumeration.offsets is not None if field.enumeration else field.is_var
+    usual = None
+    if field.enumeration is None and field.datatype == "CHAR" and field.default_fill() == b"\x80" * max(1, len(field.default_fill())):
+        usual = "\udc80" * len(field.default_fill())
+    return [None if v is None or v == usual else v if is_var else v.rstrip("\0") for v in column]
 
 
 def text_column(field, column, mode):

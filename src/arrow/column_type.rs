@@ -199,7 +199,8 @@ impl ColumnType {
     /// The same type, where cells that were never written are NULL if the attribute fills them with what is no text.
     fn with_null_text(mut self, attribute: &Attribute) -> Self {
         if matches!(self.element, Element::Text(_)) && attribute.fills_with_no_text() {
-            self.null_text = Some(attribute.fill_value.as_slice().into());
+            let elements = self.cell_bytes().unwrap_or(1);
+            self.null_text = Some(attribute.datatype.default_fill().repeat(elements).into());
             self.nullable = true;
         }
         self

@@ -37,8 +37,6 @@ pub const ENUMERATION_KEY: &str = "tiledb.enumeration";
 const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
 const EXTENSION_METADATA_KEY: &str = "ARROW:extension:metadata";
 const ANONYMOUS_ATTRIBUTE: &str = "attr";
-/// The name that releases 1.x stored for an attribute without one; later ones take no name that begins so.
-const STORED_ANONYMOUS: &str = "__attr";
 
 /// Field metadata of a column that cannot be read: the reason.
 pub const UNREADABLE_KEY: &str = "tiledb.unreadable";
@@ -130,9 +128,9 @@ pub fn label_field(
 pub fn column_names(schema: &ArraySchema) -> Result<Vec<String>> {
     let stored = || {
         let dimensions = schema.dimensions.iter().map(|d| d.name.as_str());
-        let attributes = schema.attributes.iter().map(|a| match a.name.as_str() {
-            STORED_ANONYMOUS => "",
-            name => name,
+        let attributes = schema.attributes.iter().map(|a| match a.is_unnamed() {
+            true => "",
+            false => a.name.as_str(),
         });
         dimensions.chain(attributes)
     };

@@ -187,9 +187,15 @@ fn what_a_field_cannot_hold_is_refused() {
     let (row, why) = refused(&codes, Arc::new(StringViewArray::from(vec!["ab", "abc"])));
     assert_eq!(row, 1);
     assert!(
-        why.contains("has 3 bytes, and every cell of the field has 2"),
+        why.contains("has 3 bytes, and a cell of the field holds 2 at most"),
         "{why}"
     );
+    let (row, why) = refused(
+        &codes,
+        Arc::new(StringViewArray::from(vec!["a", "", "a\0"])),
+    );
+    assert_eq!(row, 2);
+    assert!(why.contains("ends in a NUL character"), "{why}");
     let blob = attribute(Datatype::Blob, CellValNum::Var, false);
     assert_eq!(
         refused(&blob, Arc::new(BinaryViewArray::from(vec![None]))).0,

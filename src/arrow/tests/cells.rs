@@ -12,19 +12,29 @@ use super::*;
 use crate::filter::EncodedStrings;
 
 #[test]
-fn fixed_strings_keep_every_byte() {
+fn fixed_strings_lose_only_their_padding() {
     let three = ty(Datatype::StringAscii, CellValNum::Fixed(3));
-    let array = fixed(&three, b"abc\0\0\0x\0y", Some(vec![true, true, true])).unwrap();
-    let expected = StringViewArray::from(vec!["abc", "\0\0\0", "x\0y"]);
-    assert_eq!(array.as_ref(), &expected);
+    let raw = TypeOptions {
+        fixed_text: FixedText::Raw,
+        ..TypeOptions::default()
+    };
+    let raw_three = with(raw, Datatype::StringAscii, CellValNum::Fixed(3));
+    for (ty, middle) in [(three, ""), (raw_three, "\0\0\0")] {
+        let array = fixed(&ty, b"abc\0\0\0x\0y", Some(vec![true, true, true])).unwrap();
+        let expected = StringViewArray::from(vec!["abc", middle, "x\0y"]);
+        assert_eq!(array.as_ref(), &expected);
+    }
     let long = ty(Datatype::Char, CellValNum::Fixed(20));
     let array = fixed(&long, b"0123456789abcdefghijABCDEFGHIJ0123456789", None).unwrap();
     assert_eq!(array.as_string_view().value(1), "ABCDEFGHIJ0123456789");
     let utf16 = ty(Datatype::StringUtf16, CellValNum::Fixed(2));
     let array = fixed(&utf16, b"a\0b\0\xac\x20\0\0", None).unwrap();
-    assert_eq!(array.as_ref(), &StringViewArray::from(vec!["ab", "€\0"]));
-    // The default fill value of CHAR is not valid text.
-    assert!(fixed(&ty(Datatype::Char, ONE), &[0x80], None).is_err());
+    assert_eq!(array.as_ref(), &StringViewArray::from(vec!["ab", "€"]));
+    // The usual fill value of CHAR is no text.
+    let chars = fixed(&ty(Datatype::Char, ONE), &[b'a', 0x80, 0], None).unwrap();
+    let expected = StringViewArray::from(vec![Some("a"), None, Some("")]);
+    assert_eq!(chars.as_ref(), &expected);
+    assert!(fixed(&ty(Datatype::Char, ONE), &[0x81], None).is_err());
     let blob = fixed(&ty(Datatype::Blob, CellValNum::Fixed(2)), b"\xff\0ab", None).unwrap();
     let blob = blob
         .as_any()

@@ -65,6 +65,9 @@ pub(super) fn known_or_any(code: u8) -> (Datatype, Option<String>) {
     }
 }
 
+/// The name that releases 1.x stored for an attribute without one; later ones take no name that begins so.
+const STORED_UNNAMED: &str = "__attr";
+
 /// An attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
@@ -93,6 +96,11 @@ pub struct Attribute {
 }
 
 impl Attribute {
+    /// Whether it has no name.
+    pub fn is_unnamed(&self) -> bool {
+        matches!(self.name.as_str(), "" | STORED_UNNAMED)
+    }
+
     /// Whether cells that were never written have a value that is no text: the usual one of CHAR. Other usual fill values
     /// are values of their types.
     pub fn fills_with_no_text(&self) -> bool {

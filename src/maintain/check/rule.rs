@@ -72,6 +72,7 @@ macro_rules! rules {
 rules! {
     BadName = "bad-name", Error, "give the file its name back, or move it out of the array";
     UnknownFile = "unknown-file", Warning, "move it out of the array if nothing of yours needs it; nothing of TileDB does";
+    ForeignFile = "foreign-file", Leftover, "remove it if nothing of yours needs it; nothing of TileDB does";
     StagingFile = "staging-file", Leftover, "remove it once no writer is at work";
     CommitWithoutFragment = "commit-without-fragment", Error, "restore the fragment's folder from a copy, or remove the commit to give up its cells";
     IdleCommit = "idle-commit", Warning, "remove the commit file; fragments of this version are found by their folders";

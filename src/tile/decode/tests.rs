@@ -402,9 +402,15 @@ fn fill_values_of_every_shape() {
 #[test]
 fn the_fill_of_char_is_no_text() {
     let char = attribute(Datatype::Char, CellValNum::Var, false);
-    let error = fill_array(&char, &column_type(&char), 1)
-        .unwrap_err()
-        .to_string();
+    let array = fill_array(&char, &column_type(&char), 2).unwrap();
+    assert_eq!((array.len(), array.null_count()), (2, 2));
+    let three = attribute(Datatype::Char, CellValNum::Fixed(3), false);
+    let array = fill_array(&three, &column_type(&three), 2).unwrap();
+    assert_eq!(array.null_count(), 2);
+    let mut own = attribute(Datatype::Char, CellValNum::Var, false);
+    own.fill_value = b"\x80\x80".to_vec();
+    let error = fill_array(&own, &column_type(&own), 1).unwrap_err();
+    let error = error.to_string();
     assert!(
         error.contains("fill value") && error.contains("tiledb.invalid_utf8"),
         "{error}"

@@ -34,8 +34,17 @@ pub(super) struct FoundCells {
 impl DenseTiler {
     pub(super) fn new(schema: &Arc<ArraySchema>) -> Result<Self> {
         let grid = TileGrid::new(schema)?;
+        let tile_cells = usize::try_from(grid.cells_per_tile())?;
+        let sizes = schema.attributes.iter().map(|a| a.cell_size().unwrap_or(1));
+        let largest = sizes.max().unwrap_or(1).max(1);
+        if tile_cells > isize::MAX.unsigned_abs() / largest {
+            return Err(Error::unsupported(format!(
+                "a tile of the array has {} cells or more, which no machine can hold",
+                grid.cells_per_tile()
+            )));
+        }
         Ok(Self {
-            tile_cells: usize::try_from(grid.cells_per_tile())?,
+            tile_cells,
             grid,
             schema: Arc::clone(schema),
         })

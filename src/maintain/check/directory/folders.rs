@@ -165,7 +165,9 @@ fn listed(
         if is_staging(&file.name) {
             report_staging(&path, file, report);
         } else if !is_known(&file.name) {
-            report_unknown(path, file, report);
+            let found = format!("a file of {} bytes", file.bytes);
+            let expected = "files that TileDB knows, only";
+            report.tell(Rule::UnknownFile, path, found, expected);
         } else if let Err(e) = TimestampedName::parse(&file.name) {
             report.tell(Rule::BadName, path, e.message(), TIMESTAMPED);
         }
@@ -176,14 +178,15 @@ fn listed(
 fn foreign(folder: &'static str, listing: &Listing, report: &Reporter) {
     for file in listing.files.iter().filter(|file| !file.is_named()) {
         let path = format!("{folder}/{}", file.name);
-        report_unknown(path.trim_start_matches('/').to_owned(), file, report);
+        let found = format!("a file of {} bytes", file.bytes);
+        let expected = "names that begin with two underscores, only";
+        report.tell(
+            Rule::ForeignFile,
+            path.trim_start_matches('/'),
+            found,
+            expected,
+        );
     }
-}
-
-fn report_unknown(path: String, file: &FileInfo, report: &Reporter) {
-    let found = format!("a file of {} bytes", file.bytes);
-    let expected = "files that TileDB knows, only";
-    report.tell(Rule::UnknownFile, path, found, expected);
 }
 
 /// A folder of which every file of TileDB is read.

@@ -176,7 +176,7 @@ fn of_attribute(
             enumeration: members,
             never_enumerated: false,
             enumeration_name: attribute.enumeration.clone(),
-            anonymous: attribute.name.is_empty().then_some(true),
+            anonymous: attribute.is_unnamed().then_some(true),
         },
     })
 }

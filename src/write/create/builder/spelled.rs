@@ -148,7 +148,7 @@ fn attribute_options(
     if let (Some(name), Some(_)) = (&attribute.enumeration, &chosen.enumeration_name) {
         options.push(("enumeration_name", name.clone()));
     }
-    if attribute.name.is_empty() {
+    if attribute.is_unnamed() {
         options.push(("anonymous", "true".to_owned()));
     }
     options

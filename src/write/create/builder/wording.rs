@@ -33,6 +33,12 @@ impl Wording {
     /// # Errors
     /// A part of the array cannot be read.
     pub fn of(definition: &ArrayDefinition, missing: Vec<String>) -> Result<Self> {
+        // No array has the name again that 1.x stored for an attribute without one.
+        let mut definition = definition.clone();
+        let attributes = definition.schema.attributes.iter_mut();
+        let unnamed = attributes.filter(|attribute| attribute.is_unnamed());
+        unnamed.for_each(|attribute| attribute.name.clear());
+        let definition = &definition;
         let mut builder = ArrayBuilder::of(definition)?;
         builder.drop_defaults(definition);
         let dimensions = builder.dimensions.iter();
