@@ -229,6 +229,36 @@ def many():
             "a": (ids // 10_000 % 8).astype("int32"), "k": ids // 7 % 10, "n": ids * 3 + fragment})
 
 
+PADDED = ["", "a", "ab", "abc", "abcde", "b", "Berg", "zoo", "z%_"]
+
+
+def codes():
+    """Text in cells of a fixed size, padded with NULs, some of it as long as its cell."""
+    path, random = path_of("codes"), np.random.default_rng(12)
+    create(path, [tiledb.Dim("id", domain=(0, 999), tile=50, dtype="int64")],
+           [attr("s", "S5"), attr("c", "S1"), attr("t", "S", var=True), attr("a", "int32")], sparse=True, capacity=10)
+    for fragment in range(5):
+        ids = np.sort(random.choice(200, 30, replace=False))
+        write(path, 1000 * (fragment + 1), ids, {
+            "s": np.array([PADDED[i] for i in random.integers(0, len(PADDED), 30)], dtype="S5"),
+            "c": np.array([["", "a", "b"][i] for i in random.integers(0, 3, 30)], dtype="S1"),
+            "t": np.array([PADDED[i] for i in random.integers(0, len(PADDED), 30)], dtype="O"),
+            "a": random.integers(-2, 8, 30).astype("int32")})
+
+
+def tags():
+    """Dense, of CHAR, with cells that nobody wrote: their usual fill value is no text."""
+    path, random = path_of("tags"), np.random.default_rng(13)
+    create(path, [tiledb.Dim("k", domain=(0, 99), tile=8, dtype="int32")],
+           [attr("s", "S5"), attr("t", "S", var=True), attr("a", "int32")], sparse=False)
+    for fragment, (low, high) in enumerate([(0, 20), (50, 70), (15, 30), (80, 83)]):
+        n = high - low
+        write(path, 1000 * (fragment + 1), slice(low, high), {
+            "s": np.array([PADDED[i] for i in random.integers(0, len(PADDED), n)], dtype="S5"),
+            "t": np.array([PADDED[i] for i in random.integers(0, len(PADDED), n)], dtype="O"),
+            "a": random.integers(-2, 8, n).astype("int32")})
+
+
 line()
 plane("plane", "row-major")
 plane("curve", "hilbert")
@@ -240,3 +270,5 @@ reals()
 evolved()
 small()
 many()
+codes()
+tags()
