@@ -65,6 +65,7 @@ mod reader;
 mod requests;
 mod reruns;
 mod rivals;
+mod serial;
 mod sessions;
 mod settings;
 mod shell;
@@ -189,6 +190,7 @@ fn main() {
     trials.extend(requests::trials());
     trials.extend(reruns::trials());
     trials.extend(rivals::trials());
+    trials.extend(serial::trials());
     trials.extend(settings::trials());
     trials.extend(shell::trials());
     trials.extend(shell_commands::trials());

@@ -3,9 +3,11 @@
 //! Opening lists the folder once and reads each footer once; consolidated footers save these reads. A snapshot never
 //! changes afterwards, whatever is written meanwhile.
 
+mod announced;
 mod footers;
 mod schemas;
 
+pub use self::announced::Announced;
 pub use self::footers::open_alone;
 
 pub(super) use self::footers::open_fragments;

@@ -73,6 +73,14 @@ pub const LIST_START: &str = "__0_0_00000000000000000000000000000000_5.ok";
 /// What the name of a `.vac` file ends in until the fragment that it belongs to is committed, and all is done.
 pub const STAGED_VACUUM: &str = ".vac.staged";
 
+/// What the name of a `.del` file ends in while it is announced: a running statement shows others what it is about to delete.
+pub const STAGED_DELETE: &str = ".del.staged";
+
+/// The name of the delete that a file announces.
+pub fn staged_delete(file: &str) -> Option<&str> {
+    last_component(file).strip_suffix(STAGED_DELETE)
+}
+
 /// The name of the fragment to which a staged `.vac` file belongs.
 ///
 /// A consolidation commits its fragment, and then hides its inputs: two steps, between which cells would be there twice in

@@ -12,6 +12,10 @@ use crate::error::{Error, Result};
 const UNDERSCORES_WITH_VERSION: usize = 5;
 /// Hexadecimal digits of a UUID without dashes.
 const UUID_DIGITS: usize = 32;
+/// How the UUID of a fragment ends whose rows depend on cells that its statement had read, as those of UPDATE do. Other writers
+/// choose UUIDs at random, so a fragment of theirs is taken for one of these once in four billion times; a statement then runs
+/// again without need.
+pub const CHANGE_MARK: u32 = 0xc4a9_e5ed;
 
 /// The parts of a timestamped name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -71,6 +75,13 @@ impl TimestampedName {
             version,
             uuid_first,
         })
+    }
+
+    /// Whether the rows of the fragment depend on cells that its statement had read: see [`CHANGE_MARK`].
+    pub fn is_of_change(&self) -> bool {
+        let uuid = self.name.rsplit_once('_').map(|(rest, _)| rest);
+        self.version.is_some()
+            && uuid.is_some_and(|rest| rest.ends_with(&format!("{CHANGE_MARK:08x}")))
     }
 
     /// The format versions that a fragment with this name may have.

@@ -23,6 +23,8 @@ mod factory;
 pub mod functions;
 mod labels;
 mod location;
+mod moment;
+mod one_moment;
 mod open;
 pub mod optimizer;
 pub mod options;

@@ -18,6 +18,7 @@ use super::create::{column_defaults, statement_of};
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::expressions::evaluable::evaluable;
 use super::labels::{Labels, Mentions};
+use super::moment::{Moment, TableIdentity};
 use super::options::{FloatColumns, TableOptions};
 use super::planning::shown;
 use crate::array::snapshot::Snapshot;
@@ -35,11 +36,13 @@ pub struct TileDbTable {
     storage: Storage,
     options: TableOptions,
     labels: Labels,
-    last: Mutex<Last>,
+    last: Arc<Mutex<Last>>,
     /// Whether the columns are known to be others by now.
-    outdated: AtomicBool,
+    outdated: Arc<AtomicBool>,
     /// Whether a statement named the table and has not read or changed the array since.
-    unused: AtomicBool,
+    unused: Arc<AtomicBool>,
+    /// The statement whose scans all see the same, if it has several.
+    moment: Option<Arc<Moment>>,
     /// The name that a statement gave it.
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
@@ -127,9 +130,10 @@ impl TileDbTable {
         }
         Self {
             labels: shown.labels.clone(),
-            last: Mutex::new(last),
-            outdated: AtomicBool::new(false),
-            unused: AtomicBool::new(false),
+            last: Arc::new(Mutex::new(last)),
+            outdated: Arc::default(),
+            unused: Arc::default(),
+            moment: None,
             storage,
             options,
             name: None,
@@ -142,6 +146,22 @@ impl TileDbTable {
     pub(super) fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
+    }
+
+    /// The same table in a statement whose scans all see the same.
+    pub(super) fn at_moment(&self, moment: &Arc<Moment>) -> Self {
+        Self {
+            storage: self.storage.clone(),
+            options: self.options.clone(),
+            labels: self.labels.clone(),
+            last: Arc::clone(&self.last),
+            outdated: Arc::clone(&self.outdated),
+            unused: Arc::clone(&self.unused),
+            moment: Some(Arc::clone(moment)),
+            name: self.name.clone(),
+            definition: OnceLock::new(),
+            defaults: OnceLock::new(),
+        }
     }
 
     /// The array as it was last seen, perhaps without its fragments.
@@ -219,23 +239,34 @@ impl TileDbTable {
         self.unused.store(false, Ordering::Relaxed);
         let last = self.last().clone();
         let window = self.options.window()?;
-        let shown = match last {
-            Last::Fixed(shown) => return Ok(shown),
-            Last::Columns(columns) => {
-                let snapshot = columns.open(&self.storage, window).await?;
-                Shown::new(snapshot, &self.options)?
-            }
-            Last::Seen(last) => {
-                let snapshot = last.table.snapshot.reopen(&self.storage, window).await?;
-                match last.at(&snapshot) {
-                    Some(shown) => shown,
-                    None => Shown::new(snapshot, &self.options)?,
+        let open = async {
+            match &last {
+                Last::Columns(columns) => columns.open(&self.storage, window).await,
+                Last::Seen(shown) | Last::Fixed(shown) => {
+                    shown.table.snapshot.reopen(&self.storage, window).await
                 }
             }
         };
+        let (snapshot, whole) = match (&last, &self.moment) {
+            (Last::Fixed(shown), _) => return Ok(Arc::clone(shown)),
+            (_, None) => (open.await?, true),
+            (_, Some(moment)) => {
+                let identity: TableIdentity = Arc::clone(&self.last) as _;
+                let uri = self.storage.uri();
+                moment.snapshot(uri, identity, window, open).await?
+            }
+        };
+        let known = match &last {
+            Last::Seen(last) => last.at(&snapshot),
+            _ => None,
+        };
+        let shown = match known {
+            Some(shown) => shown,
+            None => Shown::new(snapshot, &self.options)?,
+        };
         let shown = Arc::new(shown);
         let mut last = self.last();
-        if !matches!(*last, Last::Fixed(_)) {
+        if whole && !matches!(*last, Last::Fixed(_)) {
             *last = Last::Seen(Arc::clone(&shown));
         }
         drop(last);
@@ -302,6 +333,20 @@ impl TileDbTable {
             InsertOp::Overwrite => overwrite_plan(&to, input),
             _ => insert_plan(&to, input),
         }
+    }
+
+    /// The plan of a statement that hides all fragments and counts their rows, and that is planned `again` if it met another one.
+    pub(super) async fn truncated(
+        &self,
+        state: &dyn Session,
+        again: Option<Arc<Again>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let to = self.destination("TRUNCATE").await;
+        let to = to.map_err(DataFusionError::from)?.again(again);
+        let args = ScanArgs::default().with_projection(Some(&[]));
+        let scan = self.plan(state, &args, FloatColumns::Shown).await?;
+        let rows = DataSourceExec::from_data_source(scan);
+        Ok(truncate_plan(&to, rows))
     }
 
     /// The error for a statement that only the session's own rules can plan.
@@ -418,13 +463,7 @@ impl TableProvider for TileDbTable {
         self.unplanned("MERGE INTO")
     }
 
-    /// Hides all fragments; the rows that are there are counted.
     async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let to = self.destination("TRUNCATE").await;
-        let to = to.map_err(DataFusionError::from)?;
-        let args = ScanArgs::default().with_projection(Some(&[]));
-        let rows =
-            DataSourceExec::from_data_source(self.plan(state, &args, FloatColumns::Shown).await?);
-        Ok(truncate_plan(&to, rows))
+        self.truncated(state, None).await
     }
 }

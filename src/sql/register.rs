@@ -21,7 +21,9 @@ use super::factory::TileDbTableFactory;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::session::rebuild;
-use super::{chains, changes, evolve, functions, optimizer, time_travel, url_table, written};
+use super::{
+    chains, changes, evolve, functions, one_moment, optimizer, time_travel, url_table, written,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -80,6 +82,7 @@ fn fill(builder: &mut SessionStateBuilder) -> Result<()> {
         .map_err(|e| Error::invalid("the session cannot be taught arrays").with_source(e))?;
 
     changes::install(builder);
+    one_moment::install(builder);
     chains::install(builder);
     written::install(builder);
 
@@ -125,6 +128,7 @@ fn is_equipped(state: &SessionState) -> bool {
         && optimizer::is_equipped(state)
         && changes::is_installed(state)
         && written::is_installed(state)
+        && one_moment::is_installed(state)
         && chains::is_installed(state)
 }
 

@@ -135,6 +135,11 @@ impl TileDbSource {
         &self.arrangement.mode
     }
 
+    /// Whether the scan shows the array as it is at present.
+    pub(super) fn shows_present(&self) -> bool {
+        self.renewal == Renewal::Present
+    }
+
     pub(super) fn aggregate_from(&self) -> AggregateFrom {
         self.query.options.aggregate_from
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::array::window::TimestampMs;
 use crate::error::{Error, Result};
+use crate::format::names::CHANGE_MARK;
 use crate::format::version::FormatVersion;
 
 /// How long to wait for a system clock that was set back.
@@ -118,6 +119,19 @@ impl Clock {
         Ok(format!("{name}_{}", FormatVersion::WRITTEN))
     }
 
+    /// A fresh name of a fragment whose rows depend on cells that its statement has read; everybody can see that from the name.
+    ///
+    /// # Errors
+    /// As [`Self::fresh_uuid`].
+    pub fn fresh_name_of_change(&self, time: TimestampMs) -> Result<String> {
+        let uuid = self.fresh_uuid()?;
+        let random = uuid.get(..24).unwrap_or_default();
+        let version = FormatVersion::WRITTEN;
+        Ok(format!(
+            "__{time}_{time}_{random}{CHANGE_MARK:08x}_{version}"
+        ))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,6 +219,10 @@ mod tests {
             let parsed = TimestampedName::parse(&names[99]).unwrap();
             assert_eq!((parsed.t1, parsed.t2), (time.0, time.0));
             assert_eq!(parsed.version, Some(FormatVersion::WRITTEN.get()));
+            assert!(!parsed.is_of_change());
+            let change = clock.fresh_name_of_change(time).unwrap();
+            let change = TimestampedName::parse(&change).unwrap();
+            assert!(change.is_of_change() && (change.t1, change.t2) == (time.0, time.0));
             let schema = TimestampedName::parse(&clock.fresh_name(time, time).unwrap()).unwrap();
             assert_eq!(schema.version, None);
         }

@@ -324,17 +324,35 @@ fn list_of(
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
-pub async fn commit_removal(
-    storage: &Storage,
-    clock: &Clock,
-    time: TimestampMs,
-    fragments: &[Arc<Fragment>],
-) -> Result<()> {
-    let names = fragments.iter().map(|fragment| fragment.folder.as_str());
-    let bytes = encode_vacuum(names);
-    let name = clock.fresh_fragment_name(time, time)?;
-    let file = format!("{COMMITS_FOLDER}/{name}.vac");
-    storage.create_file(&file, Bytes::from(bytes)).await
+pub async fn commit_removal(storage: &Storage, removal: &Removal) -> Result<()> {
+    let file = format!("{COMMITS_FOLDER}/{}.vac", removal.name);
+    storage.create_file(&file, removal.list()).await
+}
+
+/// Fragments that are to be hidden.
+#[derive(Debug)]
+pub struct Removal {
+    /// The name of the commit.
+    pub name: String,
+    folders: Vec<String>,
+}
+
+impl Removal {
+    /// A removal at `time`, which is later than all fragments.
+    ///
+    /// # Errors
+    /// There are no random numbers for a name.
+    pub fn new(clock: &Clock, time: TimestampMs, fragments: &[Arc<Fragment>]) -> Result<Self> {
+        let folders = fragments.iter().map(|fragment| fragment.folder.clone());
+        Ok(Self {
+            name: clock.fresh_fragment_name(time, time)?,
+            folders: folders.collect(),
+        })
+    }
+
+    pub(super) fn list(&self) -> Bytes {
+        replaced_list(&self.folders)
+    }
 }
 
 impl StagedFragment {

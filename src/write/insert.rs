@@ -68,11 +68,16 @@ pub struct SparseInsert {
 }
 
 impl SparseInsert {
-    /// Begins a fragment of the array's schema. If its commit is `deleting` cells, it records when each of its own was deleted.
+    /// Begins a fragment of the array's schema. Its name shows whether its rows depend on cells that the statement `has_read`. If
+    /// its commit is `deleting` cells, it records when each of its own was deleted.
     ///
     /// # Errors
     /// The array is dense, or has fields that cannot be written.
-    pub async fn begin(target: WriteTarget, deleting: Deleting<'_>) -> Result<Self> {
+    pub async fn begin(
+        target: WriteTarget,
+        has_read: bool,
+        deleting: Deleting<'_>,
+    ) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
             return Err(Error::internal("a sparse fragment for a dense array"));
@@ -81,7 +86,10 @@ impl SparseInsert {
             Some(time) => time,
             None => target.clock.fresh_time().await,
         };
-        let name = target.clock.fresh_fragment_name(time, time)?;
+        let name = match has_read {
+            true => target.clock.fresh_name_of_change(time)?,
+            false => target.clock.fresh_fragment_name(time, time)?,
+        };
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
         let (fields, delete) = match deleting {
             Deleting::Nothing => (fields, None),

@@ -11,20 +11,22 @@
 //! | create a group | | `__tiledb_group.tdb` |
 //! | members of a group | | `__group/<name>` |
 //! | insert | data files, fragment metadata | `__commits/<name>.wrt` |
-//! | delete by a condition | – | `__commits/<name>.del` |
+//! | delete by a condition | `__commits/<name>.del.staged` | `__commits/<name>.del`; then the staged file goes |
 //! | delete or move cells | data files, fragment metadata, a `.del` that deletes nothing | `__commits/<name>.wrt` |
-//! | replace all cells | data files, fragment metadata | `__commits/<name>.con`, which holds the delete and names the fragment |
-//! | remove all fragments | – | `__commits/<name>.vac`, which names them |
+//! | replace all cells | data files, fragment metadata, the delete as `.del.staged` | `__commits/<name>.con`, which holds the delete and names the fragment |
+//! | remove all fragments | `__commits/<name>.vac.staged` | `__commits/<name>.vac`, which names them; then the staged file goes |
 //! | write deletes in another form | | their files in place, each by itself ([`delete`]) |
 //! | replace fragments by one | its files, `__commits/<name>.vac.staged` | `__commits/<name>.wrt`; then `<name>.vac`, and the staged file goes |
 //!
 //! A change that depends on cells of others lists the array once more when its own fragments are complete: it gives way to
-//! what was committed since it read them, and to what is complete and older than itself ([`requirement`]).
+//! what was committed since it read them, and to what is complete and older than itself ([`requirement`]). What has no
+//! fragment, or does more than its fragments tell, is announced before that by a staged file ([`announcement`]).
 //!
 //! On a local disk every step has survived a power cut before the next begins: files are synced, then their folder, then the
 //! commit is put, whole, and its folder is synced before success is reported. Stores behind a network are taken to be
 //! durable when they answer. Names hold the time and a UUID that nobody else can have chosen, so writers need no locks.
 
+pub mod announcement;
 pub mod array_metadata;
 pub mod checks;
 pub mod clock;

@@ -1,22 +1,29 @@
 //! What must still hold when a change is committed: that nobody has written meanwhile to the cells it depends on.
 //!
 //! Two writers that look at what is committed, and then commit, would both miss the other. So a change looks at what is
-//! complete and not committed, too: its own files are complete before it looks, so of two changes at least one sees the
-//! other. Of the two, the one with the later time withdraws, and the other waits for that.
+//! complete and not committed, too: its own files are complete, and what has no files is [announced], before it looks, so of
+//! two changes at least one sees the other. Of the two, the one with the later time withdraws, and the other waits for that.
+//!
+//! Rows that somebody else only inserted are no obstacle where the statements have an order all the same: an insert comes
+//! first or last, wherever its time is. The names of fragments tell which are of that kind.
+//!
+//! [announced]: super::announcement
 
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::announcement::Announcement;
 use super::clock::Clock;
 use super::delete::deletes_nothing;
 use super::fragment::StagedFragment;
 use crate::array::deletes::Delete;
 use crate::array::fragment::Fragment;
-use crate::array::snapshot::{DEAD_AFTER_MS, Seen, Snapshot};
+use crate::array::snapshot::{Announced, DEAD_AFTER_MS, Seen, Snapshot};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
 use crate::format::domain_range::{DomainRange, show_value};
+use crate::format::names::TimestampedName;
 use crate::geometry::domain::{Bounds, KeyBox};
 use crate::geometry::key;
 use crate::tile::deletes::FragmentDeletes;
@@ -34,6 +41,41 @@ pub enum Region<'a> {
     Written,
     /// These boxes, which were filled with what the array showed.
     Filled(&'a [KeyBox]),
+    /// The box of what it selects, whether or not there are cells in it: the range of each dimension.
+    Selected(&'a [DomainRange]),
+}
+
+/// What a change has put where others see it, before it is committed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Offered<'a> {
+    /// Complete fragments.
+    pub fragments: &'a [StagedFragment],
+    /// What has no fragment.
+    pub announced: Option<&'a Announcement>,
+}
+
+impl Offered<'_> {
+    fn names(&self) -> HashSet<&str> {
+        let fragments = self.fragments.iter().map(|staged| &staged.name);
+        let names = fragments.chain(self.announced.map(|announced| &announced.name));
+        names.map(|name| name.name.as_str()).collect()
+    }
+
+    /// The time and name by which others wait for the change, or it for them.
+    fn age(&self) -> Option<(u64, &str)> {
+        let announced = self.announced.map(|announced| &announced.name);
+        let announced = announced.map(|name| (name.t1, name.name.as_str()));
+        let fragments = self.fragments.iter().map(|staged| staged.age());
+        let fragments = fragments.map(|(time, name)| (time, name.as_str()));
+        fragments.chain(announced).min()
+    }
+
+    /// When the first of it was complete.
+    fn since(&self) -> Option<u64> {
+        let fragments = self.fragments.iter().map(|staged| staged.completed.0);
+        let announced = self.announced.map(|announced| announced.since.0);
+        fragments.chain(announced).min()
+    }
 }
 
 /// What a change depends on.
@@ -45,9 +87,9 @@ pub struct Requirement<'a> {
     pub region: Region<'a>,
     /// Whether only changes of this time or later matter, which have not seen what is written now and would hide it.
     pub later_than: Option<TimestampMs>,
-    /// Whether only consolidated fragments matter whose cells have lost their times. They hide rows of a time among those of
-    /// their inputs, as no writer would who ran before or after this one.
-    pub only_without_times: bool,
+    /// Rows that others only inserted, at this time or later, do not matter. Whatever else is in a fragment does: rows that were
+    /// made of others, which their statement had read, and what was consolidated, whose cells may have lost their times.
+    pub inserts_since: Option<TimestampMs>,
 }
 
 /// The fragments or deletes of others that meet a change.
@@ -66,17 +108,18 @@ struct Check<'a> {
 pub async fn check(
     snapshot: &Snapshot,
     requirement: &Requirement<'_>,
-    written: &[StagedFragment],
+    offered: Offered<'_>,
     clock: &Clock,
 ) -> Result<()> {
     let regions = match requirement.region {
         Region::Everything => None,
         Region::Written => {
-            let domains = written.iter();
+            let domains = offered.fragments.iter();
             let domains = domains.map(|staged| staged.footer.non_empty_domain.clone());
             domains.collect()
         }
         Region::Filled(boxes) => Some(boxes.iter().map(|cells| ranges(snapshot, cells)).collect()),
+        Region::Selected(region) => Some(vec![region.to_vec()]),
     };
     if regions.as_ref().is_some_and(Vec::is_empty) {
         return Ok(());
@@ -86,56 +129,148 @@ pub async fn check(
         requirement,
         regions,
     };
-    let ours = written.iter().map(|staged| staged.name.name.as_str());
-    let ours = ours.collect::<HashSet<_>>();
-    let first = written.iter().map(StagedFragment::age).min();
+    let (ours, first) = (offered.names(), offered.age());
     let mut waited = Duration::ZERO;
     loop {
-        // Others take this change for dead soon, and no longer wait for it.
-        let now = TimestampMs::now().0;
-        let completed = written.iter().map(|staged| staged.completed.0);
-        if completed
-            .into_iter()
-            .any(|then| now.saturating_sub(then) > DEAD_AFTER_MS / 2)
-        {
-            return Err(Error::conflict(
-                "the statement did not come to its commit for so long that others may have overtaken it: run the statement again",
-            )
-            .with("array", snapshot.storage.uri()));
-        }
+        check.in_time(offered)?;
         let window = OpenWindow::new(TimestampMs(0), None)?;
         let now = snapshot.reopen(&snapshot.storage, window).await?;
         check.committed(&now)?;
-        let rivals = now.staged(&ours).await?;
-        let met = |rival| Some((rival, check.met_by(rival, &now)?));
-        let Some((rival, region)) = rivals.iter().find_map(met) else {
-            return Ok(());
-        };
-        let is_later = first.is_some_and(|first| first < (rival.name.t1, &rival.name.name));
-        if requirement.later_than.is_some() {
-            // It is a change only perhaps, and withdraws then, so an insert goes on at last.
-            if waited >= PATIENCE {
+        let announced = now.announced(&ours).await?;
+        let running = now.staged(&ours).await?;
+        if let Some(announced) = announced {
+            let Some(rival) = check.rival(&announced, &running, &now) else {
                 return Ok(());
+            };
+            let is_later = first.is_some_and(|first| first < rival.age);
+            if requirement.later_than.is_some() {
+                // It is a change only perhaps, and withdraws then, so an insert goes on at last.
+                if waited >= PATIENCE {
+                    return Ok(());
+                }
+            } else if !is_later || waited >= PATIENCE {
+                return Err(check.overtaken(
+                    rival.what,
+                    rival.age.1,
+                    "is about to be",
+                    rival.region,
+                ));
             }
-        } else if !is_later || waited >= PATIENCE {
-            return Err(check.overtaken(
-                "the fragment",
-                &rival.name.name,
-                "is about to be",
-                region,
-            ));
+        } else if waited >= PATIENCE {
+            return Err(check.unsettled());
         }
         clock.wait(TICK).await;
         waited += TICK;
     }
 }
 
+/// What somebody is about to commit.
+struct Rival<'a> {
+    what: &'static str,
+    /// Its time and name.
+    age: (u64, &'a str),
+    /// The region in which it meets the change.
+    region: Option<&'a [DomainRange]>,
+}
+
 impl Check<'_> {
+    /// Fails if others will soon take this change for dead, and no longer wait for it.
+    fn in_time(&self, offered: Offered<'_>) -> Result<()> {
+        let now = TimestampMs::now().0;
+        match offered.since() {
+            Some(since) if now.saturating_sub(since) > DEAD_AFTER_MS / 2 => Err(Error::conflict(
+                "the statement did not come to its commit for so long that others may have overtaken it: run the statement again",
+            )
+            .with("array", self.snapshot.storage.uri())),
+            _ => Ok(()),
+        }
+    }
+
+    /// What others are about to commit that meets the change.
+    fn rival<'a>(
+        &'a self,
+        announced: &'a [Announced],
+        running: &'a [Fragment],
+        now: &Snapshot,
+    ) -> Option<Rival<'a>> {
+        let mut announced = announced.iter();
+        let announced = announced.find_map(|other| {
+            let (what, region) = match other {
+                Announced::Delete(delete) => ("the delete", self.deleted_by(delete)?),
+                Announced::Removal { fragments, .. } => {
+                    let depends = self.depends_on_seen() && self.has_seen(fragments);
+                    ("the removal", depends.then_some(None)?)
+                }
+            };
+            let age = other.age();
+            Some(Rival { what, age, region })
+        });
+        let running = || {
+            let mut running = running.iter();
+            running.find_map(|fragment| {
+                Some(Rival {
+                    what: "the fragment",
+                    age: (fragment.name.t1, &fragment.name.name),
+                    region: self.met_by(fragment, now)?,
+                })
+            })
+        };
+        announced.or_else(running)
+    }
+
+    /// Whether the change depends on what was there, and not only on what comes later.
+    fn depends_on_seen(&self) -> bool {
+        self.requirement.later_than.is_none()
+    }
+
+    fn has_seen(&self, fragments: &[String]) -> bool {
+        let mut seen = self
+            .requirement
+            .read
+            .iter()
+            .flat_map(|seen| &seen.fragments);
+        seen.any(|name| fragments.contains(name))
+    }
+
+    /// Fails if a fragment that was seen is gone, and no other holds its cells.
+    fn none_removed(&self, now: &Snapshot) -> Result<()> {
+        let names = now.fragments.iter().map(|f| f.name.name.as_str());
+        let names = names.collect::<HashSet<_>>();
+        let seen = self
+            .requirement
+            .read
+            .iter()
+            .flat_map(|seen| &seen.fragments);
+        for gone in seen.filter(|name| !names.contains(name.as_str())) {
+            let gone = TimestampedName::parse(gone)?;
+            let holds = |new: &Fragment| {
+                let spans = new.name.t1 <= gone.t1 && gone.t2 <= new.name.t2;
+                let is_new = self.is_unseen(&new.name.name, |seen| &seen.fragments);
+                spans
+                    && is_new
+                    && (new.name.t1 < new.name.t2 || now.replaces_others(&new.name.name))
+            };
+            if !now.fragments.iter().any(|new| holds(new)) {
+                return Err(self.overtaken("the removal of", &gone.name, "was", None));
+            }
+        }
+        Ok(())
+    }
+
+    fn unsettled(&self) -> Error {
+        Error::conflict(
+            "others announce and commit changes without a pause: run the statement again",
+        )
+        .with("array", self.snapshot.storage.uri())
+    }
+
     fn committed(&self, now: &Snapshot) -> Result<()> {
+        if self.depends_on_seen() {
+            self.none_removed(now)?;
+        }
         for fragment in now.fragments.iter() {
             if self.is_unseen(&fragment.name.name, |seen| &seen.fragments)
                 && let Some(region) = self.met_by(fragment, now)
-                && (self.requirement.later_than.is_none() || !now.schema.allows_duplicates)
             {
                 return Err(self.overtaken("the fragment", &fragment.name.name, "was", region));
             }
@@ -162,7 +297,9 @@ impl Check<'_> {
 
     /// The region of the change that has cells in common with a fragment of somebody else.
     fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
-        if !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
+        // An insert into an array with duplicates is hidden by no fragment, only by a delete.
+        let only_deletes = !self.depends_on_seen() && now.schema.allows_duplicates;
+        if only_deletes || !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
             return None;
         }
         let Some(regions) = &self.regions else {
@@ -184,14 +321,15 @@ impl Check<'_> {
         met.map(|ours| Some(ours.as_slice()))
     }
 
-    /// Whether only consolidated fragments without times matter, and this is none. After a vacuum any may be one.
+    /// Whether a fragment holds nothing but rows that were inserted, and these do not matter. After a vacuum any may have been
+    /// consolidated.
     fn is_harmless(&self, fragment: &Fragment, now: &Snapshot) -> bool {
-        if !self.requirement.only_without_times {
-            return false;
-        }
-        let name = fragment.name.name.as_str();
-        let is_consolidated = || now.replaces_others(name) || self.is_vacuumed(now);
-        fragment.footer.has_timestamps || !is_consolidated()
+        let name = &fragment.name;
+        let since = self.requirement.inserts_since;
+        let only_inserts = since.is_some_and(|since| since.0 <= name.t1)
+            && name.t1 == name.t2
+            && !name.is_of_change();
+        only_inserts && !now.replaces_others(&name.name) && !self.is_vacuumed(now)
     }
 
     /// Whether some fragment that was seen is no longer there.
@@ -209,8 +347,7 @@ impl Check<'_> {
     /// The region of the change in which a delete of somebody else may find a cell.
     fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
         let schema = &self.snapshot.schema;
-        let is_harmless = self.requirement.only_without_times || !self.matters(delete.time);
-        if is_harmless || deletes_nothing(schema, &delete.condition) {
+        if !self.matters(delete.time) || deletes_nothing(schema, &delete.condition) {
             return None;
         }
         let Some(regions) = &self.regions else {

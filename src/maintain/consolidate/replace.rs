@@ -11,10 +11,11 @@ use bytes::Bytes;
 use super::choice;
 use super::options::ConsolidateOptions;
 use crate::array::directory::list_commits;
-use crate::array::snapshot::Snapshot;
+use crate::array::snapshot::{DEAD_AFTER_MS, Snapshot};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::commit::{STAGED_VACUUM, parse_vacuum, path_name, staged_vacuum};
+use crate::format::commit::{STAGED_VACUUM, parse_vacuum, path_name, staged_vacuum, truncates};
+use crate::format::names::TimestampedName;
 use crate::maintain::plan;
 use crate::maintain::report::{Outcome, ReportRow};
 use crate::storage::{Listing, Storage};
@@ -151,15 +152,23 @@ async fn check_before(
 }
 
 fn delete_time(name: &str) -> u64 {
-    let parsed = crate::format::names::TimestampedName::parse(name);
+    let parsed = TimestampedName::parse(name);
     parsed.map_or(0, |name| name.t1)
 }
 
 /// Withdraws the fragment if another one replaces one of its inputs, too, and has the smaller name. One that is only
-/// announced is given up: it may be what a crash left, and otherwise finds out when it is committed.
+/// announced is given up: it may be what a crash left, and otherwise finds out when it is committed. A TRUNCATE that hides its
+/// inputs, or is about to, has not seen the fragment, which would bring its rows back.
 async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragment) -> Result<()> {
     let name = staged.name.name.as_str();
-    for rival in rivals(storage, folders, name).await? {
+    for Rival { name: rival, hides } in rivals(storage, folders, name).await? {
+        if hides {
+            withdraw_replacement(storage, staged).await?;
+            return Err(Error::conflict(format!(
+                "{rival} removes some of the same fragments at the same time: this consolidation was taken back; run it again \
+                 for the rest"
+            )));
+        }
         let commit = format!("{COMMITS_FOLDER}/{rival}.wrt");
         let mut committed = storage.head(&commit).await?.is_some();
         if !committed {
@@ -178,8 +187,15 @@ async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragme
     Ok(())
 }
 
-/// The fragments that replace one of these folders, or are about to.
-async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec<String>> {
+/// What replaces fragments, or is about to.
+struct Rival {
+    name: String,
+    /// Whether it hides them, and puts nothing in their place.
+    hides: bool,
+}
+
+/// What replaces one of these folders, or is about to.
+async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec<Rival>> {
     let inputs = folders.iter().map(|f| path_name(f)).collect::<HashSet<_>>();
     let listing = list_commits(storage).await?;
     let mut rivals = Vec::new();
@@ -202,9 +218,18 @@ async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec
             }
             break;
         }
-        if replaced.iter().any(|path| inputs.contains(path_name(path))) {
-            rivals.push(rival.to_owned());
+        if !replaced.iter().any(|path| inputs.contains(path_name(path))) {
+            continue;
         }
+        let parsed = TimestampedName::parse(rival)?;
+        let hidden = replaced.iter().map(|path| path_name(path));
+        let modified_ms = u64::try_from(file.modified_us / 1000).unwrap_or(0);
+        let is_dead = modified_ms.saturating_add(DEAD_AFTER_MS) < TimestampMs::now().0;
+        rivals.push(Rival {
+            name: rival.to_owned(),
+            hides: truncates(&parsed, &hidden.collect::<Vec<_>>())
+                && !(announced.is_some() && is_dead),
+        });
     }
     Ok(rivals)
 }

@@ -142,13 +142,23 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
                 provider,
                 statement,
                 rows,
-                *op,
+                WriteOp::Insert(*op),
                 Meaning::Insert,
+            )));
+        }
+        WriteOp::Truncate => {
+            let (rows, op) = (Arc::clone(&statement.input), WriteOp::Truncate);
+            return Ok(Some(putting(
+                provider,
+                statement,
+                rows,
+                op,
+                Meaning::Truncate,
             )));
         }
         _ => return Ok(None),
     };
-    let (rows, op) = (Arc::new(rows), InsertOp::Append);
+    let (rows, op) = (Arc::new(rows), WriteOp::Insert(InsertOp::Append));
     Ok(Some(putting(provider, statement, rows, op, meaning)))
 }
 
@@ -157,7 +167,7 @@ fn putting(
     array: &Arc<dyn TableProvider>,
     statement: &DmlStatement,
     rows: Arc<LogicalPlan>,
-    op: InsertOp,
+    op: WriteOp,
     meaning: Meaning,
 ) -> LogicalPlan {
     let name = &statement.table_name;
@@ -165,7 +175,7 @@ fn putting(
     LogicalPlan::Dml(DmlStatement::new(
         name.clone(),
         Arc::new(DefaultTableSource::new(Arc::new(target))),
-        WriteOp::Insert(op),
+        op,
         rows,
     ))
 }

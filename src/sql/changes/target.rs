@@ -9,7 +9,7 @@ use datafusion::common::{Result, TableReference, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableType};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableType, WriteOp};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::sql::dml::{Again, delete_plan, insert_plan, write_changes, write_rows_again};
@@ -26,6 +26,8 @@ pub(super) enum Meaning {
     Update(&'static str),
     /// Old coordinates, the new row, whether it stays, and whether its coordinates were taken.
     Change(&'static str),
+    /// None: all rows that are there go.
+    Truncate,
 }
 
 /// An array that a statement changes.
@@ -51,8 +53,15 @@ impl ChangeTarget {
         }
     }
 
+    fn array(&self) -> Result<&TileDbTable> {
+        match self.table.downcast_ref::<TileDbTable>() {
+            Some(array) => Ok(array),
+            None => internal_err!("only statements on arrays are rewritten"),
+        }
+    }
+
     /// The statement, whose later runs are not repeated themselves.
-    fn again(&self, session: &dyn Session, op: InsertOp) -> Option<Arc<Again>> {
+    fn again(&self, session: &dyn Session, op: WriteOp) -> Option<Arc<Again>> {
         let (name, rows) = self.again.as_ref()?;
         let state = session.as_any().downcast_ref::<SessionState>()?;
         let target = Self {
@@ -95,22 +104,26 @@ impl TableProvider for ChangeTarget {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(array) = self.table.downcast_ref::<TileDbTable>() else {
-            return internal_err!("only statements on arrays are rewritten");
-        };
-        let again = self.again(state, insert_op);
+        let array = self.array()?;
+        let again = self.again(state, WriteOp::Insert(insert_op));
         let statement = match self.meaning {
             Meaning::Insert => return array.insert(input, insert_op, again).await,
+            Meaning::Truncate => return internal_err!("TRUNCATE has no rows"),
             Meaning::Delete => "DELETE",
             Meaning::Update(statement) | Meaning::Change(statement) => statement,
         };
         let to = array.destination(statement).await;
         let to = to.map_err(DataFusionError::from)?.again(again);
         match self.meaning {
-            Meaning::Insert => insert_plan(&to, input),
+            Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),
             Meaning::Delete => delete_plan(&to, input),
             Meaning::Update(statement) => write_rows_again(&to, input, statement),
             Meaning::Change(statement) => write_changes(&to, input, statement),
         }
+    }
+
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let again = self.again(state, WriteOp::Truncate);
+        self.array()?.truncated(state, again).await
     }
 }

@@ -24,7 +24,6 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
@@ -50,7 +49,7 @@ pub(in crate::sql) struct Again {
     name: TableReference,
     /// What the rows are put into.
     target: Arc<dyn TableProvider>,
-    op: InsertOp,
+    op: WriteOp,
     rows: Arc<LogicalPlan>,
     /// The plan of the latest run, unless that is the first one.
     latest: Mutex<Option<Arc<dyn ExecutionPlan>>>,
@@ -70,7 +69,7 @@ impl Again {
         state: &SessionState,
         name: &TableReference,
         target: Arc<dyn TableProvider>,
-        op: InsertOp,
+        op: WriteOp,
         rows: &Arc<LogicalPlan>,
     ) -> Self {
         Self {
@@ -98,7 +97,7 @@ impl Again {
         let statement = LogicalPlan::Dml(DmlStatement::new(
             self.name.clone(),
             Arc::new(DefaultTableSource::new(Arc::clone(&self.target))),
-            WriteOp::Insert(self.op),
+            self.op.clone(),
             Arc::clone(&self.rows),
         ));
         let plan = self.state.create_physical_plan(&statement).await?;

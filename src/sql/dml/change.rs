@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
@@ -13,8 +14,15 @@ use crate::array::window::TimestampMs;
 use crate::arrow::Nulls;
 use crate::error::{Error, Result};
 use crate::format::delete_condition::Condition;
+use crate::format::domain_range::DomainRange;
+use crate::format::schema::Dimension;
+use crate::geometry::key;
+use crate::geometry::subarray::DimRanges;
 use crate::sql::source::TileDbSource;
 use crate::write::insert::WriteTarget;
+
+/// No text has such a byte.
+const ABOVE_TEXT: [u8; 16] = [0xff; 16];
 
 /// A change of rows that were read.
 #[derive(Debug)]
@@ -23,6 +31,8 @@ pub(super) struct Change {
     pub(super) read: Vec<Seen>,
     /// The latest time of what they have seen.
     pub(super) latest: TimestampMs,
+    /// Whether rows are only inserted, which others of the array had been read for.
+    pub(super) inserts: bool,
     /// Whether cells are removed: the last column of the rows is their [kind](super::changed_rows).
     pub(super) removes: bool,
     /// Whether rows go to the coordinates of cells that are there, whose bits they keep.
@@ -48,14 +58,20 @@ impl Change {
                 continue;
             };
             let snapshot = &source.plan().spec.table.snapshot;
-            if snapshot.storage.uri() == array.storage.uri() {
+            // Nobody changes the past, nor what lies outside a window of time.
+            let is_present = source.shows_present() && snapshot.window.start == TimestampMs(0);
+            if is_present && snapshot.storage.uri() == array.storage.uri() {
                 latest = latest.max(latest_time(snapshot));
-                read.push(snapshot.seen());
+                let seen = snapshot.seen();
+                if !read.contains(&seen) {
+                    read.push(seen);
+                }
             }
         }
         Self {
             read,
             latest,
+            inserts: false,
             removes: false,
             in_place: false,
             nulls: Nulls::Refused,
@@ -114,4 +130,40 @@ pub(super) fn latest_time(snapshot: &Snapshot) -> TimestampMs {
 pub(super) fn source_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> {
     let scan = plan.downcast_ref::<DataSourceExec>()?;
     scan.data_source().downcast_ref::<TileDbSource>()
+}
+
+/// The range of each dimension in which all rows of a scan lie, whether or not there are any; `None` if that is not known.
+pub(super) fn selected_box(input: &Arc<dyn ExecutionPlan>) -> Option<Vec<DomainRange>> {
+    let mut scan = input;
+    if let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
+        scan = projection.input();
+    }
+    let source = source_of(scan)?;
+    let (region, _) = source.selection()?;
+    let schema = &source.plan().spec.table.snapshot.schema;
+    let dimensions = schema.dimensions.iter().zip(region.dims());
+    let ranges = dimensions.map(|(dimension, ranges)| around(dimension, ranges).ok()?);
+    ranges.collect()
+}
+
+fn around(dimension: &Dimension, ranges: &DimRanges) -> Result<Option<DomainRange>> {
+    let datatype = dimension.datatype;
+    if !key::has_key(datatype) {
+        let ranges = ranges.bytes_ranges();
+        let ends = ranges.first().zip(ranges.last());
+        return Ok(ends.map(|(first, last)| DomainRange {
+            lo: first.start.clone(),
+            hi: last.end.clone().unwrap_or_else(|| ABOVE_TEXT.to_vec()),
+        }));
+    }
+    let (mut lo, mut hi) = (key::min_key(datatype), key::max_key(datatype));
+    if let Some((first, last)) = &dimension.domain {
+        (lo, hi) = (key::key(datatype, first)?, key::key(datatype, last)?);
+    }
+    let touched = ranges.overlapping_keys(lo, hi);
+    let ends = touched.first().zip(touched.last());
+    Ok(ends.map(|(first, last)| DomainRange {
+        lo: key::from_key(datatype, first.lo.max(lo)),
+        hi: key::from_key(datatype, last.hi.min(hi)),
+    }))
 }

@@ -94,7 +94,13 @@ pub(in crate::sql) fn insert_plan(
     destination: &Destination,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    write_plan(destination, input, None)
+    let change = Change::of(&input, &destination.table.snapshot);
+    let change = Change {
+        inserts: true,
+        ..change
+    };
+    let has_read = !change.read.is_empty();
+    write_plan(destination, input, has_read.then_some(change))
 }
 
 /// A plan that writes the rows that `plan` would write, which are given in their order, to an array that differs only in how

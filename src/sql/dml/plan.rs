@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::change::Change;
+use super::change::{Change, selected_box};
 use super::condition::{Selected, selected};
 use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
@@ -111,9 +111,14 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
         doomed,
         ..Change::of(&input, &to.table.snapshot)
     });
+    let selected = match &removed {
+        Removed::AllBut(_) => selected_box(&input),
+        Removed::Fragments => None,
+    };
     let remove = Remove {
         target: to.target(),
         removed,
+        selected,
         change,
     };
     Arc::new(TileDbRemoveExec::new(input, remove))

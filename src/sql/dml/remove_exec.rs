@@ -1,4 +1,7 @@
 //! The step that removes cells without writing any: by a condition, or all fragments at once.
+//!
+//! What is removed is what was counted. So the statement looks once more before its commit, as those that write cells do, and
+//! announces itself before that: two statements that do not see each other would both count the same row.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,9 +19,14 @@ use super::nan_coordinates::check_none;
 use super::node::{Step, StepExec, puts_out_count};
 use super::target::Target;
 use super::write_exec::counted;
+use crate::array::window::TimestampMs;
 use crate::format::delete_condition::Condition;
-use crate::write::commit::{commit_delete, commit_removal};
+use crate::format::domain_range::DomainRange;
+use crate::write::announcement::Announcement;
+use crate::write::commit::{Removal, commit_delete, commit_removal};
 use crate::write::delete::DeleteFile;
+use crate::write::insert::WriteTarget;
+use crate::write::requirement::{Offered, Region, Requirement, check};
 
 /// What is removed.
 #[derive(Debug, Clone)]
@@ -36,6 +44,8 @@ pub(super) enum Removed {
 pub struct Remove {
     pub(super) target: Target,
     pub(super) removed: Removed,
+    /// The range of each dimension in which the counted rows lie, if that is known.
+    pub(super) selected: Option<Vec<DomainRange>>,
     pub(super) change: Arc<Change>,
 }
 
@@ -75,12 +85,17 @@ impl Step for Remove {
         let again = self.target.again.clone();
         let within = Arc::clone(&context);
         let removed = Box::pin(async move {
+            // Rows that come while others are counted are not older than the delete, which spares them.
+            let begun = match step.removed {
+                Removed::AllBut(_) => Some(step.target.clock.fresh_time().await),
+                Removed::Fragments => None,
+            };
             let count = rows.try_fold(0_u64, |count, batch| async move {
                 let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
                 Ok(count.saturating_add(rows))
             });
             let count = count.await?;
-            let removed = step.remove(count, &context).await;
+            let removed = step.remove(count, begun, &context).await;
             removed.map_err(DataFusionError::from)?;
             Ok(count)
         });
@@ -89,28 +104,86 @@ impl Step for Remove {
 }
 
 impl Remove {
-    async fn remove(&self, count: u64, context: &Arc<TaskContext>) -> crate::error::Result<()> {
+    /// Removes what was counted, if nobody has changed it meanwhile.
+    async fn remove(
+        &self,
+        count: u64,
+        begun: Option<TimestampMs>,
+        context: &Arc<TaskContext>,
+    ) -> crate::error::Result<()> {
         let target = self.target.open(context).await?;
-        let snapshot = &target.snapshot;
         match &self.removed {
             Removed::Nothing => Ok(()),
-            Removed::Fragments => {
-                if snapshot.fragments.is_empty() {
-                    return Ok(());
-                }
-                let time = super::change::after(latest_time(snapshot), &target).await?;
-                let fragments = snapshot.fragments.as_slice();
-                commit_removal(&snapshot.storage, &target.clock, time, fragments).await
-            }
+            Removed::Fragments => self.remove_fragments(&target).await,
+            Removed::AllBut(_) if count == 0 => Ok(()),
             Removed::AllBut(survivors) => {
-                if count == 0 {
-                    return Ok(());
-                }
-                check_none(&self.change.doomed, snapshot, context).await?;
-                let time = self.change.time(&target).await?;
+                let (snapshot, change) = (&target.snapshot, &self.change);
+                check_none(&change.doomed, snapshot, context).await?;
+                let time = match begun {
+                    Some(begun) if target.time.is_none() && change.latest < begun => begun,
+                    _ => change.time(&target).await?,
+                };
                 let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
-                commit_delete(&snapshot.storage, &delete).await
+                let announced = Announcement::of_delete(&snapshot.storage, &delete).await?;
+                let region = match &self.selected {
+                    Some(selected) => Region::Selected(selected),
+                    None => Region::Everything,
+                };
+                // What was inserted later, comes after the delete.
+                let requirement = Requirement {
+                    read: &change.read,
+                    region,
+                    later_than: None,
+                    inserts_since: Some(TimestampMs(time.0.saturating_add(1))),
+                };
+                let commit = commit_delete(&snapshot.storage, &delete);
+                self.unless_overtaken(&target, &requirement, announced, commit)
+                    .await
             }
         }
+    }
+
+    /// Hides the fragments whose rows were counted.
+    async fn remove_fragments(&self, target: &WriteTarget) -> crate::error::Result<()> {
+        let (snapshot, read) = (&target.snapshot, &self.change.read);
+        let is_seen = |name: &String| read.iter().any(|seen| seen.fragments.contains(name));
+        let mut fragments = snapshot.fragments.as_ref().clone();
+        fragments.retain(|fragment| is_seen(&fragment.name.name));
+        if read.iter().all(|seen| seen.fragments.is_empty()) {
+            return Ok(());
+        }
+        let time = super::change::after(latest_time(snapshot), target).await?;
+        let removal = Removal::new(&target.clock, time, &fragments)?;
+        let announced = Announcement::of_removal(&snapshot.storage, &removal).await?;
+        let requirement = Requirement {
+            read,
+            region: Region::Everything,
+            later_than: None,
+            // They stay, and come after this statement.
+            inserts_since: (!snapshot.schema.is_dense()).then_some(TimestampMs(0)),
+        };
+        let commit = commit_removal(&snapshot.storage, &removal);
+        self.unless_overtaken(target, &requirement, announced, commit)
+            .await
+    }
+
+    async fn unless_overtaken(
+        &self,
+        target: &WriteTarget,
+        requirement: &Requirement<'_>,
+        announced: Announcement,
+        commit: impl Future<Output = crate::error::Result<()>>,
+    ) -> crate::error::Result<()> {
+        let offered = Offered {
+            fragments: &[],
+            announced: Some(&announced),
+        };
+        let checked = Box::pin(check(&target.snapshot, requirement, offered, &target.clock));
+        let ended = match checked.await {
+            Ok(()) => commit.await,
+            overtaken => overtaken,
+        };
+        announced.end().await;
+        ended
     }
 }

@@ -23,6 +23,7 @@ use crate::array::window::TimestampMs;
 use crate::error::{Error, Result as OwnResult};
 use crate::geometry::domain::KeyBox;
 use crate::sql::budget::DiskScratch;
+use crate::write::announcement::Announcement;
 use crate::write::clock::Clock;
 use crate::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
 use crate::write::delete::DeleteFile;
@@ -30,7 +31,7 @@ use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
 use crate::write::insert::{Deleting, SparseInsert, WriteTarget};
 use crate::write::pipeline::Written;
-use crate::write::requirement::{Region, Requirement, check, check_covered};
+use crate::write::requirement::{Offered, Region, Requirement, check, check_covered};
 
 /// What a statement counts; all but the fragments grow while it runs.
 pub(super) struct Counters {
@@ -116,6 +117,8 @@ impl Statement {
         let mut opened = opened.map_err(DataFusionError::from)?;
         if let Some(change) = &self.change {
             opened.nulls = change.nulls;
+        }
+        if let Some(change) = self.change.as_ref().filter(|change| !change.inserts) {
             let time = change.time(&opened).await;
             opened.time = Some(time.map_err(DataFusionError::from)?);
         }
@@ -123,9 +126,24 @@ impl Statement {
         let written = Arc::clone(&opened.written);
         let replacing = self.replacing(&opened).map_err(DataFusionError::from)?;
         let staged = Box::pin(self.stage(opened, replacing.as_ref(), rows)).await?;
-        if let Err(error) = Box::pin(self.check(&snapshot, &staged)).await {
+        let offered = async {
+            let announced = match &replacing {
+                Some(delete) => Some(Announcement::of_delete(&snapshot.storage, delete).await?),
+                None => None,
+            };
+            let checked = Box::pin(self.check(&snapshot, &staged, announced.as_ref())).await;
+            Ok::<_, Error>((announced, checked))
+        };
+        let (announced, checked) = match Box::pin(offered).await {
+            Ok((announced, checked)) => (announced, checked),
+            Err(error) => (None, Err(error)),
+        };
+        if let Err(error) = checked {
             for fragment in staged.fragments {
                 fragment.withdraw().await;
+            }
+            if let Some(announced) = announced {
+                announced.end().await;
             }
             return Err(DataFusionError::from(error));
         }
@@ -137,6 +155,9 @@ impl Statement {
         let fragments = staged.fragments.len();
         let committed = self.commit(&snapshot, &clock, replacing, staged.fragments);
         let committed = Box::pin(committed).await;
+        if let Some(announced) = announced {
+            announced.end().await;
+        }
         committed.map_err(DataFusionError::from)?;
         self.counters.fragments.add(fragments);
         self.counters.update(&written);
@@ -153,10 +174,21 @@ impl Statement {
     }
 
     /// Fails if somebody has written meanwhile to what the statement depends on.
-    async fn check(&self, snapshot: &Snapshot, staged: &Staged) -> OwnResult<()> {
+    async fn check(
+        &self,
+        snapshot: &Snapshot,
+        staged: &Staged,
+        announced: Option<&Announcement>,
+    ) -> OwnResult<()> {
         let clock = &self.target.clock;
-        let written = staged.fragments.as_slice();
-        let time = written.first().map(|staged| TimestampMs(staged.name.t1));
+        let offered = Offered {
+            fragments: staged.fragments.as_slice(),
+            announced,
+        };
+        let time = offered.fragments.first();
+        let time = time.map(|staged| TimestampMs(staged.name.t1));
+        // A statement without rows has the time of its delete.
+        let time = time.or(announced.map(|delete| delete.time()));
         if self.target.unpublished.is_some() {
             return Ok(());
         }
@@ -165,39 +197,46 @@ impl Statement {
             read,
             region,
             later_than: None,
-            only_without_times: false,
+            inserts_since: None,
         };
         if !staged.filled.is_empty() {
             let filled = requirement(&opened, Region::Filled(&staged.filled));
-            Box::pin(check(snapshot, &filled, written, clock)).await?;
+            Box::pin(check(snapshot, &filled, offered, clock)).await?;
         }
+        let is_dense = snapshot.schema.is_dense();
         let Some(change) = &self.change else {
-            // Who replaces cells after this time without having seen them would hide or delete them. In a sparse array whose
-            // cells replace each other, rows whose time is that of their commit, or little before, simply come first then.
-            let come_first = !snapshot.schema.is_dense() && !snapshot.schema.allows_duplicates;
+            // Who replaces cells after this time without having seen them would hide or delete them. Of rows that are only
+            // inserted, those of the later time are shown, as if they came after these.
             let is_early = self.is_early.load(Ordering::Relaxed);
             let later = Requirement {
                 later_than: time,
-                only_without_times: come_first && !is_early,
+                inserts_since: (!is_dense && !is_early).then_some(TimestampMs(0)),
                 ..requirement(&opened, Region::Written)
             };
-            return Box::pin(check(snapshot, &later, written, clock)).await;
+            return Box::pin(check(snapshot, &later, offered, clock)).await;
         };
         Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
-        if replaces && snapshot.schema.is_dense() {
-            return check_covered(snapshot, written, &staged.filled);
-        }
-        if change.read.is_empty() {
-            return Ok(());
-        }
-        // The rows of a replaced cell that was committed meanwhile would be lost.
-        let region = match replaces {
-            true => Region::Everything,
-            false => Region::Written,
+        let mut requirement = match replaces {
+            // The rows of a replaced cell that was committed meanwhile would be lost.
+            true if !is_dense => requirement(&change.read, Region::Everything),
+            _ => requirement(&change.read, Region::Written),
         };
-        let requirement = requirement(&change.read, region);
-        Box::pin(check(snapshot, &requirement, written, clock)).await
+        if change.read.is_empty() {
+            if !replaces {
+                return Ok(());
+            }
+            requirement.read = &opened;
+            // What is older goes, whether it was seen or not, but only if there is a delete.
+            if announced.is_some() {
+                requirement.later_than = time;
+                requirement.inserts_since = Some(TimestampMs(0));
+            }
+        }
+        if replaces && is_dense {
+            check_covered(snapshot, offered.fragments, &staged.filled)?;
+        }
+        Box::pin(check(snapshot, &requirement, offered, clock)).await
     }
 
     /// The delete of the cells that the rows replace, at the time of the rows; `None` if nothing is deleted.
@@ -315,7 +354,7 @@ impl Statement {
             None if removes => Deleting::ItsCells,
             None => Deleting::Nothing,
         };
-        let mut insert = SparseInsert::begin(opened, deleting).await?;
+        let mut insert = SparseInsert::begin(opened, self.change.is_some(), deleting).await?;
         if self.change.as_ref().is_some_and(|change| change.in_place) {
             insert = insert.keeping_zeros();
         }

@@ -1,0 +1,622 @@
+//! Two statements at once: what they report and what they leave has a serial explanation.
+//!
+//! Two sessions run a statement each on one array, every request of which takes a random time. Some order of those that were
+//! done must explain the numbers of rows that they report, what they read, and the rows that are there afterwards; the orders
+//! are tried on rows in memory. A statement that fails has changed nothing. With one rival, none gives up over conflicts.
+//!
+//! One exception is documented ("Other writers" in `docs/change.md`): what a statement only reads is not watched. Two statements that
+//! change different rows, each by what it has read of the rows of the other, may both see the state before. So INSERT … SELECT
+//! of the array itself may miss what changes the rows that it copies, if that has not seen its copies, either: the races where
+//! this is the only explanation are counted.
+//!
+//! `RIVALS_RACES=5000` runs so many races of each kind of array, from `RIVALS_SEED` on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::register;
+use libtest_mimic::{Failed, Trial};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::throttle::{ThrottleConfig, ThrottledStore};
+use url::Url;
+
+use crate::fuzz::rng::Rng;
+use crate::{block_on, trial};
+
+/// Races of each kind of array among other tests.
+const RACES: u64 = 40;
+/// The coordinates that are there at first: `0..ROWS`.
+const ROWS: i64 = 6;
+/// The coordinates of a dense array are `0..CELLS`.
+const CELLS: i64 = 12;
+/// The value of cells of a dense array that nobody has written.
+const FILL: i64 = i64::MIN;
+
+/// An array, and how its rows may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sparse,
+    Duplicates,
+    Dense,
+}
+
+pub fn trials() -> Vec<Trial> {
+    let kinds = [
+        ("sparse", Kind::Sparse),
+        ("duplicates", Kind::Duplicates),
+        ("dense", Kind::Dense),
+    ];
+    let trials = kinds.map(|(name, kind)| {
+        trial(format!("serial::{name}_races"), move || {
+            block_on(races(kind))
+        })
+    });
+    trials.into()
+}
+
+/// A statement.
+#[derive(Debug, Clone)]
+enum Statement {
+    Insert(Vec<(i64, i64)>),
+    /// Copies rows to other coordinates.
+    Copy {
+        from: i64,
+        until: i64,
+        by: i64,
+    },
+    Overwrite(Vec<(i64, i64)>),
+    /// Adds to the values of rows.
+    Raise {
+        rows: Rows,
+        by: i64,
+    },
+    /// Sets the values of rows.
+    Set {
+        rows: Rows,
+        to: i64,
+    },
+    Move {
+        rows: Rows,
+        by: i64,
+    },
+    Delete {
+        rows: Rows,
+        by_coordinates: bool,
+    },
+    /// Adds to the values of rows that are there, and inserts others; those whose value was odd are deleted instead.
+    Merge {
+        rows: Vec<(i64, i64)>,
+        deletes: bool,
+    },
+    Truncate,
+    /// Counts rows and partners of rows in the same array, and adds the values up.
+    Read,
+}
+
+/// The rows that satisfy a condition.
+#[derive(Debug, Clone, Copy)]
+enum Rows {
+    At(i64),
+    Between(i64, i64),
+    AtWithValue(i64, i64),
+    WithValue(i64),
+    All,
+}
+
+impl Rows {
+    fn has(self, k: i64, v: i64) -> bool {
+        match self {
+            Self::At(at) => k == at,
+            Self::Between(lo, hi) => lo <= k && k <= hi,
+            Self::AtWithValue(at, value) => k == at && v == value,
+            Self::WithValue(value) => v == value,
+            Self::All => true,
+        }
+    }
+
+    /// The condition; `plus` keeps it from being stored.
+    fn sql(self, plus: &str) -> String {
+        match self {
+            Self::At(at) => format!("k{plus} = {at}"),
+            Self::Between(lo, hi) => format!("k{plus} BETWEEN {lo} AND {hi}"),
+            Self::AtWithValue(at, value) => format!("k = {at} AND v{plus} = {value}"),
+            Self::WithValue(value) => format!("v{plus} = {value}"),
+            Self::All => format!("k{plus} >= 0"),
+        }
+    }
+
+    fn random(rng: &mut Rng) -> Self {
+        let at = rng.below(4) as i64;
+        match rng.below(10) {
+            0..4 => Self::At(at),
+            4 | 5 => Self::Between(at, at + 2),
+            6 | 7 => Self::AtWithValue(at, rng.below(2) as i64),
+            8 => Self::WithValue(rng.below(2) as i64),
+            _ => Self::All,
+        }
+    }
+}
+
+/// Rows in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Model {
+    kind: Kind,
+    rows: Vec<(i64, i64)>,
+}
+
+/// Why a statement changes nothing, whoever else is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refused;
+
+impl Model {
+    /// The rows in order. A dense array has all cells between the first and the last one.
+    fn shown(&self) -> Vec<(i64, i64)> {
+        let mut rows = self.rows.clone();
+        rows.sort_unstable();
+        if let (Kind::Dense, [(first, _), .., (last, _)]) = (self.kind, rows.as_slice()) {
+            let there = rows.iter().copied().collect::<BTreeMap<_, _>>();
+            let cells = *first..=*last;
+            return cells
+                .map(|k| (k, *there.get(&k).unwrap_or(&FILL)))
+                .collect();
+        }
+        rows
+    }
+
+    fn put(&mut self, k: i64, v: i64) {
+        if self.kind != Kind::Duplicates {
+            self.rows.retain(|(other, _)| *other != k);
+        }
+        self.rows.push((k, v));
+    }
+
+    /// What the statement reports.
+    fn run(&mut self, statement: &Statement) -> Result<Vec<i64>, Refused> {
+        let before = self.shown();
+        let all = |rows: &Rows| {
+            let rows = before.iter().filter(|(k, v)| rows.has(*k, *v)).copied();
+            rows.collect::<Vec<_>>()
+        };
+        let changed = match statement {
+            Statement::Insert(rows) => {
+                rows.iter().for_each(|(k, v)| self.put(*k, *v));
+                rows.len()
+            }
+            Statement::Copy { from, until, by } => {
+                let copied = all(&Rows::Between(*from, *until));
+                copied.iter().for_each(|(k, v)| self.put(k + by, *v));
+                copied.len()
+            }
+            Statement::Overwrite(rows) => {
+                let covered = before
+                    .iter()
+                    .all(|(k, _)| rows.iter().any(|row| row.0 == *k));
+                if self.kind == Kind::Dense && !covered {
+                    return Err(Refused);
+                }
+                self.rows.clone_from(rows);
+                rows.len()
+            }
+            Statement::Raise { rows, by } => {
+                self.update(&all(rows), |k, v| (k, v.wrapping_add(*by)))?
+            }
+            Statement::Set { rows, to } => self.update(&all(rows), |k, _| (k, *to))?,
+            Statement::Move { rows, by } => self.update(&all(rows), |k, v| (k + by, v))?,
+            Statement::Delete { rows, .. } => {
+                self.rows.retain(|(k, v)| !rows.has(*k, *v));
+                before.len() - self.rows.len()
+            }
+            Statement::Merge { rows, deletes } => {
+                for (k, v) in rows {
+                    let there = before.iter().find(|row| row.0 == *k);
+                    match there {
+                        Some((_, old)) if *deletes && old % 2 != 0 => {
+                            self.rows.retain(|row| row.0 != *k);
+                        }
+                        Some((_, old)) => self.put(*k, old.wrapping_add(*v)),
+                        None => self.put(*k, *v),
+                    }
+                }
+                rows.len()
+            }
+            Statement::Truncate => {
+                self.rows.clear();
+                before.len()
+            }
+            Statement::Read => {
+                let (mut pairs, mut sum) = (0, 0_i64);
+                for (k, v) in &before {
+                    sum = sum.wrapping_add(*v);
+                    pairs += before.iter().filter(|(other, _)| other == k).count() as i64;
+                }
+                return Ok(vec![before.len() as i64, pairs, sum]);
+            }
+        };
+        Ok(vec![changed as i64])
+    }
+
+    fn update(
+        &mut self,
+        old: &[(i64, i64)],
+        new: impl Fn(i64, i64) -> (i64, i64),
+    ) -> Result<usize, Refused> {
+        let mut left = self.rows.clone();
+        left.retain(|row| !old.contains(row));
+        let new = old.iter().map(|(k, v)| new(*k, *v)).collect::<Vec<_>>();
+        let taken = |k: &i64| left.iter().any(|row| row.0 == *k);
+        if self.kind != Kind::Duplicates && new.iter().any(|(k, _)| taken(k)) {
+            return Err(Refused);
+        }
+        self.rows = left;
+        self.rows.extend(new);
+        Ok(old.len())
+    }
+}
+
+impl Statement {
+    fn sql(&self, table: &str) -> String {
+        let list = |rows: &[(i64, i64)]| {
+            let rows = rows.iter().map(|(k, v)| format!("({k}, {v})"));
+            rows.collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Insert(rows) => format!("INSERT INTO {table} VALUES {}", list(rows)),
+            Self::Copy { from, until, by } => format!(
+                "INSERT INTO {table} SELECT k + {by}, v FROM {table} WHERE k BETWEEN {from} AND {until}"
+            ),
+            Self::Overwrite(rows) => format!("INSERT OVERWRITE {table} VALUES {}", list(rows)),
+            Self::Raise { rows, by } => {
+                format!("UPDATE {table} SET v = v + {by} WHERE {}", rows.sql(""))
+            }
+            Self::Set { rows, to } => format!("UPDATE {table} SET v = {to} WHERE {}", rows.sql("")),
+            Self::Move { rows, by } => {
+                format!("UPDATE {table} SET k = k + {by} WHERE {}", rows.sql(""))
+            }
+            Self::Delete {
+                rows,
+                by_coordinates,
+            } => {
+                let plus = if *by_coordinates { " + 0" } else { "" };
+                format!("DELETE FROM {table} WHERE {}", rows.sql(plus))
+            }
+            Self::Merge { rows, deletes } => {
+                let delete = match deletes {
+                    true => format!("WHEN MATCHED AND {table}.v % 2 <> 0 THEN DELETE "),
+                    false => String::new(),
+                };
+                format!(
+                    "MERGE INTO {table} USING (VALUES {}) AS n(k, v) ON {table}.k = n.k {delete}\
+                     WHEN MATCHED THEN UPDATE SET v = {table}.v + n.v \
+                     WHEN NOT MATCHED THEN INSERT (k, v) VALUES (n.k, n.v)",
+                    list(rows)
+                )
+            }
+            Self::Truncate => format!("TRUNCATE TABLE {table}"),
+            Self::Read => format!(
+                "SELECT (SELECT count(*) FROM {table}), (SELECT count(*) FROM {table} AS a JOIN {table} AS b ON a.k = b.k), \
+                 (SELECT coalesce(sum(v), 0) FROM {table})"
+            ),
+        }
+    }
+
+    /// Whether the statement depends on rows that it does not change.
+    fn only_reads(&self) -> bool {
+        matches!(self, Self::Copy { .. })
+    }
+
+    fn random(kind: Kind, rng: &mut Rng) -> Self {
+        let rows = Rows::random(rng);
+        let first = rng.below(5) as i64;
+        let some = |rng: &mut Rng| {
+            let count = rng.between(1, 3) as i64;
+            let rows = (first..first + count).map(|k| (k, 10 + rng.below(9) as i64));
+            rows.collect::<Vec<_>>()
+        };
+        let dense = kind == Kind::Dense;
+        match rng.below(11) {
+            0 | 1 => Self::Insert(some(rng)),
+            2 if dense => Self::Overwrite((0..CELLS).map(|k| (k, 70 + k)).collect()),
+            2 => Self::Overwrite(some(rng)),
+            3 => Self::Raise { rows, by: 1 },
+            4 => Self::Set { rows, to: 1 },
+            5 if !dense => Self::Move {
+                rows,
+                by: rng.between(1, 4) as i64,
+            },
+            6 | 7 if !dense => Self::Delete {
+                rows,
+                by_coordinates: kind == Kind::Sparse && rng.chance(40),
+            },
+            8 if kind != Kind::Duplicates => Self::Merge {
+                rows: some(rng),
+                deletes: !dense && rng.chance(50),
+            },
+            9 => Self::Truncate,
+            10 => Self::Copy {
+                from: first,
+                until: first + 1,
+                by: rng.between(1, 5) as i64,
+            },
+            _ => Self::Read,
+        }
+    }
+}
+
+/// What became of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Outcome {
+    Done(Vec<i64>),
+    /// It met the other one to the end, and has changed nothing.
+    Conflict,
+    Refused,
+}
+
+/// How the outcomes of two statements are explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Explained {
+    ByAnOrder,
+    /// Each has seen the state before, and they have changed different rows.
+    ByWhatIsOnlyRead,
+}
+
+/// The explanation of what two statements did, if there is one.
+fn explain(
+    before: &Model,
+    statements: [&Statement; 2],
+    outcomes: [&Outcome; 2],
+    after: &[(i64, i64)],
+) -> Option<Explained> {
+    for order in [[0, 1], [1, 0]] {
+        let mut model = before.clone();
+        let explains = order.iter().all(|n| {
+            let mut changed = model.clone();
+            let ran = match outcomes[*n] {
+                Outcome::Conflict => return true,
+                Outcome::Refused => return changed.run(statements[*n]).is_err(),
+                Outcome::Done(reported) => changed.run(statements[*n]) == Ok(reported.clone()),
+            };
+            model = changed;
+            ran
+        });
+        if explains && model.shown() == after {
+            return Some(Explained::ByAnOrder);
+        }
+    }
+    let alone = statements.map(|statement| {
+        let mut model = before.clone();
+        let reported = model.run(statement);
+        (model.shown(), reported)
+    });
+    let done = outcomes.iter().zip(&alone).all(|(outcome, (_, reported))| {
+        matches!((outcome, reported), (Outcome::Done(a), Ok(b)) if a == b)
+    });
+    let was = before.shown().into_iter().collect::<BTreeSet<_>>();
+    let changes = alone.map(|(rows, _)| {
+        let rows = rows.into_iter().collect::<BTreeSet<_>>();
+        let differences = rows.symmetric_difference(&was);
+        differences.copied().collect::<BTreeSet<_>>()
+    });
+    let coordinates = changes.clone().map(|rows| {
+        let coordinates = rows.iter().map(|(k, _)| *k);
+        coordinates.collect::<BTreeSet<_>>()
+    });
+    let both = was.symmetric_difference(&changes[0]).copied();
+    let both = both.collect::<BTreeSet<_>>();
+    let both = both.symmetric_difference(&changes[1]).copied();
+    let skewed = statements.iter().any(|statement| statement.only_reads())
+        && before.kind == Kind::Sparse
+        && done
+        && coordinates[0].is_disjoint(&coordinates[1])
+        && both.eq(after.iter().copied());
+    skewed.then_some(Explained::ByWhatIsOnlyRead)
+}
+
+type Slow = ThrottledStore<Arc<dyn ObjectStore>>;
+
+/// A session, and the store whose requests take their time.
+struct Rival {
+    ctx: SessionContext,
+    store: Arc<Slow>,
+}
+
+impl Rival {
+    fn new(inner: &Arc<dyn ObjectStore>) -> Result<Self, Failed> {
+        let config = SessionConfig::new().with_target_partitions(2);
+        let ctx = SessionContext::new_with_config(config);
+        let store = ThrottledStore::new(Arc::clone(inner), ThrottleConfig::default());
+        let store = Arc::new(store);
+        ctx.register_object_store(&Url::parse("race://store")?, Arc::clone(&store) as _);
+        register(&ctx)?;
+        Ok(Self { ctx, store })
+    }
+
+    /// Lets requests take random times from now on.
+    fn slow_down(&self, rng: &mut Rng) {
+        let mut some = || Duration::from_micros(rng.below(4) as u64 * 700);
+        let (get, list, put, delete) = (some(), some(), some(), some());
+        self.store.config_mut(|config| {
+            config.wait_get_per_call = get;
+            config.wait_list_per_call = list;
+            config.wait_list_with_delimiter_per_call = list;
+            config.wait_put_per_call = put;
+            config.wait_delete_per_call = delete;
+        });
+    }
+
+    async fn run(&self, sql: &str) -> Result<Vec<Vec<i64>>, DataFusionError> {
+        self.run_beside(sql, async {}).await
+    }
+
+    /// Runs a statement, and something else between its planning and its execution.
+    async fn run_beside(
+        &self,
+        sql: &str,
+        beside: impl Future<Output = ()>,
+    ) -> Result<Vec<Vec<i64>>, DataFusionError> {
+        let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
+        beside.await;
+        let batches = collect(plan, self.ctx.task_ctx()).await?;
+        let mut rows = Vec::new();
+        for batch in batches {
+            for row in 0..batch.num_rows() {
+                let values = batch.columns().iter().map(|column| {
+                    let signed = column.as_primitive_opt::<Int64Type>();
+                    let counts = column.as_primitive_opt::<UInt64Type>();
+                    let count = counts.map(|counts| counts.value(row) as i64);
+                    signed
+                        .map(|signed| signed.value(row))
+                        .or(count)
+                        .unwrap_or(0)
+                });
+                rows.push(values.collect());
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn attempt(
+        &self,
+        sql: &str,
+        beside: impl Future<Output = ()>,
+    ) -> Result<Outcome, String> {
+        match self.run_beside(sql, beside).await {
+            Ok(rows) => Ok(Outcome::Done(rows.into_iter().next().unwrap_or_default())),
+            Err(error) => {
+                let text = error.to_string();
+                let is = |what: &[&str]| what.iter().any(|what| text.contains(what));
+                if is(&["run the statement again", "run it again"]) {
+                    Ok(Outcome::Conflict)
+                } else if is(&["take the coordinates", "do not give every cell"]) {
+                    Ok(Outcome::Refused)
+                } else {
+                    Err(format!("{sql}: {text}"))
+                }
+            }
+        }
+    }
+}
+
+fn creation(kind: Kind, number: u64) -> String {
+    let options = match kind {
+        Kind::Sparse => "'tiledb.capacity' '4'".to_owned(),
+        Kind::Duplicates => "'tiledb.capacity' '4', 'tiledb.allows_duplicates' 'true'".to_owned(),
+        Kind::Dense => format!(
+            "'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[0, {}]', 'tiledb.dim.k.tile' '4'",
+            CELLS - 1
+        ),
+    };
+    format!(
+        "CREATE EXTERNAL TABLE t{number} (k BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION \
+         'race://store/{kind:?}{number}' OPTIONS ({options})"
+    )
+}
+
+/// One race, from its seed; how it is explained, and how many of its statements gave up.
+async fn race(
+    kind: Kind,
+    seed: u64,
+    number: u64,
+    rivals: &[Rival; 3],
+) -> Result<Explained, String> {
+    let mut rng = Rng::new(seed, number);
+    let [judge, others @ ..] = rivals;
+    let table = format!("t{number}");
+    let first = (0..ROWS).map(|k| (k, k % 2)).collect::<Vec<_>>();
+    let mut before = Model {
+        kind,
+        rows: Vec::new(),
+    };
+    let said = |error: DataFusionError| format!("race {number}: {error}");
+    judge.run(&creation(kind, number)).await.map_err(said)?;
+    let insert = Statement::Insert(first);
+    judge.run(&insert.sql(&table)).await.map_err(said)?;
+    before.run(&insert).map_err(|_| "an insert is refused")?;
+    for other in others {
+        other.slow_down(&mut rng);
+        let open = format!(
+            "CREATE EXTERNAL TABLE {table} STORED AS TILEDB LOCATION 'race://store/{kind:?}{number}'"
+        );
+        other.run(&open).await.map_err(said)?;
+    }
+    let statements = [(); 2].map(|()| Statement::random(kind, &mut rng));
+    let sql = statements.each_ref().map(|statement| statement.sql(&table));
+    let outcomes = if rng.chance(20) {
+        // The second one runs as a whole after the first one was planned.
+        let mut second = None;
+        let beside = async { second = Some(others[1].attempt(&sql[1], async {}).await) };
+        let first = others[0].attempt(&sql[0], beside).await?;
+        [first, second.ok_or("the second statement did not run")??]
+    } else {
+        let head_start = Duration::from_micros(rng.below(8) as u64 * 1000);
+        let late = async {
+            tokio::time::sleep(head_start).await;
+            others[1].attempt(&sql[1], async {}).await
+        };
+        let (a, b) = tokio::join!(others[0].attempt(&sql[0], async {}), late);
+        [a?, b?]
+    };
+    let after = format!("SELECT k, v FROM {table} ORDER BY k, v");
+    let after = judge.run(&after).await.map_err(said)?;
+    let after = after.iter().map(|row| (row[0], row[1])).collect::<Vec<_>>();
+    for rival in rivals {
+        let drop = format!("DROP TABLE {table}");
+        rival.run(&drop).await.map_err(said)?;
+    }
+    let pair = statements.each_ref();
+    let given_up = outcomes.iter().any(|outcome| *outcome == Outcome::Conflict);
+    match explain(&before, pair, outcomes.each_ref(), &after) {
+        Some(explained) if !given_up => Ok(explained),
+        explained => {
+            let mut told = format!("{kind:?}, seed {seed}, race {number}: {explained:?}\n");
+            for (sql, outcome) in sql.iter().zip(&outcomes) {
+                let _ = writeln!(told, "  {sql}: {outcome:?}");
+            }
+            let _ = writeln!(told, "  {:?}\n  became {after:?}", before.shown());
+            Err(told)
+        }
+    }
+}
+
+async fn races(kind: Kind) -> Result<(), Failed> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let races = number("RIVALS_RACES").unwrap_or(RACES);
+    let seed = number("RIVALS_SEED").unwrap_or(1);
+    let (mut explained, mut wrong) = (BTreeMap::new(), Vec::new());
+    let store = || -> Arc<dyn ObjectStore> { Arc::new(InMemory::new()) };
+    let mut rivals = None;
+    for number in 0..races {
+        // A new store now and then keeps memory small.
+        if number % 100 == 0 {
+            let inner = store();
+            rivals = Some([
+                Rival::new(&inner)?,
+                Rival::new(&inner)?,
+                Rival::new(&inner)?,
+            ]);
+        }
+        let Some(rivals) = &rivals else { continue };
+        match race(kind, seed, number, rivals).await {
+            Ok(how) => *explained.entry(how).or_insert(0) += 1,
+            Err(told) => wrong.push(told),
+        }
+        if wrong.len() > 20 {
+            break;
+        }
+    }
+    println!(
+        "{kind:?}, seed {seed}: {explained:?}, {} wrong",
+        wrong.len()
+    );
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n").into()),
+    }
+}
