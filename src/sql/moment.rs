@@ -62,10 +62,8 @@ impl Moment {
             match opened.only(&seen) {
                 Ok(only) => {
                     whole = false;
-                    snapshot = Snapshot {
-                        window: seen.window,
-                        ..only
-                    };
+                    snapshot = only;
+                    snapshot.window = seen.window;
                 }
                 // The rest was vacuumed, which statements that change rows notice before their commit.
                 Err(gone) => log::debug!("{uri}: a statement sees the array at two times: {gone}"),
