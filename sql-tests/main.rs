@@ -50,6 +50,7 @@ mod groups;
 mod history;
 mod labels;
 mod layers;
+mod literals;
 mod logs;
 mod memory;
 mod mutation;
@@ -177,6 +178,7 @@ fn main() {
     trials.extend(groups::trials());
     trials.extend(history::trials());
     trials.extend(labels::trials());
+    trials.extend(literals::trials());
     trials.extend(logs::trials());
     trials.extend(memory::trials());
     trials.extend(mutation::trials());

@@ -53,12 +53,14 @@ pub fn trials() -> Vec<Trial> {
 const IN_ORDER: [&str; 1] = ["table_functions"];
 
 /// Topics whose statements need tables that are arrays themselves, and not wrapped.
-const OF_ARRAYS: [&str; 6] = [
+const OF_ARRAYS: [&str; 8] = [
     "changing",
     "char_fill",
+    "empty_subqueries",
     "evolution",
     "fixed_text",
     "inserting",
+    "literals",
     "metadata_and_groups",
 ];
 

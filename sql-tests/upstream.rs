@@ -85,6 +85,17 @@ pub fn trials() -> Vec<Trial> {
         }),
         still_wrong("nan_bits", "one_nan", || block_on(nan_bits())),
         still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
+        still_wrong(
+            "rounded_literal",
+            "literals",
+            || block_on(rounded_literal()),
+        ),
+        still_wrong("literal_without_zone", "literals", || {
+            block_on(literal_without_zone())
+        }),
+        still_wrong("empty_subquery", "empty_subqueries", || {
+            block_on(empty_subquery())
+        }),
     ]
 }
 
@@ -388,4 +399,44 @@ async fn silent_casts() -> Result<bool> {
         return Ok(true);
     }
     Ok(!answer(&ctx, "SELECT * FROM t").await?.contains("| 78 |"))
+}
+
+/// `docs/upstream/README.md#literals-of-times`
+async fn rounded_literal() -> Result<bool> {
+    let ctx = session(1);
+    ctx.sql("CREATE TABLE t AS SELECT arrow_cast('2024-02-29T00:00:00', 'Timestamp(Second, None)') AS t")
+        .await?;
+    let found = answer(
+        &ctx,
+        "SELECT count(*) AS n FROM t WHERE t = TIMESTAMP '2024-02-29T00:00:00.5'",
+    );
+    Ok(found.await?.contains(" 0 "))
+}
+
+/// `docs/upstream/README.md#literals-of-times`
+async fn literal_without_zone() -> Result<bool> {
+    let ctx = session(1);
+    ctx.sql("SET datafusion.execution.time_zone = 'Asia/Singapore'")
+        .await?;
+    ctx.sql("CREATE TABLE t AS SELECT arrow_cast('2024-11-01T00:00:00', 'Timestamp(Millisecond, None)') AS t")
+        .await?;
+    let found = answer(
+        &ctx,
+        "SELECT count(*) AS n FROM t WHERE t = TIMESTAMPTZ '2024-10-31T16:00:00Z'",
+    );
+    Ok(found.await?.contains(" 1 "))
+}
+
+/// `docs/upstream/README.md#empty-subqueries`
+async fn empty_subquery() -> Result<bool> {
+    let ctx = session(1);
+    ctx.sql("CREATE TABLE t (x BIGINT NOT NULL) AS VALUES (1)")
+        .await?;
+    let null = answer(
+        &ctx,
+        "SELECT count(*) AS n FROM t WHERE (SELECT x FROM t WHERE x = 2) IS NULL",
+    );
+    let right = null.await?.contains(" 1 ");
+    let shown = answer(&ctx, "SELECT (SELECT x FROM t WHERE x = 2)").await;
+    Ok(right || shown.is_ok())
 }

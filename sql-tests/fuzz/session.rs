@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
@@ -14,6 +15,12 @@ use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
@@ -264,6 +271,84 @@ impl fmt::Display for Shape {
     }
 }
 
+/// The rules of this project that [`TimesCastAside`] stands for.
+const OWN_GUARDS: [&str; 2] = ["tiledb_exact_literals", "tiledb_shown_casts"];
+
+/// Evaluates casts of times on each row, as they are written.
+#[derive(Debug)]
+struct TimesCastAside;
+
+impl AnalyzerRule for TimesCastAside {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let aside = |expr: Expr| {
+            Ok(match expr {
+                Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Timestamp(..)) => {
+                    let inner = matches!(cast.expr.as_ref(), Expr::Literal(..));
+                    let cast = Expr::Cast(cast);
+                    match inner {
+                        true => Transformed::no(cast),
+                        false => Transformed::yes(ScalarUDF::from(AsItIs::new()).call(vec![cast])),
+                    }
+                }
+                expr => Transformed::no(expr),
+            })
+        };
+        let in_node = |plan: LogicalPlan| {
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(aside)?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })
+        };
+        plan.transform_up_with_subqueries(in_node).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "times_cast_aside"
+    }
+}
+
+/// A value as it is, which no rule looks into.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsItIs {
+    signature: Signature,
+}
+
+impl AsItIs {
+    fn new() -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for AsItIs {
+    fn name(&self) -> &'static str {
+        "as_it_is"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args[0].schema_name().to_string())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::clone(&args.arg_fields[0]))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args[0].clone())
+    }
+}
+
 /// What all sessions share: functions and rules, made once.
 #[derive(Debug)]
 pub struct Parts {
@@ -278,8 +363,14 @@ impl Parts {
         datafusion_tiledb::register(&arrays).map_err(|e| DataFusionError::External(e.into()))?;
         // NULL among `IN (SELECT …)` below OR and NOT is a mistake of DataFusion that every other statement would meet.
         let plain = SessionContext::new().state();
-        let rules = optimizer::optimizer_rules(plain.optimizers().to_vec());
-        let plain = SessionStateBuilder::new_from_existing(plain).with_optimizer_rules(rules);
+        let rules = optimizer::optimizer_rules(plain.optimizers().to_vec()).into_iter();
+        // Literals are rounded before they are compared with a time: these sessions have a guard of their own.
+        let rules = rules.filter(|rule| !OWN_GUARDS.contains(&rule.name()));
+        let mut analyzers = plain.analyzer().rules.clone();
+        analyzers.push(Arc::new(TimesCastAside));
+        let plain = SessionStateBuilder::new_from_existing(plain)
+            .with_optimizer_rules(rules.collect())
+            .with_analyzer_rules(analyzers);
         let plain = plain.build();
         // Filters are handed down by the names of columns, of which a join may have two: one more mistake of DataFusion.
         let kept = plain.physical_optimizers().iter().cloned();

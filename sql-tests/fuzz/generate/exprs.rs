@@ -255,9 +255,18 @@ impl Generator {
                     columns::text(&prefix)
                 }
             }
+            Kind::Date if self.chance(20) => {
+                format!("(CAST({value} AS TIMESTAMP) {sign} INTERVAL '12 hours')")
+            }
             Kind::Date => format!("({value} {sign} INTERVAL '1 day')"),
-            Kind::Stamp if self.chance(30) => value.replacen("TIMESTAMP ", "", 1),
-            Kind::Stamp => format!("({value} {sign} INTERVAL '1 hour')"),
+            Kind::Stamp => match self.rng.below(10) {
+                0 | 1 => value.replacen("TIMESTAMP ", "", 1),
+                // Finer than most columns.
+                2 | 3 => format!("({value} {sign} INTERVAL '0.5 seconds')"),
+                4 => format!("({value} {sign} INTERVAL '1 nanosecond')"),
+                5 => value.replacen("TIMESTAMP ", "TIMESTAMPTZ ", 1),
+                _ => format!("({value} {sign} INTERVAL '1 hour')"),
+            },
             _ => value.to_owned(),
         };
         Expr::literal(kind, text)

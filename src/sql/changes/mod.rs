@@ -9,6 +9,7 @@
 //!
 //! The columns of changed rows are the old coordinates, the new row, whether it stays, and whether its coordinates were taken.
 
+mod lists;
 mod merge;
 mod rows;
 mod target;
@@ -138,6 +139,8 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
         WriteOp::MergeInto(merge) => merge::merged(&changed, &statement.input, merge)?,
         WriteOp::Insert(op) => {
             let rows = rows::inserted(&changed, &statement.input)?;
+            let rows = lists::checked(Arc::unwrap_or_clone(rows), array.storage().uri())?;
+            let rows = Arc::new(rows);
             return Ok(Some(putting(
                 provider,
                 statement,
@@ -158,6 +161,7 @@ fn rewrite(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
         }
         _ => return Ok(None),
     };
+    let rows = lists::checked(rows, array.storage().uri())?;
     let (rows, op) = (Arc::new(rows), WriteOp::Insert(InsertOp::Append));
     Ok(Some(putting(provider, statement, rows, op, meaning)))
 }

@@ -31,9 +31,11 @@ use datafusion::prelude::SessionContext;
 
 use self::guards::casts::{self, PlainNumbers};
 use self::guards::fields::{self, UnionFields};
+use self::guards::literals::{ExactLiterals, SIMPLIFIER, ShownCasts};
+use self::guards::misplaced::{FunctionsInPlace, PlannedSubqueries};
 use self::guards::nullable_in::NullableIn;
 use self::guards::one_nan::OneNan;
-use self::guards::{limits, orders, run_time_filters, table_factors};
+use self::guards::{empty_subqueries, limits, orders, run_time_filters, table_factors};
 use super::session::rebuild;
 use super::settings::TileDbSettings;
 use super::stored_bits::StoredBits;
@@ -249,8 +251,14 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
         rules.insert(pushes.unwrap_or(rules.len()), Arc::new(OneNan));
         // What is read for a statement must be known before filters and projections reach the scans.
         rules.insert(0, Arc::new(StoredBits));
+        let simplifies = |rule: &LogicalRule| rule.name() == SIMPLIFIER;
+        if let Some(at) = rules.iter().position(simplifies) {
+            rules.insert(at + 1, Arc::new(ShownCasts));
+            rules.insert(at, Arc::new(ExactLiterals));
+        }
         // After all others, which may change the inputs of a UNION.
         rules.push(Arc::new(UnionFields));
+        rules.push(Arc::new(PlannedSubqueries));
     }
     rules
 }
@@ -272,6 +280,12 @@ pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
         let analyzer = builder.analyzer().get_or_insert_default();
         // Before all others, one of which resolves the types.
         analyzer.rules.insert(0, Arc::new(PlainNumbers));
+        empty_subqueries::install(builder);
+        let rules = &mut builder.analyzer().get_or_insert_default().rules;
+        // After those that rewrite statements; where types are derived, errors are less clear.
+        let types = rules.iter().position(|rule| rule.name() == "type_coercion");
+        let at = types.unwrap_or(rules.len());
+        rules.insert(at, Arc::new(FunctionsInPlace));
     }
     elements::install(builder);
     Ok(())

@@ -9,6 +9,7 @@
 //! - [`fields::UnionFields`]: field metadata above a UNION, on which two parts of the planner disagree.
 //! - [`casts::with_bounds_below`]: the bounds of a column, used as those of its cast to another type.
 //! - [`casts::PlainNumbers`]: `length` of an enumeration, which returns a dictionary of numbers.
+//! - [`literals`]: literals that are rounded to the unit of a column, or lose their zone, before they are compared.
 //! - [`limits::without_limit`]: a DISTINCT with a limit, which fails if its rows get an order.
 //! - [`limits::of_each_partition`]: a limit over all partitions instead of one of each.
 //! - [`orders::without_claims`]: orders and constants, which ROLLUP and CUBE do not keep.
@@ -16,13 +17,18 @@
 //! - [`orders::sorted_again`]: a sort that is removed where the order holds, but is needed above.
 //! - [`orders::without_false_keys`]: a unique key that moves to another column, so that a sort is removed.
 //! - [`one_nan`]: the NaN of `0.0 / 0.0`, which is below all numbers and equals no other.
+//! - [`empty_subqueries`]: a subquery for one value, which is NULL without a row even if its column is NOT NULL.
+//! - [`misplaced`]: expressions that cannot be planned, and errors about them in terms of DataFusion's own structures.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which is never NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are ignored without an error.
 
 pub(super) mod casts;
+pub(super) mod empty_subqueries;
 pub(super) mod fields;
 mod hiding;
 pub(super) mod limits;
+pub(super) mod literals;
+pub(super) mod misplaced;
 pub(super) mod nullable_in;
 pub(super) mod one_nan;
 pub(super) mod orders;

@@ -1,0 +1,158 @@
+//! Lists with a NULL in them, which no cell can hold.
+//!
+//! The values of a statement are cast to the types of the array, in which the elements of a list cannot be NULL. Arrow's cast
+//! fails over one, with a message about its own arrays, and does so while the statement is planned if the list is a
+//! constant. So lists are cast to lists whose elements may be NULL first, and checked when the rows are there.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, ListArray, UInt64Array,
+};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::error::Error;
+
+/// The rows of a statement, whose casts to lists are checked. No type that can be written in SQL forbids NULL in a list, so
+/// these casts are all to types of the array.
+pub(super) fn checked(rows: LogicalPlan, array: &str) -> Result<LogicalPlan> {
+    let in_node = |plan: LogicalPlan| {
+        plan.map_expressions(|expr| expr.transform_up(|expr| Ok(in_cast(expr, array))))
+    };
+    rows.transform_up(in_node).data()
+}
+
+fn in_cast(expr: Expr, array: &str) -> Transformed<Expr> {
+    let Expr::Cast(Cast { expr: value, field }) = expr else {
+        return Transformed::no(expr);
+    };
+    let Some(loose) = with_nulls(field.data_type()) else {
+        return Transformed::no(Expr::Cast(Cast { expr: value, field }));
+    };
+    let value = Expr::Cast(Cast::new(value, loose));
+    let function = WholeList {
+        // Not evaluated before there are rows.
+        signature: Signature::any(1, Volatility::Volatile),
+        to: field.data_type().clone(),
+        array: array.to_owned(),
+    };
+    let function = Arc::new(ScalarUDF::from(function));
+    let checked = ScalarFunction::new_udf(function, vec![value]);
+    Transformed::yes(Expr::ScalarFunction(checked))
+}
+
+/// The type of lists whose elements may be NULL, for one of lists whose elements may not.
+fn with_nulls(list: &DataType) -> Option<DataType> {
+    let loose = |item: &FieldRef| Arc::new(item.as_ref().clone().with_nullable(true));
+    match list {
+        DataType::List(item) if !item.is_nullable() => Some(DataType::List(loose(item))),
+        DataType::FixedSizeList(item, size) if !item.is_nullable() => {
+            Some(DataType::FixedSizeList(loose(item), *size))
+        }
+        _ => None,
+    }
+}
+
+/// A list that is checked to have no NULL in it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct WholeList {
+    signature: Signature,
+    /// The type of the lists without NULL.
+    to: DataType,
+    /// The URI of the array.
+    array: String,
+}
+
+impl WholeList {
+    /// The same lists, as ones whose elements cannot be NULL.
+    fn whole(&self, lists: &ArrayRef) -> Result<ArrayRef> {
+        if let Some(row) = (0..lists.len()).find(|row| has_null(lists, *row)) {
+            let list = ScalarValue::try_from_array(lists, row)?;
+            let error = Error::invalid(format!(
+                "the list {list} has a NULL in it, and the elements of a cell cannot be NULL: leave them out, as \
+                 array_remove_all(list, NULL) does, or make the whole list NULL"
+            ));
+            return Err(DataFusionError::from(error.with("array", &self.array)));
+        }
+        // What lies between the lists may still be NULL.
+        let rows = UInt64Array::from_iter_values(0..lists.len() as u64);
+        let lists = take(lists, &rows, None)?;
+        let nulls = lists.nulls().cloned();
+        Ok(match &self.to {
+            DataType::List(item) => {
+                let lists = lists.as_list::<i32>();
+                let (offsets, values) = (lists.offsets().clone(), Arc::clone(lists.values()));
+                Arc::new(ListArray::try_new(
+                    Arc::clone(item),
+                    offsets,
+                    values,
+                    nulls,
+                )?)
+            }
+            DataType::FixedSizeList(item, size) => {
+                let values = Arc::clone(lists.as_fixed_size_list().values());
+                let item = Arc::clone(item);
+                Arc::new(FixedSizeListArray::try_new(item, *size, values, nulls)?)
+            }
+            other => return internal_err!("{other} is no type of lists"),
+        })
+    }
+}
+
+/// Whether a list has a NULL among its elements.
+fn has_null(lists: &ArrayRef, row: usize) -> bool {
+    let of = |elements: ArrayRef| lists.is_valid(row) && elements.null_count() > 0;
+    match lists.data_type() {
+        DataType::FixedSizeList(..) => of(lists.as_fixed_size_list().value(row)),
+        _ => of(lists.as_list::<i32>().value(row)),
+    }
+}
+
+impl ScalarUDFImpl for WholeList {
+    fn name(&self) -> &'static str {
+        "tiledb_whole_list"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [list] => Ok(list.schema_name().to_string()),
+            _ => exec_err!("{} takes a list", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        match args.arg_fields {
+            [list] => {
+                let field = list.as_ref().clone().with_data_type(self.to.clone());
+                Ok(Arc::new(field))
+            }
+            _ => internal_err!("{} takes a list", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [lists] => {
+                let lists = lists.to_array(args.number_rows)?;
+                Ok(ColumnarValue::Array(self.whole(&lists)?))
+            }
+            _ => exec_err!("{} takes a list", self.name()),
+        }
+    }
+}
