@@ -135,7 +135,7 @@ pub(super) fn source_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> 
 /// The range of each dimension in which all rows of a scan lie, whether or not there are any; `None` if that is not known.
 pub(super) fn selected_box(input: &Arc<dyn ExecutionPlan>) -> Option<Vec<DomainRange>> {
     let mut scan = input;
-    if let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
+    while let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
         scan = projection.input();
     }
     let source = source_of(scan)?;

@@ -300,10 +300,10 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
         let bytes = key::from_key(datatype, key);
         (!is_float(datatype) || is_plain_number(datatype, &bytes)).then_some(bytes)
     };
-    let nan = key::nan_keys(datatype);
+    let nan = key::nan_key(datatype);
     for range in ranges.key_ranges() {
         // Coordinates that are NaN lie outside of every domain.
-        let holds_nan = nan.is_some_and(|nan| nan.contains(range.lo) || nan.contains(range.hi));
+        let holds_nan = nan.is_some_and(|nan| range.lo <= nan && nan <= range.hi);
         if !holds_nan && (range.hi < first || range.lo > last) {
             continue;
         }

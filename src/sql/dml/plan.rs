@@ -113,7 +113,7 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
     });
     let selected = match &removed {
         Removed::AllBut(_) => selected_box(&input),
-        Removed::Fragments => None,
+        Removed::Fragments | Removed::Nothing => None,
     };
     let remove = Remove {
         target: to.target(),

@@ -88,7 +88,7 @@ impl Step for Remove {
             // Rows that come while others are counted are not older than the delete, which spares them.
             let begun = match step.removed {
                 Removed::AllBut(_) => Some(step.target.clock.fresh_time().await),
-                Removed::Fragments => None,
+                Removed::Fragments | Removed::Nothing => None,
             };
             let count = rows.try_fold(0_u64, |count, batch| async move {
                 let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
