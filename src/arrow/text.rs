@@ -100,10 +100,8 @@ impl ByteCells {
     /// Whether a cell ends in a NUL byte.
     fn any_padding(&self) -> bool {
         let ends = self.offsets.iter().skip(1);
-        let lasts = ends.filter_map(|end| usize::try_from(*end).ok()?.checked_sub(1));
-        lasts
-            .into_iter()
-            .any(|last| self.data.get(last) == Some(&0))
+        let mut lasts = ends.filter_map(|end| usize::try_from(*end).ok()?.checked_sub(1));
+        lasts.any(|last| self.data.get(last) == Some(&0))
     }
 
     /// Converts cell by cell, for tiles with bytes that are not valid UTF-8.
@@ -363,7 +361,8 @@ mod tests {
         let array = cells(&values, None).into_text(&form).unwrap();
         assert_eq!(texts(&array), shown);
         // Beside bytes that are no text, and NULL.
-        let beside = [&values[..], &[b"\xff\0\0\0", b"\xff\0\0\0"]].concat();
+        let invalid: &[u8] = b"\xff\0\0\0";
+        let beside = [&values[..], &[invalid, invalid]].concat();
         let nulls = Some([vec![true; 6], vec![false]].concat());
         let lossy = TextForm {
             lossy: true,

@@ -267,7 +267,7 @@ impl StatisticsCache {
             bounds.max = bounds::text_array(maxes, to);
             if ty.fill_is_null() {
                 for (nulls, ends) in bounds.nulls.iter_mut().zip(&ends) {
-                    if !ends.is_some_and(|(_, max)| max.is_ascii()) {
+                    if ends.is_none_or(|(_, max)| !max.is_ascii()) {
                         *nulls = None;
                     }
                 }
