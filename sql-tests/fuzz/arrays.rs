@@ -23,7 +23,7 @@ use crate::{fixtures, golden};
 /// Golden arrays of more rows are left to other tests.
 const MOST_ROWS: u64 = 5_000;
 /// Richer ones, most of them the fuzzer's own, with a weight. Large ones come seldom.
-const OWN: [(usize, &str); 19] = [
+const OWN: [(usize, &str); 21] = [
     (6, "fuzz/arrays/line"),
     (6, "fuzz/arrays/plane"),
     (5, "fuzz/arrays/curve"),
@@ -34,6 +34,8 @@ const OWN: [(usize, &str); 19] = [
     (4, "fuzz/arrays/reals"),
     (5, "fuzz/arrays/evolved"),
     (6, "fuzz/arrays/small"),
+    (6, "fuzz/arrays/codes"),
+    (5, "fuzz/arrays/tags"),
     (3, "large/line"),
     (2, "large/matrix"),
     (3, "large/slope"),
@@ -103,7 +105,9 @@ impl Shelf {
                 let end = 1000 * rng.between(1, 5) + rng.below(40);
                 options.push(("timestamp".to_owned(), end.to_string()));
             }
-            let dense = path.ends_with("grid") || path.ends_with("small");
+            let dense = ["grid", "small", "tags"]
+                .iter()
+                .any(|name| path.ends_with(name));
             (path, options, dense, false)
         } else {
             let golden = rng.pick(&self.golden);
