@@ -368,6 +368,10 @@ impl Parts {
         let rules = rules.filter(|rule| !OWN_GUARDS.contains(&rule.name()));
         let mut analyzers = plain.analyzer().rules.clone();
         analyzers.push(Arc::new(TimesCastAside));
+        // A query for one value without a row is NULL, which DataFusion does not expect of a column that is NOT NULL.
+        let known = arrays.state().analyzer().rules.clone().into_iter();
+        let nullable = known.filter(|rule| rule.name() == "tiledb_nullable_subqueries");
+        analyzers.splice(0..0, nullable);
         let plain = SessionStateBuilder::new_from_existing(plain)
             .with_optimizer_rules(rules.collect())
             .with_analyzer_rules(analyzers);

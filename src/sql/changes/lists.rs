@@ -11,8 +11,9 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -75,10 +76,12 @@ impl WholeList {
     /// The same lists, as ones whose elements cannot be NULL.
     fn whole(&self, lists: &ArrayRef) -> Result<ArrayRef> {
         if let Some(row) = (0..lists.len()).find(|row| has_null(lists, *row)) {
-            let list = ScalarValue::try_from_array(lists, row)?;
+            let options = FormatOptions::default().with_null("NULL");
+            let shown = ArrayFormatter::try_new(lists.as_ref(), &options)?;
+            let list = shown.value(row);
             let error = Error::invalid(format!(
-                "the list {list} has a NULL in it, and the elements of a cell cannot be NULL: leave them out, as \
-                 array_remove_all(list, NULL) does, or make the whole list NULL"
+                "the list {list} has a NULL in it, and the elements of a cell cannot be NULL: leave them out, or \
+                 make the whole list NULL, if the attribute may be"
             ));
             return Err(DataFusionError::from(error.with("array", &self.array)));
         }
