@@ -328,10 +328,6 @@ impl ScalarUDFImpl for AsItIs {
         "as_it_is"
     }
 
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(args[0].schema_name().to_string())
-    }
-
     fn signature(&self) -> &Signature {
         &self.signature
     }

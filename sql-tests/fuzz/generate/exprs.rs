@@ -255,7 +255,7 @@ impl Generator {
                     columns::text(&prefix)
                 }
             }
-            Kind::Date if self.chance(20) => {
+            Kind::Date if self.chance(40) => {
                 format!("(CAST({value} AS TIMESTAMP) {sign} INTERVAL '12 hours')")
             }
             Kind::Date => format!("({value} {sign} INTERVAL '1 day')"),
