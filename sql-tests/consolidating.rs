@@ -175,8 +175,8 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
         .to_owned();
     let rows = || -> Result<String, Failed> {
         let then =
-            format!("SELECT count(*), sum(x) FROM tiledb_scan('a', timestamp => '{written}')");
-        let now = "SELECT * FROM 'a' ORDER BY x";
+            format!("SELECT count(*), sum(x) FROM tiledb_scan('./a', timestamp => '{written}')");
+        let now = "SELECT * FROM './a' ORDER BY x";
         let ran = place.run(&["-q", "--format", "csv", "-c", &then, "-c", now])?;
         ran.has(&["9,36\n", "8,2\n"])?;
         Ok(ran.out)
