@@ -136,8 +136,8 @@ async fn numbers(ctx: &SessionContext, sql: &str) -> Result<Vec<i64>, Failed> {
     Ok(numbers)
 }
 
-/// Fragments of 14 MB become one in a pool of 4 MB: one behind the other if their cells lie so, and in several rounds if their cells
-/// lie among each other, because the merge would need a tile of each at once.
+/// Fragments of 14 MB become one in a pool of 4 MB if their cells lie one behind the other. If their cells lie among each other, the
+/// merge would need 22 MB for a tile of each at once: it takes several rounds in a pool of 8 MB.
 async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
     const FRAGMENTS: usize = 36;
     const ROWS: usize = 10_000;
@@ -159,7 +159,10 @@ async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
             );
             ctx.sql(&insert).await?.collect().await?;
         }
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
+        // Tiles of 600 KB: ten of them, and those of the output, when they lie among each other.
+        let apart = place.starts_with('$');
+        let bytes = if apart { 4 << 20 } else { 8 << 20 };
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
         let small = session(&pool, 2)?;
         datafusion_tiledb::register(&small)?;
         let consolidate = format!("SELECT * FROM tiledb_consolidate('{path}')");
@@ -228,7 +231,7 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
             }
         }
         crate::crashes::copy_folder(std::path::Path::new(one), std::path::Path::new(several))?;
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(2 << 20));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(3 << 20));
         let small = session(&pool, 2)?;
         datafusion_tiledb::register(&small)?;
         let call =

@@ -594,7 +594,7 @@ async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
         format!("timestamp_start={start}"),
         "timestamp=60".to_owned(),
         format!("timestamp_start={start}&timestamp_end=99999999999999"),
-        "timestamp_start=1&all_versions=true&system_columns=true".to_owned(),
+        "timestamp_start=1&all_versions=true".to_owned(),
     ];
     for (number, window) in windows.iter().enumerate() {
         let pairs = window.split('&').filter_map(|pair| pair.split_once('='));
