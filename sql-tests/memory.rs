@@ -181,11 +181,9 @@ async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
 async fn several_rounds_are_as_one() -> Result<(), Failed> {
     const FRAGMENTS: usize = 14;
     for (duplicates, consolidate) in [
-        ("false", "verify => true"),
-        ("true", "verify => true"),
+        ("false", "min_fragments => 2"),
         ("false", "purge_deleted => true"),
         ("false", "timestamps => false"),
-        ("true", "timestamps => false, verify => true"),
     ] {
         let scratch = tempfile::tempdir()?;
         let paths = ["one", "several"].map(|name| scratch.path().join(name).display().to_string());
@@ -231,7 +229,7 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
             }
         }
         crate::crashes::copy_folder(std::path::Path::new(one), std::path::Path::new(several))?;
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(3 << 20));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
         let small = session(&pool, 2)?;
         datafusion_tiledb::register(&small)?;
         let call =
