@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result, internal_err};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Values, lit,
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, Values, lit,
 };
 
 use super::target::Meaning;
@@ -135,7 +135,7 @@ pub(super) fn updated(
                     true => changed
                         .default(field.name())
                         .cast_to(field.data_type(), &DFSchema::empty())?,
-                    false => unwrapped(value.clone(), field.name())?.unalias(),
+                    false => given(value.clone(), field.name())?,
                 };
                 let value = changed.required(index, value, coordinates.clone());
                 value.alias(field.name())
@@ -158,6 +158,32 @@ pub(super) fn updated(
         with_taken(changed, &names, rows)?,
         Meaning::Change("UPDATE"),
     ))
+}
+
+/// A value that an UPDATE gives. DataFusion casts the value of a subquery inside of it.
+fn given(value: Expr, column: &str) -> Result<Expr> {
+    let subquery = match value.unalias() {
+        Expr::ScalarSubquery(subquery) => subquery,
+        value => return unwrapped(value, column),
+    };
+    let exact = match subquery.subquery.as_ref() {
+        LogicalPlan::Projection(projection) => match projection.expr.as_slice() {
+            [value @ Expr::Cast(_)] => {
+                let value = unwrapped(value.clone(), column)?;
+                let input = Arc::clone(&projection.input);
+                Some(Projection::try_new(vec![value], input)?)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    Ok(Expr::ScalarSubquery(match exact {
+        Some(exact) => Subquery {
+            subquery: Arc::new(LogicalPlan::Projection(exact)),
+            ..subquery
+        },
+        None => subquery,
+    }))
 }
 
 /// Whether an expression is this column itself.
