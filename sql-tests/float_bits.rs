@@ -205,9 +205,9 @@ fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
     for fragment in fs::read_dir(array.join("__fragments"))? {
         for file in fs::read_dir(fragment?.path())? {
             let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "tdb")
-                && !path.ends_with("__fragment_metadata.tdb")
-            {
+            // Those of attributes; other numbers of cells have all bits set, too.
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with('a')) {
                 bytes.push(fs::read(path)?);
             }
         }
@@ -345,7 +345,7 @@ async fn of_floats(
             "hilbert" => String::new(),
             _ => format!(", 'tiledb.dim.{n}.tile' '2.5'"),
         };
-        format!(", 'tiledb.dim.{n}.domain' '[-10, 10]', 'tiledb.dim.{n}.filters' ''{tile}")
+        format!(", 'tiledb.dim.{n}.domain' '[-10, 10]', 'tiledb.dim.{n}.filters' 'none'{tile}")
     });
     let create = format!(
         "CREATE EXTERNAL TABLE {name} ({}v INT, PRIMARY KEY ({})) STORED AS TILEDB LOCATION '{}' \
