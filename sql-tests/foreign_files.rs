@@ -113,7 +113,7 @@ async fn arrays() -> Result<(), Failed> {
         let mut left = Vec::new();
         for place in folders(&folder) {
             for name in NAMES {
-                left.push(leave(&place, name).strip_prefix(&folder)?.to_owned());
+                left.push(leave(&place, name));
             }
         }
         let found = asked(&folder).await;
@@ -123,7 +123,7 @@ async fn arrays() -> Result<(), Failed> {
         told.retain(|finding| !findings.contains(finding));
         for path in &left {
             let path = path.display().to_string();
-            let named = |finding: &&String| finding.contains(&format!("{path}\""));
+            let named = |finding: &&String| finding.contains(&format!("\"{path}\""));
             let of_file = told.iter().filter(named).collect::<Vec<_>>();
             let is_told =
                 |f: &str| f.contains("\"foreign-file\"") || f.contains("\"unknown-file\"");
