@@ -301,8 +301,8 @@ impl Statement {
             }
             Self::Truncate => format!("TRUNCATE TABLE {table}"),
             Self::Read => format!(
-                "SELECT (SELECT count(*) FROM {table}), (SELECT count(*) FROM {table} AS a JOIN {table} AS b ON a.k = b.k), \
-                 (SELECT coalesce(sum(v), 0) FROM {table})"
+                "SELECT (SELECT count(*) FROM {table}) AS n, (SELECT count(*) FROM {table} AS a JOIN {table} AS b ON a.k = b.k) AS pairs, \
+                 (SELECT coalesce(sum(v), 0) FROM {table}) AS total"
             ),
         }
     }

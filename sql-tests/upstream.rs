@@ -6,8 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampSecondArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, TimestampSecondArray,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -85,6 +88,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         still_wrong("nan_bits", "one_nan", || block_on(nan_bits())),
         still_wrong("time_in_from", "table_factors", || block_on(time_in_from())),
+        still_wrong("sliced_lists", "lists::from_their_start", sliced_lists),
         still_wrong(
             "rounded_literal",
             "literals",
@@ -399,6 +403,17 @@ async fn silent_casts() -> Result<bool> {
         return Ok(true);
     }
     Ok(!answer(&ctx, "SELECT * FROM t").await?.contains("| 78 |"))
+}
+
+/// `docs/upstream/README.md#sliced-lists`
+fn sliced_lists() -> Result<bool> {
+    let lists = [[1, 1], [2, 2]].map(|list| Some(list.map(Some)));
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+    let item = Field::new_list_field(DataType::Int64, true);
+    let pairs = DataType::FixedSizeList(Arc::new(item), 2);
+    let found = cast(&lists.slice(1, 1), &pairs)?;
+    let found = found.as_fixed_size_list().value(0);
+    Ok(found.as_primitive::<Int64Type>().value(0) == 2)
 }
 
 /// `docs/upstream/README.md#literals-of-times`

@@ -259,9 +259,11 @@ pub fn least_and_most(datatype: Datatype, bytes: &[u8]) -> Option<(u64, u64)> {
     )
 }
 
-/// The smallest key a value of `datatype` can have.
+/// The smallest key a value of `datatype` can have (for floats, that of minus infinity).
 pub fn min_key(datatype: Datatype) -> u64 {
     match datatype {
+        Datatype::Float32 => f32::NEG_INFINITY.to_key(),
+        Datatype::Float64 => f64::NEG_INFINITY.to_key(),
         Datatype::Int8 => i8::MIN.to_key(),
         Datatype::Int16 => i16::MIN.to_key(),
         Datatype::Int32 => i32::MIN.to_key(),
@@ -269,15 +271,17 @@ pub fn min_key(datatype: Datatype) -> u64 {
     }
 }
 
-/// The largest key a value of `datatype` can have (for floats, that of the NaN above all numbers).
+/// The largest key a value of `datatype` can have (for floats, that of NaN).
 pub fn max_key(datatype: Datatype) -> u64 {
     match datatype {
+        Datatype::Float32 => f32::NAN.to_key(),
+        Datatype::Float64 => f64::NAN.to_key(),
         Datatype::Int8 => i8::MAX.to_key(),
         Datatype::Int16 => i16::MAX.to_key(),
         Datatype::Int32 => i32::MAX.to_key(),
         Datatype::UInt8 => u64::from(u8::MAX),
         Datatype::UInt16 => u64::from(u16::MAX),
-        Datatype::UInt32 | Datatype::Float32 => u64::from(u32::MAX),
+        Datatype::UInt32 => u64::from(u32::MAX),
         _ => u64::MAX,
     }
 }

@@ -39,19 +39,24 @@ fn in_cast(expr: Expr, array: &str) -> Transformed<Expr> {
         return Transformed::no(Expr::Cast(Cast { expr: value, field }));
     };
     let value = Expr::Cast(Cast::new(value, loose));
+    Transformed::yes(whole(value, field.data_type(), ("array", array)))
+}
+
+/// Lists as ones of the type `to`, in which no element is NULL; an error names the `place`.
+pub(super) fn whole(lists: Expr, to: &DataType, place: (&'static str, &str)) -> Expr {
+    let (what, name) = place;
     let function = WholeList {
         // Not evaluated before there are rows.
         signature: Signature::any(1, Volatility::Volatile),
-        to: field.data_type().clone(),
-        array: array.to_owned(),
+        to: to.clone(),
+        place: (what, name.to_owned()),
     };
     let function = Arc::new(ScalarUDF::from(function));
-    let checked = ScalarFunction::new_udf(function, vec![value]);
-    Transformed::yes(Expr::ScalarFunction(checked))
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![lists]))
 }
 
 /// The type of lists whose elements may be NULL, for one of lists whose elements may not.
-fn with_nulls(list: &DataType) -> Option<DataType> {
+pub(super) fn with_nulls(list: &DataType) -> Option<DataType> {
     let loose = |item: &FieldRef| Arc::new(item.as_ref().clone().with_nullable(true));
     match list {
         DataType::List(item) if !item.is_nullable() => Some(DataType::List(loose(item))),
@@ -68,8 +73,8 @@ struct WholeList {
     signature: Signature,
     /// The type of the lists without NULL.
     to: DataType,
-    /// The URI of the array.
-    array: String,
+    /// The array, or the column.
+    place: (&'static str, String),
 }
 
 impl WholeList {
@@ -83,7 +88,8 @@ impl WholeList {
                 "the list {list} has a NULL in it, and the elements of a cell cannot be NULL: leave them out, or \
                  make the whole list NULL, if the attribute may be"
             ));
-            return Err(DataFusionError::from(error.with("array", &self.array)));
+            let (what, name) = &self.place;
+            return Err(DataFusionError::from(error.with(what, name)));
         }
         // What lies between the lists may still be NULL.
         let rows = UInt64Array::from_iter_values(0..lists.len() as u64);
@@ -107,6 +113,38 @@ impl WholeList {
             }
             other => return internal_err!("{other} is no type of lists"),
         })
+    }
+}
+
+/// Lists whose elements begin with those of the first list. Arrow casts a slice of lists to lists of a fixed length as if it
+/// began where the whole does (`sliced-lists` in `docs/upstream/README.md`).
+pub(super) fn from_their_start(values: &ArrayRef) -> Result<ArrayRef> {
+    let start = match values.data_type() {
+        DataType::List(_) => values
+            .as_list::<i32>()
+            .offsets()
+            .first()
+            .map(|at| i64::from(*at)),
+        DataType::LargeList(_) => values.as_list::<i64>().offsets().first().copied(),
+        _ => None,
+    };
+    if start.is_none_or(|start| start == 0) {
+        return Ok(Arc::clone(values));
+    }
+    let rows = UInt64Array::from_iter_values(0..values.len() as u64);
+    Ok(take(values, &rows, None)?)
+}
+
+/// The values of a list that is not NULL.
+pub(super) fn elements(lists: &ArrayRef, row: usize) -> Option<ArrayRef> {
+    if lists.is_null(row) {
+        return None;
+    }
+    match lists.data_type() {
+        DataType::List(_) => Some(lists.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => Some(lists.as_list::<i64>().value(row)),
+        DataType::FixedSizeList(..) => Some(lists.as_fixed_size_list().value(row)),
+        _ => None,
     }
 }
 

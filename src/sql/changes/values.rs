@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 
+use super::lists;
 use crate::error::Error;
 use crate::sql::written::is_written;
 use crate::write::create::sql_name;
@@ -79,6 +80,13 @@ pub(super) fn with_row(error: DataFusionError, row: usize) -> DataFusionError {
 }
 
 fn exact(value: Expr, to: &DataType, column: &str) -> Result<Expr> {
+    if let Some(loose) = lists::with_nulls(to) {
+        let list = exact(value, &loose, column)?;
+        return Ok(lists::whole(list, to, ("column", column)));
+    }
+    if let Some(text) = beyond_nanoseconds(&value, to) {
+        return exact(text, to, column);
+    }
     let function = ExactCast {
         to: to.clone(),
         column: column.to_owned(),
@@ -89,6 +97,21 @@ fn exact(value: Expr, to: &DataType, column: &str) -> Result<Expr> {
         return Ok(Expr::Literal(value, metadata));
     }
     Ok(ScalarUDF::from(function).call(vec![value]))
+}
+
+/// The text of `TIMESTAMP '1500-01-01'`, which is no number of nanoseconds, for a column of another unit.
+fn beyond_nanoseconds(value: &Expr, to: &DataType) -> Option<Expr> {
+    let Expr::Cast(Cast { expr, field }) = value else {
+        return None;
+    };
+    let Expr::Literal(text, _) = expr.as_ref() else {
+        return None;
+    };
+    let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    let of_time = matches!(to, DataType::Timestamp(_, None) | DataType::Date32);
+    let of_text = text.data_type().is_string() && *field.data_type() == nanoseconds;
+    let is_beyond = of_time && of_text && text.cast_to(&nanoseconds).is_err();
+    is_beyond.then(|| expr.as_ref().clone())
 }
 
 /// The value of a column that is NOT NULL, and whose type has something that shows as NULL. The row is named by its
@@ -303,7 +326,7 @@ fn items(list: &DataType) -> Option<&DataType> {
 
 /// The values as DataFusion casts them.
 fn taken(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let found = ColumnarValue::Array(Arc::clone(values)).cast_to(to, None)?;
+    let found = ColumnarValue::Array(lists::from_their_start(values)?).cast_to(to, None)?;
     found.into_array(values.len())
 }
 
@@ -387,7 +410,7 @@ fn unequal<T: ArrowPrimitiveType>(
 /// The first list with a value that a cast has changed.
 fn first_lost_list(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
     for row in 0..from.len() {
-        let (Some(a), Some(b)) = (list(from, row), list(to, row)) else {
+        let (Some(a), Some(b)) = (lists::elements(from, row), lists::elements(to, row)) else {
             continue;
         };
         if a.len() != b.len() || first_lost(&a, &b)?.is_some() {
@@ -395,19 +418,6 @@ fn first_lost_list(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
         }
     }
     Ok(None)
-}
-
-/// The values of a list that is not NULL.
-fn list(lists: &ArrayRef, row: usize) -> Option<ArrayRef> {
-    if lists.is_null(row) {
-        return None;
-    }
-    match lists.data_type() {
-        DataType::List(_) => Some(lists.as_list::<i32>().value(row)),
-        DataType::LargeList(_) => Some(lists.as_list::<i64>().value(row)),
-        DataType::FixedSizeList(..) => Some(lists.as_fixed_size_list().value(row)),
-        _ => None,
-    }
 }
 
 /// The first text that says more than the value that was read from it.
