@@ -425,7 +425,6 @@ async fn names() -> Result<(), Failed> {
     };
     for name in [
         "__2_1_00000000000000000000000000000000_22.wrt",
-        "x.wrt",
         "__1_x_y_22.wrt",
         "__9_9_..%2F.._22.wrt",
     ] {
@@ -436,7 +435,7 @@ async fn names() -> Result<(), Failed> {
         )?;
     }
     // What is not a commit is no concern of ours.
-    for name in ["notes.txt", ".DS_Store", "__1_1_x_22.wrt.bak"] {
+    for name in ["notes.txt", "x.wrt", ".DS_Store", "__1_1_x_22.wrt.bak"] {
         read_files(&commit(name), ALL).await?;
     }
     Ok(())

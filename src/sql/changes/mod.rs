@@ -25,6 +25,7 @@ use datafusion::datasource::DefaultTableSource;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     DmlStatement, Expr, JoinType, LogicalPlan, LogicalPlanBuilder, TableSource, WriteOp, lit,
 };
@@ -38,6 +39,14 @@ use super::provider::TileDbTable;
 struct ChangeStatements;
 
 const NAME: &str = "tiledb_change_statements";
+
+/// The value of a cast that DataFusion has put around it, and that fails over what it would change.
+pub(super) fn exactly_cast(call: &ScalarFunction) -> Option<&Expr> {
+    match call.args.as_slice() {
+        [value] if call.func.name() == values::EXACT => Some(value),
+        _ => None,
+    }
+}
 
 /// Adds the rule to a session that is being built.
 pub(super) fn install(builder: &mut SessionStateBuilder) {

@@ -29,6 +29,9 @@ use crate::error::Error;
 use crate::sql::written::is_written;
 use crate::write::create::sql_name;
 
+/// The name of the cast.
+pub(super) const EXACT: &str = "tiledb_exact";
+
 /// Makes of a cast that DataFusion has put around a value the exact one; everything else stays.
 pub(super) fn unwrapped(value: Expr, column: &str) -> Result<Expr> {
     match value {
@@ -203,7 +206,7 @@ impl ExactCast {
 
 impl ScalarUDFImpl for ExactCast {
     fn name(&self) -> &'static str {
-        "tiledb_exact"
+        EXACT
     }
 
     fn signature(&self) -> &Signature {

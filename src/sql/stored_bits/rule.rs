@@ -25,6 +25,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::WithStoredFloats;
 use crate::arrow::DATATYPE_KEY;
+use crate::sql::changes::exactly_cast;
 
 /// The end of the names of what is written to arrays by COPY.
 const ARRAYS: &str = "tiledb";
@@ -313,6 +314,13 @@ fn columns_of_values(expr: &Expr, schema: &DFSchema, to: &mut Vec<Column>) -> Re
         Expr::Cast(cast) if keeps_type(expr, &cast.expr, schema)? => {
             columns_of_values(&cast.expr, schema, to)?;
         }
+        Expr::ScalarFunction(call) => {
+            if let Some(value) = exactly_cast(call)
+                && keeps_type(expr, value, schema)?
+            {
+                columns_of_values(value, schema, to)?;
+            }
+        }
         Expr::Case(case) => {
             for (_, then) in &case.when_then_expr {
                 columns_of_values(then, schema, to)?;
@@ -344,6 +352,14 @@ fn with_bits_of_values(
             match keeps_type(&whole, &cast.expr, schema)? {
                 true => inner(cast.expr)?,
                 false => Transformed::no(whole),
+            }
+        }
+        Expr::ScalarFunction(call) => {
+            let value = exactly_cast(&call).cloned();
+            let whole = Expr::ScalarFunction(call);
+            match value {
+                Some(value) if keeps_type(&whole, &value, schema)? => inner(Box::new(value))?,
+                _ => Transformed::no(whole),
             }
         }
         Expr::Case(case) => {
