@@ -463,7 +463,7 @@ mod tests {
             (file(1, "_2"), good[..good.len() - 1].to_vec(), "truncated"),
             (file(1, "_2"), details(3, &[]), "version 3"),
             ("__group/__1_0_x_2".into(), good.clone(), "first time 1"),
-            ("__group/notes".into(), good.clone(), "not a timestamped"),
+            ("__group/__notes".into(), good.clone(), "not a timestamped"),
         ] {
             let storage = group(&[(&name, bytes)]).await;
             let error = Group::open(&storage, OpenWindow::default()).await;

@@ -101,7 +101,7 @@ impl ColumnType {
         )
         .context("attribute", || &attribute.name)?;
         match (&attribute.enumeration, enumeration) {
-            (codes, _) if options.as_stored => ty.as_stored(attribute.nullable, codes.is_some()),
+            (codes, _) if options.as_stored => ty.into_stored(attribute.nullable, codes.is_some()),
             (None, _) => Ok(ty.with_null_text(attribute)),
             (Some(_), Some(enumeration)) => ty
                 .enumerated(enumeration, options)
@@ -114,7 +114,7 @@ impl ColumnType {
     }
 
     /// Shows dates, times and codes as the numbers that are stored.
-    fn as_stored(mut self, nullable: bool, is_code: bool) -> Result<Self> {
+    fn into_stored(mut self, nullable: bool, is_code: bool) -> Result<Self> {
         let number = match self.element {
             Element::Time(_) | Element::Date(_) => DataType::Int64,
             // One byte, which may be any.

@@ -24,6 +24,7 @@ pub mod functions;
 mod labels;
 mod location;
 mod moment;
+mod names;
 mod one_moment;
 mod open;
 pub mod optimizer;

@@ -10,7 +10,6 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::{Result, TableReference, plan_err};
-use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::TypePlanner;
@@ -19,16 +18,16 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
-use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, Assignment, AssignmentTarget, DataType as SqlType, ExactNumberInfo,
     Expr as SqlExpr, Ident, Insert, MergeAction, MergeInsertKind, ObjectName, Parens, Query,
     SetExpr, Statement as SqlStatement, TableObject, TimezoneInfo, Values,
 };
-use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::names::{column_name, normalizer};
 use super::provider::TileDbTable;
 use super::wide_lists;
 use crate::error::Error;
@@ -271,10 +270,6 @@ pub(super) fn check_once(state: &SessionState, assignments: &[Assignment]) -> Re
     Ok(())
 }
 
-fn normalizer(options: &ConfigOptions) -> IdentNormalizer {
-    IdentNormalizer::new(options.sql_parser.enable_ident_normalization)
-}
-
 fn in_rows(values: &mut Values) -> Result<()> {
     let rows = values.rows.iter_mut();
     rows.flat_map(|row| &mut row.content).try_for_each(in_value)
@@ -368,22 +363,6 @@ fn copied(state: &SessionState, copy: &mut CopyToStatement) -> Result<Option<Vec
 /// Whether a name of a table is a path.
 fn is_path(name: Option<&Ident>) -> bool {
     name.is_some_and(|name| name.quote_style == Some('\''))
-}
-
-/// The column that a name means, which DataFusion's parser hands on with its quotes.
-pub(super) fn column_name(options: &ConfigOptions, name: &str) -> String {
-    let dialect = dialect_from_str(options.sql_parser.dialect);
-    let parsed = dialect.and_then(|dialect| {
-        let parser = Parser::new(dialect.as_ref()).try_with_sql(name);
-        let mut parser = parser.ok()?;
-        let name = parser.parse_identifier().ok()?;
-        (parser.peek_token().token == Token::EOF).then_some(name)
-    });
-    match parsed {
-        Some(parsed) => normalizer(options).normalize(parsed),
-        // Nobody has written it in a statement.
-        None => name.to_owned(),
-    }
 }
 
 /// The plan of a COPY with these names in PARTITIONED BY.

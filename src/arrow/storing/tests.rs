@@ -207,9 +207,13 @@ fn what_a_field_cannot_hold_is_refused() {
 fn a_null_time_is_not_a_time() {
     let attribute = attribute(Datatype::DateTimeSec, CellValNum::Fixed(1), false);
     let ty = ColumnType::of_attribute(&attribute, None, &TypeOptions::default()).unwrap();
-    let writer = CellWriter::new(ty, false).unwrap();
-    let mut cells = writer.no_cells();
     let column: ArrayRef = Arc::new(TimestampSecondArray::from(vec![Some(7), None]));
+    let strict = CellWriter::new(ty.clone(), false).unwrap();
+    let refused = strict.append(&column, &mut strict.no_cells());
+    assert_eq!(refused.unwrap_err().row, 1);
+    // What was read as NULL is written as it was.
+    let writer = CellWriter::of_attribute(ty, &attribute, Nulls::Kept).unwrap();
+    let mut cells = writer.no_cells();
     writer.append(&column, &mut cells).unwrap();
     assert_eq!(cells.cell(0, 8), 7_i64.to_le_bytes());
     assert_eq!(cells.cell(1, 8), i64::MIN.to_le_bytes());

@@ -283,7 +283,10 @@ impl Tokens {
                 value.unwrap_or_default()
             ))),
             (_, Some(value)) => Ok(Some((key, value))),
-            (_, None) => Err(self.wrong(&format!("a value for the option {}", shown_name(&key)))),
+            (_, None) => {
+                let name = shown_name(&key).replace('\'', "\"");
+                Err(self.wrong(&format!("a value for the option {name}")))
+            }
         }
     }
 

@@ -14,8 +14,8 @@ use datafusion::logical_expr::CreateExternalTable;
 use super::default;
 use crate::array::snapshot::Snapshot;
 use crate::error::{Error, Result, ResultExt};
+use crate::sql::names::column_name;
 use crate::sql::options::TableOptions;
-use crate::sql::written::column_name;
 use crate::storage::Storage;
 use crate::write::create::{ArrayBuilder, ArrayDefinition, Value, same_kind};
 

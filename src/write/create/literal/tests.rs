@@ -65,8 +65,8 @@ fn wrong_values_say_what_is_expected() {
         (
             Datatype::StringAscii,
             CellValNum::Fixed(3),
-            "ab",
-            "2 bytes, expected the 3",
+            "abcd",
+            "4 bytes",
         ),
         (
             Datatype::Int32,
