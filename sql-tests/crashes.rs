@@ -513,7 +513,7 @@ async fn used_again(
         };
         let told = error.message().unwrap_or_default();
         if !told.contains("somebody else is creating an array here") {
-            return Err(format!("{told}").into());
+            return Err(told.to_string().into());
         }
         age(Duration::from_secs(60))?;
     }

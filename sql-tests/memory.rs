@@ -229,7 +229,7 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
             }
         }
         crate::crashes::copy_folder(std::path::Path::new(one), std::path::Path::new(several))?;
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(5 << 20));
         let small = session(&pool, 2)?;
         datafusion_tiledb::register(&small)?;
         let call =

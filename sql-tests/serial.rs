@@ -571,7 +571,7 @@ async fn race(
         rival.run(&drop).await.map_err(said)?;
     }
     let pair = statements.each_ref();
-    let given_up = outcomes.iter().any(|outcome| *outcome == Outcome::Conflict);
+    let given_up = outcomes.contains(&Outcome::Conflict);
     match explain(&before, pair, outcomes.each_ref(), &after) {
         Some(explained) if !given_up => Ok(explained),
         explained => {

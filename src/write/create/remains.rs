@@ -117,7 +117,7 @@ impl Remains {
 pub(crate) async fn is_begun(storage: &Storage, root: &Listing) -> Result<bool> {
     let is_there = |name: &&str| root.folders.iter().any(|folder| folder == name);
     let is_old = root.files.iter().any(|file| file.name == OLD_SCHEMA_NAME);
-    Ok(BEGUN.iter().any(|name| is_there(name)) && !is_old && !has_schema(storage, root).await?)
+    Ok(BEGUN.iter().any(is_there) && !is_old && !has_schema(storage, root).await?)
 }
 
 /// Whether the folder of schemas holds anything besides enumerations.
