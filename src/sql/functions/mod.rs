@@ -19,7 +19,7 @@
 //! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
 //! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
 //! runs, and only as far as the selected columns need it. `tiledb_consolidate` and `tiledb_vacuum` change it,
-//! [once](run_once) each time the query runs.
+//! once each time the query runs.
 
 pub(in crate::sql) mod arguments;
 pub mod array;
