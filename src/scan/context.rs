@@ -170,12 +170,9 @@ impl ScanContext {
         let context = Arc::clone(self);
         let work = move |stop| {
             SCRATCH.with_borrow_mut(|scratch| {
-                scratch.memory = Arc::clone(&context.memory);
-                scratch.filters.account_in(Arc::clone(&context.memory) as _);
-                scratch.filters.end_when(stop);
+                let mut scratch = scratch.serve(&context.memory, stop);
                 let started = Instant::now();
-                let done = work(&context, scratch);
-                scratch.filters.settle();
+                let done = work(&context, &mut scratch);
                 let skipped = scratch.filters.take_skipped_chunks();
                 context.metrics.chunks_skipped.add(skipped);
                 context.metrics.decode_nanos.add_elapsed(started);

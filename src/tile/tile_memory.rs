@@ -6,6 +6,8 @@
 //! that is most of the work.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::buffer::MutableBuffer;
@@ -13,7 +15,7 @@ use arrow::buffer::MutableBuffer;
 use crate::arrow::{MemoryHome, TileBuffer, check_memory};
 use crate::error::Result;
 use crate::filter;
-use crate::memory::budget::{Grant, MemoryBudget, Unlimited};
+use crate::memory::budget::{Grant, MemoryBudget};
 use crate::memory::idle::{IdleBuffers, best_fit};
 
 /// Smaller allocations are cheap to make and to clear, and are not kept.
@@ -149,27 +151,56 @@ impl MemoryBudget for TileMemory {
 }
 
 /// Buffers and contexts of one decoding thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scratch {
     /// Working memory of the filters.
     pub filters: filter::Scratch,
-    /// Memory for their results.
-    pub memory: Arc<TileMemory>,
+    /// Memory for their results: that of the scan whose tiles are decoded, if there is one.
+    memory: Option<Arc<TileMemory>>,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
-        Self {
-            filters: filter::Scratch::default(),
-            memory: TileMemory::new(Arc::new(Unlimited)),
+impl Scratch {
+    /// Decodes for a scan until the result is dropped: results are decoded into `memory`, and decoding ends with an error
+    /// once `stop` is set.
+    pub fn serve(&mut self, memory: &Arc<TileMemory>, stop: Arc<AtomicBool>) -> Serving<'_> {
+        self.filters.account_in(Arc::clone(memory) as _);
+        self.filters.end_when(stop);
+        self.memory = Some(Arc::clone(memory));
+        Serving(self)
+    }
+
+    /// A buffer of `bytes` bytes of unspecified content.
+    pub fn buffer(&self, bytes: usize) -> Result<TileBuffer> {
+        match &self.memory {
+            Some(memory) => memory.buffer(bytes),
+            None => TileBuffer::zeroed(bytes),
         }
     }
 }
 
-impl Scratch {
-    /// A buffer of `bytes` bytes of unspecified content.
-    pub fn buffer(&self, bytes: usize) -> Result<TileBuffer> {
-        self.memory.buffer(bytes)
+/// The scratch memory of a thread while it decodes for a scan. A thread may wait long for its next scan, so it keeps
+/// nothing of this one, neither its memory nor what that has reserved.
+#[derive(Debug)]
+pub struct Serving<'a>(&'a mut Scratch);
+
+impl Deref for Serving<'_> {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        self.0
+    }
+}
+
+impl DerefMut for Serving<'_> {
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.0
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.filters.settle();
+        self.memory = None;
     }
 }
 
@@ -235,6 +266,27 @@ mod tests {
         drop(grant);
         assert!(memory.reserve(limit + 1).is_err());
         assert_eq!(left.load(Ordering::Relaxed), limit);
+    }
+
+    #[test]
+    fn a_thread_keeps_nothing_of_a_scan() {
+        let mut scratch = Scratch::default();
+        for panics in [false, true] {
+            let left = Arc::new(AtomicUsize::new(1 << 20));
+            let memory = TileMemory::new(Arc::new(Limited(Arc::clone(&left))));
+            let serve = || {
+                let serving = scratch.serve(&memory, Arc::default());
+                drop(Buffer::from(serving.buffer(100_000).unwrap()));
+                assert!(left.load(Ordering::Relaxed) < 1 << 20);
+                if panics {
+                    std::panic::resume_unwind(Box::new("decoding failed"));
+                }
+            };
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
+            assert_eq!(served.is_err(), panics);
+            drop(memory);
+            assert_eq!(left.load(Ordering::Relaxed), 1 << 20);
+        }
     }
 
     #[test]
