@@ -544,6 +544,33 @@ async fn prepared() -> Result<(), Failed> {
         .await?;
     desk.run("EXECUTE c(2)").await?;
     desk.refused("EXECUTE p('x', 2)", &[]).await?;
+    desk.run("PREPARE u AS UPDATE t SET v = $1 WHERE k = $2")
+        .await?;
+    desk.run("PREPARE s AS INSERT INTO t SELECT $1, $2").await?;
+    desk.run(
+        "PREPARE m AS MERGE INTO t USING (SELECT 1 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = $1",
+    )
+    .await?;
+    desk.run("PREPARE two AS INSERT INTO t VALUES (8, $1), ($2, 2)")
+        .await?;
+    for lossy in [
+        "p(5, 2.7)",
+        "p(5.5, 2)",
+        "u(2.7, 1)",
+        "s(5, 2.7)",
+        "m(2.7)",
+        "two(0.5, 9)",
+        "two(0, 9.5)",
+    ] {
+        desk.refused(&format!("EXECUTE {lossy}"), &["would become", "CAST("])
+            .await?;
+    }
+    desk.run("EXECUTE u(2.0, 1)").await?;
+    // A condition compares with what is given.
+    desk.run("EXECUTE u(7, 1.5)").await?;
+    desk.run("PREPARE declared(INT, INT) AS UPDATE t SET v = $1 WHERE k = $2")
+        .await?;
+    desk.run("EXECUTE declared(2.7, 1)").await?;
     match desk.number("SELECT sum(v) FROM t").await? {
         4 => Ok(()),
         other => Err(format!("{other}").into()),

@@ -15,7 +15,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    Statement as PlanStatement, Volatility,
 };
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::planner::object_name_to_table_reference;
@@ -203,11 +203,24 @@ pub(super) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
         }
         _ => None,
     };
-    let plan = wide_lists::plan(state, statement).await?;
+    let infers = infers_parameters(&statement);
+    let mut plan = wide_lists::plan(state, statement).await?;
+    if infers && let LogicalPlan::Statement(PlanStatement::Prepare(prepare)) = &mut plan {
+        // EXECUTE would cast its values to the types of the columns they are for, before anybody sees them.
+        prepare.fields.clear();
+    }
     match dimensions {
         Some(dimensions) => partitioned(plan, &dimensions),
         None => Ok(plan),
     }
+}
+
+/// Whether a statement prepares another one and leaves the types of its parameters open.
+fn infers_parameters(statement: &Statement) -> bool {
+    let Statement::Statement(statement) = statement else {
+        return false;
+    };
+    matches!(statement.as_ref(), SqlStatement::Prepare { data_types, .. } if data_types.is_empty())
 }
 
 /// Prepares the values of a statement that changes rows.

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 
 use super::target::Meaning;
-use super::values::{unwrapped, with_row};
+use super::values::{converted, unwrapped, with_row};
 use super::{Changed, Names, with_taken};
 use crate::error::Error;
 use crate::sql::written::is_default;
@@ -35,11 +35,22 @@ pub(super) fn inserted(changed: &Changed<'_>, rows: &Arc<LogicalPlan>) -> Result
             input.data()?
         }
     };
+    let columns = changed.source.schema();
     let expr = projection.expr.iter().map(|value| {
         let column = value.schema_name().to_string();
-        unwrapped(value.clone(), &column)
+        let value = unwrapped(value.clone(), &column)?;
+        match columns.field_with_name(&column) {
+            // The value of a parameter has a type of its own.
+            Ok(field) => {
+                let converted =
+                    converted(value.unalias(), field.data_type(), &column, input.schema())?;
+                Ok(converted.alias(column))
+            }
+            Err(_) => Ok(value),
+        }
     });
-    let rows = Projection::try_new(expr.collect::<Result<_>>()?, Arc::new(input))?;
+    let expr = expr.collect::<Result<_>>()?;
+    let rows = Projection::try_new(expr, Arc::new(input))?;
     Ok(Arc::new(LogicalPlan::Projection(rows)))
 }
 
@@ -135,7 +146,10 @@ pub(super) fn updated(
                     true => changed
                         .default(field.name())
                         .cast_to(field.data_type(), &DFSchema::empty())?,
-                    false => given(value.clone(), field.name())?,
+                    false => {
+                        let value = given(value.clone(), field.name())?;
+                        converted(value, field.data_type(), field.name(), input.schema())?
+                    }
                 };
                 let value = changed.required(index, value, coordinates.clone());
                 value.alias(field.name())
