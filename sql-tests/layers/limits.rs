@@ -1,6 +1,5 @@
-//! The repository is small enough to be cloned and searched at once, and every system can hold its files: few are
-//! tracked, and none has a path that Windows cannot have. Files that tests read by the thousand go into the archives
-//! of `fixtures`.
+//! The repository is small enough to be cloned and searched at once, and every system can hold its files: the arrays that
+//! tests read lie in archives, nothing else is large, and no file has a path that Windows cannot have.
 //!
 //! No file of `src/` has more than 500 lines, and no function in one more than 80: who opens a file finds one idea in it.
 
@@ -9,8 +8,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// So many files may be tracked, source and all.
-const MOST_FILES: usize = 960;
+/// The largest size of a file that is neither an archive nor the list of one, in bytes.
+const LARGEST_FILE: u64 = 1 << 20;
+/// The only folder whose arrays lie in it as they are.
+const PLAIN_ARRAYS: &str = "examples/data/";
 /// Windows allows 260 characters, of which the folder of the clone needs some.
 const LONGEST_PATH: usize = 200;
 /// A file may have so many lines.
@@ -21,7 +22,14 @@ const FUNCTION_LINES: usize = 80;
 /// Says how the tracked files break these rules.
 pub fn check_tracked() -> Result<(), String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let wrong = problems(&tracked(package)?);
+    let paths = tracked(package)?;
+    let sizes = paths.iter().filter_map(|path| {
+        // Git may track a file that somebody has just removed.
+        let size = fs::metadata(package.join(path)).ok()?.len();
+        Some((path.as_str(), size))
+    });
+    let mut wrong = problems(&paths);
+    wrong.extend(sizes.filter_map(|(path, size)| too_large(path, size)));
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong.join("\n")),
@@ -30,16 +38,15 @@ pub fn check_tracked() -> Result<(), String> {
 
 fn problems(paths: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let count = paths.len();
-    if count > MOST_FILES {
-        wrong.push(format!(
-            "{count} files are tracked, more than {MOST_FILES}: merge small ones that share an idea, and put what tests read into the archives of sql-tests/fixtures"
-        ));
-    }
     let mut folded = HashMap::new();
     for path in paths {
         if let Some(why) = refused_by_windows(path) {
             wrong.push(format!("{path:?} {why}, which Windows cannot have"));
+        }
+        if !path.starts_with(PLAIN_ARRAYS) && path.split('/').any(is_of_array) {
+            wrong.push(format!(
+                "{path:?} is a file of an array: pack it into the archives of sql-tests"
+            ));
         }
         if path.chars().count() > LONGEST_PATH {
             wrong.push(format!("{path:?} has more than {LONGEST_PATH} characters"));
@@ -51,6 +58,28 @@ fn problems(paths: &[String]) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Whether a name is one of a file or a folder of an array or a group.
+fn is_of_array(name: &str) -> bool {
+    let folders = [
+        "__commits",
+        "__fragments",
+        "__group",
+        "__labels",
+        "__meta",
+        "__schema",
+    ];
+    name.ends_with(".tdb") || folders.contains(&name)
+}
+
+/// Says that a file is too large to be tracked.
+fn too_large(path: &str, size: u64) -> Option<String> {
+    let packed = [".tar.zst", ".tar.xz", ".files.txt"];
+    let is_packed = packed.iter().any(|end| path.ends_with(end));
+    (size > LARGEST_FILE && !is_packed).then(|| {
+        format!("{path:?} has {size} bytes, more than {LARGEST_FILE}: pack it into the archives of sql-tests")
+    })
 }
 
 /// Says why Windows can have no file at a path.
@@ -128,7 +157,7 @@ fn walk(
 /// Finds what is wrong with made-up paths, and the files of a folder without git.
 pub fn finds_tracked() -> Result<(), String> {
     let bad = [
-        "a/q?.tdb",
+        "a/q?.rs",
         "a:b/c",
         "a\\b",
         "tab\there",
@@ -137,23 +166,33 @@ pub fn finds_tracked() -> Result<(), String> {
         "nul",
         "a/Con.txt",
         "lpt9.tar.gz",
+        "sql-tests/a/__schema/x",
+        "a/b.tdb",
     ];
     let good = [
-        "a/b.c", ".ci/run", "con_sole", "com0", "com10", "été/.x", "lpt",
+        "a/b.c",
+        ".ci/run",
+        "con_sole",
+        "com0",
+        "com10",
+        "été/.x",
+        "lpt",
+        "src/__init__.py",
+        "examples/data/a/__schema/x",
     ];
     let names = |paths: &[&str]| paths.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
     let missed = bad.iter().filter(|p| problems(&names(&[p])).len() != 1);
     let missed = missed.collect::<Vec<_>>();
     let others = problems(&names(&good));
-    let many: Vec<String> = (0..=MOST_FILES).map(|i| i.to_string()).collect();
     let counts = [
-        problems(&many[1..]).len(),
-        problems(&many).len(),
         problems(&names(&["a/B", "a/c", "A/b"])).len(),
         problems(&["x".repeat(LONGEST_PATH)]).len(),
         problems(&["x".repeat(LONGEST_PATH + 1)]).len(),
+        too_large("a.md", LARGEST_FILE).into_iter().count(),
+        too_large("a.md", LARGEST_FILE + 1).into_iter().count(),
+        too_large("a.tar.zst", u64::MAX).into_iter().count(),
     ];
-    if !missed.is_empty() || !others.is_empty() || counts != [0, 1, 1, 0, 1] {
+    if !missed.is_empty() || !others.is_empty() || counts != [1, 0, 1, 0, 1, 0] {
         return Err(format!("missed {missed:?}, found {others:?}, {counts:?}"));
     }
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;

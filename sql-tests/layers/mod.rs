@@ -1,5 +1,5 @@
 //! The layers of `src/` depend downward only, folders of one level do not see each other, and the modules of one folder
-//! form no circle. Files and functions are short, and few files are tracked.
+//! form no circle. Files and functions are short, and arrays are tracked in archives.
 //!
 //! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
 //! below `sql`. It is checked on the text, without comments.
