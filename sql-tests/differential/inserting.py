@@ -47,8 +47,8 @@ def shell(binary, *statements):
     return ran.stdout, ran.stderr.strip()
 
 
-def copy(binary, array, target):
-    """Copies an array by statements; returns what went wrong."""
+def copy(binary, array, target, shown=""):
+    """Copies an array, or what it shows with some options in its URL, by statements; returns what went wrong."""
     printed, error = shell(binary, f"SELECT create_statement FROM tiledb_array('{array}')")
     if error:
         return error
@@ -56,20 +56,20 @@ def copy(binary, array, target):
     statement = rows[1][0]
     statement = re.sub(r"CREATE EXTERNAL TABLE (\"(?:[^\"]|\"\")*\"|\S+)", "CREATE EXTERNAL TABLE copied", statement, count=1)
     statement = statement.replace(f"'{array}'", f"'{target}'")
-    _, error = shell(binary, statement, f"INSERT INTO copied SELECT * FROM '{array}'")
+    _, error = shell(binary, statement, f"INSERT INTO copied SELECT * FROM '{array}{shown}'")
     return error
 
 
-def compare(seed, array, target, answer):
-    """Writes what differs between libtiledb's readings of both arrays. Runs in a forked child."""
+def compare(seed, array, target, answer, until=(1 << 62, 1 << 62)):
+    """Writes what differs between libtiledb's readings of both arrays, each up to a time. Runs in a forked child."""
     schema = schema_gen.random_schema(random.Random(seed))
     ctx = Context()
     try:
-        expected = oracle.read_window(ctx, array, schema, oracle.MAX_ROWS, 0, 1 << 62)
+        expected = oracle.read_window(ctx, array, schema, oracle.MAX_ROWS, 0, until[0])
     except (TileDBError, oracle.Dropped) as error:
         told = f"unread {error}"
     else:
-        found = oracle.read_window(ctx, target, schema, oracle.MAX_ROWS, 0, 1 << 62)
+        found = oracle.read_window(ctx, target, schema, oracle.MAX_ROWS, 0, until[1])
         told = differing(found, expected)
     with open(answer, "w") as out:
         out.write(told)
