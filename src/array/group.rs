@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-pub use super::metadata::GROUP_FOLDER;
+pub use super::folder::{GROUP_FILE, GROUP_FOLDER};
 use super::metadata::settled_group;
 use super::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -18,8 +18,6 @@ use crate::format::group::{GroupDetails, MemberEntry, ObjectKind};
 use crate::format::names::{TimestampedName, last_component};
 use crate::storage::{FileInfo, Listing, Location, Storage};
 
-/// The empty file that identifies a group.
-pub const GROUP_FILE: &str = "__tiledb_group.tdb";
 /// Group files read at the same time.
 const OPEN_CONCURRENCY: usize = 8;
 /// The memory of a decoded member beyond its bytes on storage, for the cache.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::directory;
+use super::folder::{GROUP_FOLDER, kind_at};
 use super::inspect::Inspection;
 use super::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result, ResultExt};
@@ -23,8 +24,6 @@ use crate::storage::{FileInfo, Keep, Listing, Storage};
 
 /// The folder of metadata.
 pub const METADATA_FOLDER: &str = "__meta";
-/// The folder of a group's members.
-pub const GROUP_FOLDER: &str = "__group";
 /// Files read at the same time.
 const LOAD_CONCURRENCY: usize = 16;
 /// What is cached of a file's header has this number in its key; its contents have 0.
@@ -76,28 +75,6 @@ pub async fn load(storage: &Storage, window: &OpenWindow) -> Result<Vec<Metadata
     }
     let item = |(key, (value, file))| MetadataItem { key, value, file };
     Ok(items.into_iter().map(item).collect())
-}
-
-/// Whether there is an array or a group.
-///
-/// # Errors
-/// There is neither.
-pub async fn kind_at(storage: &Storage) -> Result<ObjectKind> {
-    let root = storage.list("").await?;
-    let folder = |name: &str| root.folders.iter().any(|f| f == name);
-    let file = |name: &str| root.files.iter().any(|f| f.name == name);
-    if folder("__schema") || file("__array_schema.tdb") {
-        return Ok(ObjectKind::Array);
-    }
-    if folder(GROUP_FOLDER) || file("__tiledb_group.tdb") {
-        return Ok(ObjectKind::Group);
-    }
-    let error = if root.files.is_empty() && root.folders.is_empty() {
-        Error::not_found("neither an array nor a group is here: check the path")
-    } else {
-        Error::not_an_array("the folder is neither a TileDB array nor a TileDB group")
-    };
-    Err(error.with("array", storage.uri()))
 }
 
 /// The storage of an array or a group, with the key only if it is encrypted.

@@ -5,6 +5,7 @@
 pub mod commits;
 pub mod deletes;
 pub mod directory;
+pub mod folder;
 pub mod fragment;
 pub mod group;
 pub mod inspect;

@@ -20,6 +20,7 @@ pub mod evolve;
 #[doc(hidden)]
 pub mod expressions;
 mod factory;
+mod from_first;
 pub mod functions;
 mod labels;
 mod location;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList, TableProvider};
 use datafusion::common::GetExt;
 use datafusion::config::TableOptions;
 use datafusion::error::DataFusionError;
@@ -14,16 +14,20 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use super::catalog::explain_group;
 use super::dml::ArrayFormatFactory;
 use super::factory::TileDbTableFactory;
+use super::location::storage;
 use super::open::open_columns;
 use super::options::TileDbTableOptions;
 use super::session::rebuild;
 use super::{
-    chains, changes, evolve, functions, one_moment, optimizer, time_travel, url_table, written,
+    chains, changes, evolve, functions, one_moment, optimizer, options, time_travel, url_table,
+    written,
 };
+use crate::array::folder::arrays_in;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of arrays in `STORED AS`.
@@ -137,19 +141,35 @@ fn with_paths(
     catalogs: Arc<dyn CatalogProviderList>,
     runtime: Arc<RuntimeEnv>,
 ) -> Arc<dyn CatalogProviderList> {
-    url_table::around(catalogs, runtime, |path, options, runtime| {
-        async move {
-            match open_columns(&path, &options, &runtime).await {
-                Ok(table) => Ok(Some(Arc::new(table) as _)),
-                // A path without an array may still be a file that others read.
-                Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-                Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
-                Err(e) => {
-                    let error = explain_group(e, &path, &options, &runtime).await;
-                    Err(DataFusionError::from(error))
-                }
+    url_table::around(catalogs, runtime, open_array, list_arrays)
+}
+
+fn open_array(
+    path: String,
+    options: options::TableOptions,
+    runtime: Arc<RuntimeEnv>,
+) -> BoxFuture<'static, datafusion::error::Result<Option<Arc<dyn TableProvider>>>> {
+    async move {
+        match open_columns(&path, &options, &runtime).await {
+            Ok(table) => Ok(Some(Arc::new(table) as _)),
+            // A path without an array may still be a file that others read.
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
+            Err(e) => {
+                let error = explain_group(e, &path, &options, &runtime).await;
+                Err(DataFusionError::from(error))
             }
         }
-        .boxed()
-    })
+    }
+    .boxed()
+}
+
+fn list_arrays(path: String, runtime: Arc<RuntimeEnv>) -> BoxFuture<'static, Vec<String>> {
+    async move {
+        match storage(&path, &options::TableOptions::default(), &runtime) {
+            Ok(folder) => arrays_in(&folder).await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+    .boxed()
 }

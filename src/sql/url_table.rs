@@ -6,6 +6,8 @@
 //! catalog inside that opens folders of files, because that one takes the `?` of a query for a glob and would list the
 //! whole parent folder.
 
+mod name;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,10 +17,11 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::TableType;
 use futures::future::BoxFuture;
-use url::{Url, form_urlencoded};
+use url::Url;
 
-use super::location::{check_no_secret, expand_home};
-use super::options::{TableOptions, has_prefix, is_known, is_secret};
+use self::name::Location;
+pub(super) use self::name::{Named, looks_like_location};
+use super::options::TableOptions;
 use super::provider::TileDbTable;
 use crate::error::Error;
 
@@ -32,23 +35,33 @@ pub(crate) type OpenArray = fn(
     Arc<RuntimeEnv>,
 ) -> BoxFuture<'static, Result<Option<Arc<dyn TableProvider>>>>;
 
+/// Finds the names of arrays and groups in a folder that is neither. They help in an error, so a folder that can't be listed
+/// has none.
+pub(crate) type ListArrays = fn(String, Arc<RuntimeEnv>) -> BoxFuture<'static, Vec<String>>;
+
 /// Wraps catalogs, so that paths and URLs of arrays are table names. Catalogs that are already wrapped stay as they
 /// are.
 pub(crate) fn around(
     inner: Arc<dyn CatalogProviderList>,
     runtime: Arc<RuntimeEnv>,
     open: OpenArray,
+    list: ListArrays,
 ) -> Arc<dyn CatalogProviderList> {
     if inner.is::<ArrayCatalogs>() {
         return inner;
     }
-    let opener = Opener { open, runtime };
+    let opener = Opener {
+        open,
+        list,
+        runtime,
+    };
     Arc::new(ArrayCatalogs { inner, opener })
 }
 
 #[derive(Clone)]
 struct Opener {
     open: OpenArray,
+    list: ListArrays,
     runtime: Arc<RuntimeEnv>,
 }
 
@@ -67,6 +80,25 @@ impl Opener {
     fn has_store(&self, path: &str) -> bool {
         has_store(&self.runtime, path)
     }
+
+    /// The error for a folder of arrays.
+    async fn holds_arrays(&self, path: &str) -> Option<Error> {
+        let names = (self.list)(path.to_owned(), Arc::clone(&self.runtime)).await;
+        let first = names.first()?;
+        let mut shown = names
+            .iter()
+            .take(SHOWN_ARRAYS)
+            .map(String::as_str)
+            .collect::<Vec<_>>();
+        if names.len() > SHOWN_ARRAYS {
+            shown.push("…");
+        }
+        let folder = path.trim_end_matches('/');
+        Some(Error::not_found(format!(
+            "'{path}' is a folder of arrays ({}), not an array: name one of them, as in FROM '{folder}/{first}'",
+            shown.join(", ")
+        )))
+    }
 }
 
 /// Whether an object store for the location is registered; local paths always have one.
@@ -77,113 +109,8 @@ pub(super) fn has_store(runtime: &RuntimeEnv, path: &str) -> bool {
     Url::parse(path).is_ok_and(|url| runtime.object_store_registry.get_store(&url).is_ok())
 }
 
-/// A parsed location: its path, and the options in its query.
-#[derive(Debug)]
-pub(super) struct Named {
-    pub path: String,
-    pub pairs: Vec<(String, String)>,
-}
-
-impl Named {
-    pub(super) fn parse(name: &str) -> crate::error::Result<Self> {
-        check_no_secret(name)?;
-        let (path, pairs) = split_query(name);
-        // Names are shown in plans, errors and listings.
-        if pairs.iter().any(|(key, _)| is_secret(key)) {
-            return Err(Error::invalid(
-                "the name of a table cannot hold a key: name a file that does with tiledb.encryption_key_file, or an \
-                 environment variable with tiledb.encryption_key_env",
-            ));
-        }
-        Ok(Self {
-            path: expand_home(path).into_owned(),
-            pairs,
-        })
-    }
-}
-
-/// A table name that is a location on storage.
-#[derive(Debug, PartialEq, Eq)]
-struct Location {
-    path: String,
-    options: TableOptions,
-    /// Whether the name has a query, which only makes sense for an array.
-    has_query: bool,
-}
-
-impl Location {
-    /// `None` if the name is not a location.
-    fn parse(name: &str) -> crate::error::Result<Option<Self>> {
-        if !looks_like_location(name) {
-            return Ok(None);
-        }
-        let Named { path, pairs } = Named::parse(name)?;
-        let pairs_as_text = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-        Ok(Some(Self {
-            path,
-            options: TableOptions::from_pairs(pairs_as_text)?,
-            has_query: !pairs.is_empty(),
-        }))
-    }
-
-    /// Whether it is the URL of a file on a web server, by its ending.
-    fn names_web_file(&self) -> bool {
-        let is_web = ["http://", "https://"]
-            .iter()
-            .any(|scheme| self.path.starts_with(scheme));
-        let path = self.path.split(['?', '#']).next().unwrap_or_default();
-        let is_one_of = |ending: &str, known: &[&str]| known.contains(&ending);
-        let mut endings = path.rsplit('.');
-        let ending = match endings.next() {
-            Some(ending) if is_one_of(ending, &COMPRESSED_ENDINGS) => endings.next(),
-            ending => ending,
-        };
-        is_web && !self.has_query && ending.is_some_and(|ending| is_one_of(ending, &FILE_ENDINGS))
-    }
-}
-
-/// The endings of files that DataFusion reads.
-const FILE_ENDINGS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "arrow", "avro"];
-/// The endings of compressed files.
-const COMPRESSED_ENDINGS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
-
-/// Plain names are no locations, not even that of a folder in the current directory (`./weather` names it): DataFusion
-/// also looks up here whether the table of a CREATE statement exists already, and `CREATE EXTERNAL TABLE weather …
-/// LOCATION 'weather'` must not find itself.
-pub(super) fn looks_like_location(name: &str) -> bool {
-    name.contains(['/', std::path::MAIN_SEPARATOR]) || name == "~"
-}
-
-/// Splits `path?key=value&…`. A URL's query has our options only if one of its keys is ours: other queries sign
-/// requests. The query of a local path always has options.
-fn split_query(name: &str) -> (&str, Vec<(String, String)>) {
-    let Some((path, query)) = name.rsplit_once('?') else {
-        return (name, Vec::new());
-    };
-    // A plus sign is part of a time zone here, not a space.
-    let query = query.replace('+', "%2B");
-    let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes())
-        .into_owned()
-        .collect();
-    let is_word = |key: &str| {
-        !key.is_empty()
-            && key
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"._".contains(&b))
-    };
-    let ours = if name.contains("://") {
-        pairs
-            .iter()
-            .any(|(key, _)| is_known(key) || has_prefix(key))
-    } else {
-        query.contains('=') && pairs.iter().all(|(key, _)| is_word(key))
-    };
-    if ours {
-        (path, pairs)
-    } else {
-        (name, Vec::new())
-    }
-}
+/// The number of arrays of a folder that an error names.
+const SHOWN_ARRAYS: usize = 5;
 
 #[derive(Debug)]
 struct ArrayCatalogs {
@@ -322,7 +249,13 @@ impl SchemaProvider for ArraySchema {
                 Error::not_found(format!("there is no TileDB array at '{}'", location.path));
             return Err(DataFusionError::External(Box::new(error)));
         }
-        self.inner.table(&location.path).await
+        let table = self.inner.table(&location.path).await;
+        if !matches!(table, Ok(Some(_)))
+            && let Some(error) = self.opener.holds_arrays(&location.path).await
+        {
+            return Err(error.into());
+        }
+        table
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
@@ -382,53 +315,9 @@ mod tests {
 
     fn install(ctx: &SessionContext) {
         let catalogs = Arc::clone(ctx.state().catalog_list());
-        ctx.register_catalog_list(around(catalogs, ctx.runtime_env(), fake_open));
-    }
-
-    fn path_of(name: &str) -> Option<(String, Option<u64>)> {
-        let location = Location::parse(name).unwrap()?;
-        Some((location.path, location.options.timestamp_end))
-    }
-
-    #[test]
-    fn names_are_not_locations() {
-        assert_eq!(path_of("weather"), None);
-        assert_eq!(path_of("weather?timestamp=5"), None);
-        assert_eq!(path_of("/a/b"), Some(("/a/b".into(), None)));
-        assert_eq!(path_of("s3://a/b"), Some(("s3://a/b".into(), None)));
-    }
-
-    #[test]
-    fn queries_are_options() {
-        assert_eq!(path_of("/a/b?timestamp=5"), Some(("/a/b".into(), Some(5))));
-        assert_eq!(
-            path_of("s3://a/b?tiledb.timestamp=5"),
-            Some(("s3://a/b".into(), Some(5)))
-        );
-        assert_eq!(
-            path_of("/a/b?timestamp=1970-01-01T02:00:01+02:00&empty_cells=skip"),
-            Some(("/a/b".into(), Some(1000)))
-        );
-        let error = Location::parse("/a/b?timestmp=5").unwrap_err();
-        assert!(
-            error.message().contains("unknown option \"timestmp\""),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn the_queries_and_globs_of_others_are_left_alone() {
-        for name in [
-            "https://h/x.parquet?version=a+b",
-            "/data/*.parquet",
-            "/data/part?.parquet",
-            "/data/x?=1",
-        ] {
-            assert_eq!(path_of(name), Some((name.into(), None)));
-        }
-        // No store takes a signature from there, and the name of a table is shown.
-        let error = Location::parse("https://h/x.parquet?sig=hunter2").unwrap_err();
-        assert!(!error.to_string().contains("hunter2"), "{error}");
+        ctx.register_catalog_list(around(catalogs, ctx.runtime_env(), fake_open, |_, _| {
+            async { Vec::new() }.boxed()
+        }));
     }
 
     async fn first_cell(ctx: &SessionContext, sql: &str) -> Result<String> {

@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
+use super::from_first;
 use super::names::{column_name, normalizer};
 use super::provider::TileDbTable;
 use super::wide_lists;
@@ -191,6 +192,7 @@ pub(super) fn is_default(value: &Expr) -> bool {
 ///
 /// Fails if DataFusion cannot plan the statement.
 pub(super) async fn plan(state: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    from_first::select_all(&mut statement);
     let mut inner = &mut statement;
     while let Statement::Explain(explained) = inner {
         inner = &mut explained.statement;

@@ -153,9 +153,7 @@ impl<'a> Execution<'a> {
                     "The given query can generate a valid result only once the source finishes, but the source is unbounded"
                 );
             }
-            return self
-                .print_forever(execute_stream(plan, task.clone())?, &task)
-                .await;
+            return self.print_forever(execute_stream(plan, task)?).await;
         }
         let most = match shows_all {
             true => MaxRows::Unlimited,
@@ -188,12 +186,7 @@ impl<'a> Execution<'a> {
     }
 
     /// Prints rows as they come, of a source that does not end.
-    async fn print_forever(
-        &self,
-        mut stream: SendableRecordBatchStream,
-        task: &TaskContext,
-    ) -> Result<()> {
-        let options = &task.session_config().options().format;
+    async fn print_forever(&self, mut stream: SendableRecordBatchStream) -> Result<()> {
         let mut count = 0_usize;
         while let Some(batch) = stream.next().await {
             let batch = batch?;
@@ -201,8 +194,7 @@ impl<'a> Execution<'a> {
             let is_first = count == 0;
             count = count.saturating_add(batch.num_rows());
             let mut out = self.running.stdout();
-            self.printing
-                .print_part(&mut out, &batch, is_first, options)?;
+            self.printing.print_part(&mut out, &batch, is_first)?;
         }
         let mut out = self.running.stdout();
         let all = MaxRows::Unlimited;

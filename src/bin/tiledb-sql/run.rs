@@ -179,11 +179,17 @@ impl Shell {
     ) -> Flow {
         let mut splitter = Splitter::default();
         let mut line = Zeroizing::new(String::new());
+        let mut is_first = true;
         loop {
             line.clear();
             let pieces = match reader.read_line(&mut line) {
                 Ok(0) => break,
-                Ok(_) => splitter.push_line(&line),
+                Ok(_) => {
+                    // Editors of Windows begin files with a byte order mark.
+                    let marked = line.strip_prefix('\u{feff}').filter(|_| is_first);
+                    is_first = false;
+                    splitter.push_line(marked.unwrap_or(&line))
+                }
                 Err(e) => {
                     let source = source.unwrap_or("input");
                     let error = report::message(format!("cannot read '{source}': {e}"));

@@ -21,6 +21,7 @@ use futures::stream::{self, BoxStream};
 use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
+use crate::array::folder::kind_at;
 use crate::array::group::{Group, Member};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
@@ -141,17 +142,12 @@ fn is_found(problem: Option<&Error>, looked: bool) -> Option<bool> {
 /// Looks up an array without opening it.
 async fn find_array(stores: &Stores, group: &Group, member: &Member) -> Result<()> {
     let storage = storage_of(stores, group, member).await?;
-    let root = storage.list("").await?;
-    let has_schema = root.folders.iter().any(|f| f == "__schema")
-        || root.files.iter().any(|f| f.name == "__array_schema.tdb");
-    if has_schema {
-        return Ok(());
+    match kind_at(&storage).await {
+        Ok(ObjectKind::Array) => Ok(()),
+        Ok(_) => Err(Error::new(ErrorKind::IsAGroup, "a TileDB group is there")),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotAnArray) => {
+            Err(Error::not_found("no array is there"))
+        }
+        Err(e) => Err(e),
     }
-    let is_group = root.folders.iter().any(|f| f == "__group")
-        || root.files.iter().any(|f| f.name == "__tiledb_group.tdb");
-    Err(if is_group {
-        Error::new(ErrorKind::IsAGroup, "a TileDB group is there")
-    } else {
-        Error::not_found("no array is there")
-    })
 }

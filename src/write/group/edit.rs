@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::array::folder::kind_at;
 use crate::array::group::{GROUP_FOLDER, Listed, list_members};
-use crate::array::metadata::{kind_at, settled_group};
+use crate::array::metadata::settled_group;
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{EncryptionKey, generic_tile};

@@ -13,6 +13,8 @@ use datafusion::config::FormatOptions;
 use datafusion::error::Result;
 use datafusion_cli::print_options::MaxRows;
 
+use super::visible::visible;
+
 /// Prints at most so many rows.
 pub fn print(
     out: &mut impl Write,
@@ -28,7 +30,8 @@ pub fn print(
     for batch in batches {
         let shown = batch.slice(0, batch.num_rows().min(left));
         left = left.saturating_sub(shown.num_rows());
-        rows.extend(super::text_rows(&shown, options)?);
+        let texts = super::text_rows(&shown, options)?;
+        rows.extend(texts.into_iter().map(visible_row));
         if names.is_empty() {
             let fields = batch.schema_ref().fields().iter();
             names = fields
@@ -41,6 +44,11 @@ pub fn print(
         layout.print_row(out, &names, number, row)?;
     }
     Ok(())
+}
+
+fn visible_row(row: Vec<String>) -> Vec<String> {
+    let cells = row.into_iter();
+    cells.map(|cell| visible(&cell).into_owned()).collect()
 }
 
 /// The widths of the parts of a record, in columns of the terminal.

@@ -1,16 +1,18 @@
 //! How results are printed: in which format, how many rows, and what is told about them below.
 //!
-//! The formats of datafusion-cli are its own code, so that results look the same; expanded rows and Markdown are ours.
+//! Tables are printed by datafusion-cli's own code, so that results look the same; the other formats are ours.
 
 mod expanded;
 mod markdown;
 mod nested;
 mod pager;
+mod records;
+mod visible;
 
 pub use pager::Pager;
 use pager::Shown;
+use records::RecordFormat;
 
-use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,7 +75,8 @@ pub struct Rows<'a> {
 enum Shape {
     Expanded,
     Markdown,
-    Plain(PrintFormat),
+    Table,
+    Records(RecordFormat),
 }
 
 impl Printing {
@@ -86,15 +89,15 @@ impl Printing {
     }
 
     fn shape(&self) -> Shape {
-        Shape::Plain(match self.format {
-            Format::Table | Format::Automatic if self.expanded => return Shape::Expanded,
-            Format::Markdown => return Shape::Markdown,
-            Format::Table | Format::Automatic => PrintFormat::Table,
-            Format::Csv => PrintFormat::Csv,
-            Format::Tsv => PrintFormat::Tsv,
-            Format::Json => PrintFormat::Json,
-            Format::NdJson => PrintFormat::NdJson,
-        })
+        match self.format {
+            Format::Table | Format::Automatic if self.expanded => Shape::Expanded,
+            Format::Table | Format::Automatic => Shape::Table,
+            Format::Markdown => Shape::Markdown,
+            Format::Csv => Shape::Records(RecordFormat::Csv),
+            Format::Tsv => Shape::Records(RecordFormat::Tsv),
+            Format::Json => Shape::Records(RecordFormat::Json),
+            Format::NdJson => Shape::Records(RecordFormat::NdJson),
+        }
     }
 
     /// Prints rows, and what is told about a statement that began at a time.
@@ -122,14 +125,18 @@ impl Printing {
         rows: &Rows<'_>,
         options: &FormatOptions,
     ) -> Result<()> {
-        let schema = Arc::clone(&rows.schema);
         match self.shape() {
             Shape::Expanded => expanded::print(&mut out, rows.batches, rows.most, options),
             Shape::Markdown => markdown::print(&mut out, &rows.schema, rows.batches, options),
-            Shape::Plain(format) => {
-                let batches = printable(format, rows.batches)?;
+            Shape::Table => {
+                let schema = Arc::clone(&rows.schema);
+                let batches = rows.batches.iter();
+                let batches = batches.map(|batch| visible::visible_batch(batch, options));
+                let batches = batches.collect::<Result<Vec<_>>>()?;
+                let format = PrintFormat::Table;
                 format.print_batches(&mut out, schema, &batches, rows.most, true, options)
             }
+            Shape::Records(format) => format.print(out, &rows.schema, rows.batches, true),
         }
     }
 
@@ -139,20 +146,13 @@ impl Printing {
         out: &mut impl Write,
         batch: &RecordBatch,
         is_first: bool,
-        options: &FormatOptions,
     ) -> Result<()> {
         let format = match self.shape() {
-            Shape::Plain(PrintFormat::Table) | Shape::Expanded | Shape::Markdown => {
-                PrintFormat::Csv
-            }
-            Shape::Plain(format) => format,
+            Shape::Records(format) => format,
+            Shape::Table | Shape::Expanded | Shape::Markdown => RecordFormat::Csv,
         };
-        let batches = printable(format, std::slice::from_ref(batch))?;
-        let Some(schema) = batches.first().map(RecordBatch::schema) else {
-            return Ok(());
-        };
-        let all = MaxRows::Unlimited;
-        format.print_batches(out, schema, &batches, all, is_first, options)?;
+        let batches = std::slice::from_ref(batch);
+        format.print(out, &batch.schema(), batches, is_first)?;
         Ok(out.flush()?)
     }
 
@@ -230,14 +230,6 @@ impl Printing {
             color: self.color,
             instrumented_registry: Arc::clone(&self.stores),
         }
-    }
-}
-
-/// Batches that a format can print.
-fn printable(format: PrintFormat, batches: &[RecordBatch]) -> Result<Cow<'_, [RecordBatch]>> {
-    match format {
-        PrintFormat::Csv | PrintFormat::Tsv => batches.iter().map(nested::as_text).collect(),
-        _ => Ok(Cow::Borrowed(batches)),
     }
 }
 
