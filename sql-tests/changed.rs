@@ -210,7 +210,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Rows for random deletes: `x`, `y`, `v`, and a text of one letter.
-type Cell = (i32, i32, i32, u8);
+type RandomCell = (i32, i32, i32, u8);
 
 /// Whatever WHERE says, the condition that is stored means the same to libtiledb, which evaluates trees in a way of its own.
 /// `CHANGED` tries ten times as many.
@@ -226,7 +226,7 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
     run(&ctx, &create).await?;
     let cells = (0..7)
         .flat_map(|x| (0..5).map(move |y| (x, y, (x * 3 + y * 7) % 8, b'a' + (x + y) as u8 % 5)));
-    let cells = cells.collect::<Vec<Cell>>();
+    let cells = cells.collect::<Vec<RandomCell>>();
     let rows = cells
         .iter()
         .map(|(x, y, v, s)| format!("({x}, {y}, {v}, '{}')", char::from(*s)));
@@ -254,7 +254,7 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
 async fn survivors_of(
     ctx: &SessionContext,
     array: &Path,
-    cells: &[Cell],
+    cells: &[RandomCell],
     condition: &str,
 ) -> Result<Option<Condition>, Failed> {
     const ROW: &str = "((x * 100 + y) * 100 + v) * 1000 + ascii(s)";
@@ -292,7 +292,7 @@ async fn survivors_of(
 
 /// Whether a cell survives in libtiledb 2.30. It has one flag for each cell: a test clears it, or sets it where it is one of
 /// several alternatives, and alternatives clear it in any case. So alternatives among alternatives lose cells.
-fn in_libtiledb(tree: &Condition, cell: &Cell, so_far: bool, or: bool) -> bool {
+fn in_libtiledb(tree: &Condition, cell: &RandomCell, so_far: bool, or: bool) -> bool {
     let each = |start: bool, or: bool, nodes: &[Condition]| {
         nodes
             .iter()
@@ -307,7 +307,7 @@ fn in_libtiledb(tree: &Condition, cell: &Cell, so_far: bool, or: bool) -> bool {
     }
 }
 
-fn holds(field: &str, test: &Test, (x, y, v, s): &Cell) -> bool {
+fn holds(field: &str, test: &Test, (x, y, v, s): &RandomCell) -> bool {
     let number = |bytes: &[u8]| match bytes {
         [letter] => i32::from(*letter),
         bytes => i32::from_le_bytes(bytes.try_into().expect("a number")),

@@ -11,7 +11,7 @@ use datafusion_tiledb::filter::generic_tile;
 use datafusion_tiledb::storage::{MetadataCache, Request, RequestKind, RequestLog};
 use libtest_mimic::{Failed, Trial};
 
-use crate::values::Desk;
+use crate::values::SessionFolder;
 use crate::workshop::{Files, METADATA_FILE, plain_tile};
 use crate::{block_on, golden, trial};
 
@@ -279,7 +279,7 @@ const CHANGES: [(&str, &str, [i64; 3]); 9] = [
 /// explained or its rows are not asked for. Each execution of a prepared statement is a statement.
 async fn change_once_in_a_statement() -> Result<(), Failed> {
     for (call, count, [before, after, again]) in CHANGES {
-        let desk = Desk::open()?;
+        let desk = SessionFolder::open()?;
         for name in ["t", "v", "m"] {
             desk.run(&format!(
                 "CREATE EXTERNAL TABLE {name} (k INT NOT NULL, v INT, e VARCHAR, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/{name}' OPTIONS ('tiledb.attr.e.enumeration' '[a]')"

@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::as_shown::Columns;
+use crate::as_shown::ShownColumns;
 use crate::{allocations, block_on, fixtures, here, neutral, trial};
 
 /// The folder of the golden arrays.
@@ -267,7 +267,7 @@ async fn read(
     array: &Path,
     options: &[(String, String)],
     (partitions, batch_size): (usize, usize),
-) -> Result<(String, Columns, Vec<String>), String> {
+) -> Result<(String, ShownColumns, Vec<String>), String> {
     let mut builder = TileDbTable::builder(array.display().to_string());
     // libtiledb's answers hold the bytes of text as they are stored.
     let raw = ("fixed_text".to_owned(), "raw".to_owned());
@@ -283,7 +283,7 @@ async fn read(
         .read_table(std::sync::Arc::new(table))
         .map_err(|e| e.to_string())?;
     let header = neutral::header(frame.schema().as_arrow());
-    let columns = Columns::of(frame.schema().as_arrow());
+    let columns = ShownColumns::of(frame.schema().as_arrow());
     let batches = frame.collect().await.map_err(|e| e.to_string())?;
     Ok((header, columns, neutral::rows(&batches)))
 }

@@ -25,14 +25,14 @@ use tempfile::TempDir;
 use crate::{block_on, trial};
 
 /// A kind of column: its name, its SQL type, the type in the array, and its values as texts.
-type Column = (
+type ColumnCase = (
     &'static str,
     &'static str,
     Option<&'static str>,
     &'static [&'static str],
 );
 
-const TIMES: [Column; 8] = [
+const TIMES: [ColumnCase; 8] = [
     (
         "hours",
         "TIMESTAMP(0)",
@@ -138,7 +138,7 @@ const ZONED_LITERALS: [&str; 5] = [
     "arrow_cast('2024-02-29T05:30:00.5', 'Timestamp(Millisecond, Some(\"+05:30\"))')",
 ];
 
-const NUMBERS: [Column; 10] = [
+const NUMBERS: [ColumnCase; 10] = [
     ("i8", "TINYINT", None, &["-128", "-7", "5", "100", "126"]),
     ("i16", "SMALLINT", None, &["-32768", "-7", "5", "256"]),
     ("i32", "INT", None, &["-2147483648", "5", "70000"]),
@@ -186,7 +186,7 @@ const NUMBER_LITERALS: [&str; 17] = [
     "'5'",
 ];
 
-const TEXTS: [Column; 3] = [
+const TEXTS: [ColumnCase; 3] = [
     ("text", "VARCHAR", None, &["", "ab", "abc", "b", "ä"]),
     ("bytes", "BYTEA", None, &["ab", "abc", "b"]),
     ("truth", "BOOLEAN", None, &["false", "true"]),
@@ -254,12 +254,12 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-struct World {
+struct LiteralSession {
     ctx: SessionContext,
     folder: TempDir,
 }
 
-impl World {
+impl LiteralSession {
     async fn new(zone: Option<&str>) -> Result<Self> {
         let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
         datafusion_tiledb::register(&ctx)?;
@@ -294,7 +294,7 @@ impl World {
     async fn create(
         &self,
         name: &str,
-        (_, sql, stored, values): Column,
+        (_, sql, stored, values): ColumnCase,
         nullable: bool,
     ) -> Result<()> {
         let has_dimension = !matches!(sql, "BYTEA" | "BOOLEAN");
@@ -341,7 +341,7 @@ impl World {
 }
 
 /// A condition and what it says of each row.
-struct Expected {
+struct ExpectedAnswers {
     condition: String,
     answers: BooleanArray,
 }
@@ -376,7 +376,7 @@ fn conditions(
     column: &ArrayRef,
     literal: &str,
     value: &ArrayRef,
-) -> Result<Vec<Expected>> {
+) -> Result<Vec<ExpectedAnswers>> {
     let Some(common) = comparison_coercion(column.data_type(), value.data_type()) else {
         return Ok(Vec::new());
     };
@@ -385,7 +385,7 @@ fn conditions(
     let says = |operator: &str| compared(operator, &wide, &constant);
     let mut conditions = Vec::new();
     for operator in OPERATORS {
-        conditions.push(Expected {
+        conditions.push(ExpectedAnswers {
             condition: format!("{name} {operator} {literal}"),
             answers: says(operator)?,
         });
@@ -396,7 +396,7 @@ fn conditions(
             ">=" => "<=",
             other => other,
         };
-        conditions.push(Expected {
+        conditions.push(ExpectedAnswers {
             condition: format!("{literal} {operator} {name}"),
             answers: says(swapped)?,
         });
@@ -418,21 +418,21 @@ fn conditions(
     let is_last = compared("=", &wide, &last)?;
     let among = or_kleene(&says("=")?, &is_last)?;
     let list = format!("({own}, {literal}, {own}, {literal})");
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} NOT IN {list}"),
         answers: not(&among)?,
     });
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} IN {list}"),
         answers: among,
     });
     let between = and_kleene(&says(">=")?, &compared("<=", &wide, &last)?)?;
     let range = format!("{literal} AND {own}");
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} NOT BETWEEN {range}"),
         answers: not(&between)?,
     });
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} BETWEEN {range}"),
         answers: between,
     });
@@ -451,12 +451,12 @@ fn ids(ids: &ArrayRef, answers: &BooleanArray) -> Vec<i64> {
 }
 
 async fn agree(
-    columns: &[Column],
+    columns: &[ColumnCase],
     literals: &[&str],
     zone: Option<&str>,
 ) -> std::result::Result<(), Failed> {
     let each = std::env::var("LITERALS").is_ok_and(|how| how == "each");
-    let world = World::new(zone).await?;
+    let world = LiteralSession::new(zone).await?;
     let (mut number, mut wrong) = (0, String::new());
     for (turn, column) in columns.iter().enumerate() {
         let (name, ..) = *column;
@@ -532,7 +532,11 @@ async fn agree(
 }
 
 /// Asks `condition` of `table`, and compares the rows.
-async fn expect(world: &World, sql: &str, expected: &[i64]) -> std::result::Result<(), Failed> {
+async fn expect(
+    world: &LiteralSession,
+    sql: &str,
+    expected: &[i64],
+) -> std::result::Result<(), Failed> {
     let found = world
         .numbers(sql)
         .await
@@ -545,7 +549,7 @@ async fn expect(world: &World, sql: &str, expected: &[i64]) -> std::result::Resu
 
 /// Years that nanoseconds do not reach.
 async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     for (name, sql) in [
         ("seconds", "TIMESTAMP(0)"),
         ("microseconds", "TIMESTAMP(6)"),
@@ -627,7 +631,7 @@ async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
 
 /// A literal that becomes one only while the plan is optimized, or stands where no condition of a scan is made of it.
 async fn wherever_they_stand() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     world.create("t", TIMES[1], false).await?;
     let half = "TIMESTAMP '2024-02-29T00:00:00.5'";
     for query in [
@@ -680,7 +684,7 @@ async fn wherever_they_stand() -> std::result::Result<(), Failed> {
 
 /// In Oslo, clocks showed 02:30 twice on 2024-10-27, and never on 2024-03-31. Arrow has no instant for either.
 async fn clocks_turned_back() -> std::result::Result<(), Failed> {
-    let world = World::new(Some("Europe/Oslo")).await?;
+    let world = LiteralSession::new(Some("Europe/Oslo")).await?;
     let values = &[
         "2024-03-31T01:59:59",
         "2024-03-31T03:00:00",
@@ -739,7 +743,7 @@ async fn clocks_turned_back() -> std::result::Result<(), Failed> {
 
 /// Casts that make several values one, or NULL, are not moved to the literal.
 async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     world.create("t", NUMBERS[3], false).await?;
     world.create("f", NUMBERS[9], false).await?;
     world.create("s", TIMES[1], false).await?;
@@ -769,7 +773,7 @@ async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
 
 /// DELETE, UPDATE and MERGE change the rows that SELECT shows, and what a DELETE stores for other readers says the same.
 async fn in_changes() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     let half = "TIMESTAMP '2024-02-29T00:00:00.5'";
     let old = "'1969-12-31T23:59:59.5'";
     let mut number = 0;

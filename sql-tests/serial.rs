@@ -42,7 +42,7 @@ const FILL: i64 = i64::MIN;
 
 /// An array, and how its rows may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ArrayKind {
     Sparse,
     Duplicates,
     Dense,
@@ -50,9 +50,9 @@ enum Kind {
 
 pub fn trials() -> Vec<Trial> {
     let kinds = [
-        ("sparse", Kind::Sparse),
-        ("duplicates", Kind::Duplicates),
-        ("dense", Kind::Dense),
+        ("sparse", ArrayKind::Sparse),
+        ("duplicates", ArrayKind::Duplicates),
+        ("dense", ArrayKind::Dense),
     ];
     let trials = kinds.map(|(name, kind)| {
         trial(format!("serial::{name}_races"), move || {
@@ -64,7 +64,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// A statement.
 #[derive(Debug, Clone)]
-enum Statement {
+enum RandomStatement {
     Insert(Vec<(i64, i64)>),
     /// Copies rows to other coordinates.
     Copy {
@@ -75,20 +75,20 @@ enum Statement {
     Overwrite(Vec<(i64, i64)>),
     /// Adds to the values of rows.
     Raise {
-        rows: Rows,
+        rows: RowCondition,
         by: i64,
     },
     /// Sets the values of rows.
     Set {
-        rows: Rows,
+        rows: RowCondition,
         to: i64,
     },
     Move {
-        rows: Rows,
+        rows: RowCondition,
         by: i64,
     },
     Delete {
-        rows: Rows,
+        rows: RowCondition,
         by_coordinates: bool,
     },
     /// Adds to the values of rows that are there, and inserts others; those whose value was odd are deleted instead.
@@ -103,7 +103,7 @@ enum Statement {
 
 /// The rows that satisfy a condition.
 #[derive(Debug, Clone, Copy)]
-enum Rows {
+enum RowCondition {
     At(i64),
     Between(i64, i64),
     AtWithValue(i64, i64),
@@ -111,7 +111,7 @@ enum Rows {
     All,
 }
 
-impl Rows {
+impl RowCondition {
     fn has(self, k: i64, v: i64) -> bool {
         match self {
             Self::At(at) => k == at,
@@ -147,21 +147,21 @@ impl Rows {
 
 /// Rows in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Model {
-    kind: Kind,
+struct RowModel {
+    kind: ArrayKind,
     rows: Vec<(i64, i64)>,
 }
 
 /// Why a statement changes nothing, whoever else is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Refused;
+struct StatementRefused;
 
-impl Model {
+impl RowModel {
     /// The rows in order. A dense array has all cells between the first and the last one.
     fn shown(&self) -> Vec<(i64, i64)> {
         let mut rows = self.rows.clone();
         rows.sort_unstable();
-        if let (Kind::Dense, [(first, _), .., (last, _)]) = (self.kind, rows.as_slice()) {
+        if let (ArrayKind::Dense, [(first, _), .., (last, _)]) = (self.kind, rows.as_slice()) {
             let there = rows.iter().copied().collect::<BTreeMap<_, _>>();
             let cells = *first..=*last;
             return cells
@@ -172,49 +172,49 @@ impl Model {
     }
 
     fn put(&mut self, k: i64, v: i64) {
-        if self.kind != Kind::Duplicates {
+        if self.kind != ArrayKind::Duplicates {
             self.rows.retain(|(other, _)| *other != k);
         }
         self.rows.push((k, v));
     }
 
     /// What the statement reports.
-    fn run(&mut self, statement: &Statement) -> Result<Vec<i64>, Refused> {
+    fn run(&mut self, statement: &RandomStatement) -> Result<Vec<i64>, StatementRefused> {
         let before = self.shown();
-        let all = |rows: &Rows| {
+        let all = |rows: &RowCondition| {
             let rows = before.iter().filter(|(k, v)| rows.has(*k, *v)).copied();
             rows.collect::<Vec<_>>()
         };
         let changed = match statement {
-            Statement::Insert(rows) => {
+            RandomStatement::Insert(rows) => {
                 rows.iter().for_each(|(k, v)| self.put(*k, *v));
                 rows.len()
             }
-            Statement::Copy { from, until, by } => {
-                let copied = all(&Rows::Between(*from, *until));
+            RandomStatement::Copy { from, until, by } => {
+                let copied = all(&RowCondition::Between(*from, *until));
                 copied.iter().for_each(|(k, v)| self.put(k + by, *v));
                 copied.len()
             }
-            Statement::Overwrite(rows) => {
+            RandomStatement::Overwrite(rows) => {
                 let covered = before
                     .iter()
                     .all(|(k, _)| rows.iter().any(|row| row.0 == *k));
-                if self.kind == Kind::Dense && !covered {
-                    return Err(Refused);
+                if self.kind == ArrayKind::Dense && !covered {
+                    return Err(StatementRefused);
                 }
                 self.rows.clone_from(rows);
                 rows.len()
             }
-            Statement::Raise { rows, by } => {
+            RandomStatement::Raise { rows, by } => {
                 self.update(&all(rows), |k, v| (k, v.wrapping_add(*by)))?
             }
-            Statement::Set { rows, to } => self.update(&all(rows), |k, _| (k, *to))?,
-            Statement::Move { rows, by } => self.update(&all(rows), |k, v| (k + by, v))?,
-            Statement::Delete { rows, .. } => {
+            RandomStatement::Set { rows, to } => self.update(&all(rows), |k, _| (k, *to))?,
+            RandomStatement::Move { rows, by } => self.update(&all(rows), |k, v| (k + by, v))?,
+            RandomStatement::Delete { rows, .. } => {
                 self.rows.retain(|(k, v)| !rows.has(*k, *v));
                 before.len() - self.rows.len()
             }
-            Statement::Merge { rows, deletes } => {
+            RandomStatement::Merge { rows, deletes } => {
                 for (k, v) in rows {
                     let there = before.iter().find(|row| row.0 == *k);
                     match there {
@@ -227,11 +227,11 @@ impl Model {
                 }
                 rows.len()
             }
-            Statement::Truncate => {
+            RandomStatement::Truncate => {
                 self.rows.clear();
                 before.len()
             }
-            Statement::Read => {
+            RandomStatement::Read => {
                 let (mut pairs, mut sum) = (0, 0_i64);
                 for (k, v) in &before {
                     sum = sum.wrapping_add(*v);
@@ -247,13 +247,13 @@ impl Model {
         &mut self,
         old: &[(i64, i64)],
         new: impl Fn(i64, i64) -> (i64, i64),
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, StatementRefused> {
         let mut left = self.rows.clone();
         left.retain(|row| !old.contains(row));
         let new = old.iter().map(|(k, v)| new(*k, *v)).collect::<Vec<_>>();
         let taken = |k: &i64| left.iter().any(|row| row.0 == *k);
-        if self.kind != Kind::Duplicates && new.iter().any(|(k, _)| taken(k)) {
-            return Err(Refused);
+        if self.kind != ArrayKind::Duplicates && new.iter().any(|(k, _)| taken(k)) {
+            return Err(StatementRefused);
         }
         self.rows = left;
         self.rows.extend(new);
@@ -261,7 +261,7 @@ impl Model {
     }
 }
 
-impl Statement {
+impl RandomStatement {
     fn sql(&self, table: &str) -> String {
         let list = |rows: &[(i64, i64)]| {
             let rows = rows.iter().map(|(k, v)| format!("({k}, {v})"));
@@ -312,15 +312,15 @@ impl Statement {
         matches!(self, Self::Copy { .. })
     }
 
-    fn random(kind: Kind, rng: &mut Rng) -> Self {
-        let rows = Rows::random(rng);
+    fn random(kind: ArrayKind, rng: &mut Rng) -> Self {
+        let rows = RowCondition::random(rng);
         let first = rng.below(5) as i64;
         let some = |rng: &mut Rng| {
             let count = rng.between(1, 3) as i64;
             let rows = (first..first + count).map(|k| (k, 10 + rng.below(9) as i64));
             rows.collect::<Vec<_>>()
         };
-        let dense = kind == Kind::Dense;
+        let dense = kind == ArrayKind::Dense;
         match rng.below(11) {
             0 | 1 => Self::Insert(some(rng)),
             2 if dense => Self::Overwrite((0..CELLS).map(|k| (k, 70 + k)).collect()),
@@ -333,9 +333,9 @@ impl Statement {
             },
             6 | 7 if !dense => Self::Delete {
                 rows,
-                by_coordinates: kind == Kind::Sparse && rng.chance(40),
+                by_coordinates: kind == ArrayKind::Sparse && rng.chance(40),
             },
-            8 if kind != Kind::Duplicates => Self::Merge {
+            8 if kind != ArrayKind::Duplicates => Self::Merge {
                 rows: some(rng),
                 deletes: !dense && rng.chance(50),
             },
@@ -352,7 +352,7 @@ impl Statement {
 
 /// What became of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
+enum StatementOutcome {
     Done(Vec<i64>),
     /// It met the other one to the end, and has changed nothing.
     Conflict,
@@ -361,7 +361,7 @@ enum Outcome {
 
 /// How the outcomes of two statements are explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Explained {
+enum RaceExplanation {
     ByAnOrder,
     /// Each has seen the state before, and they have changed different rows.
     ByWhatIsOnlyRead,
@@ -369,25 +369,27 @@ enum Explained {
 
 /// The explanation of what two statements did, if there is one.
 fn explain(
-    before: &Model,
-    statements: [&Statement; 2],
-    outcomes: [&Outcome; 2],
+    before: &RowModel,
+    statements: [&RandomStatement; 2],
+    outcomes: [&StatementOutcome; 2],
     after: &[(i64, i64)],
-) -> Option<Explained> {
+) -> Option<RaceExplanation> {
     for order in [[0, 1], [1, 0]] {
         let mut model = before.clone();
         let explains = order.iter().all(|n| {
             let mut changed = model.clone();
             let ran = match outcomes[*n] {
-                Outcome::Conflict => return true,
-                Outcome::Refused => return changed.run(statements[*n]).is_err(),
-                Outcome::Done(reported) => changed.run(statements[*n]) == Ok(reported.clone()),
+                StatementOutcome::Conflict => return true,
+                StatementOutcome::Refused => return changed.run(statements[*n]).is_err(),
+                StatementOutcome::Done(reported) => {
+                    changed.run(statements[*n]) == Ok(reported.clone())
+                }
             };
             model = changed;
             ran
         });
         if explains && model.shown() == after {
-            return Some(Explained::ByAnOrder);
+            return Some(RaceExplanation::ByAnOrder);
         }
     }
     let alone = statements.map(|statement| {
@@ -396,7 +398,7 @@ fn explain(
         (model.shown(), reported)
     });
     let done = outcomes.iter().zip(&alone).all(|(outcome, (_, reported))| {
-        matches!((outcome, reported), (Outcome::Done(a), Ok(b)) if a == b)
+        matches!((outcome, reported), (StatementOutcome::Done(a), Ok(b)) if a == b)
     });
     let was = before.shown().into_iter().collect::<BTreeSet<_>>();
     let changes = alone.map(|(rows, _)| {
@@ -412,22 +414,22 @@ fn explain(
     let both = both.collect::<BTreeSet<_>>();
     let both = both.symmetric_difference(&changes[1]).copied();
     let skewed = statements.iter().any(|statement| statement.only_reads())
-        && before.kind == Kind::Sparse
+        && before.kind == ArrayKind::Sparse
         && done
         && coordinates[0].is_disjoint(&coordinates[1])
         && both.eq(after.iter().copied());
-    skewed.then_some(Explained::ByWhatIsOnlyRead)
+    skewed.then_some(RaceExplanation::ByWhatIsOnlyRead)
 }
 
-type Slow = ThrottledStore<Arc<dyn ObjectStore>>;
+type SlowStore = ThrottledStore<Arc<dyn ObjectStore>>;
 
 /// A session, and the store whose requests take their time.
-struct Rival {
+struct RivalSession {
     ctx: SessionContext,
-    store: Arc<Slow>,
+    store: Arc<SlowStore>,
 }
 
-impl Rival {
+impl RivalSession {
     fn new(inner: &Arc<dyn ObjectStore>) -> Result<Self, Failed> {
         let config = SessionConfig::new().with_target_partitions(2);
         let ctx = SessionContext::new_with_config(config);
@@ -486,16 +488,18 @@ impl Rival {
         &self,
         sql: &str,
         beside: impl Future<Output = ()>,
-    ) -> Result<Outcome, String> {
+    ) -> Result<StatementOutcome, String> {
         match self.run_beside(sql, beside).await {
-            Ok(rows) => Ok(Outcome::Done(rows.into_iter().next().unwrap_or_default())),
+            Ok(rows) => Ok(StatementOutcome::Done(
+                rows.into_iter().next().unwrap_or_default(),
+            )),
             Err(error) => {
                 let text = error.to_string();
                 let is = |what: &[&str]| what.iter().any(|what| text.contains(what));
                 if is(&["run the statement again", "run it again"]) {
-                    Ok(Outcome::Conflict)
+                    Ok(StatementOutcome::Conflict)
                 } else if is(&["take the coordinates", "do not give every cell"]) {
-                    Ok(Outcome::Refused)
+                    Ok(StatementOutcome::Refused)
                 } else {
                     Err(format!("{sql}: {text}"))
                 }
@@ -504,11 +508,13 @@ impl Rival {
     }
 }
 
-fn creation(kind: Kind, number: u64) -> String {
+fn creation(kind: ArrayKind, number: u64) -> String {
     let options = match kind {
-        Kind::Sparse => "'tiledb.capacity' '4'".to_owned(),
-        Kind::Duplicates => "'tiledb.capacity' '4', 'tiledb.allows_duplicates' 'true'".to_owned(),
-        Kind::Dense => format!(
+        ArrayKind::Sparse => "'tiledb.capacity' '4'".to_owned(),
+        ArrayKind::Duplicates => {
+            "'tiledb.capacity' '4', 'tiledb.allows_duplicates' 'true'".to_owned()
+        }
+        ArrayKind::Dense => format!(
             "'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[0, {}]', 'tiledb.dim.k.tile' '4'",
             CELLS - 1
         ),
@@ -521,22 +527,22 @@ fn creation(kind: Kind, number: u64) -> String {
 
 /// One race, from its seed; how it is explained, and how many of its statements gave up.
 async fn race(
-    kind: Kind,
+    kind: ArrayKind,
     seed: u64,
     number: u64,
-    rivals: &[Rival; 3],
-) -> Result<Explained, String> {
+    rivals: &[RivalSession; 3],
+) -> Result<RaceExplanation, String> {
     let mut rng = Rng::new(seed, number);
     let [judge, others @ ..] = rivals;
     let table = format!("t{number}");
     let first = (0..ROWS).map(|k| (k, k % 2)).collect::<Vec<_>>();
-    let mut before = Model {
+    let mut before = RowModel {
         kind,
         rows: Vec::new(),
     };
     let said = |error: DataFusionError| format!("race {number}: {error}");
     judge.run(&creation(kind, number)).await.map_err(said)?;
-    let insert = Statement::Insert(first);
+    let insert = RandomStatement::Insert(first);
     judge.run(&insert.sql(&table)).await.map_err(said)?;
     before.run(&insert).map_err(|_| "an insert is refused")?;
     for other in others {
@@ -546,7 +552,7 @@ async fn race(
         );
         other.run(&open).await.map_err(said)?;
     }
-    let statements = [(); 2].map(|()| Statement::random(kind, &mut rng));
+    let statements = [(); 2].map(|()| RandomStatement::random(kind, &mut rng));
     let sql = statements.each_ref().map(|statement| statement.sql(&table));
     let outcomes = if rng.chance(20) {
         // The second one runs as a whole after the first one was planned.
@@ -571,7 +577,7 @@ async fn race(
         rival.run(&drop).await.map_err(said)?;
     }
     let pair = statements.each_ref();
-    let given_up = outcomes.contains(&Outcome::Conflict);
+    let given_up = outcomes.contains(&StatementOutcome::Conflict);
     match explain(&before, pair, outcomes.each_ref(), &after) {
         Some(explained) if !given_up => Ok(explained),
         explained => {
@@ -585,7 +591,7 @@ async fn race(
     }
 }
 
-async fn races(kind: Kind) -> Result<(), Failed> {
+async fn races(kind: ArrayKind) -> Result<(), Failed> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let races = number("RIVALS_RACES").unwrap_or(RACES);
     let seed = number("RIVALS_SEED").unwrap_or(1);
@@ -597,9 +603,9 @@ async fn races(kind: Kind) -> Result<(), Failed> {
         if number % 100 == 0 {
             let inner = store();
             rivals = Some([
-                Rival::new(&inner)?,
-                Rival::new(&inner)?,
-                Rival::new(&inner)?,
+                RivalSession::new(&inner)?,
+                RivalSession::new(&inner)?,
+                RivalSession::new(&inner)?,
             ]);
         }
         let Some(rivals) = &rivals else { continue };

@@ -45,12 +45,12 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A session, and a folder for its arrays.
-pub struct Desk {
+pub struct SessionFolder {
     ctx: SessionContext,
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl SessionFolder {
     pub fn open() -> Result<Self, Failed> {
         Ok(Self {
             ctx: sessions::USUAL.context()?,
@@ -106,17 +106,17 @@ impl Desk {
 }
 
 /// A column that is NOT NULL: its type, a value, options.
-struct Required {
+struct RequiredColumn {
     ty: &'static str,
     value: &'static str,
     options: &'static str,
 }
 
-const fn required(ty: &'static str, value: &'static str, options: &'static str) -> Required {
-    Required { ty, value, options }
+const fn required(ty: &'static str, value: &'static str, options: &'static str) -> RequiredColumn {
+    RequiredColumn { ty, value, options }
 }
 
-const REQUIRED: [Required; 21] = [
+const REQUIRED: [RequiredColumn; 21] = [
     required("INT", "7", ""),
     required("BIGINT UNSIGNED", "7", ""),
     required("DOUBLE", "0.5", ""),
@@ -188,9 +188,9 @@ const NULLS: [&str; 16] = [
     "MERGE INTO t USING (VALUES (1)) AS s(k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = NULL",
 ];
 
-async fn null_is_refused(column: &Required) -> Result<(), Failed> {
-    let Required { ty, value, options } = column;
-    let desk = Desk::open()?;
+async fn null_is_refused(column: &RequiredColumn) -> Result<(), Failed> {
+    let RequiredColumn { ty, value, options } = column;
+    let desk = SessionFolder::open()?;
     let create = format!(
         "CREATE EXTERNAL TABLE t (k INT NOT NULL, n INT NOT NULL, v {ty} NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t' OPTIONS ({}{options})",
         if options.is_empty() {
@@ -243,8 +243,8 @@ async fn null_is_refused(column: &Required) -> Result<(), Failed> {
 }
 
 /// A column that is added must not show NULL in the rows that are there.
-async fn added_later(desk: &Desk, column: &Required) -> Result<(), Failed> {
-    let Required { ty, value, options } = column;
+async fn added_later(desk: &SessionFolder, column: &RequiredColumn) -> Result<(), Failed> {
+    let RequiredColumn { ty, value, options } = column;
     let has_null = ty.contains("DATE") || ty.contains("TIME");
     if options.is_empty() && has_null {
         let add = format!("ALTER TABLE t ADD COLUMN w {ty} NOT NULL");
@@ -263,7 +263,7 @@ async fn added_later(desk: &Desk, column: &Required) -> Result<(), Failed> {
 
 /// The same rows stay the same rows if they are written again, whatever shows as NULL in columns that are not nullable.
 async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     Files::of(&golden::folder().join(array)).write(&desk.path("t"));
     desk.run("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '$DESK/t'")
         .await?;
@@ -299,7 +299,7 @@ async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
 /// Where a dense box is written, the cells between those that are given keep the numbers that they have: NaT in an attribute
 /// whose fill value is another date, and a code that the enumeration does not have.
 async fn numbers_are_kept() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     let create = |name: &str, not_null: &str| {
         format!(
             "CREATE EXTERNAL TABLE {name} (x INT, d DATE {not_null} DEFAULT '1999-12-31', e VARCHAR {not_null}, a INT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$DESK/{name}' \
@@ -327,43 +327,43 @@ async fn numbers_are_kept() -> Result<(), Failed> {
 }
 
 /// How a value gets from where it is into the column `v`.
-struct Way {
+struct AssignmentForm {
     /// The statements; `$VALUE` stands for the value, `$FROM` for a table whose column `v` holds it.
     statement: &'static str,
     /// Whether the value is an expression, which can be written as a CAST.
     written: bool,
 }
 
-const WAYS: [Way; 8] = [
-    Way {
+const WAYS: [AssignmentForm; 8] = [
+    AssignmentForm {
         statement: "INSERT INTO t VALUES (2, $VALUE)",
         written: true,
     },
-    Way {
+    AssignmentForm {
         statement: "INSERT INTO t SELECT 2, $VALUE",
         written: true,
     },
-    Way {
+    AssignmentForm {
         statement: "INSERT INTO t SELECT 2, v FROM $FROM",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "INSERT INTO t (v, k) SELECT v, 2 FROM $FROM WHERE v IS NOT NULL",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "UPDATE t SET v = $VALUE WHERE k = 1",
         written: true,
     },
-    Way {
+    AssignmentForm {
         statement: "UPDATE t SET v = (SELECT max(v) FROM $FROM) WHERE k = 1",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "MERGE INTO t USING (SELECT 2 AS k, v AS w FROM $FROM) s ON t.k = s.k WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.w)",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "MERGE INTO t USING (SELECT 1 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = $VALUE",
         written: true,
     },
@@ -437,8 +437,8 @@ const LOSSY: [(&str, &str, &str); 28] = [
     ("REAL[2]", "[1.0, 1e300]", "[0.1, 2.0]"),
 ];
 
-async fn nothing_is_lost(way: &Way) -> Result<(), Failed> {
-    let desk = Desk::open()?;
+async fn nothing_is_lost(way: &AssignmentForm) -> Result<(), Failed> {
+    let desk = SessionFolder::open()?;
     for (number, (ty, lossy, exact)) in LOSSY.iter().enumerate() {
         let create = format!(
             "CREATE OR REPLACE EXTERNAL TABLE t (k INT NOT NULL, v {ty}, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t{number}'"
@@ -487,7 +487,7 @@ async fn nothing_is_lost(way: &Way) -> Result<(), Failed> {
 
 /// Columns that are left out, and DEFAULT.
 async fn defaults() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     desk.run(
         "CREATE EXTERNAL TABLE t (k INT NOT NULL, a INT NOT NULL DEFAULT 42, b VARCHAR DEFAULT 'b', c DATE NOT NULL DEFAULT '2024-02-29', \
          d VARCHAR NOT NULL DEFAULT 'two', e DOUBLE, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t' OPTIONS ('tiledb.attr.d.enumeration' '[one, two]')",
@@ -535,7 +535,7 @@ async fn defaults() -> Result<(), Failed> {
 
 /// Prepared statements see the types of their columns.
 async fn prepared() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     desk.run("CREATE EXTERNAL TABLE t (k INT NOT NULL, v INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t'").await?;
     desk.run("PREPARE p AS INSERT INTO t VALUES ($1, $2)")
         .await?;
@@ -579,7 +579,7 @@ async fn prepared() -> Result<(), Failed> {
 
 /// A column has one new value.
 async fn set_twice() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     desk.run("CREATE EXTERNAL TABLE t (k INT NOT NULL, v INT, w INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t'").await?;
     desk.run("INSERT INTO t VALUES (1, 1, 1)").await?;
     for sql in [

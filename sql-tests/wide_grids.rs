@@ -38,12 +38,12 @@ const TYPES: [(&str, usize, i128, i128); 8] = [
 ];
 
 /// A session, and a folder for an array.
-struct Session {
+struct GridSession {
     context: SessionContext,
     folder: tempfile::TempDir,
 }
 
-impl Session {
+impl GridSession {
     fn new() -> Result<Self, Failed> {
         let config = SessionConfig::new();
         let context = SessionContext::new_with_config_rt(config, allocations::runtime());
@@ -160,7 +160,7 @@ fn cells(dimensions: usize, lo: i128, hi: i128) -> u128 {
 }
 
 /// COUNT returns what fits in its type, and refuses what it could not return.
-async fn check_count(session: &Session, rows: u128) -> Result<(), Failed> {
+async fn check_count(session: &GridSession, rows: u128) -> Result<(), Failed> {
     let counted = session.try_run("SELECT count(*) FROM '$'").await;
     match i64::try_from(rows) {
         Ok(rows) => assert_eq!(counted?, [format!("[{rows}]")]),
@@ -179,7 +179,7 @@ async fn both_ends() -> Result<(), Failed> {
         for dimensions in 1..=3 {
             let (lo, hi) = (min, max - 1);
             let extent = if dimensions == 3 { 17 } else { 255 };
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             session.create(ty, dimensions, (lo, hi), extent).await?;
             session.write_ends(dimensions, lo, hi).await?;
             let checked = session.check_ends(dimensions, lo, hi).await;
@@ -187,7 +187,7 @@ async fn both_ends() -> Result<(), Failed> {
             session.check_limit().await?;
         }
         let (lo, hi) = (min + 1, max);
-        let session = Session::new()?;
+        let session = GridSession::new()?;
         session.create(ty, 1, (lo, hi), 1).await?;
         session.write_ends(1, lo, hi).await?;
         session.check_ends(1, lo, hi).await?;
@@ -231,12 +231,12 @@ fn forge(files: &mut Files, bytes: usize, moved: &[(i128, i128)]) {
 async fn whole_types() -> Result<(), Failed> {
     for (ty, bytes, min, max) in TYPES {
         for dimensions in 1..=3 {
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             session.create(ty, dimensions, (min, max - 1), 1).await?;
             session.write_ends(dimensions, min, max - 1).await?;
             let mut files = Files::of(&session.array().join("a"));
             forge(&mut files, bytes, &[(max - 1, max)]);
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             files.write(&session.array().join("a"));
             let checked = session.check_ends(dimensions, min, max).await;
             checked.map_err(|e| format!("{ty}[{dimensions}]: {}", e.message().unwrap_or("")))?;
@@ -250,7 +250,7 @@ async fn whole_types() -> Result<(), Failed> {
 async fn last_tiles() -> Result<(), Failed> {
     for (ty, bytes, min, max) in TYPES.into_iter().filter(|(_, bytes, ..)| *bytes < 8) {
         for dimensions in 1..=2 {
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             session.create(ty, dimensions, (min + 1, max), 100).await?;
             let whole = min + (max - min) / 100 * 100;
             session.write_ends(dimensions, min + 1, whole).await?;
@@ -276,14 +276,14 @@ async fn last_tiles() -> Result<(), Failed> {
                 .await?;
 
             // The last cell of the second tile becomes that of the type, beyond which that tile ends.
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             let (lo, last, hi) = (max - 208, max - 18, max - 9);
             session.create(ty, dimensions, (lo, hi), 100).await?;
             session.write_ends(dimensions, lo, last).await?;
             let mut files = Files::of(&session.array().join("a"));
             let moved = [(lo, lo + 18), (last, max), (hi, max)];
             forge(&mut files, bytes, &moved);
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             files.write(&session.array().join("a"));
             session.check_ends(dimensions, lo + 18, max).await?;
             session.check_limit().await?;
@@ -297,7 +297,7 @@ async fn last_tiles() -> Result<(), Failed> {
 
 /// Tiles that no machine can hold: the array can be opened, and has no rows.
 async fn too_large_tiles() -> Result<(), Failed> {
-    let session = Session::new()?;
+    let session = GridSession::new()?;
     session.create("BIGINT UNSIGNED", 2, (0, 99), 10).await?;
     let mut files = Files::of(&session.array().join("a"));
     let path = files.find("__schema/");
@@ -315,7 +315,7 @@ async fn too_large_tiles() -> Result<(), Failed> {
     files.edit(&path, |tile| {
         *tile = plain_tile(&schema.encode().expect("a schema"))
     });
-    let session = Session::new()?;
+    let session = GridSession::new()?;
     files.write(&session.array().join("a"));
     session.expect("SELECT * FROM '$'", &[]).await?;
     session.expect("SELECT count(*) FROM '$'", &["[0]"]).await?;
@@ -328,7 +328,7 @@ async fn too_large_tiles() -> Result<(), Failed> {
 /// As many rows as COUNT can return, and one more than that.
 async fn counts() -> Result<(), Failed> {
     for (hi, rows) in [(i64::MAX - 1, i64::MAX as u128), (i64::MAX, 1 << 63)] {
-        let session = Session::new()?;
+        let session = GridSession::new()?;
         session
             .create("BIGINT UNSIGNED", 1, (0, hi.into()), 1)
             .await?;

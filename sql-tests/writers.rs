@@ -202,13 +202,13 @@ async fn expect(ctx: &SessionContext, query: &str, expected: i64) -> Result<(), 
 }
 
 /// An array, and statements with the rows that are there afterwards.
-struct Story {
+struct ArrayHistory {
     name: &'static str,
     options: &'static str,
     steps: &'static [(&'static str, &'static [&'static str])],
 }
 
-const SPARSE_STORY: Story = Story {
+const SPARSE_STORY: ArrayHistory = ArrayHistory {
     name: "sparse",
     options: "'tiledb.capacity' '3'",
     steps: &[
@@ -242,7 +242,7 @@ const SPARSE_STORY: Story = Story {
     ],
 };
 
-const DUPLICATES_STORY: Story = Story {
+const DUPLICATES_STORY: ArrayHistory = ArrayHistory {
     name: "duplicates",
     options: "'tiledb.allows_duplicates' 'true', 'tiledb.capacity' '3'",
     steps: &[
@@ -261,7 +261,7 @@ const DUPLICATES_STORY: Story = Story {
     ],
 };
 
-const DENSE_STORY: Story = Story {
+const DENSE_STORY: ArrayHistory = ArrayHistory {
     name: "dense",
     options: "'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[1, 99]', 'tiledb.dim.k.tile' '2'",
     steps: &[
@@ -287,7 +287,7 @@ const DENSE_STORY: Story = Story {
     ],
 };
 
-const STORIES: [&Story; 3] = [&SPARSE_STORY, &DUPLICATES_STORY, &DENSE_STORY];
+const STORIES: [&ArrayHistory; 3] = [&SPARSE_STORY, &DUPLICATES_STORY, &DENSE_STORY];
 
 async fn begin(ctx: &SessionContext, array: &Path, options: &str) -> Result<(), Failed> {
     let location = array.display();
@@ -304,7 +304,7 @@ async fn rows(ctx: &SessionContext, query: &str) -> Result<Vec<String>, Failed> 
 async fn check_instants(
     ctx: &SessionContext,
     array: &Path,
-    story: &Story,
+    story: &ArrayHistory,
     times: &[u64],
     after: &str,
 ) -> Result<(), Failed> {
