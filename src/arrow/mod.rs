@@ -31,7 +31,7 @@ pub use schema::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use storing::{CellWriter, Nulls, Refused, StoredCells, UnknownValue, UnknownValues};
+pub use storing::{CellWriter, NullPolicy, Refused, StoredCells, UnknownValue, UnknownValues};
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 

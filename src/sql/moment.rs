@@ -17,23 +17,23 @@ pub(super) type TableIdentity = Arc<dyn Any + Send + Sync>;
 
 /// The snapshots of one statement.
 #[derive(Debug, Default)]
-pub(super) struct Moment {
+pub(super) struct StatementSnapshots {
     /// By the URI of the array. Scans of several arrays do not wait for each other.
-    arrays: Mutex<HashMap<String, Arc<Looks>>>,
+    arrays: Mutex<HashMap<String, Arc<ArraySnapshots>>>,
 }
 
 /// The snapshots of one array that a statement shows.
-type Looks = tokio::sync::Mutex<Vec<Look>>;
+type ArraySnapshots = tokio::sync::Mutex<Vec<TableSnapshot>>;
 
 #[derive(Debug)]
-struct Look {
+struct TableSnapshot {
     table: TableIdentity,
     /// The window that was asked for.
     asked: OpenWindow,
     snapshot: Snapshot,
 }
 
-impl Moment {
+impl StatementSnapshots {
     /// What a table shows in this statement: what it or another table of the array has shown in it, or what `open` finds. The
     /// flag says whether that is all that is there.
     ///
@@ -69,7 +69,7 @@ impl Moment {
                 Err(gone) => log::debug!("{uri}: a statement sees the array at two times: {gone}"),
             }
         }
-        looks.push(Look {
+        looks.push(TableSnapshot {
             table,
             asked,
             snapshot: snapshot.clone(),

@@ -1,4 +1,4 @@
-//! The analyzer rule that gives all scans of a statement one [`Moment`].
+//! The analyzer rule that gives all scans of a statement one [`StatementSnapshots`].
 //!
 //! It runs each time that a statement is planned, so a prepared statement, a view or a statement that is done again sees the array
 //! as it is by then. A statement with one scan of arrays needs none.
@@ -15,7 +15,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 
-use super::moment::Moment;
+use super::moment::StatementSnapshots;
 use super::provider::TileDbTable;
 
 const NAME: &str = "tiledb_one_moment";
@@ -52,7 +52,7 @@ impl AnalyzerRule for OneMoment {
         if scans < 2 {
             return Ok(plan);
         }
-        let moment = Arc::new(Moment::default());
+        let moment = Arc::new(StatementSnapshots::default());
         let shared = plan.transform_down_with_subqueries(|node| {
             let Some(array) = array_of(&node) else {
                 return Ok(Transformed::no(node));

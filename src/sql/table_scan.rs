@@ -11,7 +11,7 @@ use datafusion::logical_expr::Expr;
 use super::chains;
 use super::labels::{Labels, Mentions};
 use super::options::{FloatColumns, TableOptions};
-use super::provider::{Shown, TileDbTable};
+use super::provider::{ShownArray, TileDbTable};
 use super::query::{ScanFilters, ScanQuery};
 use super::settings::TileDbSettings;
 use super::source::{Renewal, TileDbSource};
@@ -30,7 +30,7 @@ impl TileDbTable {
         };
         let mut shown = self.shown().await.map_err(DataFusionError::from)?;
         if options.floats != self.options().floats {
-            shown = Arc::new(Shown::new(shown.table.snapshot.clone(), &options)?);
+            shown = Arc::new(ShownArray::new(shown.table.snapshot.clone(), &options)?);
         }
         let labels = &shown.labels;
         let projection = match args.projection() {

@@ -162,11 +162,11 @@ pub struct Scratch {
 impl Scratch {
     /// Decodes for a scan until the result is dropped: results are decoded into `memory`, and decoding ends with an error
     /// once `stop` is set.
-    pub fn serve(&mut self, memory: &Arc<TileMemory>, stop: Arc<AtomicBool>) -> Serving<'_> {
+    pub fn serve(&mut self, memory: &Arc<TileMemory>, stop: Arc<AtomicBool>) -> ScratchGuard<'_> {
         self.filters.account_in(Arc::clone(memory) as _);
         self.filters.end_when(stop);
         self.memory = Some(Arc::clone(memory));
-        Serving(self)
+        ScratchGuard(self)
     }
 
     /// A buffer of `bytes` bytes of unspecified content.
@@ -181,9 +181,9 @@ impl Scratch {
 /// The scratch memory of a thread while it decodes for a scan. A thread may wait long for its next scan, so it keeps
 /// nothing of this one, neither its memory nor what that has reserved.
 #[derive(Debug)]
-pub struct Serving<'a>(&'a mut Scratch);
+pub struct ScratchGuard<'a>(&'a mut Scratch);
 
-impl Deref for Serving<'_> {
+impl Deref for ScratchGuard<'_> {
     type Target = Scratch;
 
     fn deref(&self) -> &Scratch {
@@ -191,13 +191,13 @@ impl Deref for Serving<'_> {
     }
 }
 
-impl DerefMut for Serving<'_> {
+impl DerefMut for ScratchGuard<'_> {
     fn deref_mut(&mut self) -> &mut Scratch {
         self.0
     }
 }
 
-impl Drop for Serving<'_> {
+impl Drop for ScratchGuard<'_> {
     fn drop(&mut self) {
         self.filters.settle();
         self.memory = None;

@@ -8,7 +8,7 @@ use std::mem;
 
 use tokio::runtime::Handle;
 
-use super::commit::Removal;
+use super::commit::FragmentRemoval;
 use super::delete::DeleteFile;
 use crate::array::window::TimestampMs;
 use crate::error::Result;
@@ -21,7 +21,7 @@ const COMMITS_FOLDER: &str = "__commits";
 
 /// An announced change.
 #[derive(Debug)]
-pub struct Announcement {
+pub struct ChangeAnnouncement {
     storage: Storage,
     /// The file, relative to the array; empty once it is removed.
     file: String,
@@ -31,7 +31,7 @@ pub struct Announcement {
     pub(super) since: TimestampMs,
 }
 
-impl Announcement {
+impl ChangeAnnouncement {
     /// Announces a delete.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Announcement {
     ///
     /// # Errors
     /// The store fails.
-    pub async fn of_removal(storage: &Storage, removal: &Removal) -> Result<Self> {
+    pub async fn of_removal(storage: &Storage, removal: &FragmentRemoval) -> Result<Self> {
         let announcement = Self::new(storage, &removal.name, STAGED_VACUUM)?;
         let list = removal.list();
         storage.create_file(&announcement.file, list).await?;
@@ -77,7 +77,7 @@ impl Announcement {
     }
 }
 
-impl Drop for Announcement {
+impl Drop for ChangeAnnouncement {
     fn drop(&mut self) {
         let file = mem::take(&mut self.file);
         if file.is_empty() {

@@ -324,20 +324,20 @@ fn list_of(
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
-pub async fn commit_removal(storage: &Storage, removal: &Removal) -> Result<()> {
+pub async fn commit_removal(storage: &Storage, removal: &FragmentRemoval) -> Result<()> {
     let file = format!("{COMMITS_FOLDER}/{}.vac", removal.name);
     storage.create_file(&file, removal.list()).await
 }
 
 /// Fragments that are to be hidden.
 #[derive(Debug)]
-pub struct Removal {
+pub struct FragmentRemoval {
     /// The name of the commit.
     pub name: String,
     folders: Vec<String>,
 }
 
-impl Removal {
+impl FragmentRemoval {
     /// A removal at `time`, which is later than all fragments.
     ///
     /// # Errors

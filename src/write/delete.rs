@@ -123,7 +123,7 @@ fn constant(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
 }
 
 /// The other form of the condition of the delete with this name; `None` if it stays as it is.
-type Change<'a> = dyn Fn(&str, Condition) -> Option<Condition> + Sync + 'a;
+type ConditionRewrite<'a> = dyn Fn(&str, Condition) -> Option<Condition> + Sync + 'a;
 
 /// A file with deletes in another form.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl RewrittenFile {
 pub async fn rewritten(
     storage: &Storage,
     commits: &[Commit],
-    change: &Change<'_>,
+    change: &ConditionRewrite<'_>,
 ) -> Result<Vec<RewrittenFile>> {
     let deletes = |commit: &&Commit| matches!(commit.kind, CommitKind::Delete | CommitKind::Update);
     let deletes = || commits.iter().filter(deletes);
@@ -212,7 +212,7 @@ fn rewritten_tile(
     storage: &Storage,
     stored: &[u8],
     name: &str,
-    change: &Change<'_>,
+    change: &ConditionRewrite<'_>,
 ) -> Result<Option<Bytes>> {
     let tile = storage.decode_generic_tile(stored, "delete condition")?;
     let contents = Condition::replace_in(&tile.data, |condition| change(name, condition))?;
@@ -225,7 +225,7 @@ fn rewritten_tile(
 fn rewritten_list(
     storage: &Storage,
     list: &Bytes,
-    change: &Change<'_>,
+    change: &ConditionRewrite<'_>,
 ) -> Result<Option<(Bytes, u64)>> {
     let (mut bytes, mut kept, mut deletes) = (Vec::new(), 0, 0_u64);
     for entry in parse_consolidated_commits(list)? {

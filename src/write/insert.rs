@@ -13,7 +13,7 @@ use super::pipeline::{TilePipeline, Written};
 use super::sparse::SparseTiler;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
-use crate::arrow::{Nulls, TypeOptions, with_one_zero};
+use crate::arrow::{NullPolicy, TypeOptions, with_one_zero};
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -28,7 +28,7 @@ pub struct WriteTarget {
     /// The options that the types of columns depend on.
     pub types: TypeOptions,
     /// What a NULL means where only some stored number shows as one.
-    pub nulls: Nulls,
+    pub nulls: NullPolicy,
     /// The time of the write; `None` is the present when the first fragment is begun.
     pub time: Option<TimestampMs>,
     /// The source of times and names.
@@ -43,7 +43,7 @@ pub struct WriteTarget {
 
 /// What the commit of a fragment deletes besides adding cells.
 #[derive(Debug, Clone, Copy)]
-pub enum Deleting<'a> {
+pub enum DeleteScope<'a> {
     /// Nothing.
     Nothing,
     /// Cells at coordinates that are among those of the fragment.
@@ -76,7 +76,7 @@ impl SparseInsert {
     pub async fn begin(
         target: WriteTarget,
         has_read: bool,
-        deleting: Deleting<'_>,
+        deleting: DeleteScope<'_>,
     ) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
@@ -92,16 +92,16 @@ impl SparseInsert {
         };
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
         let (fields, delete) = match deleting {
-            Deleting::Nothing => (fields, None),
+            DeleteScope::Nothing => (fields, None),
             // All its cells have the time of the fragment, and no two of them the same coordinates.
-            Deleting::Others(delete) => {
+            DeleteScope::Others(delete) => {
                 let recorded = Recorded {
                     times: false,
                     deletes: Some(vec![delete.path.clone()]),
                 };
                 (fields.with_times(recorded), None)
             }
-            Deleting::ItsCells => {
+            DeleteScope::ItsCells => {
                 let delete = DeleteFile::of_nothing(&snapshot.schema, &target.clock, time)?;
                 let recorded = Recorded {
                     times: true,

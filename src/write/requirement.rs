@@ -12,13 +12,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::announcement::Announcement;
+use super::announcement::ChangeAnnouncement;
 use super::clock::Clock;
 use super::delete::deletes_nothing;
 use super::fragment::StagedFragment;
 use crate::array::deletes::Delete;
 use crate::array::fragment::Fragment;
-use crate::array::snapshot::{Announced, DEAD_AFTER_MS, Seen, Snapshot};
+use crate::array::snapshot::{AnnouncedChange, DEAD_AFTER_MS, Seen, Snapshot};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
@@ -47,14 +47,14 @@ pub enum Region<'a> {
 
 /// What a change has put where others see it, before it is committed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Offered<'a> {
+pub struct StagedChange<'a> {
     /// Complete fragments.
     pub fragments: &'a [StagedFragment],
     /// What has no fragment.
-    pub announced: Option<&'a Announcement>,
+    pub announced: Option<&'a ChangeAnnouncement>,
 }
 
-impl Offered<'_> {
+impl StagedChange<'_> {
     fn names(&self) -> HashSet<&str> {
         let fragments = self.fragments.iter().map(|staged| &staged.name);
         let names = fragments.chain(self.announced.map(|announced| &announced.name));
@@ -108,7 +108,7 @@ struct Check<'a> {
 pub async fn check(
     snapshot: &Snapshot,
     requirement: &Requirement<'_>,
-    offered: Offered<'_>,
+    offered: StagedChange<'_>,
     clock: &Clock,
 ) -> Result<()> {
     let regions = match requirement.region {
@@ -165,7 +165,7 @@ pub async fn check(
 }
 
 /// What somebody is about to commit.
-struct Rival<'a> {
+struct PendingCommit<'a> {
     what: &'static str,
     /// Its time and name.
     age: (u64, &'a str),
@@ -175,7 +175,7 @@ struct Rival<'a> {
 
 impl Check<'_> {
     /// Fails if others will soon take this change for dead, and no longer wait for it.
-    fn in_time(&self, offered: Offered<'_>) -> Result<()> {
+    fn in_time(&self, offered: StagedChange<'_>) -> Result<()> {
         let now = TimestampMs::now().0;
         match offered.since() {
             Some(since) if now.saturating_sub(since) > DEAD_AFTER_MS / 2 => Err(Error::conflict(
@@ -189,26 +189,26 @@ impl Check<'_> {
     /// What others are about to commit that meets the change.
     fn rival<'a>(
         &'a self,
-        announced: &'a [Announced],
+        announced: &'a [AnnouncedChange],
         running: &'a [Fragment],
         now: &Snapshot,
-    ) -> Option<Rival<'a>> {
+    ) -> Option<PendingCommit<'a>> {
         let mut announced = announced.iter();
         let announced = announced.find_map(|other| {
             let (what, region) = match other {
-                Announced::Delete(delete) => ("the delete", self.deleted_by(delete)?),
-                Announced::Removal { fragments, .. } => {
+                AnnouncedChange::Delete(delete) => ("the delete", self.deleted_by(delete)?),
+                AnnouncedChange::Removal { fragments, .. } => {
                     let depends = self.depends_on_seen() && self.has_seen(fragments);
                     ("the removal", depends.then_some(None)?)
                 }
             };
             let age = other.age();
-            Some(Rival { what, age, region })
+            Some(PendingCommit { what, age, region })
         });
         let running = || {
             let mut running = running.iter();
             running.find_map(|fragment| {
-                Some(Rival {
+                Some(PendingCommit {
                     what: "the fragment",
                     age: (fragment.name.t1, &fragment.name.name),
                     region: self.met_by(fragment, now)?,

@@ -16,7 +16,7 @@ use crate::format::names::TimestampedName;
 
 /// A change that somebody is about to commit.
 #[derive(Debug)]
-pub enum Announced {
+pub enum AnnouncedChange {
     /// Cells are deleted by a condition.
     Delete(Delete),
     /// These fragments are hidden.
@@ -28,7 +28,7 @@ pub enum Announced {
     },
 }
 
-impl Announced {
+impl AnnouncedChange {
     /// By its time and name, the later of two changes is the one that gives way.
     pub fn age(&self) -> (u64, &str) {
         match self {
@@ -44,7 +44,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub async fn announced(&self, known: &HashSet<&str>) -> Result<Option<Vec<Announced>>> {
+    pub async fn announced(&self, known: &HashSet<&str>) -> Result<Option<Vec<AnnouncedChange>>> {
         let now = TimestampMs::now().0;
         let mut announced = Vec::new();
         let files = self.directory.commit_files().collect::<Vec<_>>();
@@ -71,7 +71,7 @@ impl Snapshot {
                 let tile = self
                     .storage
                     .decode_generic_tile(&bytes, "delete condition")?;
-                announced.push(Announced::Delete(Delete {
+                announced.push(AnnouncedChange::Delete(Delete {
                     marker: format!("__commits/{name}.del"),
                     time: parsed.t1,
                     name: parsed.name,
@@ -84,7 +84,7 @@ impl Snapshot {
             let fragments = fragments.collect::<Vec<_>>();
             // Others are lists of consolidations, which change no cell.
             if truncates(&parsed, &fragments) {
-                announced.push(Announced::Removal {
+                announced.push(AnnouncedChange::Removal {
                     name: parsed,
                     fragments,
                 });

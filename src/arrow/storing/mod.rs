@@ -80,7 +80,7 @@ pub struct Refused {
 /// What a NULL means in an attribute that is not nullable and may hold something that shows as NULL: a date or time that is
 /// none (NaT), or a code that the enumeration does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nulls {
+pub enum NullPolicy {
     /// It is an error, as in all other fields that are not nullable.
     Refused,
     /// It was read from the attribute itself, and such a number is stored again.
@@ -92,7 +92,7 @@ pub enum Nulls {
 pub struct CellWriter {
     ty: ColumnType,
     nullable: bool,
-    nulls: Nulls,
+    nulls: NullPolicy,
     codes: Option<CodeTable>,
 }
 
@@ -107,7 +107,7 @@ impl CellWriter {
         Ok(Self {
             ty,
             nullable,
-            nulls: Nulls::Refused,
+            nulls: NullPolicy::Refused,
             codes,
         })
     }
@@ -117,10 +117,10 @@ impl CellWriter {
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub fn of_attribute(ty: ColumnType, attribute: &Attribute, nulls: Nulls) -> Result<Self> {
+    pub fn of_attribute(ty: ColumnType, attribute: &Attribute, nulls: NullPolicy) -> Result<Self> {
         let mut writer = Self::new(ty, attribute.nullable)?;
         writer.nulls = nulls;
-        if let (Some(codes), Nulls::Kept) = (&mut writer.codes, nulls) {
+        if let (Some(codes), NullPolicy::Kept) = (&mut writer.codes, nulls) {
             let signed = attribute.datatype.is_signed();
             let last = vec![0xff; attribute.fill_value.len()];
             for code in [&attribute.fill_value, &last] {
@@ -178,7 +178,7 @@ impl CellWriter {
     fn null_element(&self) -> NullElement {
         match (self.nullable, self.nulls) {
             (true, _) => NullElement::Zero,
-            (false, Nulls::Kept) if self.ty.nat_is_null => NullElement::NotATime,
+            (false, NullPolicy::Kept) if self.ty.nat_is_null => NullElement::NotATime,
             (false, _) => NullElement::Refused,
         }
     }

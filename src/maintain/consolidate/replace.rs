@@ -161,7 +161,7 @@ fn delete_time(name: &str) -> u64 {
 /// inputs, or is about to, has not seen the fragment, which would bring its rows back.
 async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragment) -> Result<()> {
     let name = staged.name.name.as_str();
-    for Rival { name: rival, hides } in rivals(storage, folders, name).await? {
+    for ReplacementCommit { name: rival, hides } in rivals(storage, folders, name).await? {
         if hides {
             withdraw_replacement(storage, staged).await?;
             return Err(Error::conflict(format!(
@@ -188,14 +188,18 @@ async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragme
 }
 
 /// What replaces fragments, or is about to.
-struct Rival {
+struct ReplacementCommit {
     name: String,
     /// Whether it hides them, and puts nothing in their place.
     hides: bool,
 }
 
 /// What replaces one of these folders, or is about to.
-async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec<Rival>> {
+async fn rivals(
+    storage: &Storage,
+    folders: &[String],
+    name: &str,
+) -> Result<Vec<ReplacementCommit>> {
     let inputs = folders.iter().map(|f| path_name(f)).collect::<HashSet<_>>();
     let listing = list_commits(storage).await?;
     let mut rivals = Vec::new();
@@ -225,7 +229,7 @@ async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec
         let hidden = replaced.iter().map(|path| path_name(path));
         let modified_ms = u64::try_from(file.modified_us / 1000).unwrap_or(0);
         let is_dead = modified_ms.saturating_add(DEAD_AFTER_MS) < TimestampMs::now().0;
-        rivals.push(Rival {
+        rivals.push(ReplacementCommit {
             name: rival.to_owned(),
             hides: truncates(&parsed, &hidden.collect::<Vec<_>>())
                 && !(announced.is_some() && is_dead),

@@ -45,14 +45,14 @@ pub(super) struct SparseInput {
 
 /// What becomes of the cells.
 #[derive(Debug, Clone)]
-pub(super) struct Goal {
+pub(super) struct MergePolicy {
     pub(super) recorded: Recorded,
     pub(super) drops_deleted: Option<DropsDeleted>,
     pub(super) versions: Versions,
 }
 
 /// A merge of sparse fragments.
-pub(super) struct Rounds<'a> {
+pub(super) struct MergeRounds<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) options: &'a ConsolidateOptions,
     /// The deletes of all inputs.
@@ -60,17 +60,17 @@ pub(super) struct Rounds<'a> {
 }
 
 /// An input, and the fragment in between that it is; such a fragment is removed when nobody needs it.
-type Round = Vec<(SparseInput, Option<StagedFragment>)>;
+type MergeRound = Vec<(SparseInput, Option<StagedFragment>)>;
 
-impl Rounds<'_> {
+impl MergeRounds<'_> {
     /// Merges inputs, which are given by age, into a fragment called `name`; `None` if no cells are left.
     pub(super) async fn write(
         &self,
         inputs: Vec<SparseInput>,
-        goal: &Goal,
+        goal: &MergePolicy,
         name: &str,
     ) -> Result<Option<StagedFragment>> {
-        let mut round: Round = inputs.into_iter().map(|input| (input, None)).collect();
+        let mut round: MergeRound = inputs.into_iter().map(|input| (input, None)).collect();
         let written = loop {
             let inputs = round.iter().map(|(input, _)| input);
             match self.merge(inputs, goal, name).await {
@@ -87,11 +87,11 @@ impl Rounds<'_> {
     }
 
     /// Merges neighbours; there are fewer inputs afterwards. Those that become one are left in `round`.
-    async fn next_round(&self, round: &mut Round) -> Result<Round> {
+    async fn next_round(&self, round: &mut MergeRound) -> Result<MergeRound> {
         let count = round.len();
         let mut fan = count.div_ceil(2);
         let goal = self.keeping_all();
-        let (mut next, mut merged): (Round, Round) = (Vec::new(), Vec::new());
+        let (mut next, mut merged): (MergeRound, MergeRound) = (Vec::new(), Vec::new());
         let mut waiting = VecDeque::from(std::mem::take(round));
         while !waiting.is_empty() {
             let part = fan.min(waiting.len());
@@ -126,8 +126,8 @@ impl Rounds<'_> {
     }
 
     /// A fragment in between keeps all that is known of its cells.
-    fn keeping_all(&self) -> Goal {
-        Goal {
+    fn keeping_all(&self) -> MergePolicy {
+        MergePolicy {
             recorded: Recorded {
                 times: true,
                 deletes: (!self.markers.is_empty()).then(|| self.markers.to_vec()),
@@ -140,7 +140,7 @@ impl Rounds<'_> {
     async fn merge_in_between<'i>(
         &self,
         inputs: impl Iterator<Item = &'i SparseInput> + Clone,
-        goal: &Goal,
+        goal: &MergePolicy,
     ) -> Result<Option<(SparseInput, Option<StagedFragment>)>> {
         let names = inputs.clone().map(|input| &input.fragment.name);
         let t1 = names.clone().map(|name| name.t1).min().unwrap_or(0);
@@ -175,7 +175,7 @@ impl Rounds<'_> {
     async fn merge<'i>(
         &self,
         inputs: impl Iterator<Item = &'i SparseInput> + Clone,
-        goal: &Goal,
+        goal: &MergePolicy,
         name: &str,
     ) -> Result<Option<StagedFragment>> {
         let output = self.output(goal.recorded.clone(), goal.drops_deleted)?;
@@ -208,7 +208,12 @@ impl Rounds<'_> {
     }
 
     /// Merges again, and compares what was written.
-    async fn verify(&self, merge: &SparseMerge, written: Fragment, goal: &Goal) -> Result<()> {
+    async fn verify(
+        &self,
+        merge: &SparseMerge,
+        written: Fragment,
+        goal: &MergePolicy,
+    ) -> Result<()> {
         // What was dropped is not dropped once more.
         let keeping = self.output(goal.recorded.clone(), None)?;
         let written = SparseInput {
@@ -262,7 +267,7 @@ impl Rounds<'_> {
     }
 }
 
-async fn withdraw(round: Round) {
+async fn withdraw(round: MergeRound) {
     for staged in round.into_iter().filter_map(|(_, staged)| staged) {
         staged.withdraw().await;
     }

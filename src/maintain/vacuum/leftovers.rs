@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitKind, path_name, staged_array, staged_vacuum};
 use crate::format::names::TimestampedName;
 use crate::storage::{Listing, Storage};
-use crate::write::create::{Remains, is_begun};
+use crate::write::create::{CreationRemains, is_begun};
 
 const COMMITS_FOLDER: &str = "__commits";
 const FRAGMENTS_FOLDER: &str = "__fragments";
@@ -53,7 +53,7 @@ async fn remains(storage: &Storage, options: &VacuumOptions, no_array: Error) ->
     if !is_begun(storage, &root).await? {
         return Err(no_array);
     }
-    let remains = Remains::of(storage).await?;
+    let remains = CreationRemains::of(storage).await?;
     let mut plan = Plan::default();
     let announcements = &remains.announcements;
     if announcements.iter().any(|a| !options.is_old_time(a.time)) {

@@ -83,7 +83,7 @@ impl GroupStatement {
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
         let tokens =
             tokens.map_err(|e| Error::invalid(StatementSecrets::of(sql).masked(&e.to_string())))?;
-        let mut tokens = Tokens::new(tokens);
+        let mut tokens = StatementTokens::new(tokens);
         tokens.word();
         let statement = if attach {
             tokens.attach()?
@@ -148,13 +148,13 @@ pub fn first_word(sql: &str) -> &str {
 }
 
 /// The tokens of a statement without whitespace and comments.
-struct Tokens {
+struct StatementTokens {
     rest: Peekable<IntoIter<Token>>,
     /// Whether options are being read. Any word or number among them may be a part of a secret that lost its quotes.
     among_options: bool,
 }
 
-impl Tokens {
+impl StatementTokens {
     fn new(mut tokens: Vec<Token>) -> Self {
         tokens.retain(|t| !matches!(t, Token::Whitespace(_)));
         Self {

@@ -121,7 +121,7 @@ fn beyond_nanoseconds(value: &Expr, to: &DataType) -> Option<Expr> {
 /// `coordinates`.
 pub(super) fn required(value: Expr, column: &str, coordinates: Vec<(String, Expr)>) -> Expr {
     let (dimensions, coordinates): (Vec<_>, Vec<_>) = coordinates.into_iter().unzip();
-    let function = Required {
+    let function = NotNullCheck {
         column: column.to_owned(),
         dimensions,
         signature: Signature::variadic_any(Volatility::Immutable),
@@ -139,7 +139,7 @@ struct ExactCast {
 }
 
 /// A value that a cast would change, or cannot take.
-struct Lost {
+struct LossyValue {
     row: usize,
     /// What it would become, if anything.
     becomes: Option<String>,
@@ -158,7 +158,7 @@ impl ExactCast {
             None => Ok(found),
             Some(row) => Err(self.refused(
                 values,
-                &Lost {
+                &LossyValue {
                     row,
                     becomes: Some(shown(&found, row)),
                 },
@@ -177,7 +177,7 @@ impl ExactCast {
         let fails =
             |row: &usize| values.is_valid(*row) && taken(&values.slice(*row, 1), &self.to).is_err();
         match (0..values.len()).find(fails) {
-            Some(row) => self.refused(values, &Lost { row, becomes: None }, Some(error)),
+            Some(row) => self.refused(values, &LossyValue { row, becomes: None }, Some(error)),
             None => error,
         }
     }
@@ -185,7 +185,7 @@ impl ExactCast {
     fn refused(
         &self,
         values: &ArrayRef,
-        lost: &Lost,
+        lost: &LossyValue,
         cause: Option<DataFusionError>,
     ) -> DataFusionError {
         let (value, to) = (shown(values, lost.row), sql_name(plain(&self.to)));
@@ -228,13 +228,13 @@ impl ScalarUDFImpl for ExactCast {
 
 /// Passes a value on, and fails if it is NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Required {
+struct NotNullCheck {
     column: String,
     dimensions: Vec<String>,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Required {
+impl ScalarUDFImpl for NotNullCheck {
     fn name(&self) -> &'static str {
         "tiledb_required"
     }

@@ -11,7 +11,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::TimestampMs;
-use crate::arrow::Nulls;
+use crate::arrow::NullPolicy;
 use crate::error::{Error, Result};
 use crate::format::delete_condition::Condition;
 use crate::format::domain_range::DomainRange;
@@ -38,7 +38,7 @@ pub(super) struct Change {
     /// Whether rows go to the coordinates of cells that are there, whose bits they keep.
     pub(super) in_place: bool,
     /// What a NULL means in a column of its own; the [values that a statement gives](crate::sql::changes) are checked before.
-    pub(super) nulls: Nulls,
+    pub(super) nulls: NullPolicy,
     /// What is replaced: the cells that do not satisfy the condition.
     pub(super) replaced: Option<Condition>,
     /// What must not be there, because the stored condition would delete it against WHERE.
@@ -74,7 +74,7 @@ impl Change {
             inserts: false,
             removes: false,
             in_place: false,
-            nulls: Nulls::Refused,
+            nulls: NullPolicy::Refused,
             replaced: None,
             doomed: Vec::new(),
             changed: Arc::default(),

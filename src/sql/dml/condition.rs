@@ -18,7 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::change::source_of;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::Snapshot;
-use crate::arrow::{CellWriter, Nulls, TypeOptions};
+use crate::arrow::{CellWriter, NullPolicy, TypeOptions};
 use crate::format::datatype::Datatype;
 use crate::format::delete_condition::{Comparison, Condition, Test};
 use crate::format::schema::{Attribute, CellValNum, Dimension};
@@ -35,7 +35,7 @@ const MOST_MEMBERS: usize = 10_000;
 const DEEPEST: usize = 32;
 
 /// What a statement selects, as far as its plan tells.
-pub(super) enum Selected {
+pub(super) enum StatementSelection {
     /// No row, whatever cells there are.
     Nothing,
     /// The cells that do not satisfy a condition, which can be stored.
@@ -55,30 +55,30 @@ pub(super) struct Survivors {
 pub(super) fn selected(
     input: &Arc<dyn ExecutionPlan>,
     types: &TypeOptions,
-) -> crate::error::Result<Selected> {
+) -> crate::error::Result<StatementSelection> {
     let mut scan = input;
     while let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
         scan = projection.input();
     }
     if scan.downcast_ref::<EmptyExec>().is_some() {
-        return Ok(Selected::Nothing);
+        return Ok(StatementSelection::Nothing);
     }
     let Some(source) = source_of(scan) else {
-        return Ok(Selected::Rows);
+        return Ok(StatementSelection::Rows);
     };
     let Some((region, condition)) = source.selection() else {
-        return Ok(Selected::Rows);
+        return Ok(StatementSelection::Rows);
     };
     let snapshot = &source.plan().spec.table.snapshot;
     let stored = Stored {
         snapshot,
-        writers: cell_writers(snapshot, types, Nulls::Refused)?,
+        writers: cell_writers(snapshot, types, NullPolicy::Refused)?,
     };
     let mut any = Vec::new();
     let doomed = match stored.outside(region) {
-        Outside::Everything => return Ok(Selected::Nothing),
-        Outside::Unknown => return Ok(Selected::Rows),
-        Outside::Of(outside, doomed) => {
+        RangeComplement::Everything => return Ok(StatementSelection::Nothing),
+        RangeComplement::Unknown => return Ok(StatementSelection::Rows),
+        RangeComplement::Of(outside, doomed) => {
             any.extend(outside);
             doomed
         }
@@ -86,7 +86,7 @@ pub(super) fn selected(
     if let Some(condition) = condition {
         match stored.condition(condition, false, 0) {
             Some(survives) => any.push(survives),
-            None => return Ok(Selected::Rows),
+            None => return Ok(StatementSelection::Rows),
         }
     }
     let condition = match any.len() {
@@ -94,13 +94,13 @@ pub(super) fn selected(
         _ => Condition::Any(any).flat(),
     };
     Ok(match tests(&condition) <= MOST_TESTS {
-        true => Selected::Stored(Survivors { condition, doomed }),
-        false => Selected::Rows,
+        true => StatementSelection::Stored(Survivors { condition, doomed }),
+        false => StatementSelection::Rows,
     })
 }
 
 /// What lies outside of the ranges of a query.
-enum Outside {
+enum RangeComplement {
     /// Every coordinate does.
     Everything,
     /// The cells that satisfy one of these conditions, and the NaN that do against SQL.
@@ -117,9 +117,9 @@ struct Stored<'a> {
 
 impl Stored<'_> {
     /// For each dimension that is narrowed, the condition that the coordinate lies outside.
-    fn outside(&self, region: &Subarray) -> Outside {
+    fn outside(&self, region: &Subarray) -> RangeComplement {
         if region.is_empty() {
-            return Outside::Everything;
+            return RangeComplement::Everything;
         }
         let dimensions = self.snapshot.schema.dimensions.iter().zip(region.dims());
         let narrowed = dimensions
@@ -132,10 +132,10 @@ impl Stored<'_> {
                 false => outside_strings(ranges),
             };
             let Some(tests) = tests else {
-                return Outside::Unknown;
+                return RangeComplement::Unknown;
             };
             if tests.is_empty() {
-                return Outside::Everything;
+                return RangeComplement::Everything;
             }
             if tests.iter().flatten().any(is_inequality) {
                 doomed.extend(DoomedNan::outside(index, dimension, ranges));
@@ -150,7 +150,7 @@ impl Stored<'_> {
             });
             conditions.push(Condition::All(outside_of_each.collect()));
         }
-        Outside::Of(conditions, doomed)
+        RangeComplement::Of(conditions, doomed)
     }
 
     /// The condition that `expr` holds, or, if it is to survive, that it does not.

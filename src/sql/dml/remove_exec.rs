@@ -22,11 +22,11 @@ use super::write_exec::counted;
 use crate::array::window::TimestampMs;
 use crate::format::delete_condition::Condition;
 use crate::format::domain_range::DomainRange;
-use crate::write::announcement::Announcement;
-use crate::write::commit::{Removal, commit_delete, commit_removal};
+use crate::write::announcement::ChangeAnnouncement;
+use crate::write::commit::{FragmentRemoval, commit_delete, commit_removal};
 use crate::write::delete::DeleteFile;
 use crate::write::insert::WriteTarget;
-use crate::write::requirement::{Offered, Region, Requirement, check};
+use crate::write::requirement::{Region, Requirement, StagedChange, check};
 
 /// What is removed.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ impl Remove {
                     _ => change.time(&target).await?,
                 };
                 let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
-                let announced = Announcement::of_delete(&snapshot.storage, &delete).await?;
+                let announced = ChangeAnnouncement::of_delete(&snapshot.storage, &delete).await?;
                 let region = match &self.selected {
                     Some(selected) => Region::Selected(selected),
                     None => Region::Everything,
@@ -153,8 +153,8 @@ impl Remove {
             return Ok(());
         }
         let time = super::change::after(latest_time(snapshot), target).await?;
-        let removal = Removal::new(&target.clock, time, &fragments)?;
-        let announced = Announcement::of_removal(&snapshot.storage, &removal).await?;
+        let removal = FragmentRemoval::new(&target.clock, time, &fragments)?;
+        let announced = ChangeAnnouncement::of_removal(&snapshot.storage, &removal).await?;
         let requirement = Requirement {
             read,
             region: Region::Everything,
@@ -171,10 +171,10 @@ impl Remove {
         &self,
         target: &WriteTarget,
         requirement: &Requirement<'_>,
-        announced: Announcement,
+        announced: ChangeAnnouncement,
         commit: impl Future<Output = crate::error::Result<()>>,
     ) -> crate::error::Result<()> {
-        let offered = Offered {
+        let offered = StagedChange {
             fragments: &[],
             announced: Some(&announced),
         };

@@ -23,15 +23,15 @@ use crate::array::window::TimestampMs;
 use crate::error::{Error, Result as OwnResult};
 use crate::geometry::domain::KeyBox;
 use crate::sql::budget::DiskScratch;
-use crate::write::announcement::Announcement;
+use crate::write::announcement::ChangeAnnouncement;
 use crate::write::clock::Clock;
 use crate::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
 use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
-use crate::write::insert::{Deleting, SparseInsert, WriteTarget};
+use crate::write::insert::{DeleteScope, SparseInsert, WriteTarget};
 use crate::write::pipeline::Written;
-use crate::write::requirement::{Offered, Region, Requirement, check, check_covered};
+use crate::write::requirement::{Region, Requirement, StagedChange, check, check_covered};
 
 /// What a statement counts; all but the fragments grow while it runs.
 pub(super) struct Counters {
@@ -128,7 +128,9 @@ impl Statement {
         let staged = Box::pin(self.stage(opened, replacing.as_ref(), rows)).await?;
         let offered = async {
             let announced = match &replacing {
-                Some(delete) => Some(Announcement::of_delete(&snapshot.storage, delete).await?),
+                Some(delete) => {
+                    Some(ChangeAnnouncement::of_delete(&snapshot.storage, delete).await?)
+                }
                 None => None,
             };
             let checked = Box::pin(self.check(&snapshot, &staged, announced.as_ref())).await;
@@ -178,10 +180,10 @@ impl Statement {
         &self,
         snapshot: &Snapshot,
         staged: &Staged,
-        announced: Option<&Announcement>,
+        announced: Option<&ChangeAnnouncement>,
     ) -> OwnResult<()> {
         let clock = &self.target.clock;
-        let offered = Offered {
+        let offered = StagedChange {
             fragments: staged.fragments.as_slice(),
             announced,
         };
@@ -350,9 +352,9 @@ impl Statement {
     ) -> OwnResult<Insert> {
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
         let deleting = match replacing {
-            Some(delete) => Deleting::Others(delete),
-            None if removes => Deleting::ItsCells,
-            None => Deleting::Nothing,
+            Some(delete) => DeleteScope::Others(delete),
+            None if removes => DeleteScope::ItsCells,
+            None => DeleteScope::Nothing,
         };
         let mut insert = SparseInsert::begin(opened, self.change.is_some(), deleting).await?;
         if self.change.as_ref().is_some_and(|change| change.in_place) {

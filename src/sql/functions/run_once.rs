@@ -15,19 +15,19 @@ use super::columns::Rows;
 use crate::error::{Error, Result};
 
 /// The outcomes of the calls of a run; `None` as long as a call goes on, and for ever if it was cancelled.
-type Outcomes = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;
+type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;
 
 /// The runs that have calls and have not ended.
-static RUNS: Mutex<Vec<(Weak<TaskContext>, Outcomes)>> = Mutex::new(Vec::new());
+static RUNS: Mutex<Vec<(Weak<TaskContext>, RunReports)>> = Mutex::new(Vec::new());
 
-fn outcomes(run: &Arc<TaskContext>) -> Outcomes {
+fn outcomes(run: &Arc<TaskContext>) -> RunReports {
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     runs.retain(|(run, _)| run.strong_count() > 0);
     let run = Arc::downgrade(run);
     match runs.iter().find(|(known, _)| known.ptr_eq(&run)) {
         Some((_, outcomes)) => Arc::clone(outcomes),
         None => {
-            let outcomes = Outcomes::default();
+            let outcomes = RunReports::default();
             runs.push((run, Arc::clone(&outcomes)));
             outcomes
         }

@@ -90,8 +90,8 @@ fn with_stored_bits(rows: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     if wanted.is_empty() {
         return Ok(None);
     }
-    let mut carrier = Carrier { names: 0 };
-    let Some(Carried { plan, stored }) = carrier.carried(rows, &wanted)? else {
+    let mut carrier = PlanWidener { names: 0 };
+    let Some(WidenedPlan { plan, stored }) = carrier.carried(rows, &wanted)? else {
         return Ok(None);
     };
     let columns = schema.iter().enumerate().map(|(i, (table, field))| {
@@ -113,21 +113,25 @@ fn has_floats(data_type: &DataType) -> bool {
 }
 
 /// A plan with more columns than it had.
-struct Carried {
+struct WidenedPlan {
     plan: LogicalPlan,
     /// For columns of the plan as it was, by their index, the one with their stored bits.
     stored: BTreeMap<usize, Column>,
 }
 
 /// Makes plans that carry stored bits.
-struct Carrier {
+struct PlanWidener {
     /// The number of names that were given.
     names: usize,
 }
 
-impl Carrier {
+impl PlanWidener {
     /// A plan that has also the stored bits of those of its columns that are wanted, as far as they can be had.
-    fn carried(&mut self, plan: &Arc<LogicalPlan>, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn carried(
+        &mut self,
+        plan: &Arc<LogicalPlan>,
+        wanted: &[usize],
+    ) -> Result<Option<WidenedPlan>> {
         if wanted.is_empty() {
             return Ok(None);
         }
@@ -146,7 +150,7 @@ impl Carrier {
                 let Some(below) = self.carried(&input, wanted)? else {
                     return Ok(None);
                 };
-                Ok(Some(Carried {
+                Ok(Some(WidenedPlan {
                     plan: plan.with_new_exprs(plan.expressions(), vec![below.plan])?,
                     ..below
                 }))
@@ -157,7 +161,7 @@ impl Carrier {
         }
     }
 
-    fn aliased(&mut self, alias: &SubqueryAlias, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn aliased(&mut self, alias: &SubqueryAlias, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
         let Some(below) = self.carried(&alias.input, wanted)? else {
             return Ok(None);
         };
@@ -172,13 +176,17 @@ impl Carrier {
         let own = alias.schema.iter().zip(plan.schema.iter());
         let kept = own.fold(true, |kept, (a, b)| kept && a.1.name() == b.1.name());
         let known = stored.values().all(|column| plan.schema.has_column(column));
-        Ok((kept && known).then_some(Carried {
+        Ok((kept && known).then_some(WidenedPlan {
             plan: LogicalPlan::SubqueryAlias(plan),
             stored,
         }))
     }
 
-    fn projected(&mut self, projection: &Projection, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn projected(
+        &mut self,
+        projection: &Projection,
+        wanted: &[usize],
+    ) -> Result<Option<WidenedPlan>> {
         let schema = projection.input.schema();
         let mut values = Vec::new();
         for index in wanted {
@@ -214,13 +222,13 @@ impl Carrier {
             }
         }
         let plan = Projection::try_new(exprs, Arc::new(below.plan))?;
-        Ok((!stored.is_empty()).then_some(Carried {
+        Ok((!stored.is_empty()).then_some(WidenedPlan {
             plan: LogicalPlan::Projection(plan),
             stored,
         }))
     }
 
-    fn joined(&mut self, join: &Join, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn joined(&mut self, join: &Join, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
         let both = match join.join_type {
             JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => true,
             JoinType::LeftSemi | JoinType::LeftAnti => false,
@@ -238,7 +246,7 @@ impl Carrier {
             return Ok(None);
         }
         let mut stored = BTreeMap::new();
-        let mut side = |carried: Option<Carried>, plan: &Arc<LogicalPlan>, first: usize| {
+        let mut side = |carried: Option<WidenedPlan>, plan: &Arc<LogicalPlan>, first: usize| {
             let Some(carried) = carried else {
                 return Arc::clone(plan);
             };
@@ -257,7 +265,7 @@ impl Carrier {
             join.null_equality,
             join.null_aware,
         )?;
-        Ok(Some(Carried {
+        Ok(Some(WidenedPlan {
             plan: LogicalPlan::Join(plan),
             stored,
         }))
@@ -265,7 +273,7 @@ impl Carrier {
 }
 
 /// The scan of an array with the stored bits of the wanted columns.
-fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<Carried>> {
+fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
     let Some(source) = scan.source.downcast_ref::<DefaultTableSource>() else {
         return Ok(None);
     };
@@ -300,7 +308,7 @@ fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<Carried>> {
         .with_filters(scan.filters.clone())
         .with_fetch(scan.fetch)
         .build()?;
-    Ok(Some(Carried {
+    Ok(Some(WidenedPlan {
         plan: LogicalPlan::TableScan(scan),
         stored,
     }))

@@ -11,7 +11,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 
 use super::definition::ArrayDefinition;
-use super::remains::{Remains, has_schema};
+use super::remains::{CreationRemains, has_schema};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -179,7 +179,7 @@ async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
 
 /// Fails if an array or anything else is there. What a creation leaves behind when it is interrupted is nothing, except for
 /// commits, which must be removed.
-pub(super) async fn check_vacant(storage: &Storage) -> Result<Remains> {
+pub(super) async fn check_vacant(storage: &Storage) -> Result<CreationRemains> {
     let root = storage.list("").await?;
     let is_group = root.folders.iter().any(|name| name == GROUP[0])
         || root.files.iter().any(|file| file.name == GROUP[1]);
@@ -194,8 +194,8 @@ pub(super) async fn check_vacant(storage: &Storage) -> Result<Remains> {
         return Err(exists());
     }
     let remains = match root.folders.iter().any(|name| name == "__commits") {
-        true => Remains::of(storage).await?,
-        false => Remains::default(),
+        true => CreationRemains::of(storage).await?,
+        false => CreationRemains::default(),
     };
     remains.check_dead()?;
     let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');

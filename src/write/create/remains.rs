@@ -19,7 +19,7 @@ const BEGUN: [&str; 3] = [SCHEMA_FOLDER, COMMITS_FOLDER, "__fragments"];
 
 /// The announcement of a commit in an array that has no schema yet.
 #[derive(Debug)]
-pub(crate) struct Announcement {
+pub(crate) struct CreationAnnouncement {
     /// Its file, relative to the array.
     pub path: String,
     /// When it was put, in ms.
@@ -30,12 +30,12 @@ pub(crate) struct Announcement {
 
 /// What interrupted creations have left.
 #[derive(Debug, Default)]
-pub(crate) struct Remains {
+pub(crate) struct CreationRemains {
     /// The announcements; the last of each creation to go.
-    pub announcements: Vec<Announcement>,
+    pub announcements: Vec<CreationAnnouncement>,
 }
 
-impl Remains {
+impl CreationRemains {
     /// The remains in a folder without a schema.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Remains {
             let commits = listing.files.iter().filter(there);
             let commits =
                 commits.map(|file| (format!("{COMMITS_FOLDER}/{}", file.name), file.bytes));
-            announcements.push(Announcement {
+            announcements.push(CreationAnnouncement {
                 path,
                 time: u64::try_from(file.modified_us / 1000).unwrap_or(0),
                 commits: commits.collect(),
@@ -86,7 +86,7 @@ impl Remains {
     /// Fails if one of the creations may still be under way.
     pub(super) fn check_dead(&self) -> Result<()> {
         let now = TimestampMs::now().0;
-        let is_young = |a: &&Announcement| now.saturating_sub(a.time) <= DEAD_AFTER_MS;
+        let is_young = |a: &&CreationAnnouncement| now.saturating_sub(a.time) <= DEAD_AFTER_MS;
         match self.announcements.iter().find(is_young) {
             None => Ok(()),
             Some(young) => Err(Error::conflict(format!(

@@ -13,7 +13,7 @@ use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Listing, STAGED_SUFFIX, Storage};
-use crate::write::create::{Remains, is_begun};
+use crate::write::create::{CreationRemains, is_begun};
 
 /// The folder of commit files.
 pub const COMMITS_FOLDER: &str = "__commits";
@@ -84,7 +84,7 @@ impl Folders {
         let is_group = folder(GROUP_FOLDER) || file(GROUP_FILE);
         let is_begun = !is_group && is_begun(storage, &self.root).await?;
         // Commits that no creation has announced are those of an array that has lost its schema.
-        if is_begun && Remains::of(storage).await.is_ok() {
+        if is_begun && CreationRemains::of(storage).await.is_ok() {
             Ok(Kind::Remains)
         } else if folder(SCHEMA_FOLDER) || file(OLD_SCHEMA_NAME) {
             Ok(Kind::Array)

@@ -36,7 +36,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use self::hidden::{hidden, shown};
 use self::moments::{
-    Constants, Moment, Subject, is_constant, is_fixed, shown_in, unit_of, zone_of,
+    ConstantEvaluator, TimeOperand, TimePoint, is_constant, is_fixed, shown_in, unit_of, zone_of,
 };
 use crate::sql::optimizer::below::reads_array;
 
@@ -67,7 +67,7 @@ impl OptimizerRule for ExactLiterals {
         let info = SimplifyContext::builder()
             .with_config_options(config.options())
             .with_query_execution_start_time(config.query_execution_start_time());
-        let constants = Constants::new(info.build());
+        let constants = ConstantEvaluator::new(info.build());
         plan.transform_up_with_subqueries(|plan| in_node(plan, &constants))
     }
 }
@@ -91,7 +91,7 @@ impl OptimizerRule for ShownCasts {
     }
 }
 
-fn in_node(plan: LogicalPlan, constants: &Constants) -> Result<Transformed<LogicalPlan>> {
+fn in_node(plan: LogicalPlan, constants: &ConstantEvaluator) -> Result<Transformed<LogicalPlan>> {
     let mut has_casts = false;
     plan.apply_expressions(|expr| {
         has_casts |= expr.exists(|part| Ok(matches!(part, Expr::Cast(_) | Expr::TryCast(_))))?;
@@ -100,7 +100,7 @@ fn in_node(plan: LogicalPlan, constants: &Constants) -> Result<Transformed<Logic
     if !has_casts {
         return Ok(Transformed::no(plan));
     }
-    let node = Node {
+    let node = NodeRewriter {
         schema: columns(&plan)?,
         constants,
         known: RefCell::new(plan.expressions()),
@@ -129,21 +129,21 @@ fn columns(plan: &LogicalPlan) -> Result<DFSchema> {
 }
 
 /// What the expressions of one node are rewritten with.
-struct Node<'a> {
+struct NodeRewriter<'a> {
     schema: DFSchema,
-    constants: &'a Constants,
+    constants: &'a ConstantEvaluator,
     /// The expressions of the node, and conditions that have been added to them.
     known: RefCell<Vec<Expr>>,
 }
 
 /// An expression under a cast to a type of timestamps, or under none.
 struct UnderCast {
-    subject: Subject,
+    subject: TimeOperand,
     /// The type as which it is compared.
     target: DataType,
 }
 
-impl Node<'_> {
+impl NodeRewriter<'_> {
     fn rewritten(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let (mut expr, mut changed) = (expr, false);
         // The comparison may be one with another cast below.
@@ -192,7 +192,7 @@ impl Node<'_> {
     /// `side op other`, if `other` is a moment.
     fn comparison(&self, side: &Expr, op: Operator, other: &Expr) -> Option<Expr> {
         let UnderCast { subject, target } = self.under_cast(side, std::slice::from_ref(other))?;
-        let Moment::At(at) = self.constants.moment(other, &target)? else {
+        let TimePoint::At(at) = self.constants.moment(other, &target)? else {
             return None;
         };
         let zone = match (zone_of(&subject.data_type), zone_of(&target)) {
@@ -221,8 +221,8 @@ impl Node<'_> {
             _ => return subject.among(&members, list.negated),
         };
         let there = members.iter().map(|member| match member {
-            Moment::Null => Some(Moment::Null),
-            Moment::At(at) => shown_in(zone, *at).map(Moment::At),
+            TimePoint::Null => Some(TimePoint::Null),
+            TimePoint::At(at) => shown_in(zone, *at).map(TimePoint::At),
         });
         let there = there.collect::<Option<Vec<_>>>()?;
         if is_fixed(zone) {
@@ -266,7 +266,7 @@ impl Node<'_> {
         // Rounding a column is not rounding a literal, and a day has no zone.
         let is_exact = unit_of(&data_type)? >= unit_of(&target)?
             && (data_type != DataType::Date32 || zone_of(&target).is_none());
-        let subject = Subject {
+        let subject = TimeOperand {
             expr: expr.clone(),
             data_type,
             nullable: expr.nullable(&self.schema).unwrap_or(true),
@@ -281,7 +281,7 @@ impl Node<'_> {
             return None;
         };
         let (from, to) = (inner.field.data_type(), cast.field.data_type());
-        let Moment::At(at) = self.constants.moment(&cast.expr, from)? else {
+        let TimePoint::At(at) = self.constants.moment(&cast.expr, from)? else {
             return None;
         };
         let fits = moments::literal(from, Some(at / unit_of(from)?)).is_some();
@@ -313,12 +313,12 @@ impl Node<'_> {
 }
 
 /// The subject as a moment, if clocks in the zone show it.
-fn in_zone(subject: Subject, zone: &str) -> Option<Subject> {
+fn in_zone(subject: TimeOperand, zone: &str) -> Option<TimeOperand> {
     let DataType::Timestamp(unit, None) = subject.data_type else {
         return None;
     };
     let data_type = DataType::Timestamp(unit, Some(zone.into()));
-    Some(Subject {
+    Some(TimeOperand {
         expr: cast(subject.expr, data_type.clone()),
         data_type,
         nullable: subject.nullable,

@@ -21,7 +21,7 @@ const DAY: i128 = 86_400 * SECOND;
 
 /// What a constant says of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum TimePoint {
     Null,
     /// Nanoseconds since 1970.
     At(i128),
@@ -50,24 +50,24 @@ pub(super) fn zone_of(data_type: &DataType) -> Option<&str> {
 }
 
 /// Evaluates expressions without columns.
-pub(super) struct Constants {
+pub(super) struct ConstantEvaluator {
     info: SimplifyContext,
 }
 
-impl Constants {
+impl ConstantEvaluator {
     /// `info` has the session's options and the time at which the query starts.
     pub(super) fn new(info: SimplifyContext) -> Self {
         Self { info }
     }
 
     /// The moment that a constant of this type names, before it is rounded to a unit that cannot express it.
-    pub(super) fn moment(&self, expr: &Expr, data_type: &DataType) -> Option<Moment> {
+    pub(super) fn moment(&self, expr: &Expr, data_type: &DataType) -> Option<TimePoint> {
         let (moment, zoned) = self.with_zone(expr)?;
         (zoned == zone_of(data_type).is_some()).then_some(moment)
     }
 
     /// The moment, and whether it has a zone.
-    fn with_zone(&self, expr: &Expr) -> Option<(Moment, bool)> {
+    fn with_zone(&self, expr: &Expr) -> Option<(TimePoint, bool)> {
         if let Expr::Cast(Cast { expr: inner, field }) = expr {
             let to = field.data_type();
             let (unit, zone) = (unit_of(to)?, zone_of(to));
@@ -78,15 +78,15 @@ impl Constants {
             }
             if let Some(at) = self.value(inner)?.try_as_str().flatten() {
                 let at = parsed(at, zone)?;
-                return Some((Moment::At(at - at.rem_euclid(unit)), zone.is_some()));
+                return Some((TimePoint::At(at - at.rem_euclid(unit)), zone.is_some()));
             }
         }
         let value = self.value(expr)?;
         let data_type = value.data_type();
         let unit = unit_of(&data_type)?;
         let moment = match count(&value)? {
-            Some(count) => Moment::At(count.checked_mul(unit)?),
-            None => Moment::Null,
+            Some(count) => TimePoint::At(count.checked_mul(unit)?),
+            None => TimePoint::Null,
         };
         Some((moment, zone_of(&data_type).is_some()))
     }
@@ -128,10 +128,10 @@ pub(super) fn is_constant(expr: &Expr) -> bool {
 }
 
 /// What Arrow's cast of timestamps to another unit makes of a moment: it rounds towards zero.
-fn rounded_by_cast(moment: Moment, unit: i128) -> Moment {
+fn rounded_by_cast(moment: TimePoint, unit: i128) -> TimePoint {
     match moment {
-        Moment::At(at) => Moment::At(at - at % unit),
-        Moment::Null => Moment::Null,
+        TimePoint::At(at) => TimePoint::At(at - at % unit),
+        TimePoint::Null => TimePoint::Null,
     }
 }
 
@@ -171,13 +171,13 @@ pub(super) fn is_fixed(zone: &str) -> bool {
 
 /// An expression of timestamps or dates that is compared with moments.
 #[derive(Debug, Clone)]
-pub(super) struct Subject {
+pub(super) struct TimeOperand {
     pub(super) expr: Expr,
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
 }
 
-impl Subject {
+impl TimeOperand {
     /// The condition that the exact value compares with a moment in this way; `None` for other operators.
     pub(super) fn compared(&self, op: Operator, at: i128) -> Option<Expr> {
         use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
@@ -201,14 +201,14 @@ impl Subject {
     }
 
     /// The condition that the exact value is, or is not, among some moments.
-    pub(super) fn among(&self, moments: &[Moment], negated: bool) -> Option<Expr> {
+    pub(super) fn among(&self, moments: &[TimePoint], negated: bool) -> Option<Expr> {
         let unit = unit_of(&self.data_type)?;
         let values = moments.iter().filter_map(|moment| match moment {
-            Moment::Null => literal(&self.data_type, None),
-            Moment::At(at) if at.rem_euclid(unit) == 0 => {
+            TimePoint::Null => literal(&self.data_type, None),
+            TimePoint::At(at) if at.rem_euclid(unit) == 0 => {
                 literal(&self.data_type, Some(at.div_euclid(unit)))
             }
-            Moment::At(_) => None,
+            TimePoint::At(_) => None,
         });
         let values = values.map(lit).collect::<Vec<_>>();
         Some(match values.is_empty() {
@@ -259,8 +259,8 @@ mod tests {
 
     use super::*;
 
-    fn moment(expr: &Expr, data_type: &DataType) -> Option<Moment> {
-        Constants::new(SimplifyContext::default()).moment(expr, data_type)
+    fn moment(expr: &Expr, data_type: &DataType) -> Option<TimePoint> {
+        ConstantEvaluator::new(SimplifyContext::default()).moment(expr, data_type)
     }
 
     fn stamp(unit: TimeUnit, zone: Option<&str>) -> DataType {
@@ -280,13 +280,13 @@ mod tests {
             ("2024-07-01T02:00:00", &oslo, 1_719_792_000 * SECOND),
         ] {
             let found = moment(&cast(lit(text), data_type.clone()), data_type);
-            assert_eq!(found, Some(Moment::At(expected)), "{text}");
+            assert_eq!(found, Some(TimePoint::At(expected)), "{text}");
         }
         let rounded = cast(
             cast(lit("1969-12-31T23:59:59.5"), naive.clone()),
             seconds.clone(),
         );
-        assert_eq!(moment(&rounded, &seconds), Some(Moment::At(0)));
+        assert_eq!(moment(&rounded, &seconds), Some(TimePoint::At(0)));
         let ambiguous = cast(lit("2024-10-27T02:30:00"), oslo.clone());
         assert_eq!(moment(&ambiguous, &oslo), None);
         assert_eq!(moment(&cast(lit("soon"), naive.clone()), &naive), None);
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn comparisons_round_by_their_operator() {
         use Operator::{Eq, Gt, GtEq, IsDistinctFrom, Lt, LtEq, NotEq};
-        let subject = |nullable| Subject {
+        let subject = |nullable| TimeOperand {
             expr: col("t"),
             data_type: stamp(TimeUnit::Second, None),
             nullable,
@@ -340,8 +340,11 @@ mod tests {
         let never = col("t").is_null().and(unknown.clone());
         assert_eq!(subject(true).compared(Eq, half), Some(never));
         let always = col("t").is_not_null().or(unknown);
-        assert_eq!(subject(true).among(&[Moment::At(half)], true), Some(always));
-        let kept = [Moment::At(half), Moment::At(SECOND), Moment::Null];
+        assert_eq!(
+            subject(true).among(&[TimePoint::At(half)], true),
+            Some(always)
+        );
+        let kept = [TimePoint::At(half), TimePoint::At(SECOND), TimePoint::Null];
         let null = lit(ScalarValue::TimestampSecond(None, None));
         let list = col("t").in_list(vec![second(1), null], false);
         assert_eq!(subject(true).among(&kept, false), Some(list));
