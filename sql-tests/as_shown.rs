@@ -1,7 +1,7 @@
-//! What SQL shows of rows that libtiledb reads: one NaN instead of those of different bits, and one zero among coordinates.
+//! The rows that SQL shows for rows that libtiledb reads: NaNs of different bits become one NaN, and coordinates have one zero.
 //!
-//! To libtiledb the coordinates -0.0 and 0.0 are two cells, here they are one. Rows of libtiledb that differ only so are versions
-//! of one cell; which of them is the newest they do not tell, so one of them must be there.
+//! libtiledb treats the coordinates -0.0 and 0.0 as two cells; SQL treats them as one. Rows of libtiledb that differ only in
+//! this sign are versions of one cell. They don't show which version is the newest, so SQL must show any one of them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::neutral;
 
-/// The floats among the columns.
+/// Whether a column holds floats, and in which role.
 #[derive(Clone, Copy, PartialEq)]
 enum FloatRole {
     None,
@@ -35,7 +35,7 @@ impl ShownColumns {
         Self(columns.collect())
     }
 
-    /// What is wrong with the rows, which are in the neutral form, if something is.
+    /// Describes what is wrong with the rows, which are in the neutral form; `None` if they are right.
     pub fn compare(&self, wanted: &[&str], found: &[String]) -> Result<(), String> {
         let mut there: BTreeMap<String, usize> = BTreeMap::new();
         for row in found {
@@ -69,7 +69,7 @@ impl ShownColumns {
         }
     }
 
-    /// The coordinates, with all of their bits or with one zero; without floats among them the whole row.
+    /// The coordinates, with all of their bits or with one zero. Without floats among the coordinates, the whole row.
     fn coordinates(&self, row: &Value, one_zero: bool) -> String {
         match self.0.contains(&FloatRole::Dimension) {
             true => self.of_dimensions(row, one_zero),

@@ -226,7 +226,7 @@ async fn arrays_that_cannot_be_queried() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A call that changes something, what is counted before and after it, and after a second one by a prepared statement.
+/// A call that changes something, and the counts before it, after it, and after a second call by a prepared statement.
 const CHANGES: [(&str, &str, [i64; 3]); 9] = [
     (
         "tiledb_consolidate('$DESK/t')",
@@ -275,8 +275,8 @@ const CHANGES: [(&str, &str, [i64; 3]); 9] = [
     ),
 ];
 
-/// A function that changes something does so once in a statement, wherever the statement has the call, and not at all where it is
-/// explained or its rows are not asked for. Each execution of a prepared statement is a statement.
+/// A function that changes something does so once in a statement, wherever the call stands. It changes nothing if the statement
+/// is only explained, or doesn't read the rows of the call. Each execution of a prepared statement counts as a statement.
 async fn change_once_in_a_statement() -> Result<(), Failed> {
     for (call, count, [before, after, again]) in CHANGES {
         let desk = SessionFolder::open()?;

@@ -256,7 +256,7 @@ async fn compare(
     Ok(())
 }
 
-/// The flavour of strings inside a dictionary is free, and an attribute for which 1.x stored `__attr` has no name.
+/// A dictionary may hold any of Arrow's string types. An attribute for which 1.x stored `__attr` has no name.
 fn ascii_json(text: &str) -> Result<Value, String> {
     let text = text.replace(", Utf8View)", ", Utf8)");
     let text = text.replace("\"__attr\"", "\"attr\"");

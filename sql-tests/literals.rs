@@ -1,9 +1,9 @@
 //! Literals that are finer, wider, zoned, signed, longer or out of range compare as if the column were cast to their type.
 //!
-//! What a condition must say is computed row by row with Arrow's own casts and comparisons, outside of any plan: the column
-//! and the literal are cast to their common type. Conditions stand in the SELECT list, in WHERE, and in the WHERE of
-//! statements that change arrays. `LITERALS=each` tries each column with each literal, not with one of three, and each condition
-//! in WHERE, not one of nine.
+//! The tests compute the expected answer row by row with Arrow's own casts and comparisons, outside of any plan: they cast the
+//! column and the literal to their common type. Conditions stand in the SELECT list, in WHERE, and in the WHERE of statements
+//! that change arrays. By default, the tests try each column with every third literal, and every ninth condition in WHERE;
+//! `LITERALS=each` tries all.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::{block_on, trial};
 
-/// A kind of column: its name, its SQL type, the type in the array, and its values as texts.
+/// A kind of column: its name, its SQL type, its type in the array, and its values as texts.
 type ColumnCase = (
     &'static str,
     &'static str,
@@ -289,8 +289,8 @@ impl LiteralSession {
         Ok(found)
     }
 
-    /// Creates the table `name` with the dimension `d`, if such a type has one, the attribute `a`, and the numbers `id` of
-    /// rows; row 0 has NULL in `a`, if it may.
+    /// Creates the table `name` with the dimension `d`, if dimensions can have the type, the attribute `a`, and the row numbers
+    /// `id`. If `a` is nullable, row 0 has NULL in it.
     async fn create(
         &self,
         name: &str,
@@ -340,7 +340,7 @@ impl LiteralSession {
     }
 }
 
-/// A condition and what it says of each row.
+/// A condition and its answer for each row.
 struct ExpectedAnswers {
     condition: String,
     answers: BooleanArray,
@@ -370,7 +370,7 @@ fn compared(operator: &str, left: &dyn Datum, right: &dyn Datum) -> Result<Boole
     })
 }
 
-/// The conditions of a column with a literal; none, if the two cannot be compared.
+/// The conditions that compare a column with a literal; none if the two can't be compared.
 fn conditions(
     name: &str,
     column: &ArrayRef,
@@ -401,7 +401,7 @@ fn conditions(
             answers: says(swapped)?,
         });
     }
-    // A value of the column's own type, written so that it keeps it.
+    // A value of the column's own type, written so that it keeps this type.
     let own = ScalarValue::try_from_array(column, column.len() - 1)?;
     let last = Scalar::new(strict(&column.slice(column.len() - 1, 1), &common)?);
     let own = match column.data_type() {
@@ -473,7 +473,7 @@ async fn agree(
             let mut expected = Vec::new();
             for shown in ["d", "a"] {
                 if let Some(values) = rows.column_by_name(shown) {
-                    // What cannot be cast at all is not compared here.
+                    // Literals that can't be cast at all aren't compared here.
                     expected.extend(
                         conditions(shown, values, literal, value.column(0)).unwrap_or_default(),
                     );
@@ -531,7 +531,7 @@ async fn agree(
     }
 }
 
-/// Asks `condition` of `table`, and compares the rows.
+/// Runs a query and compares its rows.
 async fn expect(
     world: &LiteralSession,
     sql: &str,
@@ -547,7 +547,7 @@ async fn expect(
     Ok(())
 }
 
-/// Years that nanoseconds do not reach.
+/// Tests years beyond the range of nanoseconds.
 async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(None).await?;
     for (name, sql) in [
@@ -577,7 +577,7 @@ async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
                     literal.to_owned(),
                     literal.trim_start_matches(|c: char| c != '\'').to_owned(),
                 ];
-                // As a text, a date has no time of day.
+                // A date written as text has no time of day.
                 let texts = &texts[..if sql == "DATE" || column == "a" || literal.contains('Z') {
                     1
                 } else {
@@ -629,7 +629,8 @@ async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
     expect(&world, "SELECT id FROM seconds WHERE a = TIMESTAMP '1500-01-02' OR d = '1400-01-01' AND a = '1600-01-01'", &[1, 9]).await
 }
 
-/// A literal that becomes one only while the plan is optimized, or stands where no condition of a scan is made of it.
+/// Tests expressions that become literals only while the plan is optimized, and literals that don't end up in a condition of a
+/// scan.
 async fn wherever_they_stand() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(None).await?;
     world.create("t", TIMES[1], false).await?;
@@ -668,7 +669,7 @@ async fn wherever_they_stand() -> std::result::Result<(), Failed> {
         .await?;
     let found = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
     assert_eq!(found, 5, "prepared");
-    // The name of a column does not tell what became of a condition.
+    // The column's name doesn't show how the condition was rewritten.
     let named = world
         .rows(&format!("SELECT d = {half}, CAST(d AS TIMESTAMP) FROM t"))
         .await?;
@@ -725,7 +726,7 @@ async fn clocks_turned_back() -> std::result::Result<(), Failed> {
         .await?
         .collect()
         .await?;
-    // A scan that needs no row of that hour does not ask which of the two it is.
+    // A scan that needs no row of that hour doesn't fail over the ambiguity.
     expect(
         &world,
         "SELECT id FROM t WHERE d < TIMESTAMPTZ '2024-03-31T01:00:00Z'",
@@ -741,7 +742,7 @@ async fn clocks_turned_back() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
-/// Casts that make several values one, or NULL, are not moved to the literal.
+/// Casts that map several values to one, or to NULL, aren't moved to the literal.
 async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(None).await?;
     world.create("t", NUMBERS[3], false).await?;
@@ -771,7 +772,8 @@ async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
-/// DELETE, UPDATE and MERGE change the rows that SELECT shows, and what a DELETE stores for other readers says the same.
+/// DELETE, UPDATE and MERGE change the rows that SELECT shows. The condition that a DELETE stores selects the same rows for
+/// other readers.
 async fn in_changes() -> std::result::Result<(), Failed> {
     let world = LiteralSession::new(None).await?;
     let half = "TIMESTAMP '2024-02-29T00:00:00.5'";

@@ -1,15 +1,16 @@
-//! Two statements at once: what they report and what they leave has a serial explanation.
+//! Two statements at once: some serial order explains what they report and which rows they leave.
 //!
-//! Two sessions run a statement each on one array, every request of which takes a random time. Some order of those that were
-//! done must explain the numbers of rows that they report, what they read, and the rows that are there afterwards; the orders
-//! are tried on rows in memory. A statement that fails has changed nothing. With one rival, none gives up over conflicts.
+//! Two sessions each run a statement on one array whose store answers each request after a random time. Some order of the
+//! completed statements must explain the row counts that they report, the rows that they read, and the rows that remain. The
+//! tests try the orders on rows in memory. A statement that fails must have changed nothing. With a single rival, no statement
+//! may give up because of conflicts.
 //!
-//! One exception is documented ("Other writers" in `docs/change.md`): what a statement only reads is not watched. Two statements that
-//! change different rows, each by what it has read of the rows of the other, may both see the state before. So INSERT … SELECT
-//! of the array itself may miss what changes the rows that it copies, if that has not seen its copies, either: the races where
-//! this is the only explanation are counted.
+//! One exception is documented ("Other writers" in `docs/change.md`): a statement doesn't watch rows that it only reads. If two
+//! statements change different rows, and each reads rows that the other changes, both may see the state before. So INSERT …
+//! SELECT from the array itself may miss a change of the rows that it copies, if the changing statement hasn't seen the copies
+//! either. The tests count the races that have no other explanation.
 //!
-//! `RIVALS_RACES=5000` runs so many races of each kind of array, from `RIVALS_SEED` on.
+//! `RIVALS_RACES=5000` runs 5000 races for each kind of array, starting from `RIVALS_SEED`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -31,16 +32,16 @@ use url::Url;
 use crate::fuzz::rng::Rng;
 use crate::{block_on, trial};
 
-/// Races of each kind of array among other tests.
+/// How many races run for each kind of array by default.
 const RACES: u64 = 40;
-/// The coordinates that are there at first: `0..ROWS`.
+/// The initial coordinates are `0..ROWS`.
 const ROWS: i64 = 6;
 /// The coordinates of a dense array are `0..CELLS`.
 const CELLS: i64 = 12;
-/// The value of cells of a dense array that nobody has written.
+/// The value of unwritten cells of a dense array.
 const FILL: i64 = i64::MIN;
 
-/// An array, and how its rows may be changed.
+/// A kind of array, which determines how its rows may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ArrayKind {
     Sparse,
@@ -91,13 +92,14 @@ enum RandomStatement {
         rows: RowCondition,
         by_coordinates: bool,
     },
-    /// Adds to the values of rows that are there, and inserts others; those whose value was odd are deleted instead.
+    /// Adds to the values of existing rows, and inserts missing ones. With `deletes`, it deletes existing rows with an odd
+    /// value instead.
     Merge {
         rows: Vec<(i64, i64)>,
         deletes: bool,
     },
     Truncate,
-    /// Counts rows and partners of rows in the same array, and adds the values up.
+    /// Counts the rows, counts the pairs of rows of a self-join, and sums up the values.
     Read,
 }
 
@@ -122,7 +124,7 @@ impl RowCondition {
         }
     }
 
-    /// The condition; `plus` keeps it from being stored.
+    /// The condition in SQL. With `plus`, it can't be stored in the array.
     fn sql(self, plus: &str) -> String {
         match self {
             Self::At(at) => format!("k{plus} = {at}"),
@@ -152,12 +154,12 @@ struct RowModel {
     rows: Vec<(i64, i64)>,
 }
 
-/// Why a statement changes nothing, whoever else is there.
+/// A statement was refused regardless of other statements, and changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StatementRefused;
 
 impl RowModel {
-    /// The rows in order. A dense array has all cells between the first and the last one.
+    /// The rows in order. A dense array shows all cells between the first and the last row.
     fn shown(&self) -> Vec<(i64, i64)> {
         let mut rows = self.rows.clone();
         rows.sort_unstable();
@@ -178,7 +180,7 @@ impl RowModel {
         self.rows.push((k, v));
     }
 
-    /// What the statement reports.
+    /// Runs the statement and returns what it reports.
     fn run(&mut self, statement: &RandomStatement) -> Result<Vec<i64>, StatementRefused> {
         let before = self.shown();
         let all = |rows: &RowCondition| {
@@ -350,24 +352,24 @@ impl RandomStatement {
     }
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum StatementOutcome {
     Done(Vec<i64>),
-    /// It met the other one to the end, and has changed nothing.
+    /// The statement gave up because of conflicts with the other one, and changed nothing.
     Conflict,
     Refused,
 }
 
-/// How the outcomes of two statements are explained.
+/// What explains the outcomes of two statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum RaceExplanation {
     ByAnOrder,
-    /// Each has seen the state before, and they have changed different rows.
+    /// Both statements saw the state before, and changed different rows.
     ByWhatIsOnlyRead,
 }
 
-/// The explanation of what two statements did, if there is one.
+/// Explains the outcomes of two statements; `None` if nothing explains them.
 fn explain(
     before: &RowModel,
     statements: [&RandomStatement; 2],
@@ -423,7 +425,7 @@ fn explain(
 
 type SlowStore = ThrottledStore<Arc<dyn ObjectStore>>;
 
-/// A session, and the store whose requests take their time.
+/// A session, and its store, whose requests are slow.
 struct RivalSession {
     ctx: SessionContext,
     store: Arc<SlowStore>,
@@ -440,7 +442,7 @@ impl RivalSession {
         Ok(Self { ctx, store })
     }
 
-    /// Lets requests take random times from now on.
+    /// Makes requests take random times from now on.
     fn slow_down(&self, rng: &mut Rng) {
         let mut some = || Duration::from_micros(rng.below(4) as u64 * 700);
         let (get, list, put, delete) = (some(), some(), some(), some());
@@ -457,7 +459,7 @@ impl RivalSession {
         self.run_beside(sql, async {}).await
     }
 
-    /// Runs a statement, and something else between its planning and its execution.
+    /// Runs a statement, and `between` its planning and its execution something else.
     async fn run_beside(
         &self,
         sql: &str,
@@ -525,7 +527,7 @@ fn creation(kind: ArrayKind, number: u64) -> String {
     )
 }
 
-/// One race, from its seed; how it is explained, and how many of its statements gave up.
+/// Runs the race of a seed. Returns its explanation, and how many of its statements gave up.
 async fn race(
     kind: ArrayKind,
     seed: u64,
@@ -555,7 +557,7 @@ async fn race(
     let statements = [(); 2].map(|()| RandomStatement::random(kind, &mut rng));
     let sql = statements.each_ref().map(|statement| statement.sql(&table));
     let outcomes = if rng.chance(20) {
-        // The second one runs as a whole after the first one was planned.
+        // The second statement runs completely after the first one was planned.
         let mut second = None;
         let beside = async { second = Some(others[1].attempt(&sql[1], async {}).await) };
         let first = others[0].attempt(&sql[0], beside).await?;
@@ -599,7 +601,7 @@ async fn races(kind: ArrayKind) -> Result<(), Failed> {
     let store = || -> Arc<dyn ObjectStore> { Arc::new(InMemory::new()) };
     let mut rivals = None;
     for number in 0..races {
-        // A new store now and then keeps memory small.
+        // A new store from time to time keeps memory small.
         if number % 100 == 0 {
             let inner = store();
             rivals = Some([
