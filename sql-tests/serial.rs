@@ -459,7 +459,7 @@ impl RivalSession {
         self.run_beside(sql, async {}).await
     }
 
-    /// Runs a statement, and `between` its planning and its execution something else.
+    /// Runs a statement, and runs `beside` between its planning and its execution.
     async fn run_beside(
         &self,
         sql: &str,

@@ -153,7 +153,7 @@ impl GridSession {
     }
 }
 
-/// How many cells lie between two ends, inclusive, in `n` dimensions; at most the largest `u128`.
+/// How many cells lie between two ends, inclusive, in some number of dimensions; at most the largest `u128`.
 fn cells(dimensions: usize, lo: i128, hi: i128) -> u128 {
     let side = (hi - lo + 1) as u128;
     (0..dimensions).fold(1, |cells: u128, _| cells.saturating_mul(side))

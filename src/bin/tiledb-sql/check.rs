@@ -43,7 +43,7 @@ pub struct CheckArgs {
     pub min_age: Option<String>,
 }
 
-/// What a check found.
+/// The summary of a check.
 pub struct CheckSummary {
     errors: u64,
     /// Whether libtiledb misreads the condition of a delete.

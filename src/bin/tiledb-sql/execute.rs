@@ -54,7 +54,7 @@ pub struct Execution<'a> {
     running: &'a Interruptible,
     began: Instant,
     showing: Mutex<Showing>,
-    /// The plan of a COPY, while datafusion-cli registers its target.
+    /// The plan of a COPY while datafusion-cli registers its target.
     planned: Mutex<Option<LogicalPlan>>,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// A statement with the target of a COPY, and rows that nobody reads.
+/// Builds a statement with the target of a COPY, and with rows that nobody reads.
 fn target_of(copy: &CopyToStatement) -> String {
     let stored_as = copy.stored_as.as_ref();
     let stored_as = stored_as.map_or_else(String::new, |format| format!(" STORED AS {format}"));

@@ -233,7 +233,7 @@ impl Printing {
     }
 }
 
-/// Batches that a format can print.
+/// Converts batches into ones that a format can print.
 fn printable(format: PrintFormat, batches: &[RecordBatch]) -> Result<Cow<'_, [RecordBatch]>> {
     match format {
         PrintFormat::Csv | PrintFormat::Tsv => batches.iter().map(nested::as_text).collect(),
