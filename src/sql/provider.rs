@@ -41,13 +41,13 @@ pub struct TileDbTable {
     outdated: Arc<AtomicBool>,
     /// Whether a statement named the table and has not read or changed the array since.
     unused: Arc<AtomicBool>,
-    /// The statement whose scans all see the same, if it has several.
+    /// The snapshots that all scans of a statement share, if it has several scans.
     moment: Option<Arc<StatementSnapshots>>,
     /// The name that a statement gave it.
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
     definition: OnceLock<String>,
-    /// The values of columns that a statement leaves out, once somebody has asked for one.
+    /// The defaults of columns that a statement omits, computed on first use.
     defaults: OnceLock<HashMap<String, Expr>>,
 }
 
@@ -148,7 +148,7 @@ impl TileDbTable {
         self
     }
 
-    /// The same table in a statement whose scans all see the same.
+    /// The table in a statement whose scans share `moment`.
     pub(super) fn at_moment(&self, moment: &Arc<StatementSnapshots>) -> Self {
         Self {
             storage: self.storage.clone(),
@@ -205,7 +205,7 @@ impl TileDbTable {
         Some(opened.map(|table| Self { name, ..table }))
     }
 
-    /// Whether the array has other columns by now. If it cannot be read, whoever uses the table finds out why.
+    /// Whether the array's columns have changed. If the array can't be read, the next use of the table reports why.
     async fn has_other_columns(&self) -> bool {
         if matches!(*self.last(), Last::Fixed(_)) {
             return false;
@@ -335,7 +335,8 @@ impl TileDbTable {
         }
     }
 
-    /// The plan of a statement that hides all fragments and counts their rows, and that is planned `again` if it met another one.
+    /// The plan of a statement that hides all fragments and counts their rows. It is planned `again` if it conflicts with
+    /// another statement.
     pub(super) async fn truncated(
         &self,
         state: &dyn Session,

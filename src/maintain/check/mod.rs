@@ -201,7 +201,7 @@ pub fn check_storage(
     .boxed()
 }
 
-/// What an interrupted creation has left: nothing of it is an array, and all of it can go.
+/// Checks the remains of an interrupted creation: none of them is part of an array, and all of them can be removed.
 async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
     folders::check_names(folders, Kind::Remains, report);
     for announcement in CreationRemains::of(storage).await?.announcements {

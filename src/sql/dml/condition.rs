@@ -31,14 +31,14 @@ use crate::write::fields::cell_writers;
 const MOST_TESTS: usize = 1000;
 /// The most members of a set.
 const MOST_MEMBERS: usize = 10_000;
-/// Conditions in which ANDs, ORs and NOTs are nested more deeply are not stored.
+/// Conditions with a deeper nesting of ANDs, ORs and NOTs aren't stored.
 const DEEPEST: usize = 32;
 
-/// What a statement selects, as far as its plan tells.
+/// What a statement selects, as far as its plan shows.
 pub(super) enum StatementSelection {
-    /// No row, whatever cells there are.
+    /// No row, regardless of the array's cells.
     Nothing,
-    /// The cells that do not satisfy a condition, which can be stored.
+    /// The cells that don't satisfy a condition which can be stored.
     Stored(Survivors),
     /// Rows that no stored condition describes.
     Rows,
@@ -51,7 +51,7 @@ pub(super) struct Survivors {
     pub(super) doomed: Vec<DoomedNan>,
 }
 
-/// What the rows of `input` are.
+/// Describes the rows of `input`.
 pub(super) fn selected(
     input: &Arc<dyn ExecutionPlan>,
     types: &TypeOptions,
@@ -99,13 +99,14 @@ pub(super) fn selected(
     })
 }
 
-/// What lies outside of the ranges of a query.
+/// The coordinates outside the ranges of a query.
 enum RangeComplement {
-    /// Every coordinate does.
+    /// All coordinates lie outside.
     Everything,
-    /// The cells that satisfy one of these conditions, and the NaN that do against SQL.
+    /// The cells that satisfy one of these conditions. NaN coordinates in the list lie outside as well, but the stored
+    /// conditions would delete them.
     Of(Vec<Condition>, Vec<DoomedNan>),
-    /// No condition says it.
+    /// No condition describes the coordinates.
     Unknown,
 }
 
@@ -116,7 +117,7 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// For each dimension that is narrowed, the condition that the coordinate lies outside.
+    /// For each dimension with ranges, the condition that the coordinate lies outside them.
     fn outside(&self, region: &Subarray) -> RangeComplement {
         if region.is_empty() {
             return RangeComplement::Everything;
@@ -274,7 +275,7 @@ impl Stored<'_> {
     }
 }
 
-/// The operands of a chain of ANDs, or of ORs, from left to right.
+/// The operands of a chain of ANDs or of ORs, from left to right.
 fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn PhysicalExpr>> {
     let (mut operands, mut pending) = (Vec::new(), vec![expr]);
     while let Some(expr) = pending.pop() {
@@ -288,8 +289,8 @@ fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn Phy
     operands
 }
 
-/// For each range, the tests of which one is true outside of it; the members of a set are one range. There are none if no
-/// coordinate can lie inside; `None` if they cannot be stored.
+/// For each range, the tests of which at least one is true outside it. The members of a set count as one range. The list is
+/// empty if no coordinate can lie inside. `None` if the tests can't be stored.
 fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
     let datatype = dimension.datatype;
     let (first, last) = dimension.domain.as_ref()?;
@@ -302,7 +303,7 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
     };
     let nan = key::nan_key(datatype);
     for range in ranges.key_ranges() {
-        // Coordinates that are NaN lie outside of every domain.
+        // NaN coordinates lie outside every domain.
         let holds_nan = nan.is_some_and(|nan| range.lo <= nan && nan <= range.hi);
         if !holds_nan && (range.hi < first || range.lo > last) {
             continue;
@@ -327,7 +328,7 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
         tests.push(outside);
     }
     tests.extend(not_among(points)?);
-    // A lossy filter may move coordinates of floats out of the domain.
+    // A lossy filter may move float coordinates out of the domain.
     let unknown = tests.is_empty() && datatype.is_float();
     (!unknown).then_some(tests)
 }

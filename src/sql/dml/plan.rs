@@ -98,7 +98,7 @@ pub(in crate::sql) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan>
     }
 }
 
-/// Nothing changes, because `input` has no rows.
+/// A plan that changes nothing, because `input` has no rows.
 fn nothing(to: &Destination, input: Plan) -> Plan {
     remove(to, input, Removed::Nothing, Vec::new())
 }
@@ -126,7 +126,7 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
     Arc::new(TileDbRemoveExec::new(input, remove))
 }
 
-/// What the rows of `input` are.
+/// Describes the rows of `input`.
 fn selection(to: &Destination, input: &Plan) -> Result<StatementSelection> {
     selected(input, &to.table.options).map_err(DataFusionError::from)
 }

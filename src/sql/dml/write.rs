@@ -189,7 +189,7 @@ impl Statement {
         };
         let time = offered.fragments.first();
         let time = time.map(|staged| TimestampMs(staged.name.t1));
-        // A statement without rows has the time of its delete.
+        // A statement without rows takes the time of its delete.
         let time = time.or(announced.map(|delete| delete.time()));
         if self.target.unpublished.is_some() {
             return Ok(());
@@ -207,8 +207,8 @@ impl Statement {
         }
         let is_dense = snapshot.schema.is_dense();
         let Some(change) = &self.change else {
-            // Who replaces cells after this time without having seen them would hide or delete them. Of rows that are only
-            // inserted, those of the later time are shown, as if they came after these.
+            // A statement that replaces cells at a later time, and hasn't seen these rows, would hide or delete them. If both
+            // statements only insert, the rows of the later time are shown, as if their statement came after this one.
             let is_early = self.is_early.load(Ordering::Relaxed);
             let later = Requirement {
                 later_than: time,
@@ -220,7 +220,7 @@ impl Statement {
         Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
         let mut requirement = match replaces {
-            // The rows of a replaced cell that was committed meanwhile would be lost.
+            // A cell that was committed meanwhile and is replaced would be lost.
             true if !is_dense => requirement(&change.read, Region::Everything),
             _ => requirement(&change.read, Region::Written),
         };
@@ -229,7 +229,7 @@ impl Statement {
                 return Ok(());
             }
             requirement.read = &opened;
-            // What is older goes, whether it was seen or not, but only if there is a delete.
+            // Older cells are removed even if the statement hasn't seen them, but only if there is a delete.
             if announced.is_some() {
                 requirement.later_than = time;
                 requirement.inserts_since = Some(TimestampMs(0));
@@ -241,7 +241,7 @@ impl Statement {
         Box::pin(check(snapshot, &requirement, offered, clock)).await
     }
 
-    /// The delete of the cells that the rows replace, at the time of the rows; `None` if nothing is deleted.
+    /// The delete of the cells that the rows replace. It has the time of the rows; `None` if nothing is deleted.
     fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<DeleteFile>> {
         let change = self.change.as_ref();
         let survivors = change.and_then(|change| change.replaced.as_ref());
