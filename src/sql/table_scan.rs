@@ -1,4 +1,4 @@
-//! From a scan that DataFusion asks a table for to the scan of its array.
+//! Turns a scan that DataFusion requests from a table into a scan of its array.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::settings::TileDbSettings;
 use super::source::{Renewal, TileDbSource};
 
 impl TileDbTable {
-    /// Plans a scan of the array as it is now; its columns are those of the table, or those that `floats` makes of them.
+    /// Plans a scan of the present array. Its columns are the table's, or the ones that `floats` derives from them.
     pub(super) async fn plan(
         &self,
         state: &dyn Session,

@@ -126,7 +126,7 @@ impl Location {
         }))
     }
 
-    /// Whether it is the URL of a file on a web server, by its ending.
+    /// Whether the URL names a file on a web server, judging by its extension.
     fn names_web_file(&self) -> bool {
         let is_web = ["http://", "https://"]
             .iter()
@@ -142,9 +142,9 @@ impl Location {
     }
 }
 
-/// The endings of files that DataFusion reads.
+/// The extensions of files that DataFusion reads.
 const FILE_ENDINGS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "arrow", "avro"];
-/// The endings of compressed files.
+/// The extensions of compressed files.
 const COMPRESSED_ENDINGS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
 /// Plain names are no locations, not even that of a folder in the current directory (`./weather` names it): DataFusion
@@ -252,7 +252,7 @@ struct ArraySchema {
 }
 
 impl ArraySchema {
-    /// The table, opened again in its place if its columns have changed.
+    /// The table. If its columns have changed, it is opened again and replaced.
     async fn renewed(
         &self,
         name: &str,
@@ -305,7 +305,7 @@ impl SchemaProvider for ArraySchema {
         {
             return Ok(Some(table));
         }
-        // To look for an array on a web server costs requests that most of them refuse.
+        // A search for an array on a web server costs requests that most servers refuse.
         let file = match location.names_web_file() {
             true => self.inner.table(&location.path).await,
             false => Ok(None),

@@ -282,7 +282,7 @@ pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
         analyzer.rules.insert(0, Arc::new(PlainNumbers));
         empty_subqueries::install(builder);
         let rules = &mut builder.analyzer().get_or_insert_default().rules;
-        // This rule runs after the rules that rewrite statements. Errors are less clear where types are derived.
+        // This rule runs after the rules that rewrite statements, and before types are derived, where errors are less clear.
         let types = rules.iter().position(|rule| rule.name() == "type_coercion");
         let at = types.unwrap_or(rules.len());
         rules.insert(at, Arc::new(FunctionsInPlace));

@@ -78,7 +78,7 @@ impl Creation<'_> {
         let schema = stored(&schema.encode()?, key)?;
         let remains = check_vacant(storage).await?;
         if !remains.announcements.is_empty() {
-            // Whoever was late has put a schema by now, or finds that its commit is gone.
+            // A late creation has put a schema by now, or finds that its commit is gone.
             check_vacant(storage).await?;
             remains.remove(storage).await?;
         }
@@ -120,7 +120,7 @@ impl StagedArray {
         published.map_err(|e| e.with("array", self.storage.uri()))
     }
 
-    /// Takes an array back that was published.
+    /// Takes back a published array.
     ///
     /// # Errors
     /// The store fails.
@@ -177,8 +177,8 @@ async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
     Ok(others.all(|file| file.name.as_str() >= name))
 }
 
-/// Fails if an array or anything else is there. What a creation leaves behind when it is interrupted is nothing, except for
-/// commits, which must be removed.
+/// Fails if the place holds an array or anything else. Leftovers of an interrupted creation don't count, but its commits must
+/// be removed.
 pub(super) async fn check_vacant(storage: &Storage) -> Result<CreationRemains> {
     let root = storage.list("").await?;
     let is_group = root.folders.iter().any(|name| name == GROUP[0])
@@ -351,7 +351,7 @@ mod tests {
                 .create_file("__schema.__1_1_0.staged", Bytes::from_static(b"half"))
                 .await
                 .unwrap();
-            // Nothing commits it, so it does not belong to the next array.
+            // Nothing commits the fragment, so it doesn't belong to the next array.
             storage
                 .create_file("__fragments/__1_1_a_22/a0.tdb", Bytes::from_static(b"half"))
                 .await

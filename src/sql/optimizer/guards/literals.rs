@@ -146,7 +146,7 @@ struct UnderCast {
 impl NodeRewriter<'_> {
     fn rewritten(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let (mut expr, mut changed) = (expr, false);
-        // The comparison may be exact for another cast below.
+        // The exact comparison may again have a cast on one side.
         while let Some(exact) = self.exact(&expr) {
             (expr, changed) = (exact, true);
         }
