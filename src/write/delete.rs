@@ -1,8 +1,9 @@
 //! Files of delete conditions (specification: "Delete commit file").
 //!
-//! A stored condition is what a cell must satisfy to survive. It applies to every cell that was written at its time or
-//! before. It is stored flat, because libtiledb misreads an OR in an OR. The cells that a fragment marks as deleted name a delete file, too: without it, libtiledb cannot consolidate
-//! them. Such a file deletes nothing by itself, so it is put before the fragment is committed.
+//! A stored condition is what a cell must satisfy to survive. It applies to every cell that was written at its time or before.
+//! The condition is stored flat, because libtiledb misreads an OR in an OR. The cells that a fragment marks as deleted also
+//! name a delete file: without it, libtiledb can't consolidate them. Such a file deletes nothing by itself, so it is put before
+//! the fragment is committed.
 //!
 //! A condition is rewritten in place, because fragments name the deletes that they have processed by their files. The condition
 //! may be stored twice: in its own file, and in lists of commits, which contain this file. Each file is replaced atomically. A

@@ -1,9 +1,10 @@
 //! Runs one statement of DataFusion and prints its rows.
 //!
-//! datafusion-cli runs `CREATE EXTERNAL TABLE` and `COPY`, because it registers the object stores and options that they
-//! name; of a COPY it sees the target alone, because it cannot plan all of them. It takes its session as a [`CliSessionContext`], which here is an [`Execution`]: one that runs and prints the
-//! plan that it is asked for, and has nothing left for datafusion-cli to print. That nothing is planned as a query is,
-//! which takes as long as a small query, so all other statements are run here.
+//! datafusion-cli runs `CREATE EXTERNAL TABLE` and `COPY`, because it registers the object stores and options that they name;
+//! for a COPY, it sees only the target, because it can't plan every COPY. It takes its session as a [`CliSessionContext`],
+//! which here is an [`Execution`]: one that runs and prints the plan that it is asked for, and has nothing left for
+//! datafusion-cli to print. That nothing is planned as a query is, which takes as long as a small query, so all other
+//! statements are run here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -60,8 +60,8 @@ pub(super) struct MergeRounds<'a> {
     pub(super) markers: &'a [String],
 }
 
-/// The inputs of a round. An input that is an intermediate fragment has it as its second part, and the fragment is removed when
-/// no longer needed.
+/// The inputs of a round. If an input is an intermediate fragment, its second part holds the staged fragment, which is removed
+/// when no longer needed.
 type MergeRound = Vec<(SparseInput, Option<StagedFragment>)>;
 
 impl MergeRounds<'_> {

@@ -27,7 +27,7 @@ use super::WithStoredFloats;
 use crate::arrow::DATATYPE_KEY;
 use crate::sql::changes::exactly_cast;
 
-/// The suffix of the names of targets with which COPY writes to arrays.
+/// The file extension with which COPY writes to arrays.
 const ARRAYS: &str = "tiledb";
 
 /// Makes statements that write to arrays carry floats bit by bit.

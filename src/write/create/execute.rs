@@ -1,8 +1,9 @@
 //! Creates an array on storage: folders, files of enumerations, and last the schema, which makes the array visible.
 //!
-//! Before the schema is put, there is no array for anybody, whatever a crash leaves; the next creation uses the leftovers' folders,
-//! and takes back commits that belong to no array. The subtle thing: names differ, so a put that never overwrites does not keep two creations
-//! apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes its files back.
+//! Before the schema is put, nobody sees an array, whatever a crash leaves. The next creation uses the leftovers' folders, and
+//! takes back commits that don't belong to an array. The subtle thing: names differ, so a put that never overwrites does not
+//! keep two creations apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes
+//! its files back.
 
 use std::sync::Arc;
 

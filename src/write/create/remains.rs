@@ -31,7 +31,7 @@ pub(crate) struct CreationAnnouncement {
 /// The remains of interrupted creations.
 #[derive(Debug, Default)]
 pub(crate) struct CreationRemains {
-    /// The announcements, each of which is the last file of its creation to be removed.
+    /// The announcements. Each one is the last file of its creation to be removed.
     pub announcements: Vec<CreationAnnouncement>,
 }
 
