@@ -1,7 +1,7 @@
-//! What SQL shows of rows that libtiledb reads: one NaN instead of those of different bits, and one zero among coordinates.
+//! The rows that SQL shows for rows that libtiledb reads: NaNs of different bits become one NaN, and coordinates have one zero.
 //!
-//! To libtiledb the coordinates -0.0 and 0.0 are two cells, here they are one. Rows of libtiledb that differ only so are versions
-//! of one cell; which of them is the newest they do not tell, so one of them must be there.
+//! libtiledb treats the coordinates -0.0 and 0.0 as two cells; SQL treats them as one. Rows of libtiledb that differ only in
+//! this sign are versions of one cell. They don't show which version is the newest, so SQL must show any one of them.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +10,32 @@ use serde_json::Value;
 
 use crate::neutral;
 
-/// The floats among the columns.
+/// Whether a column holds floats, and in which role.
 #[derive(Clone, Copy, PartialEq)]
-enum Floats {
+enum FloatRole {
     None,
     Attribute,
     Dimension,
 }
 
 /// The columns of an array.
-pub struct Columns(Vec<Floats>);
+pub struct ShownColumns(Vec<FloatRole>);
 
-impl Columns {
+impl ShownColumns {
     pub fn of(schema: &Schema) -> Self {
         let columns = schema.fields().iter().map(|field| {
             let is_dimension = field.metadata().get("tiledb.role");
             let is_dimension = is_dimension.is_some_and(|role| role == "dimension");
             match (has_floats(field.data_type()), is_dimension) {
-                (false, _) => Floats::None,
-                (true, false) => Floats::Attribute,
-                (true, true) => Floats::Dimension,
+                (false, _) => FloatRole::None,
+                (true, false) => FloatRole::Attribute,
+                (true, true) => FloatRole::Dimension,
             }
         });
         Self(columns.collect())
     }
 
-    /// What is wrong with the rows, which are in the neutral form, if something is.
+    /// Describes what is wrong with the rows, which are in the neutral form; `None` if they are right.
     pub fn compare(&self, wanted: &[&str], found: &[String]) -> Result<(), String> {
         let mut there: BTreeMap<String, usize> = BTreeMap::new();
         for row in found {
@@ -69,33 +69,36 @@ impl Columns {
         }
     }
 
-    /// The coordinates, with all of their bits or with one zero; without floats among them the whole row.
+    /// The coordinates, with all of their bits or with one zero. Without floats among the coordinates, the whole row.
     fn coordinates(&self, row: &Value, one_zero: bool) -> String {
-        match self.0.contains(&Floats::Dimension) {
+        match self.0.contains(&FloatRole::Dimension) {
             true => self.of_dimensions(row, one_zero),
             false => row.to_string(),
         }
     }
 
     fn of_dimensions(&self, row: &Value, one_zero: bool) -> String {
-        let last = self.0.iter().rposition(|kind| *kind == Floats::Dimension);
+        let last = self
+            .0
+            .iter()
+            .rposition(|kind| *kind == FloatRole::Dimension);
         let values = self.0.iter().zip(row.as_array().into_iter().flatten());
         let values = values.take(last.map_or(0, |last| last + 1));
         let values = values.map(|(kind, value)| match (kind, value.as_str()) {
-            (Floats::Dimension, Some(bits)) if one_zero => without_sign(bits).to_owned(),
+            (FloatRole::Dimension, Some(bits)) if one_zero => without_sign(bits).to_owned(),
             _ => value.to_string(),
         });
         values.collect::<Vec<_>>().join(" ")
     }
 
     fn shown(&self, row: &Value, text: &str) -> String {
-        if self.0.iter().all(|kind| *kind == Floats::None) {
+        if self.0.iter().all(|kind| *kind == FloatRole::None) {
             return text.to_owned();
         }
         let values = self.0.iter().zip(row.as_array().into_iter().flatten());
         let values = values.map(|(kind, value)| match kind {
-            Floats::None => value.clone(),
-            kind => one_nan(value, *kind == Floats::Dimension),
+            FloatRole::None => value.clone(),
+            kind => one_nan(value, *kind == FloatRole::Dimension),
         });
         neutral::ascii(&Value::Array(values.collect()).to_string())
     }

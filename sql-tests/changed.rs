@@ -3,7 +3,8 @@
 //! array is consolidated and vacuumed, and holds what it held.
 //!
 //! What a statement leaves is asked of the rows in memory by a query of its own, because DataFusion's statements on tables in
-//! memory lose parts of WHERE. Conditions of random deletes mean the same to libtiledb. `CHANGED=<n>` tries n seeds of each array instead of a few.
+//! memory lose parts of WHERE. libtiledb evaluates the conditions of random deletes to the same cells. `CHANGED=<n>` tries n
+//! seeds of each array instead of a few.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -210,10 +211,10 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Rows for random deletes: `x`, `y`, `v`, and a text of one letter.
-type Cell = (i32, i32, i32, u8);
+type RandomCell = (i32, i32, i32, u8);
 
-/// Whatever WHERE says, the condition that is stored means the same to libtiledb, which evaluates trees in a way of its own.
-/// `CHANGED` tries ten times as many.
+/// libtiledb, which evaluates trees in its own way, evaluates the stored condition to the cells that WHERE selects. `CHANGED`
+/// tries ten times as many conditions.
 async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let array = folder.path().join("array");
@@ -226,7 +227,7 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
     run(&ctx, &create).await?;
     let cells = (0..7)
         .flat_map(|x| (0..5).map(move |y| (x, y, (x * 3 + y * 7) % 8, b'a' + (x + y) as u8 % 5)));
-    let cells = cells.collect::<Vec<Cell>>();
+    let cells = cells.collect::<Vec<RandomCell>>();
     let rows = cells
         .iter()
         .map(|(x, y, v, s)| format!("({x}, {y}, {v}, '{}')", char::from(*s)));
@@ -250,11 +251,12 @@ async fn stored_deletes(duplicates: bool) -> Result<(), Failed> {
     }
 }
 
-/// Deletes by a condition, compares what is left, and takes the delete back: its condition, if anything was deleted.
+/// Deletes by a condition, compares the remaining rows, and reverts the delete. Returns the stored condition if anything was
+/// deleted.
 async fn survivors_of(
     ctx: &SessionContext,
     array: &Path,
-    cells: &[Cell],
+    cells: &[RandomCell],
     condition: &str,
 ) -> Result<Option<Condition>, Failed> {
     const ROW: &str = "((x * 100 + y) * 100 + v) * 1000 + ascii(s)";
@@ -290,9 +292,10 @@ async fn survivors_of(
     }
 }
 
-/// Whether a cell survives in libtiledb 2.30. It has one flag for each cell: a test clears it, or sets it where it is one of
-/// several alternatives, and alternatives clear it in any case. So alternatives among alternatives lose cells.
-fn in_libtiledb(tree: &Condition, cell: &Cell, so_far: bool, or: bool) -> bool {
+/// Whether a cell survives in libtiledb 2.30. libtiledb keeps one flag for each cell. A test clears the flag, or sets it if the
+/// test is one of several alternatives. A group of alternatives can only clear the flag, even inside another group, so
+/// alternatives nested in alternatives lose cells.
+fn in_libtiledb(tree: &Condition, cell: &RandomCell, so_far: bool, or: bool) -> bool {
     let each = |start: bool, or: bool, nodes: &[Condition]| {
         nodes
             .iter()
@@ -307,7 +310,7 @@ fn in_libtiledb(tree: &Condition, cell: &Cell, so_far: bool, or: bool) -> bool {
     }
 }
 
-fn holds(field: &str, test: &Test, (x, y, v, s): &Cell) -> bool {
+fn holds(field: &str, test: &Test, (x, y, v, s): &RandomCell) -> bool {
     let number = |bytes: &[u8]| match bytes {
         [letter] => i32::from(*letter),
         bytes => i32::from_le_bytes(bytes.try_into().expect("a number")),
@@ -381,7 +384,7 @@ const ON_NAN: [OnNan; 14] = [
     ),
     ("DELETE FROM t WHERE f >= 3", Ok("f < 3")),
     ("DELETE FROM t WHERE f > 100", Ok("f < 100")),
-    // Beyond the domain there are only NaN.
+    // Only NaNs lie beyond the domain.
     ("DELETE FROM t WHERE f > 1e30", Ok("f < 1e30")),
     (
         "DELETE FROM t WHERE f = 1 OR f > 1e30",

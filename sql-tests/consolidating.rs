@@ -141,7 +141,8 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
     )
 }
 
-/// Deletes that libtiledb misreads are found wherever they are stored, and rewritten; every time shows what it showed.
+/// The consolidation finds deletes that libtiledb misreads wherever they are stored, and rewrites them. The array shows the
+/// same rows at every time as before.
 fn repairs_deletes(place: &Place) -> Result<(), Failed> {
     let created = place.run(&[
         "-q",

@@ -85,7 +85,7 @@ const LIST_COMMITS: &str =
 const COPY_FOOTERS: &str =
     "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'fragment_metadata')";
 
-/// Stores the deletes as libtiledb misreads them.
+/// Stores the deletes in the form that libtiledb misreads.
 const NEST_DELETES: &str = "-- nest deletes";
 
 const CASES: [Case; 29] = [
@@ -283,7 +283,7 @@ const CASES: [Case; 29] = [
         statement: "SELECT * FROM tiledb_vacuum('crash://store/array', mode => 'array_metadata')",
     },
     Case {
-        // Each delete is there twice.
+        // Each delete is stored twice.
         name: "rewrite_deletes",
         create: LETTERS,
         before: &[
@@ -297,7 +297,7 @@ const CASES: [Case; 29] = [
         statement: "SELECT * FROM tiledb_consolidate('crash://store/array', mode => 'deletes')",
     },
     Case {
-        // The delete that tests the column is emptied first, wherever it is.
+        // The statement first empties the delete that tests the column, wherever it is stored.
         name: "drop_tested_column",
         create: "CREATE EXTERNAL TABLE t (x INT NOT NULL, v INT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
                  LOCATION 'crash://store/array'",
@@ -474,7 +474,7 @@ async fn every_point(case: &Case, fault: Fault) -> Result<(), Failed> {
     }
 }
 
-/// Where an array was about to be created, one can be created once the interrupted creation is dead, and its leftovers go.
+/// After an interrupted creation is dead, another array can be created in its place, and its leftovers are removed.
 async fn used_again(
     left: &InMemory,
     case: &Case,
@@ -506,7 +506,7 @@ async fn used_again(
         Ok(())
     };
     if is_announced {
-        // Somebody else may be about to put the schema.
+        // Another writer may be about to put the schema.
         age(Duration::from_secs(5))?;
         let Err(error) = execute(&ctx, &statement).await else {
             return Err("the rows of a living creation were taken over".into());
@@ -531,7 +531,7 @@ async fn used_again(
     if expected.get(..found.len()) != Some(found.as_slice()) {
         return Err(format!("again: {found:?}, not {expected:?}").into());
     }
-    // What the first one has left is no part of the array, and can be removed, before or afterwards.
+    // The leftovers of the first creation aren't part of the array. They can be removed before or after the second creation.
     let swept = swept.path().join("array").display().to_string();
     for (array, fragments) in [(swept, 0), (array, 1)] {
         if !std::path::Path::new(&array).exists() {
@@ -549,7 +549,7 @@ async fn used_again(
                 return Err(format!("{folder} has {files:?} after the vacuum").into());
             }
         }
-        // A vacuum of an array does not look at its schemas.
+        // A vacuum of an array doesn't look at its schemas.
         let findings = format!(
             "SELECT rule, object, found FROM tiledb_check('{array}') WHERE rule <> 'unused-enumeration'"
         );
@@ -667,7 +667,7 @@ async fn check(store: &InMemory) -> Result<(), Failed> {
         let findings: Vec<_> = check.check(CheckOptions::default())?.collect().await;
         for finding in findings {
             match finding {
-                // Until it is rewritten.
+                // `check` reports the condition until it is rewritten.
                 Ok(finding) if finding.rule == Rule::DeleteNesting => {}
                 Ok(finding) if finding.severity() == Severity::Error => {
                     return Err(format!("{finding:?}").into());

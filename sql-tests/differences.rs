@@ -171,7 +171,7 @@ impl Asked {
         let text = |batch: &RecordBatch, row| neutral::rows(&[batch.slice(row, 1)]).concat();
         let cell = |row| (text(&places, row), text(&values, row));
         let cells = (0..all.num_rows()).map(cell).collect::<CellsByPlace>();
-        // Coordinates that are NaN of different bits are several cells at what is shown as one place.
+        // NaN coordinates of different bits are several cells, which SQL shows at one place.
         let told_apart = cells.len() == all.num_rows();
         Ok(told_apart.then(|| (values.schema(), cells)))
     }

@@ -1,7 +1,8 @@
-//! Floats by their bits: SQL sees one NaN, and -0.0 and 0.0 as one coordinate, while what is stored keeps its bits.
+//! The bits of floats: SQL sees one NaN, and one coordinate for -0.0 and 0.0, while stored values keep their bits.
 //!
-//! What SQL says is compared with plain DataFusion over rows in memory that hold the one NaN. What is stored is looked for in
-//! the files of arrays without filters. Coordinates of -0.0, which nothing here writes and libtiledb does, are put into files.
+//! The tests compare the answers of SQL with plain DataFusion over rows in memory that hold the one NaN. They look for the
+//! stored bits in the files of arrays without filters. libtiledb writes coordinates of -0.0, and this library doesn't, so the
+//! tests put them into files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// 0/0 on x86, the missing values of R and of VCF, one with all bits set, and the usual one.
+/// The NaN of 0/0 on x86, the missing values of R and of VCF, a NaN with all bits set, and the usual NaN.
 const DOUBLES: [u64; 5] = [
     0xFFF8_0000_0000_0000,
     0x7FF0_0000_0000_07A2,
@@ -70,7 +71,7 @@ fn single(i: i64, odd: bool) -> f32 {
     }
 }
 
-/// Rows with NaN of many kinds, or with the one.
+/// Rows with NaNs of many kinds, or with the one NaN.
 fn rows(odd: bool) -> RecordBatch {
     let numbers = || 0..ROWS;
     let lists = numbers().map(|i| Some(vec![Some(double(i, odd)), Some(1.5)]));
@@ -172,7 +173,7 @@ async fn one_nan() -> Result<(), Failed> {
         let ctx = shape.context()?;
         ctx.register_batch("given", rows(true))?;
         ctx.register_batch("plain", rows(false))?;
-        // Sorts of a few rows in many partitions set more memory aside than some sessions have.
+        // A sort of a few rows in many partitions reserves more memory than some sessions have.
         ctx.sql("SET datafusion.execution.sort_spill_reservation_bytes = 0")
             .await?;
         let place = folder.path().join(number.to_string());
@@ -195,20 +196,20 @@ async fn one_nan() -> Result<(), Failed> {
                 return Err(format!("{query}: {rows:?}, expected {expected:?}").into());
             }
         }
-        // DataFusion's own comparison of this constant is that of its bits.
+        // DataFusion compares this constant by its bits.
         let nan = found(&ctx, "SELECT count(*) FROM t WHERE v = 0.0::DOUBLE / 0.0").await?;
         assert_eq!(nan, ["[10]"]);
     }
     Ok(())
 }
 
-/// How often each NaN is in the files of the fragments that an array has now.
+/// How often each NaN occurs in the files of the array's present fragments.
 fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
     let (mut doubles, mut singles) = (Vec::new(), Vec::new());
     for fragment in fs::read_dir(array.join("__fragments"))? {
         for file in fs::read_dir(fragment?.path())? {
             let path = file?.path();
-            // Two singles of all bits are no double, so each pattern is looked for in the files of its type alone.
+            // Two FLOATs with all bits set look like one DOUBLE, so each pattern is searched only in the files of its type.
             let name = path.file_name().and_then(|name| name.to_str());
             match name.and_then(|name| name.get(..2)) {
                 Some("a0" | "a2" | "a3") => doubles.push(fs::read(path)?),
@@ -219,7 +220,7 @@ fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
     }
     let count = |files: &[Vec<u8>], pattern: &[u8]| {
         let files = files.iter();
-        // Patterns of all bits follow each other without a seam.
+        // Patterns with all bits set follow each other without a boundary.
         let found = files.map(|file| {
             let (mut count, mut rest) = (0, file.as_slice());
             while rest.len() >= pattern.len() {
@@ -238,7 +239,7 @@ fn stored(array: &Path) -> Result<Vec<usize>, Failed> {
     Ok(of_doubles.chain(of_singles).collect())
 }
 
-/// What is written again without being computed keeps its bits.
+/// Values that are written again without being computed keep their bits.
 async fn stored_bits_survive() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let ctx = USUAL.context()?;
@@ -269,7 +270,7 @@ async fn stored_bits_survive() -> Result<(), Failed> {
         assert_eq!(stored(Path::new(&to))?, expected, "{copy}");
     }
 
-    // Each statement writes all rows again, to an array that is empty before.
+    // Each statement writes all rows again, into an empty array.
     let statements = [
         "INSERT INTO u SELECT * FROM t",
         "INSERT INTO u SELECT k, v, r, n, l, s, w + 1 FROM t WHERE r > -1e30 OR r < 0 ORDER BY r LIMIT 100",
@@ -283,7 +284,7 @@ async fn stored_bits_survive() -> Result<(), Failed> {
         assert_eq!(stored(&array)?, expected, "{statement}");
     }
 
-    // These write all rows once more.
+    // These statements write all rows once more.
     let changes = [
         "UPDATE t SET w = 7",
         "UPDATE t SET w = CAST(k AS INT) WHERE v > 1 OR v <= 1 OR v = 'NaN'::DOUBLE",
@@ -308,7 +309,7 @@ async fn stored_bits_survive() -> Result<(), Failed> {
     sound(&ctx, &first).await
 }
 
-/// The files of a dimension.
+/// The data files of a dimension.
 fn coordinates(array: &Path, dimension: usize) -> Result<Vec<PathBuf>, Failed> {
     let mut files = Vec::new();
     for fragment in fs::read_dir(array.join("__fragments"))? {
@@ -318,7 +319,7 @@ fn coordinates(array: &Path, dimension: usize) -> Result<Vec<PathBuf>, Failed> {
     Ok(files)
 }
 
-/// Gives the sign to the zero among the coordinates of a file, as libtiledb would have stored it.
+/// Sets the sign of the zero coordinate in a file, as libtiledb would have stored it.
 fn make_negative(file: &Path, size: usize) -> Result<(), Failed> {
     let mut bytes = fs::read(file)?;
     let cells = 2 * size;
@@ -368,7 +369,7 @@ async fn of_floats(
     run(ctx, &create).await
 }
 
-/// Two zeros of several fragments are one cell, of which the newest is shown.
+/// Two zeros in several fragments are one cell, and the newest version is shown.
 async fn one_zero_in_each_order() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let ctx = USUAL.context()?;
@@ -382,7 +383,7 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
             of_floats(&ctx, &array, &name, ty, dimensions, order).await?;
             let second = ["", ", 0"][dimensions - 1];
             let other = ["", ", 3"][dimensions - 1];
-            // The versions of the cell, oldest first: which coordinates have a sign.
+            // The versions of the cell, oldest first, and which of their coordinates have a sign.
             let signs: [&[usize]; 4] = match dimensions {
                 1 => [&[0], &[], &[0], &[0]],
                 _ => [&[0], &[], &[1], &[0, 1]],
@@ -418,7 +419,7 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
             let after = found(&ctx, &format!("SELECT * FROM {name}")).await?;
             assert_eq!(before, after, "{what}");
             sound(&ctx, &array).await?;
-            // To libtiledb it is one cell now, too.
+            // libtiledb now sees one cell, too.
             for dimension in 0..dimensions {
                 for file in coordinates(&array, dimension)? {
                     assert!(!has_negative_zero(&file, size)?, "{what}");
@@ -429,11 +430,12 @@ async fn one_zero_in_each_order() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each statement finds the row at -0.0 as that at 0.0, and what it writes over it keeps the sign, which libtiledb goes by.
+/// Each statement finds the row at -0.0 when it looks at 0.0. The row that replaces it keeps the sign, because libtiledb
+/// distinguishes cells by it.
 async fn one_zero_in_each_statement() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let ctx = USUAL.context()?;
-    // The statement, the values of v afterwards, and whether the cell that it writes at zero has the sign.
+    // Each entry holds a statement, the values of v afterwards, and whether the cell that it writes at zero has the sign.
     let statements: [(&str, &[i32], Option<bool>); 15] = [
         ("INSERT INTO t VALUES (0.0, 5)", &[2, 5], Some(false)),
         ("INSERT INTO t VALUES ('-0.0', 5)", &[2, 5], Some(false)),
@@ -443,7 +445,7 @@ async fn one_zero_in_each_statement() -> Result<(), Failed> {
         ("UPDATE t SET x = 0 WHERE v = 1", &[1, 2], Some(true)),
         ("UPDATE t SET x = x + 3 WHERE v = 1", &[1, 2], Some(true)),
         ("UPDATE t SET x = -x WHERE x = 1 OR x = 0", &[1, 2], None),
-        // Rows change places.
+        // The rows swap their coordinates.
         ("UPDATE t SET x = 1 - x", &[1, 2], Some(false)),
         ("DELETE FROM t WHERE x = 0", &[2], None),
         ("DELETE FROM t WHERE x IN (0, 5, 7)", &[2], None),

@@ -1,5 +1,5 @@
-//! Files that are not TileDB's, such as file managers leave in every folder: nothing reads them, no change stumbles over
-//! them, and `check` names them.
+//! Files that aren't TileDB's, such as those that file managers leave in every folder: nothing reads them, no change fails over
+//! them, and `check` reports them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What is left in a folder; `*` stands for the name of a file there.
+/// The names of foreign files in a folder; `*` stands for the name of a file there.
 const NAMES: [&str; 6] = [
     ".DS_Store",
     "._*",
@@ -46,7 +46,7 @@ async fn rows(context: &SessionContext, folder: &Path, sql: &str) -> Result<Vec<
     Ok(neutral::rows(&batches.map_err(|e| format!("{sql}: {e}"))?))
 }
 
-/// All folders below one, and itself.
+/// A folder and all folders below it.
 fn folders(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     let entries = fs::read_dir(root).expect("a folder");
@@ -57,13 +57,13 @@ fn folders(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Leaves a file in a folder, with the contents of one that is there.
+/// Puts a file into a folder, with the contents of a file that is there.
 fn leave(folder: &Path, name: &str) -> PathBuf {
     let entries = fs::read_dir(folder).expect("a folder");
     let files = entries.map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = files.filter(|path| path.is_file()).collect();
     files.sort();
-    // Of several files, the last one: in the array's own folder that is no lock.
+    // The last of several files: in the array's own folder, it isn't a lock.
     let last = files.pop();
     let of_file = last.as_ref().and_then(|path| path.file_name());
     let of_file = of_file.map_or("x".to_owned(), |name| name.to_string_lossy().into_owned());
@@ -73,7 +73,7 @@ fn leave(folder: &Path, name: &str) -> PathBuf {
     left
 }
 
-/// What queries and functions tell of an array.
+/// The answers of queries and functions about an array.
 const ASKED: [&str; 6] = [
     "SELECT * FROM '$'",
     "SELECT count(*) FROM '$'",
@@ -88,13 +88,14 @@ const CHECKED: &str = "SELECT severity, rule, object FROM tiledb_check('$')";
 async fn asked(folder: &Path) -> Result<Vec<Vec<String>>, Failed> {
     let mut answers = Vec::new();
     for sql in ASKED {
-        // Each question in a session of its own, which knows nothing yet.
+        // Each question runs in a new session, which has cached nothing yet.
         answers.push(rows(&session()?, folder, sql).await?);
     }
     Ok(answers)
 }
 
-/// All names in all folders of arrays with labels, enumerations, deletes, metadata, consolidated commits, of all layouts.
+/// Tries all names in all folders of arrays of all layouts, with labels, enumerations, deletes, metadata and consolidated
+/// commits.
 async fn arrays() -> Result<(), Failed> {
     for array in [
         "arrays/labels_on_datetime_as",
@@ -135,7 +136,7 @@ async fn arrays() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each name in the folders of a group.
+/// Tries each name in the folders of a group.
 async fn groups() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
     let folder = scratch.path().join("g");
@@ -176,7 +177,7 @@ async fn groups() -> Result<(), Failed> {
     Ok(())
 }
 
-/// All statements that change an array, amid all names in all folders.
+/// Runs all statements that change an array, with all names in all folders.
 async fn changes() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
     let folder = scratch.path().join("a");

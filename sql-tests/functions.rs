@@ -11,7 +11,7 @@ use datafusion_tiledb::filter::generic_tile;
 use datafusion_tiledb::storage::{MetadataCache, Request, RequestKind, RequestLog};
 use libtest_mimic::{Failed, Trial};
 
-use crate::values::Desk;
+use crate::values::SessionFolder;
 use crate::workshop::{Files, METADATA_FILE, plain_tile};
 use crate::{block_on, golden, trial};
 
@@ -226,7 +226,7 @@ async fn arrays_that_cannot_be_queried() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A call that changes something, what is counted before and after it, and after a second one by a prepared statement.
+/// A call that changes something, and the counts before it, after it, and after a second call by a prepared statement.
 const CHANGES: [(&str, &str, [i64; 3]); 9] = [
     (
         "tiledb_consolidate('$DESK/t')",
@@ -275,11 +275,11 @@ const CHANGES: [(&str, &str, [i64; 3]); 9] = [
     ),
 ];
 
-/// A function that changes something does so once in a statement, wherever the statement has the call, and not at all where it is
-/// explained or its rows are not asked for. Each execution of a prepared statement is a statement.
+/// A function that changes something does so once in a statement, wherever the call stands. It changes nothing if the statement
+/// is only explained, or doesn't read the rows of the call. Each execution of a prepared statement counts as a statement.
 async fn change_once_in_a_statement() -> Result<(), Failed> {
     for (call, count, [before, after, again]) in CHANGES {
-        let desk = Desk::open()?;
+        let desk = SessionFolder::open()?;
         for name in ["t", "v", "m"] {
             desk.run(&format!(
                 "CREATE EXTERNAL TABLE {name} (k INT NOT NULL, v INT, e VARCHAR, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/{name}' OPTIONS ('tiledb.attr.e.enumeration' '[a]')"

@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::as_shown::Columns;
+use crate::as_shown::ShownColumns;
 use crate::{allocations, block_on, fixtures, here, neutral, trial};
 
 /// The folder of the golden arrays.
@@ -256,7 +256,7 @@ async fn compare(
     Ok(())
 }
 
-/// The flavour of strings inside a dictionary is free, and an attribute for which 1.x stored `__attr` has no name.
+/// A dictionary may hold any of Arrow's string types. An attribute for which 1.x stored `__attr` has no name.
 fn ascii_json(text: &str) -> Result<Value, String> {
     let text = text.replace(", Utf8View)", ", Utf8)");
     let text = text.replace("\"__attr\"", "\"attr\"");
@@ -267,7 +267,7 @@ async fn read(
     array: &Path,
     options: &[(String, String)],
     (partitions, batch_size): (usize, usize),
-) -> Result<(String, Columns, Vec<String>), String> {
+) -> Result<(String, ShownColumns, Vec<String>), String> {
     let mut builder = TileDbTable::builder(array.display().to_string());
     // libtiledb's answers hold the bytes of text as they are stored.
     let raw = ("fixed_text".to_owned(), "raw".to_owned());
@@ -283,7 +283,7 @@ async fn read(
         .read_table(std::sync::Arc::new(table))
         .map_err(|e| e.to_string())?;
     let header = neutral::header(frame.schema().as_arrow());
-    let columns = Columns::of(frame.schema().as_arrow());
+    let columns = ShownColumns::of(frame.schema().as_arrow());
     let batches = frame.collect().await.map_err(|e| e.to_string())?;
     Ok((header, columns, neutral::rows(&batches)))
 }

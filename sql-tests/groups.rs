@@ -208,7 +208,7 @@ async fn requests() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A group as it was before TileDB 2.8, which lists no members: whoever attaches it learns how to reach what is there.
+/// A group from before TileDB 2.8 lists no members. A notice tells whoever attaches it how to reach the arrays in its folder.
 async fn before_lists() -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
     let group = scratch.path().join("old");
@@ -235,7 +235,7 @@ async fn before_lists() -> Result<(), Failed> {
     let add = format!("SELECT * FROM tiledb_add_member('{place}', 'obs')");
     ctx.sql(&add).await?.collect().await?;
     assert_eq!(number(&ctx, "SELECT count(*) FROM old.obs").await?, 4);
-    // A group with members is nothing to tell of.
+    // A group with members causes no notice.
     register_group(&ctx, "exp", text(&folder("experiment"))).await?;
     assert_eq!(attached_notice(&ctx, "exp"), None);
     Ok(())

@@ -1,9 +1,9 @@
 //! Literals that are finer, wider, zoned, signed, longer or out of range compare as if the column were cast to their type.
 //!
-//! What a condition must say is computed row by row with Arrow's own casts and comparisons, outside of any plan: the column
-//! and the literal are cast to their common type. Conditions stand in the SELECT list, in WHERE, and in the WHERE of
-//! statements that change arrays. `LITERALS=each` tries each column with each literal, not with one of three, and each condition
-//! in WHERE, not one of nine.
+//! The tests compute the expected answer row by row with Arrow's own casts and comparisons, outside of any plan: they cast the
+//! column and the literal to their common type. Conditions stand in the SELECT list, in WHERE, and in the WHERE of statements
+//! that change arrays. By default, the tests try each column with every third literal, and every ninth condition in WHERE;
+//! `LITERALS=each` tries all.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use tempfile::TempDir;
 
 use crate::{block_on, trial};
 
-/// A kind of column: its name, its SQL type, the type in the array, and its values as texts.
-type Column = (
+/// A kind of column: its name, its SQL type, its type in the array, and its values as texts.
+type ColumnCase = (
     &'static str,
     &'static str,
     Option<&'static str>,
     &'static [&'static str],
 );
 
-const TIMES: [Column; 8] = [
+const TIMES: [ColumnCase; 8] = [
     (
         "hours",
         "TIMESTAMP(0)",
@@ -138,7 +138,7 @@ const ZONED_LITERALS: [&str; 5] = [
     "arrow_cast('2024-02-29T05:30:00.5', 'Timestamp(Millisecond, Some(\"+05:30\"))')",
 ];
 
-const NUMBERS: [Column; 10] = [
+const NUMBERS: [ColumnCase; 10] = [
     ("i8", "TINYINT", None, &["-128", "-7", "5", "100", "126"]),
     ("i16", "SMALLINT", None, &["-32768", "-7", "5", "256"]),
     ("i32", "INT", None, &["-2147483648", "5", "70000"]),
@@ -186,7 +186,7 @@ const NUMBER_LITERALS: [&str; 17] = [
     "'5'",
 ];
 
-const TEXTS: [Column; 3] = [
+const TEXTS: [ColumnCase; 3] = [
     ("text", "VARCHAR", None, &["", "ab", "abc", "b", "ä"]),
     ("bytes", "BYTEA", None, &["ab", "abc", "b"]),
     ("truth", "BOOLEAN", None, &["false", "true"]),
@@ -254,12 +254,12 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-struct World {
+struct LiteralSession {
     ctx: SessionContext,
     folder: TempDir,
 }
 
-impl World {
+impl LiteralSession {
     async fn new(zone: Option<&str>) -> Result<Self> {
         let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
         datafusion_tiledb::register(&ctx)?;
@@ -289,12 +289,12 @@ impl World {
         Ok(found)
     }
 
-    /// Creates the table `name` with the dimension `d`, if such a type has one, the attribute `a`, and the numbers `id` of
-    /// rows; row 0 has NULL in `a`, if it may.
+    /// Creates the table `name` with the dimension `d`, if dimensions can have the type, the attribute `a`, and the row numbers
+    /// `id`. If `a` is nullable, row 0 has NULL in it.
     async fn create(
         &self,
         name: &str,
-        (_, sql, stored, values): Column,
+        (_, sql, stored, values): ColumnCase,
         nullable: bool,
     ) -> Result<()> {
         let has_dimension = !matches!(sql, "BYTEA" | "BOOLEAN");
@@ -340,8 +340,8 @@ impl World {
     }
 }
 
-/// A condition and what it says of each row.
-struct Expected {
+/// A condition and its answer for each row.
+struct ExpectedAnswers {
     condition: String,
     answers: BooleanArray,
 }
@@ -370,13 +370,13 @@ fn compared(operator: &str, left: &dyn Datum, right: &dyn Datum) -> Result<Boole
     })
 }
 
-/// The conditions of a column with a literal; none, if the two cannot be compared.
+/// The conditions that compare a column with a literal; none if the two can't be compared.
 fn conditions(
     name: &str,
     column: &ArrayRef,
     literal: &str,
     value: &ArrayRef,
-) -> Result<Vec<Expected>> {
+) -> Result<Vec<ExpectedAnswers>> {
     let Some(common) = comparison_coercion(column.data_type(), value.data_type()) else {
         return Ok(Vec::new());
     };
@@ -385,7 +385,7 @@ fn conditions(
     let says = |operator: &str| compared(operator, &wide, &constant);
     let mut conditions = Vec::new();
     for operator in OPERATORS {
-        conditions.push(Expected {
+        conditions.push(ExpectedAnswers {
             condition: format!("{name} {operator} {literal}"),
             answers: says(operator)?,
         });
@@ -396,12 +396,12 @@ fn conditions(
             ">=" => "<=",
             other => other,
         };
-        conditions.push(Expected {
+        conditions.push(ExpectedAnswers {
             condition: format!("{literal} {operator} {name}"),
             answers: says(swapped)?,
         });
     }
-    // A value of the column's own type, written so that it keeps it.
+    // A value of the column's own type, written so that it keeps this type.
     let own = ScalarValue::try_from_array(column, column.len() - 1)?;
     let last = Scalar::new(strict(&column.slice(column.len() - 1, 1), &common)?);
     let own = match column.data_type() {
@@ -418,21 +418,21 @@ fn conditions(
     let is_last = compared("=", &wide, &last)?;
     let among = or_kleene(&says("=")?, &is_last)?;
     let list = format!("({own}, {literal}, {own}, {literal})");
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} NOT IN {list}"),
         answers: not(&among)?,
     });
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} IN {list}"),
         answers: among,
     });
     let between = and_kleene(&says(">=")?, &compared("<=", &wide, &last)?)?;
     let range = format!("{literal} AND {own}");
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} NOT BETWEEN {range}"),
         answers: not(&between)?,
     });
-    conditions.push(Expected {
+    conditions.push(ExpectedAnswers {
         condition: format!("{name} BETWEEN {range}"),
         answers: between,
     });
@@ -451,12 +451,12 @@ fn ids(ids: &ArrayRef, answers: &BooleanArray) -> Vec<i64> {
 }
 
 async fn agree(
-    columns: &[Column],
+    columns: &[ColumnCase],
     literals: &[&str],
     zone: Option<&str>,
 ) -> std::result::Result<(), Failed> {
     let each = std::env::var("LITERALS").is_ok_and(|how| how == "each");
-    let world = World::new(zone).await?;
+    let world = LiteralSession::new(zone).await?;
     let (mut number, mut wrong) = (0, String::new());
     for (turn, column) in columns.iter().enumerate() {
         let (name, ..) = *column;
@@ -473,7 +473,7 @@ async fn agree(
             let mut expected = Vec::new();
             for shown in ["d", "a"] {
                 if let Some(values) = rows.column_by_name(shown) {
-                    // What cannot be cast at all is not compared here.
+                    // Literals that can't be cast at all aren't compared here.
                     expected.extend(
                         conditions(shown, values, literal, value.column(0)).unwrap_or_default(),
                     );
@@ -531,8 +531,12 @@ async fn agree(
     }
 }
 
-/// Asks `condition` of `table`, and compares the rows.
-async fn expect(world: &World, sql: &str, expected: &[i64]) -> std::result::Result<(), Failed> {
+/// Runs a query and compares its rows.
+async fn expect(
+    world: &LiteralSession,
+    sql: &str,
+    expected: &[i64],
+) -> std::result::Result<(), Failed> {
     let found = world
         .numbers(sql)
         .await
@@ -543,9 +547,9 @@ async fn expect(world: &World, sql: &str, expected: &[i64]) -> std::result::Resu
     Ok(())
 }
 
-/// Years that nanoseconds do not reach.
+/// Tests years beyond the range of nanoseconds.
 async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     for (name, sql) in [
         ("seconds", "TIMESTAMP(0)"),
         ("microseconds", "TIMESTAMP(6)"),
@@ -573,7 +577,7 @@ async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
                     literal.to_owned(),
                     literal.trim_start_matches(|c: char| c != '\'').to_owned(),
                 ];
-                // As a text, a date has no time of day.
+                // A date written as text has no time of day.
                 let texts = &texts[..if sql == "DATE" || column == "a" || literal.contains('Z') {
                     1
                 } else {
@@ -625,9 +629,10 @@ async fn beyond_nanoseconds() -> std::result::Result<(), Failed> {
     expect(&world, "SELECT id FROM seconds WHERE a = TIMESTAMP '1500-01-02' OR d = '1400-01-01' AND a = '1600-01-01'", &[1, 9]).await
 }
 
-/// A literal that becomes one only while the plan is optimized, or stands where no condition of a scan is made of it.
+/// Tests expressions that become literals only while the plan is optimized, and literals that don't end up in a condition of a
+/// scan.
 async fn wherever_they_stand() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     world.create("t", TIMES[1], false).await?;
     let half = "TIMESTAMP '2024-02-29T00:00:00.5'";
     for query in [
@@ -664,7 +669,7 @@ async fn wherever_they_stand() -> std::result::Result<(), Failed> {
         .await?;
     let found = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
     assert_eq!(found, 5, "prepared");
-    // The name of a column does not tell what became of a condition.
+    // The column's name doesn't show how the condition was rewritten.
     let named = world
         .rows(&format!("SELECT d = {half}, CAST(d AS TIMESTAMP) FROM t"))
         .await?;
@@ -680,7 +685,7 @@ async fn wherever_they_stand() -> std::result::Result<(), Failed> {
 
 /// In Oslo, clocks showed 02:30 twice on 2024-10-27, and never on 2024-03-31. Arrow has no instant for either.
 async fn clocks_turned_back() -> std::result::Result<(), Failed> {
-    let world = World::new(Some("Europe/Oslo")).await?;
+    let world = LiteralSession::new(Some("Europe/Oslo")).await?;
     let values = &[
         "2024-03-31T01:59:59",
         "2024-03-31T03:00:00",
@@ -721,7 +726,7 @@ async fn clocks_turned_back() -> std::result::Result<(), Failed> {
         .await?
         .collect()
         .await?;
-    // A scan that needs no row of that hour does not ask which of the two it is.
+    // A scan that needs no row of that hour doesn't fail over the ambiguity.
     expect(
         &world,
         "SELECT id FROM t WHERE d < TIMESTAMPTZ '2024-03-31T01:00:00Z'",
@@ -737,9 +742,9 @@ async fn clocks_turned_back() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
-/// Casts that make several values one, or NULL, are not moved to the literal.
+/// Casts that map several values to one, or to NULL, aren't moved to the literal.
 async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     world.create("t", NUMBERS[3], false).await?;
     world.create("f", NUMBERS[9], false).await?;
     world.create("s", TIMES[1], false).await?;
@@ -767,9 +772,10 @@ async fn casts_that_lose_something() -> std::result::Result<(), Failed> {
     Ok(())
 }
 
-/// DELETE, UPDATE and MERGE change the rows that SELECT shows, and what a DELETE stores for other readers says the same.
+/// DELETE, UPDATE and MERGE change the rows that SELECT shows. The condition that a DELETE stores selects the same rows for
+/// other readers.
 async fn in_changes() -> std::result::Result<(), Failed> {
-    let world = World::new(None).await?;
+    let world = LiteralSession::new(None).await?;
     let half = "TIMESTAMP '2024-02-29T00:00:00.5'";
     let old = "'1969-12-31T23:59:59.5'";
     let mut number = 0;

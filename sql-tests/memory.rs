@@ -136,8 +136,8 @@ async fn numbers(ctx: &SessionContext, sql: &str) -> Result<Vec<i64>, Failed> {
     Ok(numbers)
 }
 
-/// Fragments of 14 MB become one in a pool of 4 MB if their cells lie one behind the other. If their cells lie among each other, the
-/// merge would need 22 MB for a tile of each at once: it takes several rounds in a pool of 8 MB.
+/// Fragments of 14 MB become one in a pool of 4 MB if their cells don't interleave. If their cells interleave, a merge in one
+/// round would need 22 MB to hold a tile of each. In a pool of 8 MB it takes several rounds.
 async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
     const FRAGMENTS: usize = 36;
     const ROWS: usize = 10_000;
@@ -159,7 +159,7 @@ async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
             );
             ctx.sql(&insert).await?.collect().await?;
         }
-        // Tiles of 600 KB: ten of them, and those of the output, when they lie among each other.
+        // The tiles have 600 KB. If the cells interleave, the merge holds ten of them, and those of the output.
         let apart = place.starts_with('$');
         let bytes = if apart { 4 << 20 } else { 8 << 20 };
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
@@ -176,8 +176,8 @@ async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is merged in several rounds, for lack of memory, is what is merged in one: versions of cells that are written again, some
-/// in one millisecond, and deletes between them, which all rounds keep or the last one drops.
+/// A merge in several rounds, for lack of memory, gives the same result as a merge in one round. The inputs hold several
+/// versions of cells, some written in one millisecond, and deletes between them, which all rounds keep or the last round drops.
 async fn several_rounds_are_as_one() -> Result<(), Failed> {
     const FRAGMENTS: usize = 14;
     for (duplicates, consolidate) in [
@@ -198,7 +198,7 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
         );
         ctx.sql(&create).await?.collect().await?;
         for fragment in 0..FRAGMENTS {
-            // Two fragments a millisecond.
+            // Each millisecond has two fragments.
             let time = 10 + fragment / 2;
             let table = format!(
                 "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{one}' \
@@ -219,7 +219,7 @@ async fn several_rounds_are_as_one() -> Result<(), Failed> {
                 } else {
                     [delete, stored][fragment / 4 % 2].clone()
                 };
-                // The next millisecond.
+                // Move on to the next millisecond.
                 ctx.sql("DROP TABLE t").await?.collect().await?;
                 ctx.sql(&table.replace(&format!("'{time}'"), &format!("'{}'", time + 1)))
                     .await?

@@ -1,15 +1,16 @@
-//! Two statements at once: what they report and what they leave has a serial explanation.
+//! Two statements at once: some serial order explains what they report and which rows they leave.
 //!
-//! Two sessions run a statement each on one array, every request of which takes a random time. Some order of those that were
-//! done must explain the numbers of rows that they report, what they read, and the rows that are there afterwards; the orders
-//! are tried on rows in memory. A statement that fails has changed nothing. With one rival, none gives up over conflicts.
+//! Two sessions each run a statement on one array whose store answers each request after a random time. Some order of the
+//! completed statements must explain the row counts that they report, the rows that they read, and the rows that remain. The
+//! tests try the orders on rows in memory. A statement that fails must have changed nothing. With a single rival, no statement
+//! may give up because of conflicts.
 //!
-//! One exception is documented ("Other writers" in `docs/change.md`): what a statement only reads is not watched. Two statements that
-//! change different rows, each by what it has read of the rows of the other, may both see the state before. So INSERT … SELECT
-//! of the array itself may miss what changes the rows that it copies, if that has not seen its copies, either: the races where
-//! this is the only explanation are counted.
+//! One exception is documented ("Other writers" in `docs/change.md`): a statement doesn't watch rows that it only reads. If two
+//! statements change different rows, and each reads rows that the other changes, both may see the state before. So INSERT …
+//! SELECT from the array itself may miss a change of the rows that it copies, if the changing statement hasn't seen the copies
+//! either. The tests count the races that have no other explanation.
 //!
-//! `RIVALS_RACES=5000` runs so many races of each kind of array, from `RIVALS_SEED` on.
+//! `RIVALS_RACES=5000` runs 5000 races for each kind of array, starting from `RIVALS_SEED`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -31,18 +32,18 @@ use url::Url;
 use crate::fuzz::rng::Rng;
 use crate::{block_on, trial};
 
-/// Races of each kind of array among other tests.
+/// How many races run for each kind of array by default.
 const RACES: u64 = 40;
-/// The coordinates that are there at first: `0..ROWS`.
+/// The initial coordinates are `0..ROWS`.
 const ROWS: i64 = 6;
 /// The coordinates of a dense array are `0..CELLS`.
 const CELLS: i64 = 12;
-/// The value of cells of a dense array that nobody has written.
+/// The value of unwritten cells of a dense array.
 const FILL: i64 = i64::MIN;
 
-/// An array, and how its rows may be changed.
+/// A kind of array, which determines how its rows may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ArrayKind {
     Sparse,
     Duplicates,
     Dense,
@@ -50,9 +51,9 @@ enum Kind {
 
 pub fn trials() -> Vec<Trial> {
     let kinds = [
-        ("sparse", Kind::Sparse),
-        ("duplicates", Kind::Duplicates),
-        ("dense", Kind::Dense),
+        ("sparse", ArrayKind::Sparse),
+        ("duplicates", ArrayKind::Duplicates),
+        ("dense", ArrayKind::Dense),
     ];
     let trials = kinds.map(|(name, kind)| {
         trial(format!("serial::{name}_races"), move || {
@@ -64,7 +65,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// A statement.
 #[derive(Debug, Clone)]
-enum Statement {
+enum RandomStatement {
     Insert(Vec<(i64, i64)>),
     /// Copies rows to other coordinates.
     Copy {
@@ -75,35 +76,36 @@ enum Statement {
     Overwrite(Vec<(i64, i64)>),
     /// Adds to the values of rows.
     Raise {
-        rows: Rows,
+        rows: RowCondition,
         by: i64,
     },
     /// Sets the values of rows.
     Set {
-        rows: Rows,
+        rows: RowCondition,
         to: i64,
     },
     Move {
-        rows: Rows,
+        rows: RowCondition,
         by: i64,
     },
     Delete {
-        rows: Rows,
+        rows: RowCondition,
         by_coordinates: bool,
     },
-    /// Adds to the values of rows that are there, and inserts others; those whose value was odd are deleted instead.
+    /// Adds to the values of existing rows, and inserts missing ones. With `deletes`, it deletes existing rows with an odd
+    /// value instead.
     Merge {
         rows: Vec<(i64, i64)>,
         deletes: bool,
     },
     Truncate,
-    /// Counts rows and partners of rows in the same array, and adds the values up.
+    /// Counts the rows, counts the pairs of rows of a self-join, and sums up the values.
     Read,
 }
 
 /// The rows that satisfy a condition.
 #[derive(Debug, Clone, Copy)]
-enum Rows {
+enum RowCondition {
     At(i64),
     Between(i64, i64),
     AtWithValue(i64, i64),
@@ -111,7 +113,7 @@ enum Rows {
     All,
 }
 
-impl Rows {
+impl RowCondition {
     fn has(self, k: i64, v: i64) -> bool {
         match self {
             Self::At(at) => k == at,
@@ -122,7 +124,7 @@ impl Rows {
         }
     }
 
-    /// The condition; `plus` keeps it from being stored.
+    /// The condition in SQL. With `plus`, it can't be stored in the array.
     fn sql(self, plus: &str) -> String {
         match self {
             Self::At(at) => format!("k{plus} = {at}"),
@@ -147,21 +149,21 @@ impl Rows {
 
 /// Rows in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Model {
-    kind: Kind,
+struct RowModel {
+    kind: ArrayKind,
     rows: Vec<(i64, i64)>,
 }
 
-/// Why a statement changes nothing, whoever else is there.
+/// A statement was refused regardless of other statements, and changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Refused;
+struct StatementRefused;
 
-impl Model {
-    /// The rows in order. A dense array has all cells between the first and the last one.
+impl RowModel {
+    /// The rows in order. A dense array shows all cells between the first and the last row.
     fn shown(&self) -> Vec<(i64, i64)> {
         let mut rows = self.rows.clone();
         rows.sort_unstable();
-        if let (Kind::Dense, [(first, _), .., (last, _)]) = (self.kind, rows.as_slice()) {
+        if let (ArrayKind::Dense, [(first, _), .., (last, _)]) = (self.kind, rows.as_slice()) {
             let there = rows.iter().copied().collect::<BTreeMap<_, _>>();
             let cells = *first..=*last;
             return cells
@@ -172,49 +174,49 @@ impl Model {
     }
 
     fn put(&mut self, k: i64, v: i64) {
-        if self.kind != Kind::Duplicates {
+        if self.kind != ArrayKind::Duplicates {
             self.rows.retain(|(other, _)| *other != k);
         }
         self.rows.push((k, v));
     }
 
-    /// What the statement reports.
-    fn run(&mut self, statement: &Statement) -> Result<Vec<i64>, Refused> {
+    /// Runs the statement and returns what it reports.
+    fn run(&mut self, statement: &RandomStatement) -> Result<Vec<i64>, StatementRefused> {
         let before = self.shown();
-        let all = |rows: &Rows| {
+        let all = |rows: &RowCondition| {
             let rows = before.iter().filter(|(k, v)| rows.has(*k, *v)).copied();
             rows.collect::<Vec<_>>()
         };
         let changed = match statement {
-            Statement::Insert(rows) => {
+            RandomStatement::Insert(rows) => {
                 rows.iter().for_each(|(k, v)| self.put(*k, *v));
                 rows.len()
             }
-            Statement::Copy { from, until, by } => {
-                let copied = all(&Rows::Between(*from, *until));
+            RandomStatement::Copy { from, until, by } => {
+                let copied = all(&RowCondition::Between(*from, *until));
                 copied.iter().for_each(|(k, v)| self.put(k + by, *v));
                 copied.len()
             }
-            Statement::Overwrite(rows) => {
+            RandomStatement::Overwrite(rows) => {
                 let covered = before
                     .iter()
                     .all(|(k, _)| rows.iter().any(|row| row.0 == *k));
-                if self.kind == Kind::Dense && !covered {
-                    return Err(Refused);
+                if self.kind == ArrayKind::Dense && !covered {
+                    return Err(StatementRefused);
                 }
                 self.rows.clone_from(rows);
                 rows.len()
             }
-            Statement::Raise { rows, by } => {
+            RandomStatement::Raise { rows, by } => {
                 self.update(&all(rows), |k, v| (k, v.wrapping_add(*by)))?
             }
-            Statement::Set { rows, to } => self.update(&all(rows), |k, _| (k, *to))?,
-            Statement::Move { rows, by } => self.update(&all(rows), |k, v| (k + by, v))?,
-            Statement::Delete { rows, .. } => {
+            RandomStatement::Set { rows, to } => self.update(&all(rows), |k, _| (k, *to))?,
+            RandomStatement::Move { rows, by } => self.update(&all(rows), |k, v| (k + by, v))?,
+            RandomStatement::Delete { rows, .. } => {
                 self.rows.retain(|(k, v)| !rows.has(*k, *v));
                 before.len() - self.rows.len()
             }
-            Statement::Merge { rows, deletes } => {
+            RandomStatement::Merge { rows, deletes } => {
                 for (k, v) in rows {
                     let there = before.iter().find(|row| row.0 == *k);
                     match there {
@@ -227,11 +229,11 @@ impl Model {
                 }
                 rows.len()
             }
-            Statement::Truncate => {
+            RandomStatement::Truncate => {
                 self.rows.clear();
                 before.len()
             }
-            Statement::Read => {
+            RandomStatement::Read => {
                 let (mut pairs, mut sum) = (0, 0_i64);
                 for (k, v) in &before {
                     sum = sum.wrapping_add(*v);
@@ -247,13 +249,13 @@ impl Model {
         &mut self,
         old: &[(i64, i64)],
         new: impl Fn(i64, i64) -> (i64, i64),
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, StatementRefused> {
         let mut left = self.rows.clone();
         left.retain(|row| !old.contains(row));
         let new = old.iter().map(|(k, v)| new(*k, *v)).collect::<Vec<_>>();
         let taken = |k: &i64| left.iter().any(|row| row.0 == *k);
-        if self.kind != Kind::Duplicates && new.iter().any(|(k, _)| taken(k)) {
-            return Err(Refused);
+        if self.kind != ArrayKind::Duplicates && new.iter().any(|(k, _)| taken(k)) {
+            return Err(StatementRefused);
         }
         self.rows = left;
         self.rows.extend(new);
@@ -261,7 +263,7 @@ impl Model {
     }
 }
 
-impl Statement {
+impl RandomStatement {
     fn sql(&self, table: &str) -> String {
         let list = |rows: &[(i64, i64)]| {
             let rows = rows.iter().map(|(k, v)| format!("({k}, {v})"));
@@ -312,15 +314,15 @@ impl Statement {
         matches!(self, Self::Copy { .. })
     }
 
-    fn random(kind: Kind, rng: &mut Rng) -> Self {
-        let rows = Rows::random(rng);
+    fn random(kind: ArrayKind, rng: &mut Rng) -> Self {
+        let rows = RowCondition::random(rng);
         let first = rng.below(5) as i64;
         let some = |rng: &mut Rng| {
             let count = rng.between(1, 3) as i64;
             let rows = (first..first + count).map(|k| (k, 10 + rng.below(9) as i64));
             rows.collect::<Vec<_>>()
         };
-        let dense = kind == Kind::Dense;
+        let dense = kind == ArrayKind::Dense;
         match rng.below(11) {
             0 | 1 => Self::Insert(some(rng)),
             2 if dense => Self::Overwrite((0..CELLS).map(|k| (k, 70 + k)).collect()),
@@ -333,9 +335,9 @@ impl Statement {
             },
             6 | 7 if !dense => Self::Delete {
                 rows,
-                by_coordinates: kind == Kind::Sparse && rng.chance(40),
+                by_coordinates: kind == ArrayKind::Sparse && rng.chance(40),
             },
-            8 if kind != Kind::Duplicates => Self::Merge {
+            8 if kind != ArrayKind::Duplicates => Self::Merge {
                 rows: some(rng),
                 deletes: !dense && rng.chance(50),
             },
@@ -350,44 +352,46 @@ impl Statement {
     }
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
+enum StatementOutcome {
     Done(Vec<i64>),
-    /// It met the other one to the end, and has changed nothing.
+    /// The statement gave up because of conflicts with the other one, and changed nothing.
     Conflict,
     Refused,
 }
 
-/// How the outcomes of two statements are explained.
+/// What explains the outcomes of two statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Explained {
+enum RaceExplanation {
     ByAnOrder,
-    /// Each has seen the state before, and they have changed different rows.
+    /// Both statements saw the state before, and changed different rows.
     ByWhatIsOnlyRead,
 }
 
-/// The explanation of what two statements did, if there is one.
+/// Explains the outcomes of two statements; `None` if nothing explains them.
 fn explain(
-    before: &Model,
-    statements: [&Statement; 2],
-    outcomes: [&Outcome; 2],
+    before: &RowModel,
+    statements: [&RandomStatement; 2],
+    outcomes: [&StatementOutcome; 2],
     after: &[(i64, i64)],
-) -> Option<Explained> {
+) -> Option<RaceExplanation> {
     for order in [[0, 1], [1, 0]] {
         let mut model = before.clone();
         let explains = order.iter().all(|n| {
             let mut changed = model.clone();
             let ran = match outcomes[*n] {
-                Outcome::Conflict => return true,
-                Outcome::Refused => return changed.run(statements[*n]).is_err(),
-                Outcome::Done(reported) => changed.run(statements[*n]) == Ok(reported.clone()),
+                StatementOutcome::Conflict => return true,
+                StatementOutcome::Refused => return changed.run(statements[*n]).is_err(),
+                StatementOutcome::Done(reported) => {
+                    changed.run(statements[*n]) == Ok(reported.clone())
+                }
             };
             model = changed;
             ran
         });
         if explains && model.shown() == after {
-            return Some(Explained::ByAnOrder);
+            return Some(RaceExplanation::ByAnOrder);
         }
     }
     let alone = statements.map(|statement| {
@@ -396,7 +400,7 @@ fn explain(
         (model.shown(), reported)
     });
     let done = outcomes.iter().zip(&alone).all(|(outcome, (_, reported))| {
-        matches!((outcome, reported), (Outcome::Done(a), Ok(b)) if a == b)
+        matches!((outcome, reported), (StatementOutcome::Done(a), Ok(b)) if a == b)
     });
     let was = before.shown().into_iter().collect::<BTreeSet<_>>();
     let changes = alone.map(|(rows, _)| {
@@ -412,22 +416,22 @@ fn explain(
     let both = both.collect::<BTreeSet<_>>();
     let both = both.symmetric_difference(&changes[1]).copied();
     let skewed = statements.iter().any(|statement| statement.only_reads())
-        && before.kind == Kind::Sparse
+        && before.kind == ArrayKind::Sparse
         && done
         && coordinates[0].is_disjoint(&coordinates[1])
         && both.eq(after.iter().copied());
-    skewed.then_some(Explained::ByWhatIsOnlyRead)
+    skewed.then_some(RaceExplanation::ByWhatIsOnlyRead)
 }
 
-type Slow = ThrottledStore<Arc<dyn ObjectStore>>;
+type SlowStore = ThrottledStore<Arc<dyn ObjectStore>>;
 
-/// A session, and the store whose requests take their time.
-struct Rival {
+/// A session, and its store, whose requests are slow.
+struct RivalSession {
     ctx: SessionContext,
-    store: Arc<Slow>,
+    store: Arc<SlowStore>,
 }
 
-impl Rival {
+impl RivalSession {
     fn new(inner: &Arc<dyn ObjectStore>) -> Result<Self, Failed> {
         let config = SessionConfig::new().with_target_partitions(2);
         let ctx = SessionContext::new_with_config(config);
@@ -438,7 +442,7 @@ impl Rival {
         Ok(Self { ctx, store })
     }
 
-    /// Lets requests take random times from now on.
+    /// Makes requests take random times from now on.
     fn slow_down(&self, rng: &mut Rng) {
         let mut some = || Duration::from_micros(rng.below(4) as u64 * 700);
         let (get, list, put, delete) = (some(), some(), some(), some());
@@ -455,7 +459,7 @@ impl Rival {
         self.run_beside(sql, async {}).await
     }
 
-    /// Runs a statement, and something else between its planning and its execution.
+    /// Runs a statement, and runs `beside` between its planning and its execution.
     async fn run_beside(
         &self,
         sql: &str,
@@ -486,16 +490,18 @@ impl Rival {
         &self,
         sql: &str,
         beside: impl Future<Output = ()>,
-    ) -> Result<Outcome, String> {
+    ) -> Result<StatementOutcome, String> {
         match self.run_beside(sql, beside).await {
-            Ok(rows) => Ok(Outcome::Done(rows.into_iter().next().unwrap_or_default())),
+            Ok(rows) => Ok(StatementOutcome::Done(
+                rows.into_iter().next().unwrap_or_default(),
+            )),
             Err(error) => {
                 let text = error.to_string();
                 let is = |what: &[&str]| what.iter().any(|what| text.contains(what));
                 if is(&["run the statement again", "run it again"]) {
-                    Ok(Outcome::Conflict)
+                    Ok(StatementOutcome::Conflict)
                 } else if is(&["take the coordinates", "do not give every cell"]) {
-                    Ok(Outcome::Refused)
+                    Ok(StatementOutcome::Refused)
                 } else {
                     Err(format!("{sql}: {text}"))
                 }
@@ -504,11 +510,13 @@ impl Rival {
     }
 }
 
-fn creation(kind: Kind, number: u64) -> String {
+fn creation(kind: ArrayKind, number: u64) -> String {
     let options = match kind {
-        Kind::Sparse => "'tiledb.capacity' '4'".to_owned(),
-        Kind::Duplicates => "'tiledb.capacity' '4', 'tiledb.allows_duplicates' 'true'".to_owned(),
-        Kind::Dense => format!(
+        ArrayKind::Sparse => "'tiledb.capacity' '4'".to_owned(),
+        ArrayKind::Duplicates => {
+            "'tiledb.capacity' '4', 'tiledb.allows_duplicates' 'true'".to_owned()
+        }
+        ArrayKind::Dense => format!(
             "'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[0, {}]', 'tiledb.dim.k.tile' '4'",
             CELLS - 1
         ),
@@ -519,24 +527,24 @@ fn creation(kind: Kind, number: u64) -> String {
     )
 }
 
-/// One race, from its seed; how it is explained, and how many of its statements gave up.
+/// Runs the race of a seed. Returns its explanation, and how many of its statements gave up.
 async fn race(
-    kind: Kind,
+    kind: ArrayKind,
     seed: u64,
     number: u64,
-    rivals: &[Rival; 3],
-) -> Result<Explained, String> {
+    rivals: &[RivalSession; 3],
+) -> Result<RaceExplanation, String> {
     let mut rng = Rng::new(seed, number);
     let [judge, others @ ..] = rivals;
     let table = format!("t{number}");
     let first = (0..ROWS).map(|k| (k, k % 2)).collect::<Vec<_>>();
-    let mut before = Model {
+    let mut before = RowModel {
         kind,
         rows: Vec::new(),
     };
     let said = |error: DataFusionError| format!("race {number}: {error}");
     judge.run(&creation(kind, number)).await.map_err(said)?;
-    let insert = Statement::Insert(first);
+    let insert = RandomStatement::Insert(first);
     judge.run(&insert.sql(&table)).await.map_err(said)?;
     before.run(&insert).map_err(|_| "an insert is refused")?;
     for other in others {
@@ -546,10 +554,10 @@ async fn race(
         );
         other.run(&open).await.map_err(said)?;
     }
-    let statements = [(); 2].map(|()| Statement::random(kind, &mut rng));
+    let statements = [(); 2].map(|()| RandomStatement::random(kind, &mut rng));
     let sql = statements.each_ref().map(|statement| statement.sql(&table));
     let outcomes = if rng.chance(20) {
-        // The second one runs as a whole after the first one was planned.
+        // The second statement runs completely after the first one was planned.
         let mut second = None;
         let beside = async { second = Some(others[1].attempt(&sql[1], async {}).await) };
         let first = others[0].attempt(&sql[0], beside).await?;
@@ -571,7 +579,7 @@ async fn race(
         rival.run(&drop).await.map_err(said)?;
     }
     let pair = statements.each_ref();
-    let given_up = outcomes.contains(&Outcome::Conflict);
+    let given_up = outcomes.contains(&StatementOutcome::Conflict);
     match explain(&before, pair, outcomes.each_ref(), &after) {
         Some(explained) if !given_up => Ok(explained),
         explained => {
@@ -585,7 +593,7 @@ async fn race(
     }
 }
 
-async fn races(kind: Kind) -> Result<(), Failed> {
+async fn races(kind: ArrayKind) -> Result<(), Failed> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let races = number("RIVALS_RACES").unwrap_or(RACES);
     let seed = number("RIVALS_SEED").unwrap_or(1);
@@ -593,13 +601,13 @@ async fn races(kind: Kind) -> Result<(), Failed> {
     let store = || -> Arc<dyn ObjectStore> { Arc::new(InMemory::new()) };
     let mut rivals = None;
     for number in 0..races {
-        // A new store now and then keeps memory small.
+        // A new store from time to time keeps memory small.
         if number % 100 == 0 {
             let inner = store();
             rivals = Some([
-                Rival::new(&inner)?,
-                Rival::new(&inner)?,
-                Rival::new(&inner)?,
+                RivalSession::new(&inner)?,
+                RivalSession::new(&inner)?,
+                RivalSession::new(&inner)?,
             ]);
         }
         let Some(rivals) = &rivals else { continue };

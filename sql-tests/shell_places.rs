@@ -1,5 +1,5 @@
-//! Where `tiledb-sql` finds what a path or URL names: `~` is the home folder in every statement, and files on web servers that
-//! have no listings are read.
+//! How `tiledb-sql` resolves paths and URLs: `~` is the home folder in every statement, and it reads files on web servers
+//! without listings.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -73,7 +73,7 @@ fn home_folder(place: &Place) -> Result<(), Failed> {
     ] {
         run_elsewhere(sql)?.gave(gives)?;
     }
-    // What was named without `~` is there, and no folder is called like that.
+    // The file exists at its path without `~`, and no folder is named `~`.
     run("SELECT a FROM './made' UNION ALL SELECT a FROM './copied' ORDER BY a")?
         .gave("a\n10\n20\n")?;
     for folder in [place.0.join("~"), place.0.join("work/~")] {
@@ -92,7 +92,7 @@ fn home_folder(place: &Place) -> Result<(), Failed> {
         .gave("a\n10\n")
 }
 
-/// Servers refuse a request for a listing in several ways; the file is read from each.
+/// Servers refuse a request for a listing in several ways. The shell reads the file from each of them.
 fn web_servers(place: &Place) -> Result<(), Failed> {
     for refusal in [
         "405 Method Not Allowed",
@@ -108,7 +108,7 @@ fn web_servers(place: &Place) -> Result<(), Failed> {
         ran.gave("s\n6\n")
             .map_err(|e| format!("{refusal}: {e:?}"))?;
     }
-    // What has no ending of a file may be an array, and the server says that it is none.
+    // A URL without a file's extension may name an array, and the server answers that it doesn't.
     let server = WebServer::start("405 Method Not Allowed", b"a\n1\n")?;
     let sql = format!(
         "CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION 'http://{}/array'",
@@ -121,7 +121,7 @@ fn web_servers(place: &Place) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A server of one file, which ends with the test.
+/// A web server with one file, which stops at the end of the test.
 struct WebServer {
     address: String,
 }

@@ -1,4 +1,5 @@
-//! What a statement reports is printed in every format: one that has changed something does not fail over a list in its report.
+//! Every format can print the report of a statement: a statement that has changed something doesn't fail over a list in its
+//! report.
 
 use libtest_mimic::{Failed, Trial};
 
@@ -17,7 +18,7 @@ pub fn trials() -> Vec<Trial> {
 
 const FORMATS: [&str; 6] = ["csv", "tsv", "table", "json", "nd-json", "markdown"];
 
-/// The statements that change something and report it, in an order in which each has something to do.
+/// The statements that change something and report it. In this order, each has something to change.
 const CHANGES: [&str; 13] = [
     "INSERT INTO './t' VALUES (1, 1, 'a'), (2, 2, 'a')",
     "UPDATE './t' SET v = 3 WHERE k = 1",

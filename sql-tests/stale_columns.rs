@@ -1,4 +1,4 @@
-//! Columns that somebody else adds are found by the next statement that names them, although the table was opened before.
+//! The next statement that names a column which somebody else has added finds it, although the table was opened before.
 
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
@@ -15,7 +15,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Statements that name the new column `c`, and fail over it as long as it is unknown.
+/// Statements that name the new column `c`, and fail while it is unknown.
 const STATEMENTS: [&str; 8] = [
     "SELECT c FROM t",
     "SELECT t.c FROM t WHERE t.c > 0",
@@ -51,7 +51,7 @@ fn session() -> Result<SessionContext, DataFusionError> {
     Ok(ctx)
 }
 
-/// As programs plan statements: the first one knows the column.
+/// With the planning that programs use, the first statement finds the column.
 async fn planned() -> Result<(), Failed> {
     for sql in STATEMENTS {
         let folder = tempfile::tempdir()?;
@@ -74,7 +74,7 @@ async fn run(ctx: &SessionContext, sql: &str) -> Result<usize, DataFusionError> 
     Ok(rows.iter().map(|batch| batch.num_rows()).sum())
 }
 
-/// By `SessionContext::sql`, where nothing of ours sees the error: the second one knows the column.
+/// With `SessionContext::sql`, the library doesn't see the error, so the second statement finds the column.
 async fn of_a_session() -> Result<(), Failed> {
     for sql in STATEMENTS {
         let folder = tempfile::tempdir()?;
@@ -87,7 +87,7 @@ async fn of_a_session() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A name that nobody has added stays unknown, and the table usable.
+/// A column that nobody has added stays unknown, and the table stays usable.
 async fn unknown() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let ctx = overtaken(&folder.path().join("t").display().to_string()).await?;

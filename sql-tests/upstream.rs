@@ -282,7 +282,7 @@ async fn zeros_in_joins() -> Result<bool> {
 /// `docs/upstream/README.md#nan-bits`
 async fn nan_bits() -> Result<bool> {
     let ctx = session(1);
-    // NaN with a sign, as x86 computes it, on every machine.
+    // A NaN with a sign, as x86 computes it, on every machine.
     let nan = "SELECT -('NaN'::DOUBLE) = 'NaN'::DOUBLE AS same";
     Ok(answer(&ctx, nan).await?.contains("true"))
 }

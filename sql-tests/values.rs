@@ -1,5 +1,5 @@
-//! Values on their way into columns: a NULL never gets into a column that is NOT NULL, no value changes unless the statement
-//! says so, and what is left out has its default.
+//! Values that statements store in columns: no NULL gets into a NOT NULL column, no value changes unless the statement casts
+//! it, and omitted columns have their defaults.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A session, and a folder for its arrays.
-pub struct Desk {
+pub struct SessionFolder {
     ctx: SessionContext,
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl SessionFolder {
     pub fn open() -> Result<Self, Failed> {
         Ok(Self {
             ctx: sessions::USUAL.context()?,
@@ -86,13 +86,13 @@ impl Desk {
         Ok(shown.to_string())
     }
 
-    /// The only number of a query.
+    /// The single number that a query returns.
     pub async fn number(&self, sql: &str) -> Result<i64, String> {
         let batches = self.run(&format!("SELECT ({sql})::BIGINT")).await?;
         Ok(batches[0].column(0).as_primitive::<Int64Type>().value(0))
     }
 
-    /// Runs a statement that must fail, with an error that has these words.
+    /// Runs a statement that must fail with an error that contains these words.
     pub async fn refused(&self, sql: &str, words: &[&str]) -> Result<(), String> {
         let Err(error) = self.run(sql).await else {
             return Err(format!("{sql}: nothing was refused"));
@@ -105,18 +105,18 @@ impl Desk {
     }
 }
 
-/// A column that is NOT NULL: its type, a value, options.
-struct Required {
+/// A NOT NULL column: its type, a value, and options.
+struct RequiredColumn {
     ty: &'static str,
     value: &'static str,
     options: &'static str,
 }
 
-const fn required(ty: &'static str, value: &'static str, options: &'static str) -> Required {
-    Required { ty, value, options }
+const fn required(ty: &'static str, value: &'static str, options: &'static str) -> RequiredColumn {
+    RequiredColumn { ty, value, options }
 }
 
-const REQUIRED: [Required; 21] = [
+const REQUIRED: [RequiredColumn; 21] = [
     required("INT", "7", ""),
     required("BIGINT UNSIGNED", "7", ""),
     required("DOUBLE", "0.5", ""),
@@ -168,7 +168,7 @@ const REQUIRED: [Required; 21] = [
     ),
 ];
 
-/// Ways in which a NULL comes into the column `v` of the row 2, or of the row 1, which is there.
+/// Ways in which a NULL could get into the column `v` of row 2, or of row 1, which exists.
 const NULLS: [&str; 16] = [
     "INSERT INTO t VALUES (2, 0, NULL)",
     "INSERT INTO t VALUES (3, 0, $VALUE), (2, 0, NULL)",
@@ -188,9 +188,9 @@ const NULLS: [&str; 16] = [
     "MERGE INTO t USING (VALUES (1)) AS s(k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = NULL",
 ];
 
-async fn null_is_refused(column: &Required) -> Result<(), Failed> {
-    let Required { ty, value, options } = column;
-    let desk = Desk::open()?;
+async fn null_is_refused(column: &RequiredColumn) -> Result<(), Failed> {
+    let RequiredColumn { ty, value, options } = column;
+    let desk = SessionFolder::open()?;
     let create = format!(
         "CREATE EXTERNAL TABLE t (k INT NOT NULL, n INT NOT NULL, v {ty} NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t' OPTIONS ({}{options})",
         if options.is_empty() {
@@ -242,9 +242,9 @@ async fn null_is_refused(column: &Required) -> Result<(), Failed> {
     added_later(&desk, column).await
 }
 
-/// A column that is added must not show NULL in the rows that are there.
-async fn added_later(desk: &Desk, column: &Required) -> Result<(), Failed> {
-    let Required { ty, value, options } = column;
+/// An added column must not show NULL in existing rows.
+async fn added_later(desk: &SessionFolder, column: &RequiredColumn) -> Result<(), Failed> {
+    let RequiredColumn { ty, value, options } = column;
     let has_null = ty.contains("DATE") || ty.contains("TIME");
     if options.is_empty() && has_null {
         let add = format!("ALTER TABLE t ADD COLUMN w {ty} NOT NULL");
@@ -261,9 +261,9 @@ async fn added_later(desk: &Desk, column: &Required) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The same rows stay the same rows if they are written again, whatever shows as NULL in columns that are not nullable.
+/// Rows stay the same if they are written again, whatever shows as NULL in columns that aren't nullable.
 async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     Files::of(&golden::folder().join(array)).write(&desk.path("t"));
     desk.run("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '$DESK/t'")
         .await?;
@@ -296,10 +296,10 @@ async fn nulls_are_kept(array: &str) -> Result<(), Failed> {
     }
 }
 
-/// Where a dense box is written, the cells between those that are given keep the numbers that they have: NaT in an attribute
-/// whose fill value is another date, and a code that the enumeration does not have.
+/// If a statement writes a dense box, the cells between the given ones keep their stored numbers: NaT in an attribute whose
+/// fill value is another date, and a code that the enumeration doesn't have.
 async fn numbers_are_kept() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     let create = |name: &str, not_null: &str| {
         format!(
             "CREATE EXTERNAL TABLE {name} (x INT, d DATE {not_null} DEFAULT '1999-12-31', e VARCHAR {not_null}, a INT, PRIMARY KEY (x)) STORED AS TILEDB LOCATION '$DESK/{name}' \
@@ -326,50 +326,50 @@ async fn numbers_are_kept() -> Result<(), Failed> {
     }
 }
 
-/// How a value gets from where it is into the column `v`.
-struct Way {
+/// A form of statement that stores a value in the column `v`.
+struct AssignmentForm {
     /// The statements; `$VALUE` stands for the value, `$FROM` for a table whose column `v` holds it.
     statement: &'static str,
     /// Whether the value is an expression, which can be written as a CAST.
     written: bool,
 }
 
-const WAYS: [Way; 8] = [
-    Way {
+const WAYS: [AssignmentForm; 8] = [
+    AssignmentForm {
         statement: "INSERT INTO t VALUES (2, $VALUE)",
         written: true,
     },
-    Way {
+    AssignmentForm {
         statement: "INSERT INTO t SELECT 2, $VALUE",
         written: true,
     },
-    Way {
+    AssignmentForm {
         statement: "INSERT INTO t SELECT 2, v FROM $FROM",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "INSERT INTO t (v, k) SELECT v, 2 FROM $FROM WHERE v IS NOT NULL",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "UPDATE t SET v = $VALUE WHERE k = 1",
         written: true,
     },
-    Way {
+    AssignmentForm {
         statement: "UPDATE t SET v = (SELECT max(v) FROM $FROM) WHERE k = 1",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "MERGE INTO t USING (SELECT 2 AS k, v AS w FROM $FROM) s ON t.k = s.k WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.w)",
         written: false,
     },
-    Way {
+    AssignmentForm {
         statement: "MERGE INTO t USING (SELECT 1 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = $VALUE",
         written: true,
     },
 ];
 
-/// A type of a column; a value of another type that it cannot hold, and one that it can, with what it becomes.
+/// A column's type, a value of another type that it can't hold, and a value that it can hold, with its stored form.
 const LOSSY: [(&str, &str, &str); 28] = [
     ("INT", "78.5", "78.0"),
     (
@@ -437,8 +437,8 @@ const LOSSY: [(&str, &str, &str); 28] = [
     ("REAL[2]", "[1.0, 1e300]", "[0.1, 2.0]"),
 ];
 
-async fn nothing_is_lost(way: &Way) -> Result<(), Failed> {
-    let desk = Desk::open()?;
+async fn nothing_is_lost(way: &AssignmentForm) -> Result<(), Failed> {
+    let desk = SessionFolder::open()?;
     for (number, (ty, lossy, exact)) in LOSSY.iter().enumerate() {
         let create = format!(
             "CREATE OR REPLACE EXTERNAL TABLE t (k INT NOT NULL, v {ty}, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t{number}'"
@@ -471,7 +471,7 @@ async fn nothing_is_lost(way: &Way) -> Result<(), Failed> {
             let shown = desk.shown("SELECT * FROM t").await?;
             return Err(format!("{ty}: {} gave\n{shown}", of(exact)).into());
         }
-        // What SQL can cast at all, a written CAST may change.
+        // A written CAST may change any value that SQL can cast.
         let cast = format!("CAST({lossy} AS {ty})");
         if way.written && desk.run(&format!("SELECT {cast}")).await.is_ok() {
             desk.run(
@@ -485,9 +485,9 @@ async fn nothing_is_lost(way: &Way) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Columns that are left out, and DEFAULT.
+/// Tests omitted columns, and DEFAULT.
 async fn defaults() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     desk.run(
         "CREATE EXTERNAL TABLE t (k INT NOT NULL, a INT NOT NULL DEFAULT 42, b VARCHAR DEFAULT 'b', c DATE NOT NULL DEFAULT '2024-02-29', \
          d VARCHAR NOT NULL DEFAULT 'two', e DOUBLE, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t' OPTIONS ('tiledb.attr.d.enumeration' '[one, two]')",
@@ -525,7 +525,7 @@ async fn defaults() -> Result<(), Failed> {
         9 => {}
         other => return Err(format!("{other}\n{}", desk.shown("SELECT * FROM t").await?).into()),
     }
-    // A dimension has no default, and DEFAULT is no value of an expression.
+    // A dimension has no default, and DEFAULT can't be part of an expression.
     desk.refused("INSERT INTO t DEFAULT VALUES", &["NULL", "k"])
         .await?;
     desk.refused("INSERT INTO t (k, a) VALUES (9, DEFAULT + 1)", &[])
@@ -533,9 +533,9 @@ async fn defaults() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Prepared statements see the types of their columns.
+/// Prepared statements take the types of their columns.
 async fn prepared() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     desk.run("CREATE EXTERNAL TABLE t (k INT NOT NULL, v INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t'").await?;
     desk.run("PREPARE p AS INSERT INTO t VALUES ($1, $2)")
         .await?;
@@ -566,7 +566,7 @@ async fn prepared() -> Result<(), Failed> {
             .await?;
     }
     desk.run("EXECUTE u(2.0, 1)").await?;
-    // A condition compares with what is given.
+    // A condition compares with the parameter's value as given.
     desk.run("EXECUTE u(7, 1.5)").await?;
     desk.run("PREPARE declared(INT, INT) AS UPDATE t SET v = $1 WHERE k = $2")
         .await?;
@@ -577,9 +577,9 @@ async fn prepared() -> Result<(), Failed> {
     }
 }
 
-/// A column has one new value.
+/// A statement can set a column only once.
 async fn set_twice() -> Result<(), Failed> {
-    let desk = Desk::open()?;
+    let desk = SessionFolder::open()?;
     desk.run("CREATE EXTERNAL TABLE t (k INT NOT NULL, v INT, w INT, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '$DESK/t'").await?;
     desk.run("INSERT INTO t VALUES (1, 1, 1)").await?;
     for sql in [

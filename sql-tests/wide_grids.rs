@@ -1,5 +1,5 @@
-//! Dense arrays whose grids reach to the ends of their types: products and sums of extents that 64 bits do not hold, and
-//! last tiles that end beyond the type. What they hold is known from what was written.
+//! Dense arrays whose grids reach to the ends of their types: products and sums of extents exceed 64 bits, and last tiles end
+//! beyond the type. The expected contents follow from what was written.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The integer types in SQL, their sizes in bytes, and their ends.
+/// The integer types in SQL, their sizes in bytes, and their limits.
 const TYPES: [(&str, usize, i128, i128); 8] = [
     ("TINYINT", 1, -0x80, 0x7f),
     ("TINYINT UNSIGNED", 1, 0, 0xff),
@@ -37,13 +37,13 @@ const TYPES: [(&str, usize, i128, i128); 8] = [
     ("BIGINT UNSIGNED", 8, 0, u64::MAX as i128),
 ];
 
-/// A session, and a folder for an array.
-struct Session {
+/// A session, and a folder for one array.
+struct GridSession {
     context: SessionContext,
     folder: tempfile::TempDir,
 }
 
-impl Session {
+impl GridSession {
     fn new() -> Result<Self, Failed> {
         let config = SessionConfig::new();
         let context = SessionContext::new_with_config_rt(config, allocations::runtime());
@@ -115,7 +115,7 @@ impl Session {
         Ok(())
     }
 
-    /// Asks an array with two written cells, at both ends of each of its dimensions.
+    /// Queries an array with two written cells, one at each end of all dimensions.
     async fn check_ends(&self, dimensions: usize, lo: i128, hi: i128) -> Result<(), Failed> {
         let names: Vec<_> = (0..dimensions).map(|d| format!("x{d}")).collect();
         let at = |end: i128| {
@@ -146,21 +146,21 @@ impl Session {
         check_count(self, rows).await
     }
 
-    /// A limit ends the scan.
+    /// The limit ends the scan.
     async fn check_limit(&self) -> Result<(), Failed> {
         assert_eq!(self.run("SELECT v FROM '$' LIMIT 3").await?.len(), 3);
         Ok(())
     }
 }
 
-/// How many cells lie between two ends, inclusive, in some dimensions; at most the largest `u128`.
+/// How many cells lie between two ends, inclusive, in some number of dimensions; at most the largest `u128`.
 fn cells(dimensions: usize, lo: i128, hi: i128) -> u128 {
     let side = (hi - lo + 1) as u128;
     (0..dimensions).fold(1, |cells: u128, _| cells.saturating_mul(side))
 }
 
-/// COUNT returns what fits in its type, and refuses what it could not return.
-async fn check_count(session: &Session, rows: u128) -> Result<(), Failed> {
+/// COUNT returns a number that fits in its type, and refuses larger ones.
+async fn check_count(session: &GridSession, rows: u128) -> Result<(), Failed> {
     let counted = session.try_run("SELECT count(*) FROM '$'").await;
     match i64::try_from(rows) {
         Ok(rows) => assert_eq!(counted?, [format!("[{rows}]")]),
@@ -172,14 +172,14 @@ async fn check_count(session: &Session, rows: u128) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Every integer type, from one end of the widest domains that libtiledb takes to the other, in tiles of one cell and of
-/// as many as divide the domain.
+/// Tests every integer type with the widest domains that libtiledb accepts, in tiles of one cell and of as many cells as divide
+/// the domain.
 async fn both_ends() -> Result<(), Failed> {
     for (ty, _, min, max) in TYPES {
         for dimensions in 1..=3 {
             let (lo, hi) = (min, max - 1);
             let extent = if dimensions == 3 { 17 } else { 255 };
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             session.create(ty, dimensions, (lo, hi), extent).await?;
             session.write_ends(dimensions, lo, hi).await?;
             let checked = session.check_ends(dimensions, lo, hi).await;
@@ -187,7 +187,7 @@ async fn both_ends() -> Result<(), Failed> {
             session.check_limit().await?;
         }
         let (lo, hi) = (min + 1, max);
-        let session = Session::new()?;
+        let session = GridSession::new()?;
         session.create(ty, 1, (lo, hi), 1).await?;
         session.write_ends(1, lo, hi).await?;
         session.check_ends(1, lo, hi).await?;
@@ -195,7 +195,7 @@ async fn both_ends() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Moves values in the domain and in the boxes of fragments, all from the list to the one beside it.
+/// Replaces each listed value in the domain and in the boxes of fragments by the value beside it.
 fn forge(files: &mut Files, bytes: usize, moved: &[(i128, i128)]) {
     let stored = |value: i128| value.to_le_bytes()[..bytes].to_vec();
     let moved: Vec<_> = moved
@@ -227,16 +227,16 @@ fn forge(files: &mut Files, bytes: usize, moved: &[(i128, i128)]) {
     });
 }
 
-/// Every value of a type, up to 2^192 cells: old releases took such domains.
+/// Tests domains of every value of a type, up to 2^192 cells, which old releases accepted.
 async fn whole_types() -> Result<(), Failed> {
     for (ty, bytes, min, max) in TYPES {
         for dimensions in 1..=3 {
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             session.create(ty, dimensions, (min, max - 1), 1).await?;
             session.write_ends(dimensions, min, max - 1).await?;
             let mut files = Files::of(&session.array().join("a"));
             forge(&mut files, bytes, &[(max - 1, max)]);
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             files.write(&session.array().join("a"));
             let checked = session.check_ends(dimensions, min, max).await;
             checked.map_err(|e| format!("{ty}[{dimensions}]: {}", e.message().unwrap_or("")))?;
@@ -245,12 +245,12 @@ async fn whole_types() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Last tiles that end beyond the type. The others are written and changed; libtiledb crashes if it meets cells in the last
-/// one, so these are refused, and read where they are.
+/// Tests last tiles that end beyond the type. The other tiles can be written and changed. libtiledb crashes if it meets cells
+/// in the last tile, so writes to it are refused, while existing cells there are read.
 async fn last_tiles() -> Result<(), Failed> {
     for (ty, bytes, min, max) in TYPES.into_iter().filter(|(_, bytes, ..)| *bytes < 8) {
         for dimensions in 1..=2 {
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             session.create(ty, dimensions, (min + 1, max), 100).await?;
             let whole = min + (max - min) / 100 * 100;
             session.write_ends(dimensions, min + 1, whole).await?;
@@ -275,15 +275,15 @@ async fn last_tiles() -> Result<(), Failed> {
                 .expect("SELECT * FROM tiledb_check('$')", &[])
                 .await?;
 
-            // The last cell of the second tile becomes that of the type, beyond which that tile ends.
-            let session = Session::new()?;
+            // The last cell of the second tile becomes the type's last value, and the tile ends beyond it.
+            let session = GridSession::new()?;
             let (lo, last, hi) = (max - 208, max - 18, max - 9);
             session.create(ty, dimensions, (lo, hi), 100).await?;
             session.write_ends(dimensions, lo, last).await?;
             let mut files = Files::of(&session.array().join("a"));
             let moved = [(lo, lo + 18), (last, max), (hi, max)];
             forge(&mut files, bytes, &moved);
-            let session = Session::new()?;
+            let session = GridSession::new()?;
             files.write(&session.array().join("a"));
             session.check_ends(dimensions, lo + 18, max).await?;
             session.check_limit().await?;
@@ -295,9 +295,9 @@ async fn last_tiles() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Tiles that no machine can hold: the array can be opened, and has no rows.
+/// Tests tiles that no machine can hold: the array can be opened, and has no rows.
 async fn too_large_tiles() -> Result<(), Failed> {
-    let session = Session::new()?;
+    let session = GridSession::new()?;
     session.create("BIGINT UNSIGNED", 2, (0, 99), 10).await?;
     let mut files = Files::of(&session.array().join("a"));
     let path = files.find("__schema/");
@@ -315,7 +315,7 @@ async fn too_large_tiles() -> Result<(), Failed> {
     files.edit(&path, |tile| {
         *tile = plain_tile(&schema.encode().expect("a schema"))
     });
-    let session = Session::new()?;
+    let session = GridSession::new()?;
     files.write(&session.array().join("a"));
     session.expect("SELECT * FROM '$'", &[]).await?;
     session.expect("SELECT count(*) FROM '$'", &["[0]"]).await?;
@@ -325,10 +325,10 @@ async fn too_large_tiles() -> Result<(), Failed> {
     Ok(())
 }
 
-/// As many rows as COUNT can return, and one more than that.
+/// Tests as many rows as COUNT can return, and one more.
 async fn counts() -> Result<(), Failed> {
     for (hi, rows) in [(i64::MAX - 1, i64::MAX as u128), (i64::MAX, 1 << 63)] {
-        let session = Session::new()?;
+        let session = GridSession::new()?;
         session
             .create("BIGINT UNSIGNED", 1, (0, hi.into()), 1)
             .await?;

@@ -188,7 +188,8 @@ pub fn plain_tile(contents: &[u8]) -> Vec<u8> {
     tile
 }
 
-/// A delete that says the same as `file`, stored as libtiledb misreads it: alternatives directly among alternatives.
+/// A delete with the same meaning as `file`, stored in the form that libtiledb misreads: alternatives directly among
+/// alternatives.
 pub fn nested_delete(file: &[u8]) -> Vec<u8> {
     let condition = Condition::decode_delete(&contents(file)).expect("a delete");
     let pair = Condition::Any(vec![condition.clone(), condition.clone()]);

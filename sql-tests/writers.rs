@@ -1,6 +1,6 @@
 //! Writers of a local folder that do not end well, and several at once: nothing is lost, and nothing stays that nobody needs.
-//! And what a statement does at a time: nothing of an earlier instant changes, libtiledb finds commits in an order in which it can
-//! consolidate them, and a table that shows a part of the array's time changes nothing.
+//! The tests also cover the times of commits: a statement changes nothing at earlier instants, libtiledb finds commits in an
+//! order in which it can consolidate them, and a table that shows a part of the array's time changes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -201,14 +201,14 @@ async fn expect(ctx: &SessionContext, query: &str, expected: i64) -> Result<(), 
     }
 }
 
-/// An array, and statements with the rows that are there afterwards.
-struct Story {
+/// An array, and statements with the rows that each of them leaves.
+struct ArrayHistory {
     name: &'static str,
     options: &'static str,
     steps: &'static [(&'static str, &'static [&'static str])],
 }
 
-const SPARSE_STORY: Story = Story {
+const SPARSE_STORY: ArrayHistory = ArrayHistory {
     name: "sparse",
     options: "'tiledb.capacity' '3'",
     steps: &[
@@ -242,7 +242,7 @@ const SPARSE_STORY: Story = Story {
     ],
 };
 
-const DUPLICATES_STORY: Story = Story {
+const DUPLICATES_STORY: ArrayHistory = ArrayHistory {
     name: "duplicates",
     options: "'tiledb.allows_duplicates' 'true', 'tiledb.capacity' '3'",
     steps: &[
@@ -261,7 +261,7 @@ const DUPLICATES_STORY: Story = Story {
     ],
 };
 
-const DENSE_STORY: Story = Story {
+const DENSE_STORY: ArrayHistory = ArrayHistory {
     name: "dense",
     options: "'tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[1, 99]', 'tiledb.dim.k.tile' '2'",
     steps: &[
@@ -269,7 +269,7 @@ const DENSE_STORY: Story = Story {
             "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30), (4, 40), (5, 50), (6, 60)",
             &["[1,10]", "[2,20]", "[3,30]", "[4,40]", "[5,50]", "[6,60]"],
         ),
-        // Two fragments.
+        // The statement writes two fragments.
         (
             "INSERT INTO t VALUES (1, 11), (6, 61)",
             &["[1,11]", "[2,20]", "[3,30]", "[4,40]", "[5,50]", "[6,61]"],
@@ -287,7 +287,7 @@ const DENSE_STORY: Story = Story {
     ],
 };
 
-const STORIES: [&Story; 3] = [&SPARSE_STORY, &DUPLICATES_STORY, &DENSE_STORY];
+const STORIES: [&ArrayHistory; 3] = [&SPARSE_STORY, &DUPLICATES_STORY, &DENSE_STORY];
 
 async fn begin(ctx: &SessionContext, array: &Path, options: &str) -> Result<(), Failed> {
     let location = array.display();
@@ -299,12 +299,12 @@ async fn rows(ctx: &SessionContext, query: &str) -> Result<Vec<String>, Failed> 
     Ok(neutral::rows(&ctx.sql(query).await?.collect().await?))
 }
 
-/// Whether the array shows at each of these times what a statement left then, and at the instants before and behind what it
-/// showed there.
+/// Whether the array shows at each of these times the rows that a statement left, and the same rows as before at the instants
+/// around it.
 async fn check_instants(
     ctx: &SessionContext,
     array: &Path,
-    story: &Story,
+    story: &ArrayHistory,
     times: &[u64],
     after: &str,
 ) -> Result<(), Failed> {
@@ -359,7 +359,7 @@ async fn no_earlier_instant_changes() -> Result<(), Failed> {
                     .max()
                     .ok_or("no commit")?,
             );
-            // Times of statements differ by more than what is looked at.
+            // The times of statements differ by more than the instants that are compared.
             tokio::time::sleep(Duration::from_millis(4)).await;
             check_instants(&ctx, &array, story, &times, &format!("{number}")).await?;
             check_order(&array, statement)?;
@@ -393,7 +393,7 @@ async fn no_earlier_instant_changes_at_chosen_times() -> Result<(), Failed> {
                 &format!("{}, 'tiledb.write_timestamp' '1'", story.options),
             )
             .await?;
-            // Times right behind each other.
+            // The times follow each other directly.
             let times = (0..story.steps.len() as u64).map(|step| 100 + step);
             let times = times.collect::<Vec<_>>();
             for ((statement, _), time) in story.steps.iter().zip(&times) {
@@ -420,9 +420,9 @@ async fn no_earlier_instant_changes_at_chosen_times() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The commits that libtiledb makes one file of, in the order in which it finds them: those in lists, unless they are ignored, sorted
-/// by their paths; then those with files of their own. It names the file by the start of the first and the end of the last, and
-/// fails if that is no range.
+/// The commits that libtiledb consolidates, in the order in which it finds them: first the commits in lists that aren't
+/// ignored, sorted by their paths; then the commits with their own files. libtiledb names the consolidated file by the start of
+/// the first commit and the end of the last one, and fails if that isn't a valid range.
 fn check_order(array: &Path, after: &str) -> Result<(), Failed> {
     let commits = array.join("__commits");
     let mut files = Vec::new();
@@ -478,7 +478,7 @@ fn check_order(array: &Path, after: &str) -> Result<(), Failed> {
     }
 }
 
-/// Lists of several commits beside older commit files, which later go, and beside commits of an earlier time.
+/// Tests lists of several commits beside older commit files, which are removed later, and beside commits of an earlier time.
 async fn commits_are_listed_in_order() -> Result<(), Failed> {
     let several = [
         "INSERT INTO t VALUES (2, 1), (50, 4), (97, 8)",
@@ -537,7 +537,7 @@ async fn commits_are_listed_in_order() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whatever a statement changes, a table that shows only a part of the array's time refuses it, however it was opened.
+/// A table that shows only a part of the array's time refuses every statement that changes it, however it was opened.
 async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
     const STATEMENTS: [&str; 12] = [
         "INSERT INTO $T VALUES (8, 8)",
@@ -607,7 +607,7 @@ async fn a_window_of_time_takes_no_changes() -> Result<(), Failed> {
             (format!("w{number}"), format!("'w{number}'")),
             (format!("\"{path}?{window}\""), format!("'{path}?{window}'")),
         ];
-        // A group has a past, too, in which it has no such member.
+        // A group also has a past, in which it doesn't have this member.
         if window.starts_with("timestamp_start") && !window.contains("all_versions") {
             let given = pairs.map(|(key, value)| format!("{key} {value}"));
             let given = given.collect::<Vec<_>>().join(", ");

@@ -23,7 +23,7 @@ import tiledb
 LANES = 50  # rows of an array, a race each
 
 
-class Session:
+class ShellSession:
     """A shell that stays open."""
 
     def __init__(self, binary):
@@ -136,7 +136,7 @@ def races(binary, seed, number, duplicates, found):
     rng = random.Random(f"{seed}:{number}")
     with tempfile.TemporaryDirectory() as folder:
         uri = f"{folder}/array"
-        ours, judge = Session(binary), Session(binary)
+        ours, judge = ShellSession(binary), ShellSession(binary)
         option = " OPTIONS ('tiledb.allows_duplicates' 'true')" if duplicates else ""
         assert isinstance(judge.run(
             f"CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '{uri}'{option}"

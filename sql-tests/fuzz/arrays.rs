@@ -40,7 +40,7 @@ const OWN: [(usize, &str); 21] = [
     (2, "large/matrix"),
     (3, "large/slope"),
     (2, "fuzz/arrays/many"),
-    // NaN of many bits, and coordinates that are zeros of both signs.
+    // NaNs of many bits, and zero coordinates of both signs.
     (2, "arrays/types_floats_single_sparse"),
     (1, "arrays/nan_fragments"),
     (1, "arrays/nan_plane"),

@@ -271,10 +271,10 @@ impl fmt::Display for Shape {
     }
 }
 
-/// The rules of this project that [`TimesCastAside`] stands for.
+/// The rules of this project that [`TimesCastAside`] replaces.
 const OWN_GUARDS: [&str; 2] = ["tiledb_exact_literals", "tiledb_shown_casts"];
 
-/// Evaluates casts of times on each row, as they are written.
+/// Evaluates casts of times for each row, as they are written.
 #[derive(Debug)]
 struct TimesCastAside;
 
@@ -309,7 +309,7 @@ impl AnalyzerRule for TimesCastAside {
     }
 }
 
-/// A value as it is, which no rule looks into.
+/// Returns a value unchanged, and hides it from the optimizer's rules.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsItIs {
     signature: Signature,
@@ -360,11 +360,11 @@ impl Parts {
         // NULL among `IN (SELECT …)` below OR and NOT is a mistake of DataFusion that every other statement would meet.
         let plain = SessionContext::new().state();
         let rules = optimizer::optimizer_rules(plain.optimizers().to_vec()).into_iter();
-        // Literals are rounded before they are compared with a time: these sessions have a guard of their own.
+        // DataFusion rounds literals before it compares them with a time. These sessions have their own guard against it.
         let rules = rules.filter(|rule| !OWN_GUARDS.contains(&rule.name()));
         let mut analyzers = plain.analyzer().rules.clone();
         analyzers.push(Arc::new(TimesCastAside));
-        // A query for one value without a row is NULL, which DataFusion does not expect of a column that is NOT NULL.
+        // A scalar subquery without a row is NULL, which DataFusion doesn't expect if the column is NOT NULL.
         let known = arrays.state().analyzer().rules.clone().into_iter();
         let nullable = known.filter(|rule| rule.name() == "tiledb_nullable_subqueries");
         analyzers.splice(0..0, nullable);

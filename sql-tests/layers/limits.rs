@@ -1,5 +1,5 @@
-//! The repository is small enough to be cloned and searched at once, and every system can hold its files: the arrays that
-//! tests read lie in archives, nothing else is large, and no file has a path that Windows cannot have.
+//! The repository stays small enough to clone and search quickly, and every system can hold its files. The arrays that tests
+//! read lie in archives, no other file is large, and every path is valid on Windows.
 //!
 //! No file of `src/` has more than 500 lines, and no function in one more than 80: who opens a file finds one idea in it.
 
@@ -8,9 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The largest size of a file that is neither an archive nor the list of one, in bytes.
+/// The largest size in bytes of a file that is neither an archive nor an archive's list.
 const LARGEST_FILE: u64 = 1 << 20;
-/// The only folder whose arrays lie in it as they are.
+/// The only folder whose arrays aren't archived.
 const PLAIN_ARRAYS: &str = "examples/data/";
 /// Windows allows 260 characters, of which the folder of the clone needs some.
 const LONGEST_PATH: usize = 200;
@@ -24,7 +24,7 @@ pub fn check_tracked() -> Result<(), String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let paths = tracked(package)?;
     let sizes = paths.iter().filter_map(|path| {
-        // Git may track a file that somebody has just removed.
+        // Git may still track a file that was just removed.
         let size = fs::metadata(package.join(path)).ok()?.len();
         Some((path.as_str(), size))
     });
@@ -60,7 +60,7 @@ fn problems(paths: &[String]) -> Vec<String> {
     wrong
 }
 
-/// Whether a name is one of a file or a folder of an array or a group.
+/// Whether a name belongs to a file or folder of an array or group.
 fn is_of_array(name: &str) -> bool {
     let folders = [
         "__commits",
@@ -73,7 +73,7 @@ fn is_of_array(name: &str) -> bool {
     name.ends_with(".tdb") || folders.contains(&name)
 }
 
-/// Says that a file is too large to be tracked.
+/// Reports that a file is too large to be tracked.
 fn too_large(path: &str, size: u64) -> Option<String> {
     let packed = [".tar.zst", ".tar.xz", ".files.txt"];
     let is_packed = packed.iter().any(|end| path.ends_with(end));

@@ -22,7 +22,7 @@ use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::as_shown::Columns;
+use crate::as_shown::ShownColumns;
 use crate::workshop::Files;
 use crate::{block_on, golden, neutral, trial};
 
@@ -75,8 +75,8 @@ async fn golden_array(place: PathBuf, entry: Value) -> Result<(), Failed> {
     let as_libtiledb = |what: &str, found: &[RecordBatch], wanted: Vec<String>| {
         let wanted = wanted.iter().map(String::as_str).collect::<Vec<_>>();
         let columns = match found.first() {
-            Some(batch) => Columns::of(&batch.schema()),
-            None => Columns::of(&array.schema()),
+            Some(batch) => ShownColumns::of(&batch.schema()),
+            None => ShownColumns::of(&array.schema()),
         };
         let compared = columns.compare(&wanted, &neutral::rows(found));
         compared.map_err(|wrong| Failed::from(format!("{what}: {wrong}")))

@@ -394,7 +394,7 @@ pub async fn list_commits(storage: &Storage) -> Result<Arc<Listing>> {
     Ok(commits)
 }
 
-/// The files of a listing that may be TileDB's, and are `wanted`.
+/// The files of a listing that may be TileDB's and are `wanted`.
 fn files(
     folder: &'static str,
     listing: &Listing,

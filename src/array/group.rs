@@ -30,8 +30,8 @@ pub struct Group {
     pub storage: Storage,
     /// Its members, sorted by name.
     pub members: Vec<Member>,
-    /// The folders in that of a group that has never listed a member. Before releases that list them, these were its
-    /// members.
+    /// The subfolders of a group that has never listed a member. Before TileDB listed members, these were the members of a
+    /// group.
     pub unlisted: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ pub async fn list_members(storage: &Storage, window: &OpenWindow) -> Result<List
     })
 }
 
-/// The files that list members, and the folders in the group's if there are none.
+/// The files that list members. If there are none, the group's subfolders.
 async fn load_details(
     storage: &Storage,
     window: &OpenWindow,

@@ -7,7 +7,7 @@ mod announced;
 mod footers;
 mod schemas;
 
-pub use self::announced::Announced;
+pub use self::announced::AnnouncedChange;
 pub use self::footers::open_alone;
 
 pub(super) use self::footers::open_fragments;

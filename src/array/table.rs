@@ -29,7 +29,7 @@ pub struct ArrayTable {
     pub types: Arc<Vec<ColumnType>>,
     /// The options that the types depend on.
     pub options: TypeOptions,
-    /// The first of the columns that show once more, bit by bit as they are stored, and which columns these show.
+    /// The index of the first added column that shows floats bit by bit as stored, and the columns that the added ones repeat.
     pub(super) stored: (usize, Arc<[usize]>),
 }
 
@@ -103,7 +103,7 @@ impl ArrayTable {
         })
     }
 
-    /// Adds each column of floats once more, bit by bit as it is stored.
+    /// Adds a second column for each column of floats, which shows it bit by bit as stored.
     pub fn with_stored_floats(self) -> Result<Self> {
         let options = TypeOptions {
             float_bits: FloatBits::Stored,
@@ -137,7 +137,7 @@ impl ArrayTable {
         })
     }
 
-    /// The column that another one shows once more, bit by bit as it is stored; otherwise the column itself.
+    /// The column that an added column shows bit by bit as stored; otherwise the column itself.
     pub fn shown_by(&self, column: usize) -> usize {
         let (first, of) = &self.stored;
         let number = column.checked_sub(*first);
@@ -145,7 +145,7 @@ impl ArrayTable {
         shown.copied().unwrap_or(column)
     }
 
-    /// The column that shows another one bit by bit as it is stored, if the table has one.
+    /// The added column that shows a column bit by bit as stored, if the table has one.
     pub fn stored_column_of(&self, column: usize) -> Option<usize> {
         let (first, of) = &self.stored;
         let number = of.iter().position(|shown| *shown == column)?;

@@ -63,7 +63,7 @@ pub struct ColumnType {
     pub(super) floats: FloatForm,
     /// Whether NUL characters at the end of text are padding.
     pub(super) padded: bool,
-    /// The bytes of a cell of text that is NULL, because it was never written.
+    /// The bytes of a text cell that is NULL because it was never written.
     pub(super) null_text: Option<Arc<[u8]>>,
     /// The values of the enumeration, by code.
     pub(super) enumeration: Option<ArrayRef>,
@@ -113,11 +113,11 @@ impl ColumnType {
         }
     }
 
-    /// Shows dates, times and codes as the numbers that are stored.
+    /// Shows dates, times and codes as their stored numbers.
     fn into_stored(mut self, nullable: bool, is_code: bool) -> Result<Self> {
         let number = match self.element {
             Element::Time(_) | Element::Date(_) => DataType::Int64,
-            // One byte, which may be any.
+            // The cell is one byte of any value.
             Element::Bool if is_code => DataType::UInt8,
             _ => return Ok(self),
         };
@@ -196,7 +196,7 @@ impl ColumnType {
         }
     }
 
-    /// The same type, where cells that were never written are NULL if the attribute fills them with what is no text.
+    /// Returns the type with cells that were never written as NULL, if the attribute's fill value isn't text.
     fn with_null_text(mut self, attribute: &Attribute) -> Self {
         if matches!(self.element, Element::Text(_)) && attribute.fills_with_no_text() {
             let elements = self.cell_bytes().unwrap_or(1);
@@ -271,7 +271,7 @@ impl ColumnType {
         matches!(self.data_type, DataType::Dictionary(..))
     }
 
-    /// Whether the cells are floats, each of which is a number of its own.
+    /// Whether the cells are floats, each of them a single number.
     pub fn has_floats(&self) -> bool {
         self.element == Element::Number && self.datatype.is_float() && self.enumeration.is_none()
     }
@@ -281,12 +281,12 @@ impl ColumnType {
         self.nat_is_null
     }
 
-    /// Whether a stored fill value reads as NULL, because it is no text.
+    /// Whether a stored fill value reads as NULL because it isn't text.
     pub fn fill_is_null(&self) -> bool {
         self.null_text.is_some()
     }
 
-    /// How the cells of text are shown.
+    /// How text cells are shown.
     pub(super) fn text_form(&self, encoding: Encoding) -> TextForm<'_> {
         TextForm {
             encoding,

@@ -1,8 +1,8 @@
 //! Values that stand in no tile, as values of a column: those of cells that were never written, which are the attribute's fill value
 //! or NULL, and those in metadata, such as the bounds of a tile.
 //!
-//! The subtle thing: the usual fill value of `CHAR` is the byte 0x80, which is no text, and is NULL. Another fill value that
-//! is no text is an error, as for all text, unless the options say otherwise; the error names the fill value.
+//! The subtle thing: the usual fill value of `CHAR` is the byte 0x80, which isn't text, so it is NULL. Any other fill value
+//! that isn't text is an error, like other invalid text, unless the options allow it. The error names the fill value.
 
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;

@@ -1,9 +1,10 @@
 //! The floats that SQL sees: one NaN, and one zero among coordinates.
 //!
-//! Storage keeps every bit. 0/0 on x86 gives NaN with a sign, R and others put a payload into theirs, and Arrow orders floats by
-//! their bits: such a NaN would be below all numbers, and no two would be equal. So a column shows all of them as the same NaN,
-//! which is above all numbers. A coordinate of -0.0 is the cell of 0.0, and is shown as 0.0. The subtle thing is speed: nearly
-//! no tile has anything to change, and loops without branches, which are vectorised, find that at 30 to 60 GB/s.
+//! Storage keeps every bit. 0/0 on x86 gives a NaN with a sign, R and others put a payload into their NaNs, and Arrow orders
+//! floats by their bits. A NaN with a sign would sort below all numbers, and NaNs with different bits wouldn't be equal. So a
+//! column shows all of them as the same NaN, which sorts above all numbers. A coordinate of -0.0 belongs to the cell of 0.0,
+//! and is shown as 0.0. The subtle thing is speed: hardly any tile needs a change, and vectorised loops without branches detect
+//! that at 30 to 60 GB/s.
 
 use std::sync::Arc;
 
@@ -16,25 +17,25 @@ use crate::format::datatype::Datatype;
 /// The bits of the floats that a column shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FloatBits {
-    /// Those of one NaN, and of 0.0 for a coordinate of -0.0.
+    /// One NaN, and 0.0 for a coordinate of -0.0.
     #[default]
     Shown,
-    /// Those that are stored, for statements that write them again.
+    /// The stored bits, for statements that write them again.
     Stored,
 }
 
-/// What a column makes of the bits of floats.
+/// How a column changes the bits of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FloatForm {
-    /// Nothing.
+    /// All bits stay.
     AsStored,
-    /// One NaN.
+    /// All NaNs become one NaN.
     OneNan,
-    /// One NaN and one zero.
+    /// All NaNs become one NaN, and -0.0 becomes 0.0.
     OneNanAndZero,
 }
 
-/// So many values are looked at before one is changed.
+/// How many values are checked at once before any of them is changed.
 const AT_ONCE: usize = 1024;
 
 macro_rules! forms {
@@ -42,7 +43,7 @@ macro_rules! forms {
         mod $type {
             use super::AT_ONCE;
 
-            /// Whether some value is NaN. Values are compared in pairs, which takes one comparison for two.
+            /// Whether any value is NaN. One comparison checks a pair of values.
             fn any_nan(values: &[$native]) -> bool {
                 let (first, second) = values.split_at(values.len() / 2);
                 let last = second.last().is_some_and(|v| v.is_nan());
@@ -50,7 +51,7 @@ macro_rules! forms {
                 pairs.fold(last, |any, (a, b)| any | (a.is_nan() | b.is_nan()))
             }
 
-            /// Whether some value is -0.0: the only zero with a bit that is set.
+            /// Whether any value is -0.0, the only zero with a bit set.
             fn any_negative_zero(values: &[$native]) -> bool {
                 let bits = |v: &$native| if *v == 0.0 { v.to_bits() } else { 0 };
                 values.iter().fold(0, |all, v| all | bits(v)) != 0
@@ -116,7 +117,7 @@ impl FloatForm {
     }
 }
 
-/// Makes 0.0 of every -0.0 among coordinates of a type; other bits stay.
+/// Replaces every -0.0 among coordinates of a type by 0.0. Other bits stay.
 pub(super) fn merge_zeros(datatype: Datatype, coordinates: &mut TileBuffer) {
     match datatype {
         Datatype::Float32 => singles::one_zero(coordinates.typed_data_mut()),
@@ -125,7 +126,7 @@ pub(super) fn merge_zeros(datatype: Datatype, coordinates: &mut TileBuffer) {
     }
 }
 
-/// Coordinates with 0.0 in the place of -0.0; other bits stay.
+/// Returns coordinates with 0.0 in place of -0.0. Other bits stay.
 pub fn with_one_zero(coordinates: &ArrayRef) -> ArrayRef {
     match coordinates.data_type() {
         DataType::Float32 => {

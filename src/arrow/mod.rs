@@ -31,7 +31,7 @@ pub use schema::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use storing::{CellWriter, Nulls, Refused, StoredCells, UnknownValue, UnknownValues};
+pub use storing::{CellWriter, NullPolicy, Refused, StoredCells, UnknownValue, UnknownValues};
 pub use strings::Strings;
 pub use tile_buffer::{MemoryHome, TileBuffer, check_memory};
 
@@ -59,14 +59,14 @@ pub enum TimeAs {
     Duration,
 }
 
-/// The text of cells of a fixed size (option `tiledb.fixed_text`).
+/// How text in cells of a fixed size is shown and stored (option `tiledb.fixed_text`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FixedText {
-    /// NUL characters at the end are padding: they are not shown, and added when text is stored.
+    /// NUL characters at the end are padding. They are hidden when text is shown, and added when it is stored.
     #[default]
     Trim,
-    /// Text is shown and stored as it is, and fills its cell.
+    /// Text is shown and stored unchanged, and must fill its cell.
     Raw,
 }
 
@@ -79,7 +79,7 @@ pub struct TypeOptions {
     pub time_as: TimeAs,
     /// See [`FloatBits`].
     pub float_bits: FloatBits,
-    /// Whether dates, times and enumerated values of attributes show as the numbers that are stored, of which none means NULL.
+    /// Whether dates, times and enumerated values of attributes show as their stored numbers. No number then means NULL.
     pub as_stored: bool,
     /// See [`FixedText`].
     pub fixed_text: FixedText,

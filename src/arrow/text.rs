@@ -26,7 +26,7 @@ pub(super) enum Encoding {
     Utf32,
 }
 
-/// How the cells of text are stored and shown.
+/// How text cells are stored and shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextForm<'a> {
     pub(super) encoding: Encoding,
@@ -34,12 +34,12 @@ pub(super) struct TextForm<'a> {
     pub(super) lossy: bool,
     /// Whether NUL characters at the end are padding.
     pub(super) padded: bool,
-    /// Invalid bytes that stand for NULL.
+    /// The invalid bytes that stand for NULL.
     pub(super) null: Option<&'a [u8]>,
 }
 
 impl TextForm<'_> {
-    /// Text that is shown as it is stored.
+    /// Text that is shown exactly as stored.
     pub(super) fn plain(encoding: Encoding, lossy: bool) -> Self {
         Self {
             encoding,
@@ -159,7 +159,7 @@ impl ByteCells {
     }
 }
 
-/// Bytes without the NUL bytes at their end.
+/// The bytes without NUL bytes at the end.
 fn unpadded(bytes: &[u8]) -> &[u8] {
     let last = bytes.iter().rposition(|byte| *byte != 0);
     last.and_then(|last| bytes.get(..=last)).unwrap_or_default()
@@ -183,8 +183,8 @@ fn utf32_chars(bytes: &[u8], each: &mut dyn FnMut(Option<char>)) {
     }
 }
 
-/// Views over data too long for one block, or without the padding of cells: cells are distributed to blocks of at most
-/// `largest` bytes.
+/// Views over data that is too long for one block, or whose cells have padding to remove. Cells are distributed to blocks of at
+/// most `largest` bytes.
 fn views_of_blocks<V: ByteViewType + ?Sized>(
     offsets: &OffsetBuffer<i64>,
     data: &Buffer,
@@ -360,7 +360,7 @@ mod tests {
         let shown = [Some("ab"), Some(""), Some("abcd"), Some("a\0b"), Some("ż")];
         let array = cells(&values, None).into_text(&form).unwrap();
         assert_eq!(texts(&array), shown);
-        // Beside bytes that are no text, and NULL.
+        // The other cells are invalid text or NULL.
         let invalid: &[u8] = b"\xff\0\0\0";
         let beside = [&values[..], &[invalid, invalid]].concat();
         let nulls = Some([vec![true; 6], vec![false]].concat());

@@ -4,10 +4,10 @@
 //! A `.con` lists commits, one per line, relative to the array. The subtle thing: the line of a delete is followed by
 //! the delete file itself, `u64 size` and bytes, which may contain newlines.
 //!
-//! libtiledb names the file of consolidated commits by the first and the last commit that it finds, and fails if the first
-//! is later. It finds those of `.con` files first, sorted by name, and then those with files of their own. So a `.con` of a
-//! late commit beside an early commit file makes it fail. The lists that we write begin with [`LIST_START`], which comes
-//! before everything else.
+//! libtiledb names the file of consolidated commits after the first and the last commit that it finds, and fails if the first
+//! is later. It finds the commits of `.con` files first, sorted by name, and then the commits with their own files. So it fails
+//! if a `.con` file of a late commit lies beside an early commit file. The lists that we write begin with [`LIST_START`], which
+//! sorts before every other commit.
 
 use std::ops::Range;
 
@@ -66,17 +66,17 @@ impl CommitKind {
 
 /// The first line of the lists that we write: the commit of a fragment that does not exist, at time 0.
 ///
-/// The commit of a fragment of this format version counts only if its folder is there, so the line commits nothing. It is the
-/// first that libtiledb finds, whatever else is committed or removed later, and its own lists keep it.
+/// The commit of a fragment of this format version counts only if its folder exists, so the line commits nothing. libtiledb
+/// always finds this commit first, whatever is committed or removed later, and keeps it in its own lists.
 pub const LIST_START: &str = "__0_0_00000000000000000000000000000000_5.ok";
 
 /// What the name of a `.vac` file ends in until the fragment that it belongs to is committed, and all is done.
 pub const STAGED_VACUUM: &str = ".vac.staged";
 
-/// What the name of a `.del` file ends in while it is announced: a running statement shows others what it is about to delete.
+/// The suffix of an announced `.del` file, with which a running statement shows others what it is about to delete.
 pub const STAGED_DELETE: &str = ".del.staged";
 
-/// The name of the delete that a file announces.
+/// The name of the delete that a file announces, if it announces one.
 pub fn staged_delete(file: &str) -> Option<&str> {
     last_component(file).strip_suffix(STAGED_DELETE)
 }
@@ -90,10 +90,10 @@ pub fn staged_vacuum(file: &str) -> Option<&str> {
     last_component(file).strip_suffix(STAGED_VACUUM)
 }
 
-/// What the name of a file ends in that announces the commit of an array which has no schema yet, and lists the commit file.
+/// The suffix of a file that announces a commit in an array without a schema, and lists the commit file.
 pub const STAGED_ARRAY: &str = ".new.staged";
 
-/// The name of the commit that a file announces.
+/// The name of the commit that a file announces, if it announces one.
 pub fn staged_array(file: &str) -> Option<&str> {
     last_component(file).strip_suffix(STAGED_ARRAY)
 }
@@ -123,7 +123,7 @@ pub enum CommitEntryKind {
     },
 }
 
-/// Reads a `.con` file; [`LIST_START`] is left out.
+/// Reads a `.con` file, without [`LIST_START`].
 pub fn parse_consolidated_commits(bytes: &[u8]) -> Result<Vec<CommitEntry>> {
     const WHAT: &str = "consolidated commits";
     let mut entries = Vec::new();

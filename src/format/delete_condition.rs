@@ -5,9 +5,9 @@
 //! of the members. The subtle thing: the stored condition is the *negation* of what the user asked to delete, so cells
 //! that satisfy it survive. The value of an enumerated field is its index.
 //!
-//! libtiledb evaluates a tree into one flag for each cell. An AND clears flags, and a test in an OR sets them, but an OR directly
-//! in an OR clears them, too: `(a OR b) OR c` becomes `c`, and `c OR (a OR b)` becomes `c AND (a OR b)`. Its own writer never
-//! nests nodes of one kind, and every other nesting means the same to all.
+//! libtiledb evaluates a tree into one flag for each cell. An AND clears flags, and a test in an OR sets them, but an OR
+//! directly in an OR clears them, too: `(a OR b) OR c` becomes `c`, and `c OR (a OR b)` becomes `c AND (a OR b)`. Its own
+//! writer never nests nodes of one kind, and all readers evaluate every other nesting alike.
 
 use super::cursor::Cursor;
 use super::encoder::Encoder;
@@ -91,11 +91,11 @@ impl Condition {
         Ok(condition)
     }
 
-    /// The contents of a `.del` or `.upd` file with another condition, and the values of an update as they are; `None` if `change`
-    /// leaves the condition as it is.
+    /// The contents of a `.del` or `.upd` file with a changed condition and unchanged update values; `None` if `change` keeps
+    /// the condition.
     ///
     /// # Errors
-    /// The contents are not those of such a file, or the condition cannot be stored.
+    /// The contents aren't a valid file of this kind, or the condition can't be stored.
     pub fn replace_in(
         tile: &[u8],
         change: impl FnOnce(Self) -> Option<Self>,
@@ -132,7 +132,7 @@ impl Condition {
         nodes.iter().try_for_each(|node| node.encode(to))
     }
 
-    /// The same condition as libtiledb's own writer stores it: no node lies directly in one of its kind.
+    /// The condition in the form that libtiledb's own writer stores: no node lies directly in a node of its kind.
     #[must_use]
     pub fn flat(self) -> Self {
         match self {
@@ -148,8 +148,8 @@ impl Condition {
         }
     }
 
-    /// Whether libtiledb up to 2.30 finds other survivors than the condition says: of an OR directly in another OR, it takes
-    /// only the cells that satisfy both the alternatives before it and its own.
+    /// Whether libtiledb up to 2.30 finds different survivors than the condition describes. For an OR directly in another OR,
+    /// it keeps only the cells that satisfy both an alternative before it and one of its own.
     pub fn is_misread(&self) -> bool {
         let (any, nodes) = match self {
             Self::Test { .. } => return false,
@@ -169,7 +169,7 @@ impl Condition {
     }
 }
 
-/// Flat nodes under one node; `open` gives the nodes of one of its own kind.
+/// The flattened children of a node; `open` returns the children of a node of the same kind.
 fn together(
     nodes: Vec<Condition>,
     combine: fn(Vec<Condition>) -> Condition,

@@ -12,9 +12,8 @@ use crate::error::{Error, Result};
 const UNDERSCORES_WITH_VERSION: usize = 5;
 /// Hexadecimal digits of a UUID without dashes.
 const UUID_DIGITS: usize = 32;
-/// How the UUID of a fragment ends whose rows depend on cells that its statement had read, as those of UPDATE do. Other writers
-/// choose UUIDs at random, so a fragment of theirs is taken for one of these once in four billion times; a statement then runs
-/// again without need.
+/// The end of a fragment's UUID if its rows depend on cells that its statement read, as with UPDATE. Other writers choose UUIDs
+/// at random, so one in four billion of their fragments looks like this. A statement may then run again unnecessarily.
 pub const CHANGE_MARK: u32 = 0xc4a9_e5ed;
 
 /// The parts of a timestamped name.
@@ -77,7 +76,7 @@ impl TimestampedName {
         })
     }
 
-    /// Whether the rows of the fragment depend on cells that its statement had read: see [`CHANGE_MARK`].
+    /// Whether the fragment's rows depend on cells that its statement read; see [`CHANGE_MARK`].
     pub fn is_of_change(&self) -> bool {
         let uuid = self.name.rsplit_once('_').map(|(rest, _)| rest);
         self.version.is_some()

@@ -1,10 +1,9 @@
 //! Order-preserving `u64` keys of fixed-size dimension values, on which all geometry is done.
 //!
-//! Unsigned integers are their own key; signed integers, dates and times are widened to `i64` with the sign bit
-//! flipped; floats are their IEEE total-order bits. For integers the key is affine: a difference of keys is the
-//! difference of values, computed without overflow on domains wider than half the type (specification: "Domain").
-//! The subtle thing: `-0.0` has the key of `0.0`, and every NaN has the key of one that is above all numbers, so a float
-//! cannot be told from its key.
+//! Unsigned integers are their own key; signed integers, dates and times are widened to `i64` with the sign bit flipped; floats
+//! are their IEEE total-order bits. For integers the key is affine: a difference of keys is the difference of values, computed
+//! without overflow on domains wider than half the type (specification: "Domain"). The subtle thing: `-0.0` has the key of
+//! `0.0`, and every NaN has the same key, above all numbers, so a key doesn't determine its float.
 
 mod show;
 
@@ -21,8 +20,8 @@ const SIGN: u64 = 1 << 63;
 pub trait Native: Copy + Send + Sync + 'static {
     /// The key of this value.
     fn to_key(self) -> u64;
-    /// As [`Self::to_key`], but different for NaN of different bits: as coordinates they are different cells, while `-0.0` and
-    /// `0.0` are one.
+    /// Like [`Self::to_key`], but different for NaNs of different bits: as coordinates they are different cells, while `-0.0`
+    /// and `0.0` are one cell.
     #[inline]
     fn to_cell_key(self) -> u64 {
         self.to_key()
@@ -286,7 +285,7 @@ pub fn max_key(datatype: Datatype) -> u64 {
     }
 }
 
-/// The key of NaN, which is above those of all numbers; `None` for a type without NaN.
+/// The key of NaN, which is above the keys of all numbers; `None` for a type without NaN.
 pub fn nan_key(datatype: Datatype) -> Option<u64> {
     match datatype {
         Datatype::Float32 => Some(f32::NAN.to_key()),

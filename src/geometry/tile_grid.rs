@@ -106,8 +106,8 @@ impl TileGrid {
         self.cell_order
     }
 
-    /// Number of cells in every tile, also at the edge of the domain. At most the largest `u64`: nobody can have written a
-    /// tile of more.
+    /// The number of cells in every tile, including tiles at the edge of the domain. The number is capped at the largest `u64`,
+    /// because nobody can have written a larger tile.
     pub fn cells_per_tile(&self) -> u64 {
         self.cells_per_tile
     }
@@ -388,7 +388,7 @@ mod tests {
         let (row, hilbert) = (Layout::RowMajor, Layout::Hilbert);
         assert!(TileGrid::from_parts(domain(), vec![0, 1], row, row).is_err());
         assert!(TileGrid::from_parts(domain(), vec![1], row, row).is_err());
-        // An array whose tiles are too large to be written is empty.
+        // An array whose tiles are too large to be written must be empty.
         let large = TileGrid::from_parts(domain(), vec![1 << 32; 2], row, row).unwrap();
         assert_eq!(large.cells_per_tile(), u64::MAX);
         assert!(TileGrid::from_parts(domain(), vec![1; 2], row, hilbert).is_err());

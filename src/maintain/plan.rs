@@ -25,7 +25,7 @@ pub struct Candidate {
     pub cells: Option<KeyBox>,
     /// Whether it may be merged at all; others stand between their neighbours.
     pub mergeable: bool,
-    /// Whether it is worth being written again alone, because some of its cells are dropped.
+    /// Whether the fragment is worth rewriting alone, because some of its cells are dropped.
     pub shrinks: bool,
 }
 

@@ -27,9 +27,9 @@ use crate::sql::dml::Once;
 /// Writes rows to an [`Array`], all at once: readers see all of them or none, also if the program stops in between. Nothing is
 /// written before [`stream`](Self::stream) or [`batches`](Self::batches).
 ///
-/// Columns are found by their names, in any order, and are cast to the types of the array's columns as INSERT casts them: no value
-/// changes. Columns that are not given have their defaults, or are NULL. Rows may come in any order; they are sorted as the array needs it, on disk where memory
-/// is not enough.
+/// Columns are matched by name, in any order, and cast to the types of the array's columns. As with INSERT, no value may
+/// change. Missing columns get their defaults, or NULL. Rows may come in any order: they are sorted as the array needs, on disk
+/// if memory isn't enough.
 ///
 /// They are written as of now, or as of the option `write_timestamp` with which the array was [opened](Array::builder).
 #[derive(Debug, Clone)]

@@ -69,7 +69,7 @@ impl UnitOrder {
     /// The unit at a position.
     pub async fn unit(&self, plan: &ScanPlan, position: u64) -> Result<u64> {
         if plan.unit_count() > MOST_TILES as u64 {
-            // Every unit has a tile, so their order is not computed: it could not even be stored.
+            // Every unit has a tile, so the order isn't computed: there would be too many units to store it.
             return Ok(position);
         }
         let order = async || {

@@ -27,7 +27,7 @@ const SIGNATURES: [&str; 8] = [
     "X-Goog-Signature",
 ];
 
-/// A path that a user wrote, with the home folder in place of a leading `~`.
+/// A user's path with the home folder in place of a leading `~`.
 ///
 /// Paths that come from storage are not expanded: a member of a group may be called `~`.
 pub(super) fn expand_home(path: &str) -> Cow<'_, str> {
@@ -39,7 +39,7 @@ pub(super) fn expand_home(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// The location of a `path` that a user wrote: on this machine, or in an object store that the runtime knows.
+/// The location of a user's `path`: on this machine, or in an object store that the runtime knows.
 pub(super) fn locate(path: &str, runtime: &RuntimeEnv) -> Result<Location> {
     let Some((scheme, _)) = path.split_once("://") else {
         return local(&expand_home(path), runtime);

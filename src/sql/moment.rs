@@ -1,8 +1,8 @@
-//! The moment of a statement: all its scans of one array show the array alike, whatever is committed while they are planned.
+//! The moment of a statement: all of its scans of one array show the same snapshot, even if others commit during planning.
 //!
-//! Otherwise `SELECT` from an array joined with itself would find rows that have no partner, and an UPDATE that moves rows would
-//! find its own rows in the way of others. Scans of one table share its snapshot. Tables that were opened on their own, as each
-//! path in FROM is, share no keys and no credentials: each opens the array itself, and shows what the first one has seen.
+//! Otherwise, a self-join of an array could find rows without a partner, and an UPDATE that moves rows could meet its own rows
+//! at new coordinates. Scans of one table share its snapshot. Tables that were opened separately, as each path in FROM is,
+//! share neither keys nor credentials: each table opens the array itself, and shows the state that the first one has seen.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -12,30 +12,30 @@ use crate::array::snapshot::Snapshot;
 use crate::array::window::OpenWindow;
 use crate::error::Result;
 
-/// What tells one table from others.
+/// The identity of a table.
 pub(super) type TableIdentity = Arc<dyn Any + Send + Sync>;
 
-/// The snapshots of one statement.
+/// The snapshots that the scans of one statement share.
 #[derive(Debug, Default)]
-pub(super) struct Moment {
-    /// By the URI of the array. Scans of several arrays do not wait for each other.
-    arrays: Mutex<HashMap<String, Arc<Looks>>>,
+pub(super) struct StatementSnapshots {
+    /// The snapshots by the URI of the array. Scans of different arrays don't wait for each other.
+    arrays: Mutex<HashMap<String, Arc<ArraySnapshots>>>,
 }
 
-/// The snapshots of one array that a statement shows.
-type Looks = tokio::sync::Mutex<Vec<Look>>;
+/// The snapshots of one array that a statement shows, one for each table.
+type ArraySnapshots = tokio::sync::Mutex<Vec<TableSnapshot>>;
 
 #[derive(Debug)]
-struct Look {
+struct TableSnapshot {
     table: TableIdentity,
-    /// The window that was asked for.
+    /// The requested window.
     asked: OpenWindow,
     snapshot: Snapshot,
 }
 
-impl Moment {
-    /// What a table shows in this statement: what it or another table of the array has shown in it, or what `open` finds. The
-    /// flag says whether that is all that is there.
+impl StatementSnapshots {
+    /// The snapshot that a table shows in this statement: the one that this or another table of the array has shown in it, or
+    /// the one that `open` returns. The flag tells whether the snapshot is complete.
     ///
     /// # Errors
     /// The array cannot be opened.
@@ -65,11 +65,11 @@ impl Moment {
                     snapshot = only;
                     snapshot.window = seen.window;
                 }
-                // The rest was vacuumed, which statements that change rows notice before their commit.
+                // The rest was vacuumed. Statements that change rows notice that before their commit.
                 Err(gone) => log::debug!("{uri}: a statement sees the array at two times: {gone}"),
             }
         }
-        looks.push(Look {
+        looks.push(TableSnapshot {
             table,
             asked,
             snapshot: snapshot.clone(),

@@ -1,4 +1,4 @@
-//! Names as statements write them, with or without quotes.
+//! Names in statements, with or without quotes.
 
 use datafusion::config::ConfigOptions;
 use datafusion::sql::planner::IdentNormalizer;
@@ -6,12 +6,12 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// Makes names without quotes lower case, if the session wants that.
+/// Converts names without quotes to lower case, if the session is configured so.
 pub(super) fn normalizer(options: &ConfigOptions) -> IdentNormalizer {
     IdentNormalizer::new(options.sql_parser.enable_ident_normalization)
 }
 
-/// The column that a name means, which DataFusion's parser hands on with its quotes.
+/// The column that a name refers to. DataFusion's parser passes the name on with its quotes.
 pub(super) fn column_name(options: &ConfigOptions, name: &str) -> String {
     let dialect = dialect_from_str(options.sql_parser.dialect);
     let parsed = dialect.and_then(|dialect| {
@@ -22,7 +22,7 @@ pub(super) fn column_name(options: &ConfigOptions, name: &str) -> String {
     });
     match parsed {
         Some(parsed) => normalizer(options).normalize(parsed),
-        // Nobody has written it in a statement.
+        // The name doesn't come from a statement.
         None => name.to_owned(),
     }
 }

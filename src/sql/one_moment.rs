@@ -1,7 +1,7 @@
-//! The analyzer rule that gives all scans of a statement one [`Moment`].
+//! The analyzer rule that makes all scans of a statement share one [`StatementSnapshots`].
 //!
-//! It runs each time that a statement is planned, so a prepared statement, a view or a statement that is done again sees the array
-//! as it is by then. A statement with one scan of arrays needs none.
+//! The rule runs each time a statement is planned, so a prepared statement, a view or a repeated statement sees the present
+//! array. A statement with a single scan of arrays doesn't need it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 
-use super::moment::Moment;
+use super::moment::StatementSnapshots;
 use super::provider::TileDbTable;
 
 const NAME: &str = "tiledb_one_moment";
@@ -28,7 +28,7 @@ struct OneMoment;
 pub(super) fn install(builder: &mut SessionStateBuilder) {
     let rules = &mut builder.analyzer().get_or_insert_default().rules;
     if rules.iter().all(|rule| rule.name() != NAME) {
-        // Behind those that write scans.
+        // The rule must come after the rules that create scans.
         rules.push(Arc::new(OneMoment));
     }
 }
@@ -52,7 +52,7 @@ impl AnalyzerRule for OneMoment {
         if scans < 2 {
             return Ok(plan);
         }
-        let moment = Arc::new(Moment::default());
+        let moment = Arc::new(StatementSnapshots::default());
         let shared = plan.transform_down_with_subqueries(|node| {
             let Some(array) = array_of(&node) else {
                 return Ok(Transformed::no(node));
@@ -72,7 +72,7 @@ impl AnalyzerRule for OneMoment {
     }
 }
 
-/// The array that a node scans.
+/// The array that a node scans, if it scans one.
 fn array_of(node: &LogicalPlan) -> Option<&TileDbTable> {
     let LogicalPlan::TableScan(scan) = node else {
         return None;

@@ -61,15 +61,15 @@ pub enum NewValues {
     Extend,
 }
 
-/// How a table shows floats. No statement says it: it is for those that write again what they read.
+/// How a table shows floats. Users can't choose it: it serves statements that write values back that they read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub(crate) enum FloatColumns {
-    /// With one NaN, and one zero among coordinates.
+    /// Floats with one NaN, and one zero among coordinates.
     #[default]
     Shown,
-    /// Bit by bit as they are stored.
+    /// Floats bit by bit as stored.
     Stored,
-    /// As [`Self::Shown`], and behind the other columns once more as they are stored.
+    /// Like [`Self::Shown`], with the stored floats in more columns after the others.
     Both,
 }
 
@@ -87,7 +87,7 @@ pub struct TableOptions {
     pub invalid_utf8: InvalidUtf8,
     /// The Arrow type of times.
     pub time_as: TimeAs,
-    /// The handling of the padding of text in cells of a fixed size.
+    /// How text in cells of a fixed size is padded.
     pub fixed_text: FixedText,
     /// The data that aggregates may be answered from.
     pub aggregate_from: AggregateFrom,
@@ -105,7 +105,7 @@ pub struct TableOptions {
     /// How floats are shown.
     #[serde(default)]
     pub(crate) floats: FloatColumns,
-    /// Whether attributes show the numbers that are stored, for statements that write them again.
+    /// Whether attributes show their stored numbers, for statements that write them again.
     #[serde(skip)]
     pub(crate) as_stored: bool,
     /// The key of an encrypted array. It is not among what is sent to other machines.
@@ -120,8 +120,8 @@ impl TableOptions {
         OpenWindow::new(start, self.timestamp_end.map(TimestampMs))
     }
 
-    /// Fails unless a table with these options shows the whole array as it is now. Nothing else can be changed: a statement
-    /// would change cells that the table does not show.
+    /// Fails unless a table with these options shows the whole present array. With other options, a statement would change
+    /// cells that the table doesn't show.
     pub(crate) fn check_changeable(&self, statement: &str) -> Result<()> {
         let problem = if self.timestamp_end.is_some() {
             "shows the past: create a table without a timestamp, and set tiledb.write_timestamp to write at another time than \

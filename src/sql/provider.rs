@@ -18,7 +18,7 @@ use super::create::{column_defaults, statement_of};
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
 use super::expressions::evaluable::evaluable;
 use super::labels::{Labels, Mentions};
-use super::moment::{Moment, TableIdentity};
+use super::moment::{StatementSnapshots, TableIdentity};
 use super::options::{FloatColumns, TableOptions};
 use super::planning::shown;
 use crate::array::snapshot::Snapshot;
@@ -41,13 +41,13 @@ pub struct TileDbTable {
     outdated: Arc<AtomicBool>,
     /// Whether a statement named the table and has not read or changed the array since.
     unused: Arc<AtomicBool>,
-    /// The statement whose scans all see the same, if it has several.
-    moment: Option<Arc<Moment>>,
+    /// The snapshots that all scans of a statement share, if it has several scans.
+    moment: Option<Arc<StatementSnapshots>>,
     /// The name that a statement gave it.
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
     definition: OnceLock<String>,
-    /// The values of columns that a statement leaves out, once somebody has asked for one.
+    /// The defaults of columns that a statement omits, computed on first use.
     defaults: OnceLock<HashMap<String, Expr>>,
 }
 
@@ -57,19 +57,19 @@ enum Last {
     /// Its columns, if it has not been scanned yet.
     Columns(Arc<Columns>),
     /// What the last query saw, so that the next one reads only what has changed.
-    Seen(Arc<Shown>),
+    Seen(Arc<ShownArray>),
     /// What all queries see.
-    Fixed(Arc<Shown>),
+    Fixed(Arc<ShownArray>),
 }
 
 /// An array at a time, and the columns it shows.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownArray {
     pub(super) table: Arc<ArrayTable>,
     pub(super) labels: Labels,
 }
 
-impl Shown {
+impl ShownArray {
     pub(super) fn new(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<Self> {
         let table = Arc::new(shown(snapshot, options)?);
         let labels = Labels::of_table(&table, options.empty_cells)?;
@@ -90,7 +90,7 @@ impl TileDbTable {
         options: TableOptions,
     ) -> crate::error::Result<Self> {
         let snapshot = Snapshot::open(&storage, options.window()?).await?;
-        let shown = Arc::new(Shown::new(snapshot, &options)?);
+        let shown = Arc::new(ShownArray::new(snapshot, &options)?);
         let last = Last::Seen(Arc::clone(&shown));
         Ok(Self::new(storage, options, &shown, last))
     }
@@ -101,7 +101,7 @@ impl TileDbTable {
         options: TableOptions,
         snapshot: &Snapshot,
     ) -> crate::error::Result<Self> {
-        let shown = Arc::new(Shown::new(snapshot.clone(), &options)?);
+        let shown = Arc::new(ShownArray::new(snapshot.clone(), &options)?);
         let last = Last::Fixed(Arc::clone(&shown));
         Ok(Self::new(storage, options, &shown, last))
     }
@@ -114,12 +114,12 @@ impl TileDbTable {
         let Some(columns) = Columns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
-        let shown = Shown::new(columns.without_fragments().clone(), &options)?;
+        let shown = ShownArray::new(columns.without_fragments().clone(), &options)?;
         let last = Last::Columns(Arc::new(columns));
         Ok(Self::new(storage, options, &shown, last))
     }
 
-    fn new(storage: Storage, options: TableOptions, shown: &Shown, last: Last) -> Self {
+    fn new(storage: Storage, options: TableOptions, shown: &ShownArray, last: Last) -> Self {
         let table = &shown.table;
         let fields = table.schema.fields().iter().zip(table.types.iter());
         for (field, ty) in fields {
@@ -148,8 +148,8 @@ impl TileDbTable {
         self
     }
 
-    /// The same table in a statement whose scans all see the same.
-    pub(super) fn at_moment(&self, moment: &Arc<Moment>) -> Self {
+    /// The table in a statement whose scans share `moment`.
+    pub(super) fn at_moment(&self, moment: &Arc<StatementSnapshots>) -> Self {
         Self {
             storage: self.storage.clone(),
             options: self.options.clone(),
@@ -205,7 +205,7 @@ impl TileDbTable {
         Some(opened.map(|table| Self { name, ..table }))
     }
 
-    /// Whether the array has other columns by now. If it cannot be read, whoever uses the table finds out why.
+    /// Whether the array's columns have changed. If the array can't be read, the next use of the table reports why.
     async fn has_other_columns(&self) -> bool {
         if matches!(*self.last(), Last::Fixed(_)) {
             return false;
@@ -235,7 +235,7 @@ impl TileDbTable {
     }
 
     /// The current state of the array, with the columns it was opened with.
-    pub(super) async fn shown(&self) -> crate::error::Result<Arc<Shown>> {
+    pub(super) async fn shown(&self) -> crate::error::Result<Arc<ShownArray>> {
         self.unused.store(false, Ordering::Relaxed);
         let last = self.last().clone();
         let window = self.options.window()?;
@@ -262,7 +262,7 @@ impl TileDbTable {
         };
         let shown = match known {
             Some(shown) => shown,
-            None => Shown::new(snapshot, &self.options)?,
+            None => ShownArray::new(snapshot, &self.options)?,
         };
         let shown = Arc::new(shown);
         let mut last = self.last();
@@ -335,7 +335,8 @@ impl TileDbTable {
         }
     }
 
-    /// The plan of a statement that hides all fragments and counts their rows, and that is planned `again` if it met another one.
+    /// The plan of a statement that hides all fragments and counts their rows. It is planned `again` if it conflicts with
+    /// another statement.
     pub(super) async fn truncated(
         &self,
         state: &dyn Session,

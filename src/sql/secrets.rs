@@ -1,8 +1,7 @@
-//! Secrets in the text of statements: keys, passwords and signatures, which no error, log or history may repeat.
+//! Secrets in statements: keys, passwords and signatures, which no error, log or history may repeat.
 //!
-//! A parser that fails shows the token it stumbles over. If a secret was written without its quotes, that token may be the
-//! secret or a part of it: the tokenizer cuts `0123abcd` in two. So besides each secret, whatever consists of a part of one is
-//! masked.
+//! A parser's error shows the token that it fails at. If a secret was written without quotes, that token may be the secret or a
+//! part of it: the tokenizer cuts `0123abcd` in two. So not only secrets are masked, but also words that are parts of one.
 
 use std::fmt;
 
@@ -11,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::filter::EncryptionKey;
 use crate::storage::Location;
 
-/// Words that the names of secrets contain; a misspelt name contains one of them as well, as a rule.
+/// Words that occur in names of secrets. Misspelt names usually contain one of them as well.
 const NAMES_OF_SECRETS: [&str; 9] = [
     "encr",
     "secret",
@@ -23,15 +22,15 @@ const NAMES_OF_SECRETS: [&str; 9] = [
     "private_key",
     "signature",
 ];
-/// Options that only name the place of a key.
+/// Options that only name the location of a key.
 const NAMES_OF_PLACES: [&str; 2] = ["encryption_key_file", "encryption_key_env"];
-/// How the names of options begin, which columns are not called.
+/// Prefixes of option names, which column names don't have.
 const PREFIXES_OF_OPTIONS: [&str; 6] = ["tiledb.", "aws.", "gcp.", "google.", "azure.", "format."];
-/// What may be a part of the name of an option.
+/// Whether a character may be part of an option's name.
 const IN_A_NAME: fn(char) -> bool = |c| c.is_alphanumeric() || c == '_' || c == '.' || c == '-';
-/// What stands for a secret.
+/// The text that replaces a secret.
 const MASK: &str = "***";
-/// What is shorter is no secret, and would make other words unreadable.
+/// Shorter texts aren't treated as secrets, because masking them would make other words unreadable.
 const SHORTEST: usize = 4;
 
 /// The secrets of a statement.
@@ -50,16 +49,16 @@ pub fn may_hold_secret(text: &str) -> bool {
 }
 
 impl StatementSecrets {
-    /// Those of a statement without secrets.
+    /// The secrets of a statement that has none.
     pub const fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Those of a statement, which need not be valid.
+    /// The secrets of a statement, which doesn't have to be valid.
     pub fn of(statement: &str) -> Self {
         let mut secrets = option_secrets(statement);
         for url in url_secrets(statement) {
-            // Whoever takes a URL apart may show its parts.
+            // Code that parses a URL may show its parts.
             let (_, rest) = url.split_once("://").unwrap_or_default();
             let (user, _) = rest.rsplit_once('@').unwrap_or_default();
             let (_, password) = user.split_once(':').unwrap_or_default();
@@ -67,7 +66,7 @@ impl StatementSecrets {
             let values = query.split('&').filter_map(|pair| pair.split_once('='));
             secrets.extend(password.split('/').chain(values.map(|(_, value)| value)));
         }
-        // A key may stand where a function takes something else.
+        // A key may stand in place of another argument of a function.
         if statement.contains("tiledb_") {
             let texts = statement.split('\'').skip(1).step_by(2);
             secrets.extend(texts.filter(|text| EncryptionKey::from_text(text.as_bytes()).is_ok()));
@@ -81,7 +80,7 @@ impl StatementSecrets {
         )
     }
 
-    /// A message without these secrets, and without what may be secret in the URLs it names.
+    /// A message without these secrets, and without possible secrets in its URLs.
     pub fn masked(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for url in url_secrets(text) {
@@ -96,7 +95,7 @@ impl StatementSecrets {
         }
     }
 
-    /// The text without the words that are parts of a secret, whatever their case.
+    /// The text without words that are parts of a secret, ignoring case.
     fn without_parts(&self, text: &str) -> String {
         let in_a_word = |c: char| c.is_alphanumeric() || c == '_';
         let secrets = self
@@ -123,7 +122,7 @@ impl StatementSecrets {
     }
 }
 
-/// What follows the names of secrets in a statement.
+/// The values after names of secrets in a statement.
 fn option_secrets(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -143,7 +142,7 @@ fn option_secrets(text: &str) -> Vec<&str> {
         let is_option = is_key || prefixes.any(|prefix| name.starts_with(prefix));
         match is_option {
             true => found.extend(words_of_option(behind)),
-            // A column may be called like that as well, but no value follows it.
+            // A column may have the same name, but no value follows it.
             false => found.extend(value_behind(behind)),
         }
     }
@@ -151,7 +150,7 @@ fn option_secrets(text: &str) -> Vec<&str> {
     found
 }
 
-/// All texts in quotes and all words behind the name of an option, up to the next one.
+/// All quoted texts and words after an option's name, up to the next option.
 fn words_of_option(rest: &str) -> Vec<&str> {
     let mut rest = rest.strip_prefix(['\'', '"']).unwrap_or(rest);
     let mut words = Vec::new();
@@ -178,7 +177,7 @@ fn words_of_option(rest: &str) -> Vec<&str> {
     }
 }
 
-/// The value behind a name, if its form says that it is one: `' 'value'`, `' value`, `=value`, `'value'`.
+/// The value after a name, if its form marks it as a value: `' 'value'`, `' value`, `=value`, `'value'`.
 fn value_behind(rest: &str) -> Option<&str> {
     let after_name = rest.strip_prefix(['\'', '"']);
     let in_quotes = after_name.is_some();
@@ -194,7 +193,7 @@ fn value_behind(rest: &str) -> Option<&str> {
     value.split(ends).next().filter(|_| is_given)
 }
 
-/// The URLs in a text that contain what may be secret.
+/// The URLs in a text that may contain secrets.
 fn url_secrets(text: &str) -> impl Iterator<Item = &str> {
     let words =
         text.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '(' | ')' | ';'));
@@ -265,7 +264,7 @@ mod tests {
             let expected = "found: ***, then \"***\", expected: read_only at line 12";
             assert_eq!(shown, expected, "{statement}");
         }
-        // The name of an array, and a column that is compared, are no options.
+        // The name of an array and a compared column aren't options.
         let sql = "CREATE EXTERNAL TABLE t … LOCATION 'encrypted_dense' OPTIONS ('tiledb.encryption_key_env' 'MY_KEY')";
         let shown = "the variable MY_KEY is not set";
         assert_eq!(StatementSecrets::of(sql).masked(shown), shown);

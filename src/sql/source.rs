@@ -135,7 +135,7 @@ impl TileDbSource {
         &self.arrangement.mode
     }
 
-    /// Whether the scan shows the array as it is at present.
+    /// Whether the scan shows the present array.
     pub(super) fn shows_present(&self) -> bool {
         self.renewal == Renewal::Present
     }

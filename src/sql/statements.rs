@@ -1,4 +1,4 @@
-//! The plans of statements, for programs that take statements from people.
+//! The plans of statements, for programs that take statements from users.
 
 use datafusion::common::{Result, SchemaError};
 use datafusion::error::DataFusionError;
@@ -11,10 +11,10 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use super::location::expand_home;
 use super::written;
 
-/// The plan of a statement, as of [`SessionState::statement_to_plan`], with what that does not plan: DEFAULT as a value and
-/// `DEFAULT VALUES` of arrays, and names in quotes in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error. For an
-/// outermost `SELECT *`, the time that planning takes grows with the number of columns, not with its square. Columns that somebody else added since an array was opened are found: a
-/// statement that names an unknown column, and DESCRIBE, look at the array once more.
+/// Plans a statement like [`SessionState::statement_to_plan`], and also supports what that doesn't plan: DEFAULT as a value and
+/// `DEFAULT VALUES` of arrays, and quoted names in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error. For an
+/// outermost `SELECT *`, the planning time grows with the number of columns, not with its square. The plan finds columns that
+/// others have added since an array was opened: a statement with an unknown column, and DESCRIBE, look at the array again.
 ///
 /// ```
 /// use datafusion::prelude::SessionContext;
@@ -38,7 +38,7 @@ use super::written;
 ///
 /// Fails if DataFusion cannot plan the statement.
 pub async fn plan_statement(state: &SessionState, statement: Statement) -> Result<LogicalPlan> {
-    // A table compares its columns with the array's when it is looked up again without having been used.
+    // A table compares its columns with the array's if it is looked up again without having been used.
     let plan = written::plan(state, statement.clone()).await;
     let looks_again = match &plan {
         Ok(_) => describes_table(&statement),
@@ -64,8 +64,8 @@ fn is_unknown_column(error: &DataFusionError) -> bool {
     }
 }
 
-/// The plan of a COPY or a CREATE EXTERNAL TABLE with the home folder in place of a leading `~` in its location, which
-/// DataFusion takes for the name of a folder. Other plans stay as they are.
+/// The plan of a COPY or CREATE EXTERNAL TABLE with the home folder in place of a leading `~` in its location, which DataFusion
+/// would take for a folder's name. Other plans stay unchanged.
 pub fn with_home_expanded(plan: LogicalPlan) -> LogicalPlan {
     let expanded = |path: &str| expand_home(path).into_owned();
     match plan {

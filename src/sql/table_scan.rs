@@ -1,4 +1,4 @@
-//! From a scan that DataFusion asks a table for to the scan of its array.
+//! Turns a scan that DataFusion requests from a table into a scan of its array.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use datafusion::logical_expr::Expr;
 use super::chains;
 use super::labels::{Labels, Mentions};
 use super::options::{FloatColumns, TableOptions};
-use super::provider::{Shown, TileDbTable};
+use super::provider::{ShownArray, TileDbTable};
 use super::query::{ScanFilters, ScanQuery};
 use super::settings::TileDbSettings;
 use super::source::{Renewal, TileDbSource};
 
 impl TileDbTable {
-    /// Plans a scan of the array as it is now; its columns are those of the table, or those that `floats` makes of them.
+    /// Plans a scan of the present array. Its columns are the table's, or the ones that `floats` derives from them.
     pub(super) async fn plan(
         &self,
         state: &dyn Session,
@@ -30,7 +30,7 @@ impl TileDbTable {
         };
         let mut shown = self.shown().await.map_err(DataFusionError::from)?;
         if options.floats != self.options().floats {
-            shown = Arc::new(Shown::new(shown.table.snapshot.clone(), &options)?);
+            shown = Arc::new(ShownArray::new(shown.table.snapshot.clone(), &options)?);
         }
         let labels = &shown.labels;
         let projection = match args.projection() {

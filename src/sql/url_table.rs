@@ -179,7 +179,7 @@ struct ArraySchema {
 }
 
 impl ArraySchema {
-    /// The table, opened again in its place if its columns have changed.
+    /// The table. If its columns have changed, it is opened again and replaced.
     async fn renewed(
         &self,
         name: &str,
@@ -232,7 +232,7 @@ impl SchemaProvider for ArraySchema {
         {
             return Ok(Some(table));
         }
-        // To look for an array on a web server costs requests that most of them refuse.
+        // A search for an array on a web server costs requests that most servers refuse.
         let file = match location.names_web_file() {
             true => self.inner.table(&location.path).await,
             false => Ok(None),

@@ -34,7 +34,7 @@ const MARK: &str = "\0a list that is not looked through\0";
 /// A list of so many columns is marked although it has no `*`, and all columns of so wide an input are not projected.
 const WIDE: usize = 256;
 
-/// The plan of a statement. For an outermost `SELECT *`, the time that it takes grows with the number of columns, not with its
+/// The plan of a statement. For an outermost `SELECT *`, the planning time grows with the number of columns, not with its
 /// square.
 ///
 /// # Errors

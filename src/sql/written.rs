@@ -1,9 +1,9 @@
-//! What a statement says and DataFusion's plan of it no longer tells: which casts were written, which values are DEFAULT, that a
-//! column is set twice, and which names of COPY stand in quotes.
+//! Facts about a statement's text that DataFusion's plan loses: which casts were written, which values are DEFAULT, whether a
+//! column is set twice, and which names of COPY are quoted.
 //!
-//! Casts are known by their type. DataFusion's planner asks the session for the type of each cast that is written, and gets a
-//! field of a list kept here; it makes those for the casts that it adds itself. A clone of an expression shares its fields. The
-//! rest is read off the parsed statement, so only [`plan_statement`](super::plan_statement) knows it.
+//! Written casts are identified by their type. DataFusion's planner asks the session for the type of each written cast, and
+//! gets a field from a list kept here. For casts that it adds, it creates the field itself. A clone of an expression shares its
+//! fields. The other facts come from the parsed statement, so only [`plan_statement`](super::plan_statement) knows them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -36,13 +36,13 @@ use crate::error::Error;
 /// The function that takes the place of DEFAULT.
 const DEFAULT: &str = "tiledb_default";
 
-/// The fields of written types, by which casts are known.
+/// The fields of written types, which identify written casts.
 static WRITTEN: LazyLock<Mutex<HashMap<DataType, FieldRef>>> = LazyLock::new(Mutex::default);
 
-/// So many types are known at most: lists of a fixed length are many types.
+/// The maximum number of types in the list: every length of a fixed-size list is another type.
 const MOST_TYPES: usize = 10_000;
 
-/// Adds to a session that is being built what knows written types, and the function for DEFAULT.
+/// Adds the planner of written types and the function for DEFAULT to a session that is being built.
 pub(super) fn install(builder: &mut SessionStateBuilder) {
     let functions = builder.scalar_functions().get_or_insert_default();
     if functions.iter().any(|function| function.name() == DEFAULT) {
@@ -56,7 +56,7 @@ pub(super) fn install(builder: &mut SessionStateBuilder) {
     *builder.type_planner() = Some(Arc::new(WrittenTypes { others }));
 }
 
-/// Whether a session has them.
+/// Whether a session has the planner and the function.
 pub(super) fn is_installed(state: &SessionState) -> bool {
     state.scalar_functions().contains_key(DEFAULT)
 }
@@ -79,7 +79,7 @@ fn written(data_type: DataType) -> FieldRef {
     Arc::clone(known.or_insert_with(|| field(data_type)))
 }
 
-/// Gives the types of SQL as DataFusion does, with fields that are known again.
+/// Plans SQL types as DataFusion does, with fields that can be recognized later.
 #[derive(Debug)]
 struct WrittenTypes {
     /// The planner that the session had before.
@@ -101,7 +101,7 @@ impl TypePlanner for WrittenTypes {
     }
 }
 
-/// The types into which a cast may lose something, as DataFusion takes them from SQL.
+/// The types to which a cast may lose something, as DataFusion plans them from SQL.
 fn arrow_type(sql_type: &SqlType) -> Option<DataType> {
     Some(match sql_type {
         SqlType::Boolean | SqlType::Bool => DataType::Boolean,
@@ -149,7 +149,7 @@ fn list_of(items: DataType, length: Option<u64>) -> Option<DataType> {
     })
 }
 
-/// Stands for the default of a column until the statement is rewritten.
+/// Represents the default of a column until the statement is rewritten.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DefaultValue {
     signature: Signature,
@@ -175,7 +175,7 @@ impl ScalarUDFImpl for DefaultValue {
     }
 }
 
-/// Whether a value, which may be cast, is DEFAULT.
+/// Whether a value, possibly in a cast, is DEFAULT.
 pub(super) fn is_default(value: &Expr) -> bool {
     match value {
         Expr::Alias(alias) => is_default(&alias.expr),
@@ -185,8 +185,8 @@ pub(super) fn is_default(value: &Expr) -> bool {
     }
 }
 
-/// The plan of a statement, as of [`SessionState::statement_to_plan`], with what that does not plan: DEFAULT as a value and
-/// `DEFAULT VALUES` of arrays, and names in quotes in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error.
+/// Plans a statement like [`SessionState::statement_to_plan`], and also supports what that doesn't plan: DEFAULT as a value and
+/// `DEFAULT VALUES` of arrays, and quoted names in `COPY … PARTITIONED BY`. A column that UPDATE sets twice is an error.
 ///
 /// # Errors
 ///
@@ -208,7 +208,7 @@ pub(super) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
     let infers = infers_parameters(&statement);
     let mut plan = wide_lists::plan(state, statement).await?;
     if infers && let LogicalPlan::Statement(PlanStatement::Prepare(prepare)) = &mut plan {
-        // EXECUTE would cast its values to the types of the columns they are for, before anybody sees them.
+        // EXECUTE would silently cast its values to the types of their columns.
         prepare.fields.clear();
     }
     match dimensions {
@@ -295,7 +295,7 @@ fn in_assignments(assignments: &mut [Assignment]) -> Result<()> {
     values.try_for_each(in_value)
 }
 
-/// Replaces DEFAULT by the function that stands for it.
+/// Replaces DEFAULT by the function that represents it.
 fn in_value(value: &mut SqlExpr) -> Result<()> {
     let SqlExpr::Identifier(name) = &*value else {
         return Ok(());
@@ -342,7 +342,7 @@ async fn defaults_only(state: &SessionState, insert: &Insert) -> Result<Option<B
     Ok(Some(query))
 }
 
-/// The number of columns of an array; `None` if the table is none.
+/// The number of columns of an array; `None` if the table isn't an array.
 async fn array_of(state: &SessionState, name: &ObjectName) -> Result<Option<usize>> {
     let parser = &state.config_options().sql_parser;
     let fold = parser.enable_ident_normalization;
@@ -355,8 +355,8 @@ async fn array_of(state: &SessionState, name: &ObjectName) -> Result<Option<usiz
     Ok(schema.map(|schema| schema.fields().len()))
 }
 
-/// Takes the names of PARTITIONED BY out of a COPY if DataFusion would take them for others, which it does with quotes and
-/// capitals; and makes a query of a path, whose dots it would take for those between a schema and a table.
+/// Removes the names of PARTITIONED BY from a COPY if DataFusion would misread them because of quotes or capitals. Also turns a
+/// path into a query, because DataFusion would take its dots as separators between schema and table.
 fn copied(state: &SessionState, copy: &mut CopyToStatement) -> Result<Option<Vec<String>>> {
     if let CopyToSource::Relation(name) = &copy.source
         && name.0.iter().all(|part| is_path(part.as_ident()))
@@ -375,7 +375,7 @@ fn copied(state: &SessionState, copy: &mut CopyToStatement) -> Result<Option<Vec
     }))
 }
 
-/// Whether a name of a table is a path.
+/// Whether a table's name is a path.
 fn is_path(name: Option<&Ident>) -> bool {
     name.is_some_and(|name| name.quote_style == Some('\''))
 }

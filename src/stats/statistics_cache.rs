@@ -245,7 +245,7 @@ impl StatisticsCache {
     ) -> Result<Bounds> {
         let mut bounds = Bounds::unknown(ty, tiles);
         if ty.fill_is_null() && !stored.is_text() {
-            // Only bounds tell whether there are such cells.
+            // Only the bounds show whether such cells exist.
             return Ok(bounds);
         }
         bounds.nulls = tiles.iter().map(|t| stored.null_count(t.tile)).collect();

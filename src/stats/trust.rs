@@ -108,7 +108,7 @@ pub struct FieldTrust {
     nat_is_null: bool,
     /// The number of values in the enumeration: codes from here on read as NULL.
     codes: Option<usize>,
-    /// Whether the usual fill value of CHAR, which is not ASCII, reads as NULL.
+    /// Whether the usual fill value of CHAR, which isn't ASCII, reads as NULL.
     fill_is_null: bool,
     rounding: Rounding,
 }

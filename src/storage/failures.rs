@@ -56,15 +56,15 @@ pub(super) fn is_missing(error: &object_store::Error) -> bool {
         || io_kind(error) == Some(io::ErrorKind::NotADirectory)
 }
 
-/// Why a web server has no listings, if that is what it says. Most servers have none: they refuse the request, each with
-/// a status of its own choice, or answer it with a page.
+/// The reason why a web server offers no listings, if an error shows that. Most servers offer none: they refuse the request
+/// with various status codes, or answer it with a page.
 fn no_listing(uri: &str, error: &object_store::Error) -> Option<String> {
     /// Bad Request, Forbidden, Method Not Allowed, Not Implemented.
     const REFUSALS: [&str; 4] = ["400", "403", "405", "501"];
     if !uri.starts_with("http://") && !uri.starts_with("https://") {
         return None;
     }
-    // The errors of the client are private.
+    // The error types of the client are private.
     let text = error.to_string();
     let status = text.split_once("status code: ").map(|(_, rest)| rest);
     let refused = REFUSALS

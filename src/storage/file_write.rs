@@ -43,9 +43,9 @@ pub(super) async fn create(path: PathBuf, staging: PathBuf, bytes: Bytes) -> io:
     .await
 }
 
-/// Gives a file other bytes at once, by way of `staging`; `false` if it is gone or does not hold `old`.
+/// Replaces a file's bytes atomically, through `staging`; `false` if the file is gone or doesn't hold `old`.
 ///
-/// A file system cannot compare and rename in one step. Who removes the file in between finds it there again.
+/// A file system can't compare and rename in one step. If someone removes the file in between, it reappears.
 pub(super) async fn replace(
     path: PathBuf,
     staging: PathBuf,
@@ -271,7 +271,7 @@ pub(crate) enum Event {
     SyncFile(u64),
     /// The file of the first name has the second name, too.
     Link(PathBuf, PathBuf),
-    /// The file of the first name has the second name alone.
+    /// The file now has only the second name.
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
     /// A folder, and those above it that were missing.

@@ -41,8 +41,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The files that may be TileDB's: their names begin with two underscores. In all folders but those of fragments,
-    /// others are what people and their file managers leave there.
+    /// The files that may be TileDB's: their names begin with two underscores. In all folders but fragment folders, other files
+    /// come from users and their file managers.
     pub fn named_files(&self) -> impl Iterator<Item = &FileInfo> {
         self.files.iter().filter(|file| file.is_named())
     }
@@ -62,7 +62,7 @@ pub struct FileInfo {
 }
 
 impl FileInfo {
-    /// Whether the name begins as all names of TileDB do outside fragments.
+    /// Whether the name begins like all TileDB names outside fragments.
     pub fn is_named(&self) -> bool {
         self.name.starts_with("__")
     }

@@ -73,8 +73,8 @@ impl<'a> DimCells<'a> {
         }
     }
 
-    /// The key of a cell, except that NaN of different bits have different keys: they are different coordinates, although no
-    /// range separates them. 0 for a dimension of strings.
+    /// The key of a cell, but with different keys for NaNs of different bits: they are different coordinates, although no range
+    /// separates them. The key is 0 for a string dimension.
     pub fn cell_key(&self, cell: usize) -> u64 {
         let Self::Numbers { datatype, bytes } = self else {
             return 0;

@@ -155,18 +155,18 @@ impl MemoryBudget for TileMemory {
 pub struct Scratch {
     /// Working memory of the filters.
     pub filters: filter::Scratch,
-    /// Memory for their results: that of the scan whose tiles are decoded, if there is one.
+    /// The memory for results. It belongs to the scan whose tiles are decoded, if there is one.
     memory: Option<Arc<TileMemory>>,
 }
 
 impl Scratch {
-    /// Decodes for a scan until the result is dropped: results are decoded into `memory`, and decoding ends with an error
-    /// once `stop` is set.
-    pub fn serve(&mut self, memory: &Arc<TileMemory>, stop: Arc<AtomicBool>) -> Serving<'_> {
+    /// Decodes for a scan until the guard is dropped: results go into `memory`, and decoding ends with an error once `stop` is
+    /// set.
+    pub fn serve(&mut self, memory: &Arc<TileMemory>, stop: Arc<AtomicBool>) -> ScratchGuard<'_> {
         self.filters.account_in(Arc::clone(memory) as _);
         self.filters.end_when(stop);
         self.memory = Some(Arc::clone(memory));
-        Serving(self)
+        ScratchGuard(self)
     }
 
     /// A buffer of `bytes` bytes of unspecified content.
@@ -178,12 +178,12 @@ impl Scratch {
     }
 }
 
-/// The scratch memory of a thread while it decodes for a scan. A thread may wait long for its next scan, so it keeps
-/// nothing of this one, neither its memory nor what that has reserved.
+/// The scratch memory of a thread while it decodes for a scan. A thread may wait long for its next scan, so it releases the
+/// scan's memory and reservations afterwards.
 #[derive(Debug)]
-pub struct Serving<'a>(&'a mut Scratch);
+pub struct ScratchGuard<'a>(&'a mut Scratch);
 
-impl Deref for Serving<'_> {
+impl Deref for ScratchGuard<'_> {
     type Target = Scratch;
 
     fn deref(&self) -> &Scratch {
@@ -191,13 +191,13 @@ impl Deref for Serving<'_> {
     }
 }
 
-impl DerefMut for Serving<'_> {
+impl DerefMut for ScratchGuard<'_> {
     fn deref_mut(&mut self) -> &mut Scratch {
         self.0
     }
 }
 
-impl Drop for Serving<'_> {
+impl Drop for ScratchGuard<'_> {
     fn drop(&mut self) {
         self.filters.settle();
         self.memory = None;

@@ -1,14 +1,15 @@
-//! The announcement of a change that writes no fragment: others must see it before it is committed, as they see a complete
-//! fragment.
+//! The announcement of a change that writes no fragment. Other writers must see it before its commit, just as they see a
+//! complete fragment.
 //!
-//! It is put before its statement looks at what others do, and removed when the statement has ended. Its subtle part is the
-//! end of a statement that is cancelled: the file is then removed in the background, and what remains counts for 20 seconds.
+//! The announcement is written before its statement looks for changes of others, and removed when the statement has ended. The
+//! subtle part is the cancellation of a statement: its file is then removed in the background, and a leftover file counts for
+//! 20 seconds.
 
 use std::mem;
 
 use tokio::runtime::Handle;
 
-use super::commit::Removal;
+use super::commit::FragmentRemoval;
 use super::delete::DeleteFile;
 use crate::array::window::TimestampMs;
 use crate::error::Result;
@@ -21,17 +22,17 @@ const COMMITS_FOLDER: &str = "__commits";
 
 /// An announced change.
 #[derive(Debug)]
-pub struct Announcement {
+pub struct ChangeAnnouncement {
     storage: Storage,
-    /// The file, relative to the array; empty once it is removed.
+    /// The path of the file, relative to the array; empty once the file is removed.
     file: String,
     /// The name of the change.
     pub(super) name: TimestampedName,
-    /// When it was announced.
+    /// When the change was announced.
     pub(super) since: TimestampMs,
 }
 
-impl Announcement {
+impl ChangeAnnouncement {
     /// Announces a delete.
     ///
     /// # Errors
@@ -44,11 +45,11 @@ impl Announcement {
         Ok(announcement)
     }
 
-    /// Announces that fragments are to be hidden.
+    /// Announces that fragments will be hidden.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn of_removal(storage: &Storage, removal: &Removal) -> Result<Self> {
+    pub async fn of_removal(storage: &Storage, removal: &FragmentRemoval) -> Result<Self> {
         let announcement = Self::new(storage, &removal.name, STAGED_VACUUM)?;
         let list = removal.list();
         storage.create_file(&announcement.file, list).await?;
@@ -70,14 +71,14 @@ impl Announcement {
         TimestampMs(self.name.t1)
     }
 
-    /// Removes the announcement of a change that was committed, or is not going to be.
+    /// Removes the announcement of a change that was committed or won't be.
     pub async fn end(mut self) {
         let file = mem::take(&mut self.file);
         remove(&self.storage, &file).await;
     }
 }
 
-impl Drop for Announcement {
+impl Drop for ChangeAnnouncement {
     fn drop(&mut self) {
         let file = mem::take(&mut self.file);
         if file.is_empty() {

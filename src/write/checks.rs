@@ -31,11 +31,11 @@ struct CheckedDimension {
     datatype: Datatype,
     domain: Option<Bounds>,
     current: Option<Bounds>,
-    /// The tiles of a dense array that end within the type, if one does not.
+    /// The tiles of a dense array that end within the type, if any tile doesn't.
     whole_tiles: Option<Bounds>,
 }
 
-/// The tiles of a dense array that end within the type; `None` if all do.
+/// The tiles of a dense array that end within the type; `None` if all tiles do.
 fn whole_tiles(dimension: &Dimension) -> Option<Bounds> {
     let datatype = dimension.datatype;
     let (lo, hi) = dimension.domain.as_ref()?;

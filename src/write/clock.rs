@@ -119,7 +119,8 @@ impl Clock {
         Ok(format!("{name}_{}", FormatVersion::WRITTEN))
     }
 
-    /// A fresh name of a fragment whose rows depend on cells that its statement has read; everybody can see that from the name.
+    /// A fresh name for a fragment whose rows depend on cells that its statement has read. The name shows this to other
+    /// writers.
     ///
     /// # Errors
     /// As [`Self::fresh_uuid`].

@@ -29,15 +29,15 @@ pub struct Committed {
     folders: Vec<String>,
     /// The file that commits them.
     file: Option<String>,
-    /// The file that announced the commit, and when, in an array that nobody sees yet.
+    /// The file that announced the commit and its time, in an array that isn't visible yet.
     announced: Option<(String, TimestampMs)>,
 }
 
 impl Committed {
-    /// Fails if others may soon take the creation of the array for dead, because its commit was announced so long ago.
+    /// Fails if others may soon consider the creation of the array dead, because its commit was announced too long ago.
     ///
     /// # Errors
-    /// It was.
+    /// The commit was announced too long ago.
     pub fn check_in_time(&self) -> Result<()> {
         match self.age_ms() > DEAD_AFTER_MS / 2 {
             true => Err(late()),
@@ -45,7 +45,7 @@ impl Committed {
         }
     }
 
-    /// Fails if others have taken the creation of the array, which has a schema now, for dead.
+    /// Fails if others considered the creation of the array, which now has a schema, dead and removed its commit.
     ///
     /// # Errors
     /// The commit is gone.
@@ -65,7 +65,7 @@ impl Committed {
         since.map_or(0, |since| TimestampMs::now().0.saturating_sub(since))
     }
 
-    /// Says that the array is visible now.
+    /// Records that the array is now visible.
     pub async fn settle(&self, storage: &Storage) {
         let Some((announcement, _)) = &self.announced else {
             return;
@@ -125,8 +125,8 @@ pub async fn commit(
     Ok(committed)
 }
 
-/// Commits fragments of an array that has no schema yet, so that nobody sees it. The commit is announced first: if the array
-/// never comes into being, whoever creates the next one in its place finds what does not belong to that.
+/// Commits fragments of an array without a schema, which nobody can see yet. The commit is announced first: if the creation
+/// never finishes, the creator of the next array at this place can tell which commits don't belong to it.
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
@@ -163,7 +163,7 @@ impl Committed {
     }
 }
 
-/// The file that commits fragments, and its contents; `None` without fragments.
+/// The file that commits fragments, and its contents; `None` if there are no fragments.
 fn commit_file(
     storage: &Storage,
     clock: &Clock,
@@ -268,8 +268,8 @@ pub async fn commit_delete(storage: &Storage, delete: &DeleteFile) -> Result<()>
     storage.create_file(&delete.path, bytes).await
 }
 
-/// Commits a delete and fragments so that they become visible together. Both have the same time: the fragments record the
-/// delete as processed, because it would delete their cells otherwise.
+/// Commits a delete and fragments so that they become visible together. Both have the same time, so the fragments record the
+/// delete as processed. Otherwise it would delete their cells.
 ///
 /// The delete is then put as a file of its own, too, because libtiledb looks for that when it consolidates commits. It
 /// changes nothing for readers, so a failure of that is only logged.
@@ -295,7 +295,7 @@ pub async fn commit_with_delete(
     Ok(())
 }
 
-/// One file that names everything.
+/// A single file that names everything.
 fn list_of(
     storage: &Storage,
     clock: &Clock,
@@ -324,24 +324,24 @@ fn list_of(
 ///
 /// # Errors
 /// The store fails, as in [`commit`].
-pub async fn commit_removal(storage: &Storage, removal: &Removal) -> Result<()> {
+pub async fn commit_removal(storage: &Storage, removal: &FragmentRemoval) -> Result<()> {
     let file = format!("{COMMITS_FOLDER}/{}.vac", removal.name);
     storage.create_file(&file, removal.list()).await
 }
 
-/// Fragments that are to be hidden.
+/// A removal of fragments, which will be hidden.
 #[derive(Debug)]
-pub struct Removal {
+pub struct FragmentRemoval {
     /// The name of the commit.
     pub name: String,
     folders: Vec<String>,
 }
 
-impl Removal {
+impl FragmentRemoval {
     /// A removal at `time`, which is later than all fragments.
     ///
     /// # Errors
-    /// There are no random numbers for a name.
+    /// The system provides no random numbers for a name.
     pub fn new(clock: &Clock, time: TimestampMs, fragments: &[Arc<Fragment>]) -> Result<Self> {
         let folders = fragments.iter().map(|fragment| fragment.folder.clone());
         Ok(Self {

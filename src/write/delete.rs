@@ -1,14 +1,15 @@
 //! Files of delete conditions (specification: "Delete commit file").
 //!
-//! A stored condition is what a cell must satisfy to survive. It applies to every cell that was written at its time or
-//! before. It is stored flat, because libtiledb misreads an OR in an OR. The cells that a fragment marks as deleted name a delete file, too: without it, libtiledb cannot consolidate
-//! them. Such a file deletes nothing by itself, so it is put before the fragment is committed.
+//! A stored condition is what a cell must satisfy to survive. It applies to every cell that was written at its time or before.
+//! The condition is stored flat, because libtiledb misreads an OR in an OR. The cells that a fragment marks as deleted also
+//! name a delete file: without it, libtiledb can't consolidate them. Such a file deletes nothing by itself, so it is put before
+//! the fragment is committed.
 //!
-//! A condition is written again in another form where its delete is, because fragments name the deletes that they have processed
-//! by their files. It may be stored twice: in a file of its own, and in lists of commits, which contain the file. Each file is
-//! replaced at once: whoever reads in between finds one form here and the other there, and both say the same. The subtle thing:
-//! a list that somebody else has replaced meanwhile is not put back, so a run that meets a vacuum of commits fails, and does the
-//! rest when it is run again.
+//! A condition is rewritten in place, because fragments name the deletes that they have processed by their files. The condition
+//! may be stored twice: in its own file, and in lists of commits, which contain this file. Each file is replaced atomically. A
+//! reader in between may find the old form in one file and the new form in another, and both have the same meaning. The subtle
+//! thing: a list that somebody else has replaced meanwhile isn't restored, so a run that meets a vacuum of commits fails, and
+//! finishes when it is run again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::storage::Storage;
 pub struct DeleteFile {
     /// The path, relative to the array.
     pub path: String,
-    /// The condition that cells must satisfy to survive, which is flat.
+    /// The flat condition that cells must satisfy to survive.
     survivors: Condition,
 }
 
@@ -122,14 +123,14 @@ fn constant(schema: &ArraySchema, satisfied: bool) -> Result<Condition> {
     })
 }
 
-/// The other form of the condition of the delete with this name; `None` if it stays as it is.
-type Change<'a> = dyn Fn(&str, Condition) -> Option<Condition> + Sync + 'a;
+/// Returns the new form of the condition of the delete with this name; `None` if it stays unchanged.
+type ConditionRewrite<'a> = dyn Fn(&str, Condition) -> Option<Condition> + Sync + 'a;
 
-/// A file with deletes in another form.
+/// A file whose deletes get another form.
 #[derive(Debug)]
 pub struct RewrittenFile {
     path: String,
-    /// The number of deletes that have another form.
+    /// The number of deletes that change.
     pub deletes: u64,
     old: Bytes,
     new: Bytes,
@@ -141,12 +142,12 @@ impl RewrittenFile {
         &self.path
     }
 
-    /// The size as it is.
+    /// The size before the change.
     pub fn old_bytes(&self) -> u64 {
         self.old.len() as u64
     }
 
-    /// The size afterwards.
+    /// The size after the change.
     pub fn new_bytes(&self) -> u64 {
         self.new.len() as u64
     }
@@ -154,7 +155,7 @@ impl RewrittenFile {
     /// Replaces the file.
     ///
     /// # Errors
-    /// Somebody else has changed or removed it meanwhile, or the store fails.
+    /// Somebody else has changed or removed the file meanwhile, or the store fails.
     pub async fn put(self, storage: &Storage) -> Result<()> {
         match storage.replace_file(&self.path, self.old, self.new).await? {
             true => Ok(()),
@@ -166,14 +167,14 @@ impl RewrittenFile {
     }
 }
 
-/// The files of an array with these `commits` that have another form once their deletes have it. Nothing is changed yet.
+/// The files of an array with these `commits` that change with the form of their deletes. This call changes nothing yet.
 ///
 /// # Errors
 /// A delete cannot be decoded, or the store fails.
 pub async fn rewritten(
     storage: &Storage,
     commits: &[Commit],
-    change: &Change<'_>,
+    change: &ConditionRewrite<'_>,
 ) -> Result<Vec<RewrittenFile>> {
     let deletes = |commit: &&Commit| matches!(commit.kind, CommitKind::Delete | CommitKind::Update);
     let deletes = || commits.iter().filter(deletes);
@@ -212,7 +213,7 @@ fn rewritten_tile(
     storage: &Storage,
     stored: &[u8],
     name: &str,
-    change: &Change<'_>,
+    change: &ConditionRewrite<'_>,
 ) -> Result<Option<Bytes>> {
     let tile = storage.decode_generic_tile(stored, "delete condition")?;
     let contents = Condition::replace_in(&tile.data, |condition| change(name, condition))?;
@@ -221,11 +222,11 @@ fn rewritten_tile(
     Ok(encoded.transpose()?.map(Bytes::from))
 }
 
-/// A list of commits with deletes in another form, and their number; all other bytes are as they were.
+/// A list of commits with deletes in another form, and the number of these deletes. All other bytes stay.
 fn rewritten_list(
     storage: &Storage,
     list: &Bytes,
-    change: &Change<'_>,
+    change: &ConditionRewrite<'_>,
 ) -> Result<Option<(Bytes, u64)>> {
     let (mut bytes, mut kept, mut deletes) = (Vec::new(), 0, 0_u64);
     for entry in parse_consolidated_commits(list)? {
@@ -236,7 +237,7 @@ fn rewritten_list(
         let Some(tile) = rewritten_tile(storage, stored, &entry.name, change)? else {
             continue;
         };
-        // The size of a delete stands before it.
+        // The size of a delete precedes it.
         let before = kept..range.start.saturating_sub(size_of::<u64>());
         bytes.extend_from_slice(list.get(before).unwrap_or_default());
         bytes.extend_from_slice(&(tile.len() as u64).to_le_bytes());
@@ -290,8 +291,8 @@ mod tests {
         }
     }
 
-    /// What libtiledb 2.30 makes of a condition: `cell` is whether it has survived so far, and `or` whether the node is one of
-    /// several alternatives. libtiledb itself agrees on 1,000 random trees.
+    /// How libtiledb 2.30 evaluates a condition: `cell` tells whether the cell has survived so far, and `or` whether the node
+    /// is one of several alternatives. libtiledb itself agrees on 1,000 random trees.
     fn survives_in_libtiledb(condition: &Condition, cell: u8, so_far: bool, or: bool) -> bool {
         let each = |start: bool, or: bool, nodes: &[Condition]| {
             let next = |so_far, node| survives_in_libtiledb(node, cell, so_far, or);
@@ -325,7 +326,8 @@ mod tests {
         }
     }
 
-    /// `NOT (a = 1 AND a = 2 AND a = 3)` as a chain of two: libtiledb keeps only what satisfies the last alternative, or both.
+    /// `NOT (a = 1 AND a = 2 AND a = 3)` as a chain of two: libtiledb keeps only cells that satisfy the last alternative, or
+    /// both.
     #[test]
     fn nested_alternatives_are_misread() {
         let pair = Condition::Any(vec![not(1), not(2)]);

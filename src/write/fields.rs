@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::statistics::StatisticsKind;
 use crate::array::fragment::FragmentField;
 use crate::array::snapshot::Snapshot;
-use crate::arrow::{CellWriter, ColumnType, Nulls, TypeOptions, attribute_type};
+use crate::arrow::{CellWriter, ColumnType, NullPolicy, TypeOptions, attribute_type};
 use crate::error::{Error, Result};
 use crate::filter::TileContext;
 use crate::format::datatype::Datatype;
@@ -231,7 +231,7 @@ fn context(datatype: Datatype, schema: &ArraySchema) -> TileContext {
 pub fn cell_writers(
     snapshot: &Snapshot,
     options: &TypeOptions,
-    nulls: Nulls,
+    nulls: NullPolicy,
 ) -> Result<Vec<CellWriter>> {
     let schema = &snapshot.schema;
     let dimensions = schema

@@ -13,7 +13,7 @@ use super::pipeline::{TilePipeline, Written};
 use super::sparse::SparseTiler;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::TimestampMs;
-use crate::arrow::{Nulls, TypeOptions, with_one_zero};
+use crate::arrow::{NullPolicy, TypeOptions, with_one_zero};
 use crate::error::{Error, Result};
 use crate::memory::budget::{Grant, MemoryBudget};
 
@@ -27,8 +27,8 @@ pub struct WriteTarget {
     pub snapshot: Snapshot,
     /// The options that the types of columns depend on.
     pub types: TypeOptions,
-    /// What a NULL means where only some stored number shows as one.
-    pub nulls: Nulls,
+    /// What a NULL means in attributes where only certain stored numbers show as NULL.
+    pub nulls: NullPolicy,
     /// The time of the write; `None` is the present when the first fragment is begun.
     pub time: Option<TimestampMs>,
     /// The source of times and names.
@@ -43,13 +43,13 @@ pub struct WriteTarget {
 
 /// What the commit of a fragment deletes besides adding cells.
 #[derive(Debug, Clone, Copy)]
-pub enum Deleting<'a> {
+pub enum DeleteScope<'a> {
     /// Nothing.
     Nothing,
-    /// Cells at coordinates that are among those of the fragment.
+    /// Existing cells at coordinates of the fragment.
     ItsCells,
-    /// What this delete hits at its time, which is that of the fragment, or before. The cells of the fragment survive, as
-    /// those of every fragment that records the delete as processed.
+    /// The cells that this delete hits, up to its time, which is the fragment's time. The fragment's cells survive, because it
+    /// records the delete as processed.
     Others(&'a DeleteFile),
 }
 
@@ -63,20 +63,20 @@ pub struct SparseInsert {
     rows: u64,
     /// The delete that removed cells name.
     delete: Option<DeleteFile>,
-    /// Whether -0.0 stays one among the coordinates.
+    /// Whether -0.0 is kept among the coordinates.
     keeps_zeros: bool,
 }
 
 impl SparseInsert {
-    /// Begins a fragment of the array's schema. Its name shows whether its rows depend on cells that the statement `has_read`. If
-    /// its commit is `deleting` cells, it records when each of its own was deleted.
+    /// Begins a fragment of the array's schema. Its name shows whether its rows depend on cells that the statement `has_read`.
+    /// If its commit is `deleting` cells, the fragment records when each of its own cells was deleted.
     ///
     /// # Errors
     /// The array is dense, or has fields that cannot be written.
     pub async fn begin(
         target: WriteTarget,
         has_read: bool,
-        deleting: Deleting<'_>,
+        deleting: DeleteScope<'_>,
     ) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
@@ -92,16 +92,16 @@ impl SparseInsert {
         };
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
         let (fields, delete) = match deleting {
-            Deleting::Nothing => (fields, None),
-            // All its cells have the time of the fragment, and no two of them the same coordinates.
-            Deleting::Others(delete) => {
+            DeleteScope::Nothing => (fields, None),
+            // All cells have the time of the fragment, and no two of them have the same coordinates.
+            DeleteScope::Others(delete) => {
                 let recorded = Recorded {
                     times: false,
                     deletes: Some(vec![delete.path.clone()]),
                 };
                 (fields.with_times(recorded), None)
             }
-            Deleting::ItsCells => {
+            DeleteScope::ItsCells => {
                 let delete = DeleteFile::of_nothing(&snapshot.schema, &target.clock, time)?;
                 let recorded = Recorded {
                     times: true,
@@ -128,8 +128,8 @@ impl SparseInsert {
         })
     }
 
-    /// The same for rows at the coordinates of cells that are there: a cell that was stored at -0.0 stays there. To libtiledb
-    /// it is another one than that at 0.0, so the new row would not take its place.
+    /// Inserts rows at the coordinates of existing cells, and keeps cells that were stored at -0.0 there. libtiledb treats -0.0
+    /// and 0.0 as different cells, so a row at 0.0 wouldn't replace the cell.
     #[must_use]
     pub fn keeping_zeros(self) -> Self {
         Self {
@@ -172,7 +172,7 @@ impl SparseInsert {
         Ok(())
     }
 
-    /// The columns with 0.0 in the place of -0.0 among the coordinates: it is the same cell.
+    /// The columns with 0.0 in place of -0.0 among the coordinates, because both are the same cell.
     fn with_one_zero(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         let dimensions = self.tiler.dimensions();
         let columns = columns.iter().enumerate();

@@ -1,7 +1,7 @@
 //! Changes of arrays: what is put where, in which order, and what makes it visible.
 //!
-//! A change becomes visible in one last step. Before it, the array is as it was for every reader; what a crash leaves behind
-//! is never read, `check` lists it, and `vacuum` removes it. No file is ever overwritten by one that says something else.
+//! A change becomes visible in one last step. Before it, the array is as it was for every reader; what a crash leaves behind is
+//! never read, `check` lists it, and `vacuum` removes it. No file is ever overwritten by one with another meaning.
 //!
 //! | Change | Puts, in order | Visible with |
 //! |---|---|---|
@@ -18,9 +18,9 @@
 //! | write deletes in another form | | their files in place, each by itself ([`delete`]) |
 //! | replace fragments by one | its files, `__commits/<name>.vac.staged` | `__commits/<name>.wrt`; then `<name>.vac`, and the staged file goes |
 //!
-//! A change that depends on cells of others lists the array once more when its own fragments are complete: it gives way to
-//! what was committed since it read them, and to what is complete and older than itself ([`requirement`]). What has no
-//! fragment, or does more than its fragments tell, is announced before that by a staged file ([`announcement`]).
+//! A change that depends on cells of others lists the array once more when its own fragments are complete: it gives way to what
+//! was committed since it read them, and to what is complete and older than itself ([`requirement`]). A change that has no
+//! fragment, or does more than its fragments show, first announces itself by a staged file ([`announcement`]).
 //!
 //! On a local disk every step has survived a power cut before the next begins: files are synced, then their folder, then the
 //! commit is put, whole, and its folder is synced before success is reported. Stores behind a network are taken to be

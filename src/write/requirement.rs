@@ -1,24 +1,24 @@
 //! What must still hold when a change is committed: that nobody has written meanwhile to the cells it depends on.
 //!
 //! Two writers that look at what is committed, and then commit, would both miss the other. So a change looks at what is
-//! complete and not committed, too: its own files are complete, and what has no files is [announced], before it looks, so of
-//! two changes at least one sees the other. Of the two, the one with the later time withdraws, and the other waits for that.
+//! complete and not committed, too: before it looks, its own files are complete, and a change without files is [announced]. So
+//! at least one of two changes sees the other. The change with the later time withdraws, and the other one waits for that.
 //!
-//! Rows that somebody else only inserted are no obstacle where the statements have an order all the same: an insert comes
-//! first or last, wherever its time is. The names of fragments tell which are of that kind.
+//! Rows that another statement only inserted aren't an obstacle if the statements still have a serial order: an insert comes
+//! first or last, whatever its time. The names of fragments show which ones hold such rows.
 //!
 //! [announced]: super::announcement
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::announcement::Announcement;
+use super::announcement::ChangeAnnouncement;
 use super::clock::Clock;
 use super::delete::deletes_nothing;
 use super::fragment::StagedFragment;
 use crate::array::deletes::Delete;
 use crate::array::fragment::Fragment;
-use crate::array::snapshot::{Announced, DEAD_AFTER_MS, Seen, Snapshot};
+use crate::array::snapshot::{AnnouncedChange, DEAD_AFTER_MS, Seen, Snapshot};
 use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::{Error, Result};
 use crate::format::datatype::Datatype;
@@ -41,27 +41,27 @@ pub enum Region<'a> {
     Written,
     /// These boxes, which were filled with what the array showed.
     Filled(&'a [KeyBox]),
-    /// The box of what it selects, whether or not there are cells in it: the range of each dimension.
+    /// The box that the statement selects, with or without cells in it: the range of each dimension.
     Selected(&'a [DomainRange]),
 }
 
-/// What a change has put where others see it, before it is committed.
+/// The part of a change that others can see before its commit.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Offered<'a> {
+pub struct StagedChange<'a> {
     /// Complete fragments.
     pub fragments: &'a [StagedFragment],
-    /// What has no fragment.
-    pub announced: Option<&'a Announcement>,
+    /// The announcement of a change without a fragment.
+    pub announced: Option<&'a ChangeAnnouncement>,
 }
 
-impl Offered<'_> {
+impl StagedChange<'_> {
     fn names(&self) -> HashSet<&str> {
         let fragments = self.fragments.iter().map(|staged| &staged.name);
         let names = fragments.chain(self.announced.map(|announced| &announced.name));
         names.map(|name| name.name.as_str()).collect()
     }
 
-    /// The time and name by which others wait for the change, or it for them.
+    /// The time and name that decide whether others wait for the change, or it for them.
     fn age(&self) -> Option<(u64, &str)> {
         let announced = self.announced.map(|announced| &announced.name);
         let announced = announced.map(|name| (name.t1, name.name.as_str()));
@@ -70,7 +70,7 @@ impl Offered<'_> {
         fragments.chain(announced).min()
     }
 
-    /// When the first of it was complete.
+    /// When the first part was complete.
     fn since(&self) -> Option<u64> {
         let fragments = self.fragments.iter().map(|staged| staged.completed.0);
         let announced = self.announced.map(|announced| announced.since.0);
@@ -87,8 +87,8 @@ pub struct Requirement<'a> {
     pub region: Region<'a>,
     /// Whether only changes of this time or later matter, which have not seen what is written now and would hide it.
     pub later_than: Option<TimestampMs>,
-    /// Rows that others only inserted, at this time or later, do not matter. Whatever else is in a fragment does: rows that were
-    /// made of others, which their statement had read, and what was consolidated, whose cells may have lost their times.
+    /// Rows that others only inserted, at this time or later, don't matter. Other rows of a fragment do matter: rows that a
+    /// statement computed from rows it had read, and consolidated cells, which may have lost their times.
     pub inserts_since: Option<TimestampMs>,
 }
 
@@ -108,7 +108,7 @@ struct Check<'a> {
 pub async fn check(
     snapshot: &Snapshot,
     requirement: &Requirement<'_>,
-    offered: Offered<'_>,
+    offered: StagedChange<'_>,
     clock: &Clock,
 ) -> Result<()> {
     let regions = match requirement.region {
@@ -144,7 +144,7 @@ pub async fn check(
             };
             let is_later = first.is_some_and(|first| first < rival.age);
             if requirement.later_than.is_some() {
-                // It is a change only perhaps, and withdraws then, so an insert goes on at last.
+                // The other statement may be a change, which then withdraws, so an insert finally proceeds.
                 if waited >= PATIENCE {
                     return Ok(());
                 }
@@ -164,18 +164,18 @@ pub async fn check(
     }
 }
 
-/// What somebody is about to commit.
-struct Rival<'a> {
+/// A commit that another writer is about to make.
+struct PendingCommit<'a> {
     what: &'static str,
-    /// Its time and name.
+    /// The time and name of the commit.
     age: (u64, &'a str),
-    /// The region in which it meets the change.
+    /// The region in which the commit meets the change.
     region: Option<&'a [DomainRange]>,
 }
 
 impl Check<'_> {
-    /// Fails if others will soon take this change for dead, and no longer wait for it.
-    fn in_time(&self, offered: Offered<'_>) -> Result<()> {
+    /// Fails if others will soon consider this change dead, and no longer wait for it.
+    fn in_time(&self, offered: StagedChange<'_>) -> Result<()> {
         let now = TimestampMs::now().0;
         match offered.since() {
             Some(since) if now.saturating_sub(since) > DEAD_AFTER_MS / 2 => Err(Error::conflict(
@@ -186,29 +186,29 @@ impl Check<'_> {
         }
     }
 
-    /// What others are about to commit that meets the change.
+    /// A pending commit of another writer that meets the change.
     fn rival<'a>(
         &'a self,
-        announced: &'a [Announced],
+        announced: &'a [AnnouncedChange],
         running: &'a [Fragment],
         now: &Snapshot,
-    ) -> Option<Rival<'a>> {
+    ) -> Option<PendingCommit<'a>> {
         let mut announced = announced.iter();
         let announced = announced.find_map(|other| {
             let (what, region) = match other {
-                Announced::Delete(delete) => ("the delete", self.deleted_by(delete)?),
-                Announced::Removal { fragments, .. } => {
+                AnnouncedChange::Delete(delete) => ("the delete", self.deleted_by(delete)?),
+                AnnouncedChange::Removal { fragments, .. } => {
                     let depends = self.depends_on_seen() && self.has_seen(fragments);
                     ("the removal", depends.then_some(None)?)
                 }
             };
             let age = other.age();
-            Some(Rival { what, age, region })
+            Some(PendingCommit { what, age, region })
         });
         let running = || {
             let mut running = running.iter();
             running.find_map(|fragment| {
-                Some(Rival {
+                Some(PendingCommit {
                     what: "the fragment",
                     age: (fragment.name.t1, &fragment.name.name),
                     region: self.met_by(fragment, now)?,
@@ -218,7 +218,7 @@ impl Check<'_> {
         announced.or_else(running)
     }
 
-    /// Whether the change depends on what was there, and not only on what comes later.
+    /// Whether the change depends on existing cells, and not only on later ones.
     fn depends_on_seen(&self) -> bool {
         self.requirement.later_than.is_none()
     }
@@ -232,7 +232,7 @@ impl Check<'_> {
         seen.any(|name| fragments.contains(name))
     }
 
-    /// Fails if a fragment that was seen is gone, and no other holds its cells.
+    /// Fails if a fragment that the change has seen is gone, and no other fragment holds its cells.
     fn none_removed(&self, now: &Snapshot) -> Result<()> {
         let names = now.fragments.iter().map(|f| f.name.name.as_str());
         let names = names.collect::<HashSet<_>>();
@@ -297,7 +297,7 @@ impl Check<'_> {
 
     /// The region of the change that has cells in common with a fragment of somebody else.
     fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
-        // An insert into an array with duplicates is hidden by no fragment, only by a delete.
+        // No fragment hides an insert into an array with duplicates; only a delete does.
         let only_deletes = !self.depends_on_seen() && now.schema.allows_duplicates;
         if only_deletes || !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
             return None;
@@ -321,8 +321,7 @@ impl Check<'_> {
         met.map(|ours| Some(ours.as_slice()))
     }
 
-    /// Whether a fragment holds nothing but rows that were inserted, and these do not matter. After a vacuum any may have been
-    /// consolidated.
+    /// Whether a fragment holds only inserted rows that don't matter. After a vacuum, any fragment may have been consolidated.
     fn is_harmless(&self, fragment: &Fragment, now: &Snapshot) -> bool {
         let name = &fragment.name;
         let since = self.requirement.inserts_since;

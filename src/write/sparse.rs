@@ -53,7 +53,7 @@ impl SparseTiler {
         })
     }
 
-    /// The number of dimensions, which are the first columns.
+    /// The number of dimensions, whose columns come first.
     pub fn dimensions(&self) -> usize {
         self.fields.schema.dimensions.len()
     }
@@ -150,7 +150,7 @@ impl SparseTiler {
         self.count(rows.len())
     }
 
-    /// Appends when cells were written, and when and by which delete they were deleted, as far as the fragment records that.
+    /// Appends the times at which cells were written and deleted, and by which delete, as far as the fragment records them.
     fn append_times(&mut self, cells: usize, removed: bool) {
         let deleted = match removed {
             true => [self.time.0, 0],

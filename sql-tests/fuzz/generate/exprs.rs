@@ -261,7 +261,7 @@ impl Generator {
             Kind::Date => format!("({value} {sign} INTERVAL '1 day')"),
             Kind::Stamp => match self.rng.below(10) {
                 0 | 1 => value.replacen("TIMESTAMP ", "", 1),
-                // Finer than most columns.
+                // The literal is finer than most columns.
                 2 | 3 => format!("({value} {sign} INTERVAL '0.5 seconds')"),
                 4 => format!("({value} {sign} INTERVAL '1 nanosecond')"),
                 5 => value.replacen("TIMESTAMP ", "TIMESTAMPTZ ", 1),

@@ -1,8 +1,8 @@
-//! What running statements have announced: changes without a fragment, which others could not see before they are committed.
+//! The announcements of running statements: changes without a fragment, which other writers couldn't see before their commit.
 //!
-//! A delete by a condition is announced by the file that will commit it, beside the commits under the name of a staged one; a
-//! removal of all fragments by its staged list. Readers pass over both. Whoever announces something removes it in the end, so
-//! what is old belongs to a writer that died.
+//! A delete by a condition is announced by its later commit file, which lies beside the commits under a staged name. A removal
+//! of all fragments is announced by its staged list. Readers skip both. A writer removes its announcement in the end, so an old
+//! announcement belongs to a writer that died.
 
 use std::collections::HashSet;
 
@@ -14,12 +14,12 @@ use crate::format::commit::{parse_vacuum, path_name, staged_delete, staged_vacuu
 use crate::format::delete_condition::Condition;
 use crate::format::names::TimestampedName;
 
-/// A change that somebody is about to commit.
+/// A change that another writer is about to commit.
 #[derive(Debug)]
-pub enum Announced {
-    /// Cells are deleted by a condition.
+pub enum AnnouncedChange {
+    /// A delete of cells by a condition.
     Delete(Delete),
-    /// These fragments are hidden.
+    /// A removal, which hides fragments.
     Removal {
         /// The name of the commit.
         name: TimestampedName,
@@ -28,8 +28,8 @@ pub enum Announced {
     },
 }
 
-impl Announced {
-    /// By its time and name, the later of two changes is the one that gives way.
+impl AnnouncedChange {
+    /// The order of changes, by time and name: the later of two changes withdraws.
     pub fn age(&self) -> (u64, &str) {
         match self {
             Self::Delete(delete) => (delete.time, &delete.name),
@@ -39,12 +39,12 @@ impl Announced {
 }
 
 impl Snapshot {
-    /// What others have announced and not committed; `known` are the names of our own. `None` if one of the files is gone, because
-    /// it has just been committed or withdrawn: the array must be listed again.
+    /// The changes that others have announced and not committed; `known` holds the names of the caller's changes. `None` if one
+    /// of the files is gone because its change was just committed or withdrawn. The caller must then list the array again.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub async fn announced(&self, known: &HashSet<&str>) -> Result<Option<Vec<Announced>>> {
+    pub async fn announced(&self, known: &HashSet<&str>) -> Result<Option<Vec<AnnouncedChange>>> {
         let now = TimestampMs::now().0;
         let mut announced = Vec::new();
         let files = self.directory.commit_files().collect::<Vec<_>>();
@@ -71,7 +71,7 @@ impl Snapshot {
                 let tile = self
                     .storage
                     .decode_generic_tile(&bytes, "delete condition")?;
-                announced.push(Announced::Delete(Delete {
+                announced.push(AnnouncedChange::Delete(Delete {
                     marker: format!("__commits/{name}.del"),
                     time: parsed.t1,
                     name: parsed.name,
@@ -82,9 +82,9 @@ impl Snapshot {
             let paths = parse_vacuum(&bytes)?;
             let fragments = paths.iter().map(|path| path_name(path).to_owned());
             let fragments = fragments.collect::<Vec<_>>();
-            // Others are lists of consolidations, which change no cell.
+            // Other staged lists belong to consolidations, which change no cell.
             if truncates(&parsed, &fragments) {
-                announced.push(Announced::Removal {
+                announced.push(AnnouncedChange::Removal {
                     name: parsed,
                     fragments,
                 });

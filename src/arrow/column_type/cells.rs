@@ -55,7 +55,7 @@ pub enum CellData {
 }
 
 impl Cells {
-    /// Makes 0.0 of every -0.0 among coordinates of a type: they are one cell. Other bits stay.
+    /// Replaces every -0.0 among coordinates of a type by 0.0, because both are one cell. Other bits stay.
     pub fn merge_zeros(&mut self, datatype: Datatype) {
         if let CellData::Fixed(values) = &mut self.data {
             floats::merge_zeros(datatype, values);

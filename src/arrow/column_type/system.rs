@@ -1,4 +1,4 @@
-//! The types of columns that no field of the schema supplies.
+//! The types of columns that don't come from a field of the schema.
 
 use arrow::datatypes::{DataType, TimeUnit};
 

@@ -63,8 +63,8 @@ impl CodeTable {
         })
     }
 
-    /// Lets NULL be stored as `code`, little-endian, if that is not one of the enumeration's, and unless another one was found
-    /// before.
+    /// Lets NULL be stored as `code` (little-endian), unless the enumeration has this code or an earlier call found another
+    /// one.
     pub(super) fn store_null_as(&mut self, code: &[u8], signed: bool) {
         if self.null_code.is_some() {
             return;

@@ -77,13 +77,13 @@ pub struct Refused {
     pub why: Error,
 }
 
-/// What a NULL means in an attribute that is not nullable and may hold something that shows as NULL: a date or time that is
-/// none (NaT), or a code that the enumeration does not have.
+/// What a NULL means in an attribute that isn't nullable, but has values that show as NULL: a missing date or time (NaT), or a
+/// code that the enumeration doesn't have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nulls {
-    /// It is an error, as in all other fields that are not nullable.
+pub enum NullPolicy {
+    /// The NULL is an error, as in all other fields that aren't nullable.
     Refused,
-    /// It was read from the attribute itself, and such a number is stored again.
+    /// The NULL was read from the attribute itself, so a number that shows as NULL is stored again.
     Kept,
 }
 
@@ -92,7 +92,7 @@ pub enum Nulls {
 pub struct CellWriter {
     ty: ColumnType,
     nullable: bool,
-    nulls: Nulls,
+    nulls: NullPolicy,
     codes: Option<CodeTable>,
 }
 
@@ -107,20 +107,20 @@ impl CellWriter {
         Ok(Self {
             ty,
             nullable,
-            nulls: Nulls::Refused,
+            nulls: NullPolicy::Refused,
             codes,
         })
     }
 
     /// A writer for columns of an attribute. A kept NULL of an enumerated attribute is stored as its fill value, or as the last
-    /// number of its type if the fill value is a code of the enumeration: it reads as NULL again.
+    /// number of its type if the enumeration has the fill value as a code. It then reads as NULL again.
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub fn of_attribute(ty: ColumnType, attribute: &Attribute, nulls: Nulls) -> Result<Self> {
+    pub fn of_attribute(ty: ColumnType, attribute: &Attribute, nulls: NullPolicy) -> Result<Self> {
         let mut writer = Self::new(ty, attribute.nullable)?;
         writer.nulls = nulls;
-        if let (Some(codes), Nulls::Kept) = (&mut writer.codes, nulls) {
+        if let (Some(codes), NullPolicy::Kept) = (&mut writer.codes, nulls) {
             let signed = attribute.datatype.is_signed();
             let last = vec![0xff; attribute.fill_value.len()];
             for code in [&attribute.fill_value, &last] {
@@ -178,7 +178,7 @@ impl CellWriter {
     fn null_element(&self) -> NullElement {
         match (self.nullable, self.nulls) {
             (true, _) => NullElement::Zero,
-            (false, Nulls::Kept) if self.ty.nat_is_null => NullElement::NotATime,
+            (false, NullPolicy::Kept) if self.ty.nat_is_null => NullElement::NotATime,
             (false, _) => NullElement::Refused,
         }
     }
@@ -347,7 +347,7 @@ impl CellWriter {
     }
 }
 
-/// Fails unless text of `found` stored bytes fits in a cell of `size`, and can be told from its padding.
+/// Fails unless text of `found` stored bytes fits in a cell of `size` and can be distinguished from its padding.
 fn check_padded(text: &[u8], found: usize, size: usize) -> Result<()> {
     if found > size {
         return Err(Error::invalid(format!(

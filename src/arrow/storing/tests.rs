@@ -211,8 +211,8 @@ fn a_null_time_is_not_a_time() {
     let strict = CellWriter::new(ty.clone(), false).unwrap();
     let refused = strict.append(&column, &mut strict.no_cells());
     assert_eq!(refused.unwrap_err().row, 1);
-    // What was read as NULL is written as it was.
-    let writer = CellWriter::of_attribute(ty, &attribute, Nulls::Kept).unwrap();
+    // A value that was read as NULL is stored unchanged.
+    let writer = CellWriter::of_attribute(ty, &attribute, NullPolicy::Kept).unwrap();
     let mut cells = writer.no_cells();
     writer.append(&column, &mut cells).unwrap();
     assert_eq!(cells.cell(0, 8), 7_i64.to_le_bytes());
@@ -261,10 +261,10 @@ fn values_of_an_enumeration_become_codes() {
         let appended = writer.append(&column(vec![None, Some("green")]), &mut cells);
         assert_eq!(appended.is_ok(), nullable);
         if !nullable {
-            // A NULL that is kept is stored as the fill value, -128, but not as a code that means something.
+            // A kept NULL is stored as the fill value, -128, unless that is a code of the enumeration.
             let kept = [(0x80, Some(0x80)), (1, Some(0xff)), (2, Some(2))];
-            let kept = kept.map(|(fill, null)| (Nulls::Kept, fill, null));
-            for (nulls, fill, null) in kept.into_iter().chain([(Nulls::Refused, 0x80, None)]) {
+            let kept = kept.map(|(fill, null)| (NullPolicy::Kept, fill, null));
+            for (nulls, fill, null) in kept.into_iter().chain([(NullPolicy::Refused, 0x80, None)]) {
                 attribute.fill_value = vec![fill];
                 let ty = writer.column_type().clone();
                 let writer = CellWriter::of_attribute(ty, &attribute, nulls).unwrap();

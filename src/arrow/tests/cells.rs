@@ -30,7 +30,7 @@ fn fixed_strings_lose_only_their_padding() {
     let utf16 = ty(Datatype::StringUtf16, CellValNum::Fixed(2));
     let array = fixed(&utf16, b"a\0b\0\xac\x20\0\0", None).unwrap();
     assert_eq!(array.as_ref(), &StringViewArray::from(vec!["ab", "€"]));
-    // The usual fill value of CHAR is no text.
+    // The usual fill value of CHAR isn't text.
     let chars = fixed(&ty(Datatype::Char, ONE), &[b'a', 0x80, 0], None).unwrap();
     let expected = StringViewArray::from(vec![Some("a"), None, Some("")]);
     assert_eq!(chars.as_ref(), &expected);

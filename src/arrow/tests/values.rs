@@ -135,7 +135,7 @@ fn shapes_make_lists_and_views() {
     for (datatype, cell_val_num, expected) in expected {
         let ty = ty(datatype, cell_val_num);
         assert_eq!(ty.data_type(), &expected, "{datatype}");
-        // The usual fill value of CHAR is no text, and shows as NULL.
+        // The usual fill value of CHAR isn't text, and shows as NULL.
         assert_eq!(ty.nullable(), datatype == Datatype::Char);
         assert!(ty.reads(datatype, cell_val_num));
         assert!(!ty.reads(datatype, CellValNum::Fixed(2)));

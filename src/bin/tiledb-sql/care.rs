@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::check::{CheckArgs, Found};
+use crate::check::{CheckArgs, CheckSummary};
 use crate::run::{Flow, OnError, Shell};
 
 /// Make several fragments, commits, footers or metadata files one; every reader sees what it saw before
@@ -147,7 +147,7 @@ impl Shell {
     }
 
     /// Removes what interrupted writes have left, and rewrites deletes that libtiledb misreads.
-    pub async fn repair(&mut self, args: &CheckArgs, found: &Found) -> ExitCode {
+    pub async fn repair(&mut self, args: &CheckArgs, found: &CheckSummary) -> ExitCode {
         let mut options = vec![("mode", "leftovers".to_owned())];
         options.extend(args.min_age.clone().map(|age| ("min_age", age)));
         let removed = self.care("tiledb_vacuum", &args.place, &options).await;

@@ -43,8 +43,8 @@ pub struct CheckArgs {
     pub min_age: Option<String>,
 }
 
-/// What a check found.
-pub struct Found {
+/// The summary of a check.
+pub struct CheckSummary {
     errors: u64,
     /// Whether libtiledb misreads the condition of a delete.
     pub misread_deletes: bool,
@@ -75,7 +75,7 @@ impl Shell {
     }
 
     /// Prints what is found.
-    async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<Found> {
+    async fn print_findings(&self, args: &CheckArgs, quiet: bool) -> Result<CheckSummary> {
         let began = Instant::now();
         // Some stores are registered when one of their URLs is looked up; whether a table is there does not matter.
         let place = TableReference::bare(args.place.as_str());
@@ -101,7 +101,7 @@ impl Shell {
         if !quiet {
             print(&summary(&check, began))?;
         }
-        Ok(Found {
+        Ok(CheckSummary {
             errors: check.progress().counts().errors,
             misread_deletes,
         })

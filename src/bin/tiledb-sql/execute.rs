@@ -1,9 +1,10 @@
 //! Runs one statement of DataFusion and prints its rows.
 //!
-//! datafusion-cli runs `CREATE EXTERNAL TABLE` and `COPY`, because it registers the object stores and options that they
-//! name; of a COPY it sees the target alone, because it cannot plan all of them. It takes its session as a [`CliSessionContext`], which here is an [`Execution`]: one that runs and prints the
-//! plan that it is asked for, and has nothing left for datafusion-cli to print. That nothing is planned as a query is,
-//! which takes as long as a small query, so all other statements are run here.
+//! datafusion-cli runs `CREATE EXTERNAL TABLE` and `COPY`, because it registers the object stores and options that they name;
+//! for a COPY, it sees only the target, because it can't plan every COPY. It takes its session as a [`CliSessionContext`],
+//! which here is an [`Execution`]: one that runs and prints the plan that it is asked for, and has nothing left for
+//! datafusion-cli to print. That nothing is planned as a query is, which takes as long as a small query, so all other
+//! statements are run here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +55,7 @@ pub struct Execution<'a> {
     running: &'a Interruptible,
     began: Instant,
     showing: Mutex<Showing>,
-    /// The plan of a COPY, while datafusion-cli registers its target.
+    /// The plan of a COPY while datafusion-cli registers its target.
     planned: Mutex<Option<LogicalPlan>>,
 }
 
@@ -208,7 +209,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// A statement with the target of a COPY, and rows that nobody reads.
+/// Builds a statement with the target of a COPY, and with rows that nobody reads.
 fn target_of(copy: &CopyToStatement) -> String {
     let stored_as = copy.stored_as.as_ref();
     let stored_as = stored_as.map_or_else(String::new, |format| format!(" STORED AS {format}"));

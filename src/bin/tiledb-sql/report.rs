@@ -1,7 +1,7 @@
 //! Errors as the user reads them: one message on stderr, no wrapping noise, no backtrace, no panic.
 //!
-//! What may be secret is left out, also where DataFusion repeats what the user wrote; `datafusion_tiledb::sql::secrets` finds it.
-//! Statements with a secret are not kept in the history either.
+//! Messages leave out possible secrets, even where DataFusion repeats the user's text. `datafusion_tiledb::sql::secrets` finds
+//! them. The history doesn't keep statements with a secret either.
 //!
 //! DataFusion nests an error once per layer it passes ("External error: External error: …"); here only the
 //! innermost sentence and the context somebody added on purpose are kept.
@@ -50,7 +50,7 @@ pub fn print(error: &DataFusionError, place: Option<&str>) {
 /// The secrets of the statement that runs.
 static SECRETS: Mutex<StatementSecrets> = Mutex::new(StatementSecrets::none());
 
-/// Remembers the secrets of a statement until the next one, so that they are left out of messages about it.
+/// Remembers the secrets of a statement until the next one, so that messages about the statement leave them out.
 pub fn hide_secrets_of(statement: &str) {
     *SECRETS.lock().unwrap_or_else(PoisonError::into_inner) = StatementSecrets::of(statement);
 }

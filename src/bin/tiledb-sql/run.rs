@@ -313,7 +313,7 @@ impl Shell {
         self.print_rows(&rows, began, running)
     }
 
-    /// Does what a statement about groups says. Only a group that lists no members is told of.
+    /// Runs a statement about groups. It prints a notice only for a group that lists no members.
     pub async fn run_group_statement(&self, statement: GroupStatement) -> Result<()> {
         if let GroupStatement::Attach {
             uri, store_options, ..

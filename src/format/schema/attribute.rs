@@ -65,7 +65,7 @@ pub(super) fn known_or_any(code: u8) -> (Datatype, Option<String>) {
     }
 }
 
-/// The name that releases 1.x stored for an attribute without one; later ones take no name that begins so.
+/// The name that releases 1.x stored for an attribute without a name. Later releases accept no name that begins with it.
 const STORED_UNNAMED: &str = "__attr";
 
 /// An attribute.
@@ -96,13 +96,13 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// Whether it has no name.
+    /// Whether the attribute has no name.
     pub fn is_unnamed(&self) -> bool {
         matches!(self.name.as_str(), "" | STORED_UNNAMED)
     }
 
-    /// Whether cells that were never written have a value that is no text: the usual one of CHAR. Other usual fill values
-    /// are values of their types.
+    /// Whether unwritten cells have the usual fill value of CHAR, which isn't text. Other usual fill values are valid values of
+    /// their types.
     pub fn fills_with_no_text(&self) -> bool {
         let usual = Datatype::Char.default_fill();
         let is_usual = |fill: &[u8]| fill.chunks(usual.len().max(1)).all(|byte| byte == usual);

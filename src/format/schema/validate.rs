@@ -1,10 +1,10 @@
 //! Validation of a schema when it is read, so that later layers can rely on it (specification: "Array Schema File").
 //!
-//! An `ArraySchema` guarantees: one dimension or more; ranges in order; dense means equal integer-like types with
-//! extents; fixed fill values have the size of a cell; names are unique. An error in one attribute or label is recorded
-//! there and does not affect others. Nothing that libtiledb creates is refused: tiles that end beyond their type, or that
-//! no machine can hold, are an error of those who read or write one. The subtle thing: domains and extents are compared as `i128`, because
-//! they may span the whole range of a 64-bit type.
+//! An `ArraySchema` guarantees: one dimension or more; ranges in order; dense means equal integer-like types with extents;
+//! fixed fill values have the size of a cell; names are unique. An error in one attribute or label is recorded there and does
+//! not affect others. The validation accepts everything that libtiledb creates: tiles that end beyond their type, or that no
+//! machine can hold, are an error only when one is read or written. The subtle thing: domains and extents are compared as
+//! `i128`, because they may span the whole range of a 64-bit type.
 
 use std::collections::HashSet;
 
@@ -164,7 +164,7 @@ fn check_fill(version: FormatVersion, attribute: &Attribute) -> Result<()> {
         Some(size) if found != size => Err(Error::corrupt(format!(
             "its fill value has {found} bytes, expected the {size} of a cell"
         ))),
-        // Part of a value is an error only where the fill value shows.
+        // An incomplete value is an error only if the fill value is shown.
         None if found == 0 => Err(Error::corrupt(
             "its fill value has 0 bytes, expected 1 or more",
         )),
@@ -219,8 +219,8 @@ fn check_float(dimension: &Dimension, lo: &[u8], hi: &[u8]) -> Result<()> {
     let Some(extent) = &dimension.extent else {
         return Ok(());
     };
-    // For a missing extent, writers store `hi - lo`: infinite for the widest domain, 0 for a single point. A NaN makes one
-    // tile of the domain.
+    // For a missing extent, writers store `hi - lo`: infinite for the widest domain, 0 for a single point. A NaN extent makes
+    // the domain one tile.
     let extent_value = float(extent);
     let usable = extent_value > 0.0 || extent_value.is_nan() || (extent_value == 0.0 && lo == hi);
     if !usable {
@@ -261,7 +261,7 @@ fn check_dense_dimension(dimension: &Dimension, first: Option<Datatype>) -> Resu
             "a dense array has a dimension of type {datatype}, expected one integer, date or time type for all"
         )));
     }
-    // The last tile may end beyond the type: libtiledb only forbids that for 64 bits.
+    // The last tile may end beyond the type: libtiledb forbids that only for 64 bits.
     match (dimension.extent_steps(), integer_domain(dimension)) {
         (Some(_), Some(_)) => Ok(()),
         _ => Err(Error::corrupt(

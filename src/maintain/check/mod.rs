@@ -66,7 +66,7 @@ use crate::array::snapshot::open_alone;
 use crate::error::{ErrorKind, Result};
 use crate::memory::budget::{MemoryBudget, Unlimited};
 use crate::storage::{MetadataCache, Storage};
-use crate::write::create::Remains;
+use crate::write::create::CreationRemains;
 
 /// The metadata of the fragment at hand are kept in a cache of this size.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -201,10 +201,10 @@ pub fn check_storage(
     .boxed()
 }
 
-/// What an interrupted creation has left: nothing of it is an array, and all of it can go.
+/// Checks the remains of an interrupted creation: none of them is part of an array, and all of them can be removed.
 async fn check_remains(storage: &Storage, folders: &Folders, report: &Reporter) -> Result<()> {
     folders::check_names(folders, Kind::Remains, report);
-    for announcement in Remains::of(storage).await?.announcements {
+    for announcement in CreationRemains::of(storage).await?.announcements {
         for (commit, _) in announcement.commits {
             let found = "a commit of an array that was never created";
             report.tell(Rule::StagingFile, commit, found, "a schema");

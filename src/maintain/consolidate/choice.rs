@@ -1,5 +1,5 @@
-//! Which fragments of an array are merged: those that are named, or the groups of a plan. One fragment alone is written again
-//! if deleted cells are dropped and it has any.
+//! Chooses which fragments of an array are merged: the named ones, or the groups of a plan. A single fragment is written again
+//! if the consolidation drops deleted cells and the fragment has any.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ pub(super) fn candidates(snapshot: &Snapshot) -> Result<Vec<Candidate>> {
     candidates.collect()
 }
 
-/// Marks the fragments of which a consolidation drops deleted cells.
+/// Marks the fragments whose deleted cells a consolidation drops.
 pub(super) async fn mark_shrinking(
     snapshot: &Snapshot,
     options: &ConsolidateOptions,
@@ -46,7 +46,7 @@ pub(super) async fn mark_shrinking(
     Ok(())
 }
 
-/// Whether a fragment records that cells of it are deleted.
+/// Whether a fragment records deletions of its cells.
 async fn has_deleted_cells(snapshot: &Snapshot, fragment: &Fragment) -> Result<bool> {
     if !fragment.footer.has_delete_metadata {
         return Ok(false);
@@ -60,7 +60,7 @@ async fn has_deleted_cells(snapshot: &Snapshot, fragment: &Fragment) -> Result<b
         .statistics(&snapshot.storage, &field, wanted)
         .await?;
     let first_times = found.first().and_then(FieldStatistics::mins::<8>);
-    // Without statistics it may have some.
+    // Without statistics, the fragment may have deleted cells.
     Ok(first_times.is_none_or(|times| times.iter().any(|time| u64::from_le_bytes(*time) != NEVER)))
 }
 
@@ -161,7 +161,7 @@ pub(super) fn groups(
     }
 }
 
-/// Groups of one fragment each, which is in no other group and shrinks.
+/// Groups of a single fragment that isn't in any other group and shrinks.
 fn shrink_others(
     all: &[Candidate],
     among: &[usize],

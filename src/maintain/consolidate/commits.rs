@@ -5,8 +5,8 @@
 //! committed, and earlier times show them. The subtle thing: readers order fragments of one start time by where they are
 //! listed, then by name; where a list would change that order, nothing is done.
 //!
-//! Conditions of deletes that libtiledb misreads ([`Condition::is_misread`]), which earlier releases of this library stored, are
-//! written again in the files where they are, so nothing else changes, at any time.
+//! Earlier releases of this library stored conditions of deletes that libtiledb misreads ([`Condition::is_misread`]). A
+//! consolidation rewrites such conditions in their files, so nothing else changes, at any time.
 
 use bytes::Bytes;
 
@@ -159,7 +159,7 @@ fn reordered(snapshot: &Snapshot) -> Option<&str> {
     })
 }
 
-/// Writes conditions of deletes so that libtiledb evaluates them rightly.
+/// Rewrites conditions of deletes so that libtiledb evaluates them correctly.
 pub(super) async fn flatten_deletes(
     storage: &Storage,
     options: &ConsolidateOptions,
@@ -167,7 +167,7 @@ pub(super) async fn flatten_deletes(
     let window = OpenWindow::new(TimestampMs(0), None)?;
     let inspection = match Inspection::open(storage, window).await {
         Ok(inspection) => inspection,
-        // A group has no deletes.
+        // Groups have no deletes.
         Err(e) if e.kind() == ErrorKind::IsAGroup => return Ok(Vec::new()),
         Err(e) => return Err(e),
     };

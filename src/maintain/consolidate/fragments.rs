@@ -10,7 +10,7 @@ use super::cells::source::DropsDeleted;
 use super::choice;
 use super::options::{ConsolidateOptions, Mode};
 use super::replace;
-use super::rounds::{self, Goal, Rounds, SparseInput, unopened};
+use super::rounds::{self, MergePolicy, MergeRounds, SparseInput, unopened};
 use crate::array::fragment::Fragment;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -205,7 +205,7 @@ impl Step<'_> {
         // Where cells have no times, deletes until the time of the fragment are done with it.
         let later = markers.iter().any(|marker| delete_time(marker) > until);
         let records = self.has_deletes() && (options.timestamps || later);
-        let goal = Goal {
+        let goal = MergePolicy {
             recorded: Recorded {
                 times: options.timestamps,
                 deletes: records.then(|| markers.clone()),
@@ -217,7 +217,7 @@ impl Step<'_> {
                 (false, _) => Versions::Newest,
             },
         };
-        let rounds = Rounds {
+        let rounds = MergeRounds {
             snapshot: self.snapshot,
             options,
             markers: &markers,

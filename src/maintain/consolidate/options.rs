@@ -21,7 +21,7 @@ pub enum Mode {
     FragmentMetadata,
     /// The key-value metadata of an array or a group: one file has all values.
     ArrayMetadata,
-    /// The conditions of deletes: alternatives among alternatives become one list of them.
+    /// The conditions of deletes: nested alternatives become one list of alternatives.
     Deletes,
 }
 
@@ -190,7 +190,7 @@ impl Progress {
         self.read.store(cells, Ordering::Relaxed);
     }
 
-    /// Cells were merged that will be merged again.
+    /// Records that cells were merged and will be merged again.
     pub(super) fn advance(&self, cells: u64) {
         self.read.store(0, Ordering::Relaxed);
         self.before.fetch_add(cells, Ordering::Relaxed);

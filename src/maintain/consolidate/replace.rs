@@ -156,12 +156,13 @@ fn delete_time(name: &str) -> u64 {
     parsed.map_or(0, |name| name.t1)
 }
 
-/// Withdraws the fragment if another one replaces one of its inputs, too, and has the smaller name. One that is only
-/// announced is given up: it may be what a crash left, and otherwise finds out when it is committed. A TRUNCATE that hides its
-/// inputs, or is about to, has not seen the fragment, which would bring its rows back.
+/// Withdraws the fragment if another fragment with a smaller name replaces one of its inputs, too. The check removes the
+/// announcement of a fragment that isn't committed yet: a crash may have left it, and otherwise its writer notices at the
+/// commit. The fragment is also withdrawn if a TRUNCATE hides its inputs, or is about to. The TRUNCATE hasn't seen the
+/// fragment, which would bring the rows back.
 async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragment) -> Result<()> {
     let name = staged.name.name.as_str();
-    for Rival { name: rival, hides } in rivals(storage, folders, name).await? {
+    for ReplacementCommit { name: rival, hides } in rivals(storage, folders, name).await? {
         if hides {
             withdraw_replacement(storage, staged).await?;
             return Err(Error::conflict(format!(
@@ -173,7 +174,7 @@ async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragme
         let mut committed = storage.head(&commit).await?.is_some();
         if !committed {
             give_up_announcement(storage, &rival).await?;
-            // It may have been committed in the meantime.
+            // The fragment may have been committed in the meantime.
             committed = storage.head(&commit).await?.is_some();
         }
         if committed && rival.as_str() < name {
@@ -187,15 +188,19 @@ async fn check_after(storage: &Storage, folders: &[String], staged: StagedFragme
     Ok(())
 }
 
-/// What replaces fragments, or is about to.
-struct Rival {
+/// A commit that replaces fragments, or is about to.
+struct ReplacementCommit {
     name: String,
-    /// Whether it hides them, and puts nothing in their place.
+    /// Whether the commit only hides the fragments.
     hides: bool,
 }
 
-/// What replaces one of these folders, or is about to.
-async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec<Rival>> {
+/// The commits that replace one of these folders, or are about to.
+async fn rivals(
+    storage: &Storage,
+    folders: &[String],
+    name: &str,
+) -> Result<Vec<ReplacementCommit>> {
     let inputs = folders.iter().map(|f| path_name(f)).collect::<HashSet<_>>();
     let listing = list_commits(storage).await?;
     let mut rivals = Vec::new();
@@ -225,7 +230,7 @@ async fn rivals(storage: &Storage, folders: &[String], name: &str) -> Result<Vec
         let hidden = replaced.iter().map(|path| path_name(path));
         let modified_ms = u64::try_from(file.modified_us / 1000).unwrap_or(0);
         let is_dead = modified_ms.saturating_add(DEAD_AFTER_MS) < TimestampMs::now().0;
-        rivals.push(Rival {
+        rivals.push(ReplacementCommit {
             name: rival.to_owned(),
             hides: truncates(&parsed, &hidden.collect::<Vec<_>>())
                 && !(announced.is_some() && is_dead),

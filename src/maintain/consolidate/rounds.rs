@@ -1,10 +1,11 @@
-//! Sparse fragments become one, in several rounds where memory is not enough for one.
+//! Merges sparse fragments into one, in several rounds if memory isn't enough for a single round.
 //!
-//! A merge holds a tile of each input whose cells lie among those of others. If that is too much, neighbours in age are merged
-//! first, fewer at a time, and what comes of it in the next round. In between, everything is kept that the last merge may ask
-//! for: every version of a cell, when it was written, and when and by which delete it was deleted. What comes of neighbours has
-//! their place among the others, so the last merge sees the versions of a cell in the same order as if there were one round.
-//! Nobody commits the fragments in between; they are removed at the end, or by the vacuum of leftovers after a crash.
+//! A merge holds a tile of each input whose cells interleave with those of others. If that takes too much memory, a round
+//! merges fewer inputs at a time, always neighbours in age, and the next round merges the results. The intermediate fragments
+//! keep everything that the last round may need: every version of a cell, when it was written, and when and by which delete it
+//! was deleted. The result of neighbours takes their place in the order of age, so the last round sees the versions of a cell
+//! in the same order as a single round would. Nobody commits the intermediate fragments. They are removed at the end, or by the
+//! vacuum of leftovers after a crash.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -31,46 +32,47 @@ use crate::tile::deletes::DeleteTrees;
 use crate::write::fields::{Recorded, WrittenFields};
 use crate::write::fragment::StagedFragment;
 
-/// A fragment that is merged with others.
+/// A fragment to merge with others.
 #[derive(Debug, Clone)]
 pub(super) struct SparseInput {
     pub(super) fragment: Arc<Fragment>,
-    /// The time of its cells, if it has none for each.
+    /// The time of all cells, if the fragment doesn't record one for each.
     pub(super) time: u64,
-    /// The deletes that apply to it.
+    /// The deletes that apply to the fragment.
     pub(super) pending: Vec<PendingDelete>,
-    /// The deletes that it has processed, if it records when its cells were deleted.
+    /// The deletes that the fragment has processed, if it records when its cells were deleted.
     pub(super) processed: Option<Vec<String>>,
 }
 
-/// What becomes of the cells.
+/// How a merge treats cells: which facts about them it records, which ones it drops, and which versions it keeps.
 #[derive(Debug, Clone)]
-pub(super) struct Goal {
+pub(super) struct MergePolicy {
     pub(super) recorded: Recorded,
     pub(super) drops_deleted: Option<DropsDeleted>,
     pub(super) versions: Versions,
 }
 
 /// A merge of sparse fragments.
-pub(super) struct Rounds<'a> {
+pub(super) struct MergeRounds<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) options: &'a ConsolidateOptions,
     /// The deletes of all inputs.
     pub(super) markers: &'a [String],
 }
 
-/// An input, and the fragment in between that it is; such a fragment is removed when nobody needs it.
-type Round = Vec<(SparseInput, Option<StagedFragment>)>;
+/// The inputs of a round. If an input is an intermediate fragment, its second part holds the staged fragment, which is removed
+/// when no longer needed.
+type MergeRound = Vec<(SparseInput, Option<StagedFragment>)>;
 
-impl Rounds<'_> {
-    /// Merges inputs, which are given by age, into a fragment called `name`; `None` if no cells are left.
+impl MergeRounds<'_> {
+    /// Merges inputs, in the order of their age, into the fragment `name`; `None` if no cells are left.
     pub(super) async fn write(
         &self,
         inputs: Vec<SparseInput>,
-        goal: &Goal,
+        goal: &MergePolicy,
         name: &str,
     ) -> Result<Option<StagedFragment>> {
-        let mut round: Round = inputs.into_iter().map(|input| (input, None)).collect();
+        let mut round: MergeRound = inputs.into_iter().map(|input| (input, None)).collect();
         let written = loop {
             let inputs = round.iter().map(|(input, _)| input);
             match self.merge(inputs, goal, name).await {
@@ -86,12 +88,12 @@ impl Rounds<'_> {
         written
     }
 
-    /// Merges neighbours; there are fewer inputs afterwards. Those that become one are left in `round`.
-    async fn next_round(&self, round: &mut Round) -> Result<Round> {
+    /// Merges neighbours, and returns the inputs of the next round, which are fewer. The merged inputs remain in `round`.
+    async fn next_round(&self, round: &mut MergeRound) -> Result<MergeRound> {
         let count = round.len();
         let mut fan = count.div_ceil(2);
         let goal = self.keeping_all();
-        let (mut next, mut merged): (Round, Round) = (Vec::new(), Vec::new());
+        let (mut next, mut merged): (MergeRound, MergeRound) = (Vec::new(), Vec::new());
         let mut waiting = VecDeque::from(std::mem::take(round));
         while !waiting.is_empty() {
             let part = fan.min(waiting.len());
@@ -125,9 +127,9 @@ impl Rounds<'_> {
         Ok(next)
     }
 
-    /// A fragment in between keeps all that is known of its cells.
-    fn keeping_all(&self) -> Goal {
-        Goal {
+    /// The policy of an intermediate fragment, which keeps all that is known about its cells.
+    fn keeping_all(&self) -> MergePolicy {
+        MergePolicy {
             recorded: Recorded {
                 times: true,
                 deletes: (!self.markers.is_empty()).then(|| self.markers.to_vec()),
@@ -140,7 +142,7 @@ impl Rounds<'_> {
     async fn merge_in_between<'i>(
         &self,
         inputs: impl Iterator<Item = &'i SparseInput> + Clone,
-        goal: &Goal,
+        goal: &MergePolicy,
     ) -> Result<Option<(SparseInput, Option<StagedFragment>)>> {
         let names = inputs.clone().map(|input| &input.fragment.name);
         let t1 = names.clone().map(|name| name.t1).min().unwrap_or(0);
@@ -175,7 +177,7 @@ impl Rounds<'_> {
     async fn merge<'i>(
         &self,
         inputs: impl Iterator<Item = &'i SparseInput> + Clone,
-        goal: &Goal,
+        goal: &MergePolicy,
         name: &str,
     ) -> Result<Option<StagedFragment>> {
         let output = self.output(goal.recorded.clone(), goal.drops_deleted)?;
@@ -207,9 +209,14 @@ impl Rounds<'_> {
         kept_if(verified.await, staged).await.map(Some)
     }
 
-    /// Merges again, and compares what was written.
-    async fn verify(&self, merge: &SparseMerge, written: Fragment, goal: &Goal) -> Result<()> {
-        // What was dropped is not dropped once more.
+    /// Merges again, and compares the result with the written fragment.
+    async fn verify(
+        &self,
+        merge: &SparseMerge,
+        written: Fragment,
+        goal: &MergePolicy,
+    ) -> Result<()> {
+        // The second merge doesn't count dropped cells again.
         let keeping = self.output(goal.recorded.clone(), None)?;
         let written = SparseInput {
             time: written.name.t2,
@@ -262,13 +269,13 @@ impl Rounds<'_> {
     }
 }
 
-async fn withdraw(round: Round) {
+async fn withdraw(round: MergeRound) {
     for staged in round.into_iter().filter_map(|(_, staged)| staged) {
         staged.withdraw().await;
     }
 }
 
-/// What a fragment with these records consists of.
+/// The fields of a fragment with these records.
 pub(super) fn output(
     snapshot: &Snapshot,
     recorded: Recorded,
@@ -300,7 +307,7 @@ pub(super) fn unopened(
     })
 }
 
-/// Fails unless every cell arrived.
+/// Fails unless the merge received every cell.
 fn check_counts(staged: &StagedFragment, counts: MergedCells, expected: u64) -> Result<()> {
     if counts.read != expected || counts.written != staged.cells {
         return Err(Error::internal(format!(
@@ -311,7 +318,7 @@ fn check_counts(staged: &StagedFragment, counts: MergedCells, expected: u64) -> 
     Ok(())
 }
 
-/// Opens the written fragment as a reader will, and fails unless it says what was written.
+/// Opens the written fragment as a reader does, and fails unless its metadata describes what was written.
 pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Result<Fragment> {
     let directory = ArrayDirectory::list(storage).await?;
     let path = format!("{}/{METADATA_FILE}", staged.folder());
@@ -335,7 +342,7 @@ pub(super) async fn reopened(storage: &Storage, staged: &StagedFragment) -> Resu
     }
 }
 
-/// The fragment if it was verified; otherwise it is removed.
+/// Returns the fragment if it was verified, and removes it otherwise.
 pub(super) async fn kept_if(
     verified: Result<()>,
     staged: StagedFragment,
@@ -349,7 +356,7 @@ pub(super) async fn kept_if(
     }
 }
 
-/// Tiles that are filtered at the same time.
+/// How many tiles are filtered at the same time.
 pub(super) fn width() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     processors.saturating_mul(2)

@@ -4,7 +4,7 @@
 //! A folder of a running write looks like one of a dead write. It is as old as the newest of its files; a folder without
 //! files is as old as the time in its name, but one of a consolidation has an old name from the beginning, and stays.
 //!
-//! The creation of an array can be interrupted, too, before its schema is put.
+//! The creation of an array can also be interrupted, before its schema is put.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitKind, path_name, staged_array, staged_vacuum};
 use crate::format::names::TimestampedName;
 use crate::storage::{Listing, Storage};
-use crate::write::create::{Remains, is_begun};
+use crate::write::create::{CreationRemains, is_begun};
 
 const COMMITS_FOLDER: &str = "__commits";
 const FRAGMENTS_FOLDER: &str = "__fragments";
@@ -47,13 +47,13 @@ pub(super) async fn plan(storage: &Storage, options: &VacuumOptions) -> Result<P
     Ok(plan)
 }
 
-/// What interrupted creations have left where `no_array` is.
+/// The remains of interrupted creations at a place with `no_array`.
 async fn remains(storage: &Storage, options: &VacuumOptions, no_array: Error) -> Result<Plan> {
     let root = storage.list("").await?;
     if !is_begun(storage, &root).await? {
         return Err(no_array);
     }
-    let remains = Remains::of(storage).await?;
+    let remains = CreationRemains::of(storage).await?;
     let mut plan = Plan::default();
     let announcements = &remains.announcements;
     if announcements.iter().any(|a| !options.is_old_time(a.time)) {
@@ -68,7 +68,7 @@ async fn remains(storage: &Storage, options: &VacuumOptions, no_array: Error) ->
         vec![Action::file(path, file.bytes, why)]
     });
     plan.then(removed.collect());
-    // Without the announcement, nobody knows whose commit it is.
+    // Without the announcement, nobody knows which creation the commit belongs to.
     let removed = announcements.iter().map(|announcement| {
         let commits = announcement.commits.iter();
         let commits = commits.map(|(path, bytes)| Action::file(path, *bytes, why));
@@ -99,7 +99,7 @@ async fn unfinished(
     for folder in STAGING_FOLDERS {
         let listing = storage.list(folder).await?;
         for file in listing.named_files().filter(|f| is_unfinished(&f.name)) {
-            // Until the schema is there, it goes with the commit that it announces.
+            // Until the schema exists, the announcement is removed together with its commit.
             if !has_schema && staged_array(&file.name).is_some() {
                 continue;
             }

@@ -54,7 +54,7 @@ pub struct DensePlan {
     pub scattered: Arc<ScatteredTiles>,
     /// Per dimension the intervals of tile indexes that the subarray touches, ascending.
     intervals: Vec<TileIntervals>,
-    /// The size of their cross product, at most the largest `u128`: a grid of 2^64 cells may have as many tiles.
+    /// The size of the cross product, capped at the largest `u128`: a grid of 2^64 cells may have as many tiles.
     tiles: u128,
     tiles_per_unit: u64,
     /// The positions of the tiles that are left, ascending; `None` if all are.
@@ -74,7 +74,7 @@ struct TileIntervals {
 impl TileIntervals {
     fn new(grid: &TileGrid, dim: usize, bounds: (u64, u64), ranges: &DimRanges) -> Self {
         let tile = |key| grid.tile_of(dim, key);
-        // Both ends belong to an interval: the last tile of all may have the largest index.
+        // Both ends belong to an interval, because the grid's last tile may have the largest index.
         let mut intervals: Vec<(u64, u64)> = Vec::new();
         for range in ranges.clip_keys(bounds.0, bounds.1) {
             let (first, last) = (tile(range.lo), tile(range.hi));
@@ -110,12 +110,12 @@ impl TileIntervals {
 impl DensePlan {
     /// How many units there are.
     pub fn unit_count(&self) -> u64 {
-        // Of more units, only the first are counted: no scan lives to see their end.
+        // If there are more units, only the first ones count: no scan would ever finish the rest.
         let units = self.all_tiles().div_ceil(self.tiles_per_unit.into());
         u64::try_from(units).unwrap_or(u64::MAX)
     }
 
-    /// How many tiles the units hold, at most the largest `u64`.
+    /// How many tiles the units hold, capped at the largest `u64`.
     pub fn tile_count(&self) -> u64 {
         u64::try_from(self.all_tiles()).unwrap_or(u64::MAX)
     }
@@ -183,8 +183,8 @@ impl DensePlan {
         })
     }
 
-    /// How many tiles lie between two neighbouring bounds of the grid along the leading dimension, if the numbers of
-    /// these tiles are consecutive. `None` if the tiles are too many to be read from their end.
+    /// How many tiles lie between two neighbouring bounds of the grid along the leading dimension, if the numbers of these
+    /// tiles are consecutive. `None` if there are too many tiles to read from the end.
     pub(super) fn tiles_of_slab(&self) -> Option<u64> {
         u64::try_from(self.all_tiles()).ok()?;
         let (leading, others) = self.intervals.split_first()?;
@@ -260,7 +260,7 @@ impl DensePlan {
     }
 }
 
-/// The size of a cross product of intervals, at most the largest `u128`.
+/// The size of a cross product of intervals, capped at the largest `u128`.
 fn count_tiles(intervals: &[TileIntervals]) -> u128 {
     let counts = intervals.iter().map(|interval| interval.count);
     counts.fold(1, u128::saturating_mul)
@@ -460,7 +460,7 @@ fn touches(domain: &KeyBox, spec: &ScanSpec) -> bool {
         .all(|(d, (lo, hi))| spec.subarray.dim(d).intersects_keys(lo, hi))
 }
 
-/// The number of cells of `bounds` that the subarray selects, at most the largest `u128`.
+/// The number of cells of `bounds` that the subarray selects, capped at the largest `u128`.
 pub(super) fn selected_rows(bounds: &KeyBox, spec: &ScanSpec) -> u128 {
     let dimensions = bounds.ranges().enumerate();
     let selected = dimensions.map(|(d, (lo, hi))| {

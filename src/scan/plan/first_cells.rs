@@ -39,7 +39,7 @@ impl ScanPlan {
             let keys = keys.sum::<u128>().max(1);
             let rows_of_key = (left / keys).max(1);
             let wanted = wanted_rows.div_ceil(rows_of_key);
-            // No more keys are wanted than rows.
+            // The scan needs no more keys than rows.
             let wanted = u64::try_from(wanted).ok()?;
             let first = match by.descending {
                 true => last_keys(ranges, wanted),

@@ -369,7 +369,7 @@ pub struct DimensionBounds {
     pub exact: bool,
 }
 
-/// The stored coordinates at both ends.
+/// The stored coordinates at both ends of the range.
 struct Stored {
     lo: Vec<u8>,
     hi: Vec<u8>,

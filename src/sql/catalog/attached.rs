@@ -143,8 +143,8 @@ impl TileDbGroupBuilder {
     }
 }
 
-/// What somebody who attached the group called `name` should know: that it lists no members, and how to reach what lies in
-/// its folder. `None` for other groups.
+/// A notice for whoever attached the group `name`: it lists no members, and how to reach the arrays in its folder. `None` for
+/// other groups.
 pub fn attached_notice(ctx: &SessionContext, name: &str) -> Option<String> {
     let attached = ctx.copied_config().get_extension::<Attached>()?;
     let groups = attached.read();

@@ -32,7 +32,7 @@ const MAX_GROUPS: usize = 10_000;
 /// The number of members from which on no further group is entered.
 const MAX_MEMBERS: usize = 1_000_000;
 
-/// The most members that an error names.
+/// The maximum number of members that an error names.
 pub(super) const SHOWN_MEMBERS: usize = 20;
 
 /// The result of a traversal.
@@ -170,7 +170,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// What lies in the folder of a group without members, and how to reach it; `None` if that is nothing.
+/// Describes the contents of the folder of a group without members, and how to reach them; `None` if there are none.
 pub(super) fn unlisted(group: &Group) -> Option<String> {
     let first = group.unlisted.first()?;
     let uri = group.storage.uri().trim_end_matches('/');

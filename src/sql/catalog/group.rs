@@ -100,7 +100,7 @@ pub(super) struct GroupListing {
     locations: Vec<Location>,
     /// Some groups could not be entered.
     has_gaps: bool,
-    /// What the folder of the attached group holds, if the group has no members.
+    /// A description of the group's folder, if the attached group has no members.
     unlisted: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl From<Explored> for GroupListing {
 }
 
 impl GroupListing {
-    /// What the folder of the attached group holds, in a clause, if the group has no members.
+    /// Describes the group's folder in a clause, if the attached group has no members.
     pub(super) fn unlisted(&self) -> Option<&str> {
         self.unlisted.as_deref()
     }

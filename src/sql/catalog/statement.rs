@@ -83,7 +83,7 @@ impl GroupStatement {
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
         let tokens =
             tokens.map_err(|e| Error::invalid(StatementSecrets::of(sql).masked(&e.to_string())))?;
-        let mut tokens = Tokens::new(tokens);
+        let mut tokens = StatementTokens::new(tokens);
         tokens.word();
         let statement = if attach {
             tokens.attach()?
@@ -148,13 +148,13 @@ pub fn first_word(sql: &str) -> &str {
 }
 
 /// The tokens of a statement without whitespace and comments.
-struct Tokens {
+struct StatementTokens {
     rest: Peekable<IntoIter<Token>>,
-    /// Whether options are being read. Any word or number among them may be a part of a secret that lost its quotes.
+    /// Whether the parser is reading options. Any word or number among options may be part of a secret without its quotes.
     among_options: bool,
 }
 
-impl Tokens {
+impl StatementTokens {
     fn new(mut tokens: Vec<Token>) -> Self {
         tokens.retain(|t| !matches!(t, Token::Whitespace(_)));
         Self {
@@ -321,8 +321,8 @@ impl Tokens {
         self.unexpected(found, expected)
     }
 
-    /// The error for a token that stands where something else is expected. A text, and any word among options, may be a
-    /// secret or a part of one that lost its quotes, so only its kind is named.
+    /// The error for an unexpected token. A text, and any word among options, may be a secret or part of a secret without its
+    /// quotes, so the error names only the token's kind.
     fn unexpected(&self, found: Option<Token>, expected: &str) -> Error {
         let found = match found {
             None | Some(Token::EOF) => "the end".to_owned(),

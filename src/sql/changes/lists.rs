@@ -1,8 +1,8 @@
-//! Lists with a NULL in them, which no cell can hold.
+//! Lists with a NULL element, which no cell can hold.
 //!
-//! The values of a statement are cast to the types of the array, in which the elements of a list cannot be NULL. Arrow's cast
-//! fails over one, with a message about its own arrays, and does so while the statement is planned if the list is a
-//! constant. So lists are cast to lists whose elements may be NULL first, and checked when the rows are there.
+//! A statement's values are cast to the types of the array, whose list elements can't be NULL. Arrow's cast fails over a NULL
+//! element with a message about its own arrays, and even during planning if the list is a constant. So lists are first cast to
+//! lists whose elements may be NULL, and checked when the statement reads its rows.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use datafusion::logical_expr::{
 
 use crate::error::Error;
 
-/// The rows of a statement, whose casts to lists are checked. No type that can be written in SQL forbids NULL in a list, so
-/// these casts are all to types of the array.
+/// The rows of a statement with checked casts to lists. No type that SQL can express forbids NULL in a list, so all of these
+/// casts have types of the array.
 pub(super) fn checked(rows: LogicalPlan, array: &str) -> Result<LogicalPlan> {
     let in_node = |plan: LogicalPlan| {
         plan.map_expressions(|expr| expr.transform_up(|expr| Ok(in_cast(expr, array))))
@@ -42,11 +42,11 @@ fn in_cast(expr: Expr, array: &str) -> Transformed<Expr> {
     Transformed::yes(whole(value, field.data_type(), ("array", array)))
 }
 
-/// Lists as ones of the type `to`, in which no element is NULL; an error names the `place`.
+/// Casts lists to the type `to`, in which no element is NULL. An error names the `place`.
 pub(super) fn whole(lists: Expr, to: &DataType, place: (&'static str, &str)) -> Expr {
     let (what, name) = place;
     let function = WholeList {
-        // Not evaluated before there are rows.
+        // The check isn't evaluated before there are rows.
         signature: Signature::any(1, Volatility::Volatile),
         to: to.clone(),
         place: (what, name.to_owned()),
@@ -55,7 +55,7 @@ pub(super) fn whole(lists: Expr, to: &DataType, place: (&'static str, &str)) -> 
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![lists]))
 }
 
-/// The type of lists whose elements may be NULL, for one of lists whose elements may not.
+/// The type of lists whose elements may be NULL, given the type of lists whose elements may not.
 pub(super) fn with_nulls(list: &DataType) -> Option<DataType> {
     let loose = |item: &FieldRef| Arc::new(item.as_ref().clone().with_nullable(true));
     match list {
@@ -67,18 +67,18 @@ pub(super) fn with_nulls(list: &DataType) -> Option<DataType> {
     }
 }
 
-/// A list that is checked to have no NULL in it.
+/// A function that checks that a list has no NULL element.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WholeList {
     signature: Signature,
-    /// The type of the lists without NULL.
+    /// The type of the lists without NULL elements.
     to: DataType,
-    /// The array, or the column.
+    /// The array or column that an error names.
     place: (&'static str, String),
 }
 
 impl WholeList {
-    /// The same lists, as ones whose elements cannot be NULL.
+    /// The lists with the type whose elements can't be NULL.
     fn whole(&self, lists: &ArrayRef) -> Result<ArrayRef> {
         if let Some(row) = (0..lists.len()).find(|row| has_null(lists, *row)) {
             let options = FormatOptions::default().with_null("NULL");
@@ -91,7 +91,7 @@ impl WholeList {
             let (what, name) = &self.place;
             return Err(DataFusionError::from(error.with(what, name)));
         }
-        // What lies between the lists may still be NULL.
+        // Values between the lists may still be NULL.
         let rows = UInt64Array::from_iter_values(0..lists.len() as u64);
         let lists = take(lists, &rows, None)?;
         let nulls = lists.nulls().cloned();
@@ -116,8 +116,8 @@ impl WholeList {
     }
 }
 
-/// Lists whose elements begin with those of the first list. Arrow casts a slice of lists to lists of a fixed length as if it
-/// began where the whole does (`sliced-lists` in `docs/upstream/README.md`).
+/// The lists with elements that begin at the first list. Arrow casts a slice of lists to lists of a fixed length as if the
+/// slice began at the start of the array (`sliced-lists` in `docs/upstream/README.md`).
 pub(super) fn from_their_start(values: &ArrayRef) -> Result<ArrayRef> {
     let start = match values.data_type() {
         DataType::List(_) => values
@@ -135,7 +135,7 @@ pub(super) fn from_their_start(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(take(values, &rows, None)?)
 }
 
-/// The values of a list that is not NULL.
+/// The values of a list that isn't NULL.
 pub(super) fn elements(lists: &ArrayRef, row: usize) -> Option<ArrayRef> {
     if lists.is_null(row) {
         return None;
@@ -148,7 +148,7 @@ pub(super) fn elements(lists: &ArrayRef, row: usize) -> Option<ArrayRef> {
     }
 }
 
-/// Whether a list has a NULL among its elements.
+/// Whether a list has a NULL element.
 fn has_null(lists: &ArrayRef, row: usize) -> bool {
     let of = |elements: ArrayRef| lists.is_valid(row) && elements.null_count() > 0;
     match lists.data_type() {

@@ -1,13 +1,14 @@
 //! INSERT, DELETE, UPDATE and MERGE INTO.
 //!
-//! DataFusion asks a table to delete or update what satisfies a list of filters, which it reads off the optimized plan; a
-//! WHERE that is constant, has a subquery or a LIMIT leaves none or too few of them, and the statement would hit rows that
-//! it does not select. So an analyzer rule rewrites these statements before any other rule sees them: the rows to change
-//! are an ordinary query, with their old coordinates and new values as columns, and the statement inserts them into a
-//! target that knows what they mean. Whatever the optimizer makes of the query, the rows are those it selects. Their values arrive
-//! [as they are](values).
+//! DataFusion asks a table to delete or update what satisfies a list of filters, which it reads off the optimized plan; a WHERE
+//! that is constant, has a subquery or a LIMIT leaves none or too few of them, and the statement would hit rows that it does
+//! not select. So an analyzer rule rewrites these statements before any other rule sees them: the rows to change are an
+//! ordinary query, with their old coordinates and new values as columns, and the statement inserts them into a target that
+//! knows what they mean. However the optimizer rewrites the query, the rows are the ones that it selects. Their values arrive
+//! [unchanged](values).
 //!
-//! The columns of changed rows are the old coordinates, the new row, whether it stays, and whether its coordinates were taken.
+//! The columns of changed rows are the old coordinates, the new row, whether the new row stays, and whether its coordinates
+//! were taken.
 
 mod lists;
 mod merge;
@@ -40,7 +41,7 @@ struct ChangeStatements;
 
 const NAME: &str = "tiledb_change_statements";
 
-/// The value of a cast that DataFusion has put around it, and that fails over what it would change.
+/// The value in an exact cast in place of DataFusion's cast, which fails over a value that it would change.
 pub(super) fn exactly_cast(call: &ScalarFunction) -> Option<&Expr> {
     match call.args.as_slice() {
         [value] if call.func.name() == values::EXACT => Some(value),
@@ -101,8 +102,8 @@ impl Changed<'_> {
         schema.dimensions.len() + schema.attributes.len()
     }
 
-    /// A new value of a column, which must not be NULL if the column is NOT NULL, whatever shows as NULL in it. The row is named
-    /// by its coordinates.
+    /// A new value of a column. The value must not be NULL if the column is NOT NULL, even if the column has values that show
+    /// as NULL. Errors name the row by its coordinates.
     fn required(&self, index: usize, value: Expr, coordinates: Vec<Expr>) -> Expr {
         let schema = self.source.schema();
         let array = self.array.array_schema();
@@ -112,7 +113,7 @@ impl Changed<'_> {
         let Some((attribute, field)) = attribute.zip(field) else {
             return value;
         };
-        // What cannot show NULL is looked at when it is written.
+        // Columns that can't show NULL are checked when they are written.
         if attribute.nullable || !field.is_nullable() {
             return value;
         }
@@ -120,7 +121,7 @@ impl Changed<'_> {
         values::required(value, field.name(), names.zip(coordinates).collect())
     }
 
-    /// The default of a column: that of its declaration, or NULL.
+    /// The default of a column: its declared default, or NULL.
     fn default(&self, name: &str) -> Expr {
         let default = self.source.get_column_default(name);
         default
@@ -200,7 +201,7 @@ struct Names {
     old: Vec<String>,
     /// The new row.
     new: Vec<String>,
-    /// Whether the new row stays, or the old one is only removed.
+    /// Whether the new row stays. Otherwise, the old row is only removed.
     stays: String,
     /// Whether a row was at the new coordinates.
     taken: String,
@@ -227,7 +228,7 @@ impl Names {
     }
 }
 
-/// Adds whether the array has a row at the new coordinates.
+/// Adds a column that shows whether the array has a row at the new coordinates.
 fn with_taken(changed: &Changed<'_>, names: &Names, rows: LogicalPlan) -> Result<LogicalPlan> {
     let there = TableReference::bare("__there");
     let schema = changed.source.schema();

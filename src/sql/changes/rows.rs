@@ -1,7 +1,7 @@
 //! The rows of INSERT, DELETE and UPDATE.
 //!
-//! DataFusion puts a projection above the rows that are inserted, which casts each column to its type and fills in what is left
-//! out. A VALUES list takes its types from the table already, wherever it stands, so its values are cast there.
+//! DataFusion puts a projection above the inserted rows, which casts each column to its type and fills in omitted columns. A
+//! VALUES list already takes its types from the table, wherever it stands, so its values are cast there.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{Changed, Names, with_taken};
 use crate::error::Error;
 use crate::sql::written::is_default;
 
-/// The rows of an INSERT, none of whose values changes on its way into its column.
+/// The rows of an INSERT, with exact casts of their values.
 pub(super) fn inserted(changed: &Changed<'_>, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
     let LogicalPlan::Projection(projection) = rows.as_ref() else {
         return Ok(Arc::clone(rows));
@@ -40,7 +40,7 @@ pub(super) fn inserted(changed: &Changed<'_>, rows: &Arc<LogicalPlan>) -> Result
         let column = value.schema_name().to_string();
         let value = unwrapped(value.clone(), &column)?;
         match columns.field_with_name(&column) {
-            // The value of a parameter has a type of its own.
+            // A parameter's value has its own type.
             Ok(field) => {
                 let converted =
                     converted(value.unalias(), field.data_type(), &column, input.schema())?;
@@ -54,7 +54,7 @@ pub(super) fn inserted(changed: &Changed<'_>, rows: &Arc<LogicalPlan>) -> Result
     Ok(Arc::new(LogicalPlan::Projection(rows)))
 }
 
-/// For each column of the rows that is one of the table, the names of both.
+/// For each column of the rows that belongs to a column of the table, the names of both.
 fn targets(projection: &Projection) -> Vec<(String, String)> {
     let targets = projection.expr.iter().filter_map(|value| {
         let target = value.schema_name().to_string();
@@ -71,8 +71,8 @@ fn targets(projection: &Projection) -> Vec<(String, String)> {
     targets.collect()
 }
 
-/// A VALUES list with NULL wherever it is written. DataFusion takes the types of such a list from the table, and fails over a
-/// NULL in a column that must have none, without saying which column and row that are.
+/// A VALUES list in which NULL may stand anywhere. DataFusion takes the types of the list from the table. For a NULL in a NOT
+/// NULL column it fails without naming the column and the row.
 fn list_of(
     changed: &Changed<'_>,
     list: &Values,
@@ -125,7 +125,7 @@ pub(super) fn updated(
         return internal_err!("the rows of an UPDATE are a projection");
     };
     let schema = changed.source.schema();
-    // The table that is updated comes first.
+    // The updated table comes first.
     let columns = input.schema().columns();
     let coordinates = columns.iter().take(changed.dimensions());
     let coordinates = coordinates.cloned().map(Expr::Column).collect::<Vec<_>>();
@@ -157,7 +157,7 @@ pub(super) fn updated(
         });
     }
     let rows = LogicalPlanBuilder::from(input.as_ref().clone());
-    // A row of an array with duplicates has no coordinates of its own: all that WHERE selects is replaced.
+    // Coordinates don't identify a row of an array with duplicates, so the statement replaces all rows that WHERE selects.
     if !moves || changed.array.array_schema().allows_duplicates {
         return Ok((rows.project(new)?.build()?, Meaning::Update("UPDATE")));
     }
@@ -174,7 +174,7 @@ pub(super) fn updated(
     ))
 }
 
-/// A value that an UPDATE gives. DataFusion casts the value of a subquery inside of it.
+/// A new value of an UPDATE. DataFusion casts the value of a subquery inside the subquery.
 fn given(value: Expr, column: &str) -> Result<Expr> {
     let subquery = match value.unalias() {
         Expr::ScalarSubquery(subquery) => subquery,
@@ -209,7 +209,7 @@ fn is_column(value: &Expr, column: Option<&Column>) -> bool {
     matches!(value, Expr::Column(found) if Some(found) == column)
 }
 
-/// The error for a column that shows something that the array does not store in its cells.
+/// The error for a column that the array doesn't store in its cells.
 pub(super) fn not_stored(changed: &Changed<'_>, column: &str) -> DataFusionError {
     let error = Error::unsupported(format!(
         "the column {column} is neither a dimension nor an attribute, so it cannot be set"

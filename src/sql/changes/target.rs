@@ -26,7 +26,7 @@ pub(super) enum Meaning {
     Update(&'static str),
     /// Old coordinates, the new row, whether it stays, and whether its coordinates were taken.
     Change(&'static str),
-    /// None: all rows that are there go.
+    /// No rows are written: all existing rows are removed.
     Truncate,
 }
 

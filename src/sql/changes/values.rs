@@ -1,12 +1,12 @@
-//! Values on their way into columns: they arrive as they are, or the statement fails.
+//! Values that statements store in columns: they arrive unchanged, or the statement fails.
 //!
-//! DataFusion puts a CAST around each value of INSERT and UPDATE whose type is not that of its column, and a CAST takes what it
-//! can: 78.5 becomes 78, and as a coordinate it replaces the cell that is there. So these casts become calls of a function that
-//! fails over a value that changes. Whoever wants the changed value writes the CAST, which is told from DataFusion's
-//! [by its type](crate::sql::written).
+//! DataFusion puts a CAST around each value of INSERT and UPDATE whose type isn't its column's type. A CAST may change a value:
+//! 78.5 becomes 78, and as a coordinate it replaces the cell there. So these casts become calls of a function that fails over a
+//! value that changes. Whoever wants the changed value writes the CAST, which is distinguished from DataFusion's casts [by its
+//! type](crate::sql::written).
 //!
-//! Floats are approximations: they take the float nearest to a DOUBLE or a DECIMAL, but no other number for an integer, and
-//! infinity only for infinity.
+//! Floats are approximations. A float column stores the nearest float for a DOUBLE or a DECIMAL, but integers must be exact,
+//! and only infinity may become infinity.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::error::Error;
 use crate::sql::written::is_written;
 use crate::write::create::sql_name;
 
-/// The name of the cast.
+/// The name of the exact cast.
 pub(super) const EXACT: &str = "tiledb_exact";
 
-/// Makes of a cast that DataFusion has put around a value the exact one; everything else stays.
+/// Replaces a cast that DataFusion has put around a value by the exact cast. Everything else stays.
 pub(super) fn unwrapped(value: Expr, column: &str) -> Result<Expr> {
     match value {
         Expr::Alias(mut alias) => {
@@ -49,7 +49,7 @@ pub(super) fn unwrapped(value: Expr, column: &str) -> Result<Expr> {
     }
 }
 
-/// Whether a cast of a value could lose something, as far as the value tells its type without its columns.
+/// Whether a cast of a value could lose something, as far as the type is known without the value's columns.
 fn may_lose_any(value: &Expr, to: &DataType) -> bool {
     match value {
         Expr::Literal(value, _) => may_lose(&value.data_type(), to),
@@ -57,7 +57,7 @@ fn may_lose_any(value: &Expr, to: &DataType) -> bool {
     }
 }
 
-/// The value of an expression as one of a column.
+/// The value of an expression, cast exactly to the type of a column.
 pub(super) fn converted(
     value: Expr,
     to: &DataType,
@@ -71,7 +71,7 @@ pub(super) fn converted(
     }
 }
 
-/// The error of a value, with the number of its row in a list.
+/// The error of a value, with the number of its row in the list.
 pub(super) fn with_row(error: DataFusionError, row: usize) -> DataFusionError {
     match error {
         DataFusionError::External(cause) => match cause.downcast::<Error>() {
@@ -102,7 +102,7 @@ fn exact(value: Expr, to: &DataType, column: &str) -> Result<Expr> {
     Ok(ScalarUDF::from(function).call(vec![value]))
 }
 
-/// The text of `TIMESTAMP '1500-01-01'`, which is no number of nanoseconds, for a column of another unit.
+/// The text of `TIMESTAMP '1500-01-01'`, which nanoseconds can't express, for a column of another unit.
 fn beyond_nanoseconds(value: &Expr, to: &DataType) -> Option<Expr> {
     let Expr::Cast(Cast { expr, field }) = value else {
         return None;
@@ -117,11 +117,10 @@ fn beyond_nanoseconds(value: &Expr, to: &DataType) -> Option<Expr> {
     is_beyond.then(|| expr.as_ref().clone())
 }
 
-/// The value of a column that is NOT NULL, and whose type has something that shows as NULL. The row is named by its
-/// `coordinates`.
+/// The checked value of a NOT NULL column whose type has values that show as NULL. Errors name the row by its `coordinates`.
 pub(super) fn required(value: Expr, column: &str, coordinates: Vec<(String, Expr)>) -> Expr {
     let (dimensions, coordinates): (Vec<_>, Vec<_>) = coordinates.into_iter().unzip();
-    let function = Required {
+    let function = NotNullCheck {
         column: column.to_owned(),
         dimensions,
         signature: Signature::variadic_any(Volatility::Immutable),
@@ -138,10 +137,10 @@ struct ExactCast {
     signature: Signature,
 }
 
-/// A value that a cast would change, or cannot take.
-struct Lost {
+/// A value that a cast would change or can't convert.
+struct LossyValue {
     row: usize,
-    /// What it would become, if anything.
+    /// What the value would become, if anything.
     becomes: Option<String>,
 }
 
@@ -158,7 +157,7 @@ impl ExactCast {
             None => Ok(found),
             Some(row) => Err(self.refused(
                 values,
-                &Lost {
+                &LossyValue {
                     row,
                     becomes: Some(shown(&found, row)),
                 },
@@ -172,12 +171,12 @@ impl ExactCast {
         ScalarValue::try_from_array(&found, 0)
     }
 
-    /// The error of a cast, with the value over which it failed.
+    /// The error of a cast, with the value that it failed over.
     fn not_taken(&self, values: &ArrayRef, error: DataFusionError) -> DataFusionError {
         let fails =
             |row: &usize| values.is_valid(*row) && taken(&values.slice(*row, 1), &self.to).is_err();
         match (0..values.len()).find(fails) {
-            Some(row) => self.refused(values, &Lost { row, becomes: None }, Some(error)),
+            Some(row) => self.refused(values, &LossyValue { row, becomes: None }, Some(error)),
             None => error,
         }
     }
@@ -185,7 +184,7 @@ impl ExactCast {
     fn refused(
         &self,
         values: &ArrayRef,
-        lost: &Lost,
+        lost: &LossyValue,
         cause: Option<DataFusionError>,
     ) -> DataFusionError {
         let (value, to) = (shown(values, lost.row), sql_name(plain(&self.to)));
@@ -226,15 +225,15 @@ impl ScalarUDFImpl for ExactCast {
     }
 }
 
-/// Passes a value on, and fails if it is NULL.
+/// A function that returns its value, and fails if the value is NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Required {
+struct NotNullCheck {
     column: String,
     dimensions: Vec<String>,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Required {
+impl ScalarUDFImpl for NotNullCheck {
     fn name(&self) -> &'static str {
         "tiledb_required"
     }
@@ -257,7 +256,7 @@ impl ScalarUDFImpl for Required {
                 let nulls = array.logical_nulls();
                 nulls.and_then(|nulls| nulls.iter().position(|valid| !valid))
             }
-            // There may be no row.
+            // There may be no rows.
             ColumnarValue::Scalar(scalar) => {
                 (scalar.is_null() && args.number_rows > 0).then_some(0)
             }
@@ -280,7 +279,7 @@ impl ScalarUDFImpl for Required {
     }
 }
 
-/// The type of the values of a dictionary, and any other type.
+/// The type of a dictionary's values; any other type itself.
 fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -333,7 +332,7 @@ fn taken(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     found.into_array(values.len())
 }
 
-/// The first value that a cast has changed.
+/// The row of the first value that a cast has changed.
 fn first_lost(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
     use DataType as T;
     let (from, to) = (&of_dictionary(from)?, &of_dictionary(to)?);
@@ -360,7 +359,7 @@ fn first_lost(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
             Ok(first_remainder(from, per_second(*unit).saturating_mul(DAY)))
         }
         (back, there) if can_cast_types(there, back) => first_changed(from, to),
-        // Nothing of the value remains in it.
+        // The result keeps nothing of the value.
         _ => Ok((0..from.len()).find(|row| from.is_valid(*row))),
     }
 }
@@ -377,7 +376,7 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// The first time that is no multiple of `step`.
+/// The row of the first time that isn't a multiple of `step`.
 fn first_remainder(times: &ArrayRef, step: i64) -> Option<usize> {
     let numbers = cast(times, &DataType::Int64).ok()?;
     let numbers = numbers.as_primitive::<Int64Type>();
@@ -385,7 +384,7 @@ fn first_remainder(times: &ArrayRef, step: i64) -> Option<usize> {
     rows.find(|row| numbers.value(*row).checked_rem(step).unwrap_or(0) != 0)
 }
 
-/// The first value that is another one when it is cast back.
+/// The row of the first value that differs when it is cast back.
 fn first_changed(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
     let back = cast_with_options(to, from.data_type(), &CastOptions::default())?;
     let changed = match from.data_type() {
@@ -396,7 +395,7 @@ fn first_changed(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
     Ok(changed.iter().position(|changed| changed == Some(true)))
 }
 
-/// Which floats are not equal; a zero is equal to one of the other sign.
+/// Which floats differ. Zeros of different sign are equal.
 fn unequal<T: ArrowPrimitiveType>(
     a: &ArrayRef,
     b: &ArrayRef,
@@ -410,7 +409,7 @@ fn unequal<T: ArrowPrimitiveType>(
     unequal.collect()
 }
 
-/// The first list with a value that a cast has changed.
+/// The row of the first list with a value that a cast has changed.
 fn first_lost_list(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
     for row in 0..from.len() {
         let (Some(a), Some(b)) = (lists::elements(from, row), lists::elements(to, row)) else {
@@ -423,7 +422,7 @@ fn first_lost_list(from: &ArrayRef, to: &ArrayRef) -> Result<Option<usize>> {
     Ok(None)
 }
 
-/// The first text that says more than the value that was read from it.
+/// The row of the first text that holds more than the value read from it.
 fn first_lost_text(texts: &ArrayRef, values: &ArrayRef) -> Result<Option<usize>> {
     let times = match values.data_type() {
         DataType::Date32 => {
@@ -442,7 +441,7 @@ fn first_lost_text(texts: &ArrayRef, values: &ArrayRef) -> Result<Option<usize>>
                 .as_ref()
                 .and_then(|times| times.as_primitive_opt::<Int64Type>());
             let days = values.as_primitive::<Date32Type>().value(row);
-            // A text with an offset may be of another day.
+            // A text with an offset may name another day.
             let seconds = times
                 .filter(|times| times.is_valid(row))
                 .map(|times| times.value(row));
@@ -465,7 +464,7 @@ fn first_lost_text(texts: &ArrayRef, values: &ArrayRef) -> Result<Option<usize>>
     Ok(lost.map(|(row, _)| row))
 }
 
-/// Whether a time has digits behind those of its unit that are not zeros.
+/// Whether a time has nonzero digits beyond its unit.
 fn says_more(text: &str, per_second: i64) -> bool {
     let Some((_, fraction)) = text.rsplit_once('.') else {
         return false;
@@ -482,7 +481,7 @@ fn of_dictionary(values: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// A value as SQL has it.
+/// A value as SQL shows it.
 fn shown(values: &ArrayRef, row: usize) -> String {
     let options = FormatOptions::default().with_null("NULL");
     let text = ArrayFormatter::try_new(values.as_ref(), &options)

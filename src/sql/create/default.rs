@@ -52,8 +52,7 @@ pub(in crate::sql) fn value(
     Ok(Some(Value::from(text)))
 }
 
-/// The defaults of the columns of an array: the fill values of its attributes, unless they are those that an attribute has
-/// without a choice.
+/// The defaults of an array's columns: the fill values of its attributes, except the usual fill values.
 pub(in crate::sql) fn of_columns(array: &Snapshot, options: &TypeOptions) -> HashMap<String, Expr> {
     let columns = arrow_schema(&array.schema, &array.enumerations, options);
     let Ok((schema, types)) = columns else {

@@ -11,7 +11,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::TimestampMs;
-use crate::arrow::Nulls;
+use crate::arrow::NullPolicy;
 use crate::error::{Error, Result};
 use crate::format::delete_condition::Condition;
 use crate::format::domain_range::DomainRange;
@@ -31,14 +31,15 @@ pub(super) struct Change {
     pub(super) read: Vec<Seen>,
     /// The latest time of what they have seen.
     pub(super) latest: TimestampMs,
-    /// Whether rows are only inserted, which others of the array had been read for.
+    /// Whether the statement only inserts rows, but read other rows of the array for them.
     pub(super) inserts: bool,
     /// Whether cells are removed: the last column of the rows is their [kind](super::changed_rows).
     pub(super) removes: bool,
-    /// Whether rows go to the coordinates of cells that are there, whose bits they keep.
+    /// Whether rows go to the coordinates of existing cells, and keep the bits of these coordinates.
     pub(super) in_place: bool,
-    /// What a NULL means in a column of its own; the [values that a statement gives](crate::sql::changes) are checked before.
-    pub(super) nulls: Nulls,
+    /// What a NULL means in the column that it was read from. The [values that a statement gives](crate::sql::changes) are
+    /// checked before.
+    pub(super) nulls: NullPolicy,
     /// What is replaced: the cells that do not satisfy the condition.
     pub(super) replaced: Option<Condition>,
     /// What must not be there, because the stored condition would delete it against WHERE.
@@ -58,7 +59,7 @@ impl Change {
                 continue;
             };
             let snapshot = &source.plan().spec.table.snapshot;
-            // Nobody changes the past, nor what lies outside a window of time.
+            // A statement can't change the past, nor cells outside a window of time.
             let is_present = source.shows_present() && snapshot.window.start == TimestampMs(0);
             if is_present && snapshot.storage.uri() == array.storage.uri() {
                 latest = latest.max(latest_time(snapshot));
@@ -74,7 +75,7 @@ impl Change {
             inserts: false,
             removes: false,
             in_place: false,
-            nulls: Nulls::Refused,
+            nulls: NullPolicy::Refused,
             replaced: None,
             doomed: Vec::new(),
             changed: Arc::default(),
@@ -86,8 +87,8 @@ impl Change {
         self.changed.store(0, Ordering::Relaxed);
     }
 
-    /// The time of the change, which is later than all that was read: what is newer, hides what is older. A change that
-    /// replaces cells deletes them, which it must not do to cells of a later time.
+    /// The time of the change. It is later than everything that was read, because newer cells hide older ones. A change that
+    /// replaces cells also deletes them, and must not delete cells of a later time.
     pub(super) async fn time(&self, target: &WriteTarget) -> Result<TimestampMs> {
         let latest = match self.replaced {
             Some(_) => latest_time(&target.snapshot),
@@ -132,7 +133,7 @@ pub(super) fn source_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&TileDbSource> 
     scan.data_source().downcast_ref::<TileDbSource>()
 }
 
-/// The range of each dimension in which all rows of a scan lie, whether or not there are any; `None` if that is not known.
+/// For each dimension, the range that contains all rows which a scan could select; `None` if the ranges aren't known.
 pub(super) fn selected_box(input: &Arc<dyn ExecutionPlan>) -> Option<Vec<DomainRange>> {
     let mut scan = input;
     while let Some(projection) = scan.downcast_ref::<ProjectionExec>() {

@@ -44,7 +44,7 @@ impl ChangedRows {
         kinds: &UInt8Array,
     ) -> Result<(BooleanArray, BooleanArray)> {
         let rows = kinds.len();
-        // A removed cell keeps the sign of its zeros, and arrow compares bits.
+        // A removed cell keeps the sign of its zeros, and Arrow compares bits.
         let coordinates = coordinates.iter().map(with_one_zero).collect::<Vec<_>>();
         let coordinates = coordinates.as_slice();
         let same = self.same_as_before(coordinates, rows)?;

@@ -18,7 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::change::source_of;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::Snapshot;
-use crate::arrow::{CellWriter, Nulls, TypeOptions};
+use crate::arrow::{CellWriter, NullPolicy, TypeOptions};
 use crate::format::datatype::Datatype;
 use crate::format::delete_condition::{Comparison, Condition, Test};
 use crate::format::schema::{Attribute, CellValNum, Dimension};
@@ -31,14 +31,14 @@ use crate::write::fields::cell_writers;
 const MOST_TESTS: usize = 1000;
 /// The most members of a set.
 const MOST_MEMBERS: usize = 10_000;
-/// Conditions in which ANDs, ORs and NOTs are nested more deeply are not stored.
+/// Conditions with a deeper nesting of ANDs, ORs and NOTs aren't stored.
 const DEEPEST: usize = 32;
 
-/// What a statement selects, as far as its plan tells.
-pub(super) enum Selected {
-    /// No row, whatever cells there are.
+/// What a statement selects, as far as its plan shows.
+pub(super) enum StatementSelection {
+    /// No row, regardless of the array's cells.
     Nothing,
-    /// The cells that do not satisfy a condition, which can be stored.
+    /// The cells that don't satisfy a condition which can be stored.
     Stored(Survivors),
     /// Rows that no stored condition describes.
     Rows,
@@ -51,34 +51,34 @@ pub(super) struct Survivors {
     pub(super) doomed: Vec<DoomedNan>,
 }
 
-/// What the rows of `input` are.
+/// Describes the rows of `input`.
 pub(super) fn selected(
     input: &Arc<dyn ExecutionPlan>,
     types: &TypeOptions,
-) -> crate::error::Result<Selected> {
+) -> crate::error::Result<StatementSelection> {
     let mut scan = input;
     while let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
         scan = projection.input();
     }
     if scan.downcast_ref::<EmptyExec>().is_some() {
-        return Ok(Selected::Nothing);
+        return Ok(StatementSelection::Nothing);
     }
     let Some(source) = source_of(scan) else {
-        return Ok(Selected::Rows);
+        return Ok(StatementSelection::Rows);
     };
     let Some((region, condition)) = source.selection() else {
-        return Ok(Selected::Rows);
+        return Ok(StatementSelection::Rows);
     };
     let snapshot = &source.plan().spec.table.snapshot;
     let stored = Stored {
         snapshot,
-        writers: cell_writers(snapshot, types, Nulls::Refused)?,
+        writers: cell_writers(snapshot, types, NullPolicy::Refused)?,
     };
     let mut any = Vec::new();
     let doomed = match stored.outside(region) {
-        Outside::Everything => return Ok(Selected::Nothing),
-        Outside::Unknown => return Ok(Selected::Rows),
-        Outside::Of(outside, doomed) => {
+        RangeComplement::Everything => return Ok(StatementSelection::Nothing),
+        RangeComplement::Unknown => return Ok(StatementSelection::Rows),
+        RangeComplement::Of(outside, doomed) => {
             any.extend(outside);
             doomed
         }
@@ -86,7 +86,7 @@ pub(super) fn selected(
     if let Some(condition) = condition {
         match stored.condition(condition, false, 0) {
             Some(survives) => any.push(survives),
-            None => return Ok(Selected::Rows),
+            None => return Ok(StatementSelection::Rows),
         }
     }
     let condition = match any.len() {
@@ -94,18 +94,19 @@ pub(super) fn selected(
         _ => Condition::Any(any).flat(),
     };
     Ok(match tests(&condition) <= MOST_TESTS {
-        true => Selected::Stored(Survivors { condition, doomed }),
-        false => Selected::Rows,
+        true => StatementSelection::Stored(Survivors { condition, doomed }),
+        false => StatementSelection::Rows,
     })
 }
 
-/// What lies outside of the ranges of a query.
-enum Outside {
-    /// Every coordinate does.
+/// The coordinates outside the ranges of a query.
+enum RangeComplement {
+    /// All coordinates lie outside.
     Everything,
-    /// The cells that satisfy one of these conditions, and the NaN that do against SQL.
+    /// The cells that satisfy one of these conditions. NaN coordinates in the list lie outside as well, but the stored
+    /// conditions would delete them.
     Of(Vec<Condition>, Vec<DoomedNan>),
-    /// No condition says it.
+    /// No condition describes the coordinates.
     Unknown,
 }
 
@@ -116,10 +117,10 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// For each dimension that is narrowed, the condition that the coordinate lies outside.
-    fn outside(&self, region: &Subarray) -> Outside {
+    /// For each dimension with ranges, the condition that the coordinate lies outside them.
+    fn outside(&self, region: &Subarray) -> RangeComplement {
         if region.is_empty() {
-            return Outside::Everything;
+            return RangeComplement::Everything;
         }
         let dimensions = self.snapshot.schema.dimensions.iter().zip(region.dims());
         let narrowed = dimensions
@@ -132,10 +133,10 @@ impl Stored<'_> {
                 false => outside_strings(ranges),
             };
             let Some(tests) = tests else {
-                return Outside::Unknown;
+                return RangeComplement::Unknown;
             };
             if tests.is_empty() {
-                return Outside::Everything;
+                return RangeComplement::Everything;
             }
             if tests.iter().flatten().any(is_inequality) {
                 doomed.extend(DoomedNan::outside(index, dimension, ranges));
@@ -150,7 +151,7 @@ impl Stored<'_> {
             });
             conditions.push(Condition::All(outside_of_each.collect()));
         }
-        Outside::Of(conditions, doomed)
+        RangeComplement::Of(conditions, doomed)
     }
 
     /// The condition that `expr` holds, or, if it is to survive, that it does not.
@@ -274,7 +275,7 @@ impl Stored<'_> {
     }
 }
 
-/// The operands of a chain of ANDs, or of ORs, from left to right.
+/// The operands of a chain of ANDs or of ORs, from left to right.
 fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn PhysicalExpr>> {
     let (mut operands, mut pending) = (Vec::new(), vec![expr]);
     while let Some(expr) = pending.pop() {
@@ -288,8 +289,8 @@ fn operands(expr: &Arc<dyn PhysicalExpr>, chained: Operator) -> Vec<&Arc<dyn Phy
     operands
 }
 
-/// For each range, the tests of which one is true outside of it; the members of a set are one range. There are none if no
-/// coordinate can lie inside; `None` if they cannot be stored.
+/// For each range, the tests of which at least one is true outside it. The members of a set count as one range. The list is
+/// empty if no coordinate can lie inside. `None` if the tests can't be stored.
 fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Test>>> {
     let datatype = dimension.datatype;
     let (first, last) = dimension.domain.as_ref()?;
@@ -302,7 +303,7 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
     };
     let nan = key::nan_key(datatype);
     for range in ranges.key_ranges() {
-        // Coordinates that are NaN lie outside of every domain.
+        // NaN coordinates lie outside every domain.
         let holds_nan = nan.is_some_and(|nan| range.lo <= nan && nan <= range.hi);
         if !holds_nan && (range.hi < first || range.lo > last) {
             continue;
@@ -327,7 +328,7 @@ fn outside_keys(dimension: &Dimension, ranges: &DimRanges) -> Option<Vec<Vec<Tes
         tests.push(outside);
     }
     tests.extend(not_among(points)?);
-    // A lossy filter may move coordinates of floats out of the domain.
+    // A lossy filter may move float coordinates out of the domain.
     let unknown = tests.is_empty() && datatype.is_float();
     (!unknown).then_some(tests)
 }

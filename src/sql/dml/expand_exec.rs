@@ -1,9 +1,9 @@
 //! The step that makes cells of changed rows: a row that moves becomes a removed cell and a written one.
 //!
-//! A row of the input is one row that the statement changes. It has the old coordinates, NULL for a new row; if the
-//! statement writes rows, then also the new row, whether it stays there, and whether its coordinates were taken. The subtle
-//! thing is zero: -0.0 and 0.0 are one cell here, and two for libtiledb. A row that stays, or is removed, keeps the sign under
-//! which it was stored, so that libtiledb finds its cell; one that moves goes to 0.0.
+//! A row of the input is one row that the statement changes. It has the old coordinates, which are NULL for a new row. If the
+//! statement writes rows, it also has the new row, whether that stays at its coordinates, and whether its coordinates were
+//! taken. The subtle thing is zero: -0.0 and 0.0 are one cell here, and two cells for libtiledb. A row that stays or is removed
+//! keeps its stored sign, so that libtiledb finds its cell. A row that moves goes to 0.0.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

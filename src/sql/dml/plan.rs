@@ -8,12 +8,12 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::change::{Change, selected_box};
-use super::condition::{Selected, selected};
+use super::condition::{StatementSelection, selected};
 use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
 use super::nan_coordinates::DoomedNan;
 use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
-use crate::arrow::{InvalidUtf8, Nulls};
+use crate::arrow::{InvalidUtf8, NullPolicy};
 use crate::error::Error;
 use crate::write::delete::no_cell;
 
@@ -33,12 +33,12 @@ pub(in crate::sql) fn write_rows_again(
     check_lossless(to, statement)?;
     let mut change = Change::of(&input, &to.table.snapshot);
     change.in_place = true;
-    change.nulls = Nulls::Kept;
+    change.nulls = NullPolicy::Kept;
     if to.array_schema().allows_duplicates {
         match selection(to, &input)? {
-            Selected::Nothing => return Ok(nothing(to, input)),
-            Selected::Rows => return refused(to, statement, NO_SINGLE_ROWS),
-            Selected::Stored(survivors) => {
+            StatementSelection::Nothing => return Ok(nothing(to, input)),
+            StatementSelection::Rows => return refused(to, statement, NO_SINGLE_ROWS),
+            StatementSelection::Stored(survivors) => {
                 change.replaced = Some(survivors.condition);
                 change.doomed = survivors.doomed;
             }
@@ -75,7 +75,7 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
     let change = Change {
         removes: true,
         in_place: true,
-        nulls: Nulls::Kept,
+        nulls: NullPolicy::Kept,
         ..change
     };
     let dimensions = to.array_schema().dimensions.len();
@@ -87,16 +87,18 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
 /// The rows of `input` are removed by their coordinates, which are its columns.
 pub(in crate::sql) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan> {
     match selection(to, &input)? {
-        Selected::Nothing => Ok(nothing(to, input)),
-        Selected::Stored(survivors) if !to.array_schema().is_dense() => {
+        StatementSelection::Nothing => Ok(nothing(to, input)),
+        StatementSelection::Stored(survivors) if !to.array_schema().is_dense() => {
             let removed = Removed::AllBut(survivors.condition);
             Ok(remove(to, input, removed, survivors.doomed))
         }
-        Selected::Stored(_) | Selected::Rows => changes(to, input, false, "DELETE"),
+        StatementSelection::Stored(_) | StatementSelection::Rows => {
+            changes(to, input, false, "DELETE")
+        }
     }
 }
 
-/// Nothing changes, because `input` has no rows.
+/// A plan that changes nothing, because `input` has no rows.
 fn nothing(to: &Destination, input: Plan) -> Plan {
     remove(to, input, Removed::Nothing, Vec::new())
 }
@@ -124,8 +126,8 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
     Arc::new(TileDbRemoveExec::new(input, remove))
 }
 
-/// What the rows of `input` are.
-fn selection(to: &Destination, input: &Plan) -> Result<Selected> {
+/// Describes the rows of `input`.
+fn selection(to: &Destination, input: &Plan) -> Result<StatementSelection> {
     selected(input, &to.table.options).map_err(DataFusionError::from)
 }
 

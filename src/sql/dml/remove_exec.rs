@@ -1,7 +1,8 @@
 //! The step that removes cells without writing any: by a condition, or all fragments at once.
 //!
-//! What is removed is what was counted. So the statement looks once more before its commit, as those that write cells do, and
-//! announces itself before that: two statements that do not see each other would both count the same row.
+//! The step removes exactly the rows that it counted. So the statement lists the array again before its commit, as statements
+//! that write cells do, and announces itself before that. Otherwise, two statements that don't see each other would both count
+//! the same row.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,11 +23,11 @@ use super::write_exec::counted;
 use crate::array::window::TimestampMs;
 use crate::format::delete_condition::Condition;
 use crate::format::domain_range::DomainRange;
-use crate::write::announcement::Announcement;
-use crate::write::commit::{Removal, commit_delete, commit_removal};
+use crate::write::announcement::ChangeAnnouncement;
+use crate::write::commit::{FragmentRemoval, commit_delete, commit_removal};
 use crate::write::delete::DeleteFile;
 use crate::write::insert::WriteTarget;
-use crate::write::requirement::{Offered, Region, Requirement, check};
+use crate::write::requirement::{Region, Requirement, StagedChange, check};
 
 /// What is removed.
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ pub(super) enum Removed {
     AllBut(Condition),
     /// All fragments.
     Fragments,
-    /// Nothing: the statement selects no row.
+    /// Nothing, because the statement selects no row.
     Nothing,
 }
 
@@ -44,7 +45,7 @@ pub(super) enum Removed {
 pub struct Remove {
     pub(super) target: Target,
     pub(super) removed: Removed,
-    /// The range of each dimension in which the counted rows lie, if that is known.
+    /// For each dimension, the range of the counted rows, if the ranges are known.
     pub(super) selected: Option<Vec<DomainRange>>,
     pub(super) change: Arc<Change>,
 }
@@ -85,7 +86,7 @@ impl Step for Remove {
         let again = self.target.again.clone();
         let within = Arc::clone(&context);
         let removed = Box::pin(async move {
-            // Rows that come while others are counted are not older than the delete, which spares them.
+            // Rows that are inserted while others are counted aren't older than the delete, so it spares them.
             let begun = match step.removed {
                 Removed::AllBut(_) => Some(step.target.clock.fresh_time().await),
                 Removed::Fragments | Removed::Nothing => None,
@@ -104,7 +105,7 @@ impl Step for Remove {
 }
 
 impl Remove {
-    /// Removes what was counted, if nobody has changed it meanwhile.
+    /// Removes the counted rows, if nobody has changed them meanwhile.
     async fn remove(
         &self,
         count: u64,
@@ -124,12 +125,12 @@ impl Remove {
                     _ => change.time(&target).await?,
                 };
                 let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
-                let announced = Announcement::of_delete(&snapshot.storage, &delete).await?;
+                let announced = ChangeAnnouncement::of_delete(&snapshot.storage, &delete).await?;
                 let region = match &self.selected {
                     Some(selected) => Region::Selected(selected),
                     None => Region::Everything,
                 };
-                // What was inserted later, comes after the delete.
+                // Rows that were inserted later come after the delete.
                 let requirement = Requirement {
                     read: &change.read,
                     region,
@@ -153,13 +154,13 @@ impl Remove {
             return Ok(());
         }
         let time = super::change::after(latest_time(snapshot), target).await?;
-        let removal = Removal::new(&target.clock, time, &fragments)?;
-        let announced = Announcement::of_removal(&snapshot.storage, &removal).await?;
+        let removal = FragmentRemoval::new(&target.clock, time, &fragments)?;
+        let announced = ChangeAnnouncement::of_removal(&snapshot.storage, &removal).await?;
         let requirement = Requirement {
             read,
             region: Region::Everything,
             later_than: None,
-            // They stay, and come after this statement.
+            // Inserted rows stay, and come after this statement.
             inserts_since: (!snapshot.schema.is_dense()).then_some(TimestampMs(0)),
         };
         let commit = commit_removal(&snapshot.storage, &removal);
@@ -171,10 +172,10 @@ impl Remove {
         &self,
         target: &WriteTarget,
         requirement: &Requirement<'_>,
-        announced: Announcement,
+        announced: ChangeAnnouncement,
         commit: impl Future<Output = crate::error::Result<()>>,
     ) -> crate::error::Result<()> {
-        let offered = Offered {
+        let offered = StagedChange {
             fragments: &[],
             announced: Some(&announced),
         };

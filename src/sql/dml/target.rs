@@ -9,7 +9,7 @@ use datafusion::execution::TaskContext;
 use super::again::Again;
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::Nulls;
+use crate::arrow::NullPolicy;
 use crate::error::{Error, Result};
 use crate::format::schema::{ArraySchema, DataOrder};
 use crate::sql::budget::PoolBudget;
@@ -104,7 +104,7 @@ impl Target {
         Ok(WriteTarget {
             snapshot,
             types: self.options.types(),
-            nulls: Nulls::Refused,
+            nulls: NullPolicy::Refused,
             time: self.options.write_timestamp.map(TimestampMs),
             clock: self.clock.clone(),
             budget: Arc::new(budget),

@@ -23,15 +23,15 @@ use crate::array::window::TimestampMs;
 use crate::error::{Error, Result as OwnResult};
 use crate::geometry::domain::KeyBox;
 use crate::sql::budget::DiskScratch;
-use crate::write::announcement::Announcement;
+use crate::write::announcement::ChangeAnnouncement;
 use crate::write::clock::Clock;
 use crate::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
 use crate::write::delete::DeleteFile;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
-use crate::write::insert::{Deleting, SparseInsert, WriteTarget};
+use crate::write::insert::{DeleteScope, SparseInsert, WriteTarget};
 use crate::write::pipeline::Written;
-use crate::write::requirement::{Offered, Region, Requirement, check, check_covered};
+use crate::write::requirement::{Region, Requirement, StagedChange, check, check_covered};
 
 /// What a statement counts; all but the fragments grow while it runs.
 pub(super) struct Counters {
@@ -128,7 +128,9 @@ impl Statement {
         let staged = Box::pin(self.stage(opened, replacing.as_ref(), rows)).await?;
         let offered = async {
             let announced = match &replacing {
-                Some(delete) => Some(Announcement::of_delete(&snapshot.storage, delete).await?),
+                Some(delete) => {
+                    Some(ChangeAnnouncement::of_delete(&snapshot.storage, delete).await?)
+                }
                 None => None,
             };
             let checked = Box::pin(self.check(&snapshot, &staged, announced.as_ref())).await;
@@ -178,16 +180,16 @@ impl Statement {
         &self,
         snapshot: &Snapshot,
         staged: &Staged,
-        announced: Option<&Announcement>,
+        announced: Option<&ChangeAnnouncement>,
     ) -> OwnResult<()> {
         let clock = &self.target.clock;
-        let offered = Offered {
+        let offered = StagedChange {
             fragments: staged.fragments.as_slice(),
             announced,
         };
         let time = offered.fragments.first();
         let time = time.map(|staged| TimestampMs(staged.name.t1));
-        // A statement without rows has the time of its delete.
+        // A statement without rows takes the time of its delete.
         let time = time.or(announced.map(|delete| delete.time()));
         if self.target.unpublished.is_some() {
             return Ok(());
@@ -205,8 +207,8 @@ impl Statement {
         }
         let is_dense = snapshot.schema.is_dense();
         let Some(change) = &self.change else {
-            // Who replaces cells after this time without having seen them would hide or delete them. Of rows that are only
-            // inserted, those of the later time are shown, as if they came after these.
+            // A statement that replaces cells at a later time, and hasn't seen these rows, would hide or delete them. If both
+            // statements only insert, the rows of the later time are shown, as if their statement came after this one.
             let is_early = self.is_early.load(Ordering::Relaxed);
             let later = Requirement {
                 later_than: time,
@@ -218,7 +220,7 @@ impl Statement {
         Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
         let mut requirement = match replaces {
-            // The rows of a replaced cell that was committed meanwhile would be lost.
+            // A cell that was committed meanwhile and is replaced would be lost.
             true if !is_dense => requirement(&change.read, Region::Everything),
             _ => requirement(&change.read, Region::Written),
         };
@@ -227,7 +229,7 @@ impl Statement {
                 return Ok(());
             }
             requirement.read = &opened;
-            // What is older goes, whether it was seen or not, but only if there is a delete.
+            // Older cells are removed even if the statement hasn't seen them, but only if there is a delete.
             if announced.is_some() {
                 requirement.later_than = time;
                 requirement.inserts_since = Some(TimestampMs(0));
@@ -239,7 +241,7 @@ impl Statement {
         Box::pin(check(snapshot, &requirement, offered, clock)).await
     }
 
-    /// The delete of the cells that the rows replace, at the time of the rows; `None` if nothing is deleted.
+    /// The delete of the cells that the rows replace. It has the time of the rows; `None` if nothing is deleted.
     fn replacing(&self, opened: &WriteTarget) -> OwnResult<Option<DeleteFile>> {
         let change = self.change.as_ref();
         let survivors = change.and_then(|change| change.replaced.as_ref());
@@ -350,9 +352,9 @@ impl Statement {
     ) -> OwnResult<Insert> {
         let removes = self.change.as_ref().is_some_and(|change| change.removes);
         let deleting = match replacing {
-            Some(delete) => Deleting::Others(delete),
-            None if removes => Deleting::ItsCells,
-            None => Deleting::Nothing,
+            Some(delete) => DeleteScope::Others(delete),
+            None if removes => DeleteScope::ItsCells,
+            None => DeleteScope::Nothing,
         };
         let mut insert = SparseInsert::begin(opened, self.change.is_some(), deleting).await?;
         if self.change.as_ref().is_some_and(|change| change.in_place) {

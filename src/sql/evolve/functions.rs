@@ -230,7 +230,7 @@ pub(super) fn check_time(call: &Call) -> Result<()> {
     check_options(call, &call.table_options()?)
 }
 
-/// What a call names, if it does not look at the past: a table or a location can have a timestamp, too.
+/// The target of a call. Fails if the target shows the past: a table or a location can also have a timestamp.
 pub(super) async fn target_of(call: &Call, session: &dyn Session) -> Result<Target> {
     let target = Surroundings::of(session).resolve(call).await?;
     check_options(call, &target.options)?;

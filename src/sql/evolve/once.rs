@@ -1,7 +1,7 @@
 //! The table provider and the plan of functions that change something: the change happens when the plan runs, exactly once.
 //!
-//! Planning, EXPLAIN and a second plan of the statement change nothing. If a statement has the call twice, or a subquery with it is
-//! evaluated in two places, all see the report of the one change.
+//! Planning, EXPLAIN and a second plan of the statement change nothing. If a statement contains the call twice, or evaluates a
+//! subquery with it in two places, all of them see the report of the one change.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -188,7 +188,7 @@ impl PartitionStream for ChangeStream {
     }
 }
 
-/// The row of a report, with all columns.
+/// The row of a report with all columns.
 fn rows(done: &Done) -> crate::error::Result<Rows> {
     let columns = vec![
         text([&done.uri]),

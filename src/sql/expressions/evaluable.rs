@@ -1,4 +1,4 @@
-//! Which conditions a scan can evaluate: those that depend on nothing but the columns of one row.
+//! Decides which conditions a scan can evaluate: conditions that depend only on the columns of one row.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNode;

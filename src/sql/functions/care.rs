@@ -132,8 +132,8 @@ fn expected(option: &str, value: &str, what: &str) -> Error {
 /// | `gain` | what is better afterwards |
 /// | `outcome` | `done`, `planned`, or `skipped` with the reason |
 ///
-/// The change happens when the query runs, once each time it runs, and never when it is planned or explained. With
-/// `dry_run` it does not happen at all. The options are those of [`ConsolidateOptions`].
+/// The change happens once each time the query runs, and never when the query is planned or explained. With `dry_run` the call
+/// changes nothing. The options are those of [`ConsolidateOptions`].
 pub(super) struct Consolidation;
 
 const DRY_RUN: &str = "dry_run";

@@ -15,8 +15,7 @@ use crate::format::datatype::Datatype;
 use crate::format::domain_range::DomainRange;
 use crate::format::schema::ArraySchema;
 
-/// Rows of a description: one array per column of the function's schema. Those of columns that are not selected are
-/// ignored.
+/// Rows of a description: one array per column of the function's schema. Arrays of columns that aren't selected are ignored.
 #[derive(Debug, Clone)]
 pub(in crate::sql) struct Rows {
     pub len: usize,

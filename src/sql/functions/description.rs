@@ -90,7 +90,7 @@ pub(super) trait Describe: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether a call changes something, and so happens [once](super::run_once) in a run of a statement.
+    /// Whether a call changes something. Such a call happens [once](super::run_once) in a run of a statement.
     const CHANGES: bool = false;
 
     /// The columns.
@@ -254,7 +254,7 @@ impl<D> fmt::Debug for DescriptionStream<D> {
 }
 
 impl<D: Describe> DescriptionStream<D> {
-    /// The rows of a call that changes something, which are few.
+    /// The rows of a call that changes something. There are only a few.
     fn changed(
         &self,
         context: Arc<TaskContext>,

@@ -16,10 +16,10 @@
 //! | [`tiledb_consolidate`](care) | one per file or folder that several others have become |
 //! | [`tiledb_vacuum`](care) | one per file or folder that is removed |
 //!
-//! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL
-//! TABLE`: `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query
-//! runs, and only as far as the selected columns need it. `tiledb_consolidate` and `tiledb_vacuum` change it,
-//! once each time the query runs.
+//! Each takes the location of an array, or the name of its table, and then pairs of options, those of `CREATE EXTERNAL TABLE`:
+//! `tiledb_metadata('s3://bucket/array', 'tiledb.timestamp', '2024-05-01')`. The array is read when the query runs, and only as
+//! far as the selected columns need it. `tiledb_consolidate` and `tiledb_vacuum` change the array, once each time the query
+//! runs.
 
 pub(in crate::sql) mod arguments;
 pub mod array;

@@ -1,8 +1,8 @@
-//! Calls of functions that change something happen once in a run of a statement, however often the statement has them: both
-//! sides of a UNION, the uses of a WITH, and a subquery that is evaluated in two places see the report of the one change.
+//! Calls of functions that change something happen once in a run of a statement, however often the statement contains them.
+//! Both sides of a UNION, the uses of a WITH, and a subquery that is evaluated in two places see the report of the one change.
 //!
-//! A run is known by its task context, which all parts of a plan share. The changes of a run happen one after the other, so that
-//! none conflicts with another one. Each execution of a prepared statement is a run, and so is each query of a view.
+//! The task context, which all parts of a plan share, identifies a run. The changes of a run happen one after the other, so
+//! that they don't conflict. Each execution of a prepared statement is a run, and so is each query of a view.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,34 +14,34 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::columns::Rows;
 use crate::error::{Error, Result};
 
-/// The outcomes of the calls of a run; `None` as long as a call goes on, and for ever if it was cancelled.
-type Outcomes = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;
+/// The reports of a run's calls; `None` while a call runs, and forever if it was cancelled.
+type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;
 
-/// The runs that have calls and have not ended.
-static RUNS: Mutex<Vec<(Weak<TaskContext>, Outcomes)>> = Mutex::new(Vec::new());
+/// The runs that have calls and haven't ended.
+static RUNS: Mutex<Vec<(Weak<TaskContext>, RunReports)>> = Mutex::new(Vec::new());
 
-fn outcomes(run: &Arc<TaskContext>) -> Outcomes {
+fn outcomes(run: &Arc<TaskContext>) -> RunReports {
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     runs.retain(|(run, _)| run.strong_count() > 0);
     let run = Arc::downgrade(run);
     match runs.iter().find(|(known, _)| known.ptr_eq(&run)) {
         Some((_, outcomes)) => Arc::clone(outcomes),
         None => {
-            let outcomes = Outcomes::default();
+            let outcomes = RunReports::default();
             runs.push((run, Arc::clone(&outcomes)));
             outcomes
         }
     }
 }
 
-/// What a call reports: what it does now, or has done before in this run.
+/// The report of a call, which runs now or has run earlier in this run.
 pub(in crate::sql) async fn once_in_run(
     run: &Arc<TaskContext>,
     call: String,
     doing: impl Future<Output = Result<Rows>> + Send + 'static,
 ) -> Result<Rows> {
     let outcomes = outcomes(run);
-    // Whoever waits for the report of another call must not keep that from going on.
+    // A wait for the report of another call must not block that call.
     let task = SpawnedTask::spawn(async move {
         let mut outcomes = outcomes.lock().await;
         match outcomes.get(&call) {

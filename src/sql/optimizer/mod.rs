@@ -249,7 +249,7 @@ pub fn optimizer_rules(mut rules: Vec<LogicalRule>) -> Vec<LogicalRule> {
         rules.insert(0, Arc::new(NullableIn));
         let pushes = rules.iter().position(|rule| rule.name() == OneNan::BEFORE);
         rules.insert(pushes.unwrap_or(rules.len()), Arc::new(OneNan));
-        // What is read for a statement must be known before filters and projections reach the scans.
+        // This rule determines what a statement reads, so it must run before filters and projections reach the scans.
         rules.insert(0, Arc::new(StoredBits));
         let simplifies = |rule: &LogicalRule| rule.name() == SIMPLIFIER;
         if let Some(at) = rules.iter().position(simplifies) {
@@ -282,7 +282,7 @@ pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
         analyzer.rules.insert(0, Arc::new(PlainNumbers));
         empty_subqueries::install(builder);
         let rules = &mut builder.analyzer().get_or_insert_default().rules;
-        // After those that rewrite statements; where types are derived, errors are less clear.
+        // This rule runs after the rules that rewrite statements, and before types are derived, where errors are less clear.
         let types = rules.iter().position(|rule| rule.name() == "type_coercion");
         let at = types.unwrap_or(rules.len());
         rules.insert(at, Arc::new(FunctionsInPlace));

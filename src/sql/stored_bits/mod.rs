@@ -1,8 +1,8 @@
-//! Floats bit by bit as they are stored, for statements that write again what they read.
+//! Floats bit by bit as stored, for statements that write values back that they read.
 //!
-//! SQL sees one NaN, and one zero among coordinates. UPDATE of another column, MERGE, INSERT … SELECT and COPY from array to
-//! array are to leave the bits alone all the same. So in these statements a scan gives floats twice: as SQL sees them, for
-//! conditions, joins and orders, and as they are stored, for the columns that nothing computes ([`rule`]).
+//! SQL sees one NaN, and one zero among coordinates. Still, UPDATE of another column, MERGE, INSERT … SELECT and COPY from
+//! array to array must keep the stored bits. So in these statements a scan returns floats twice: as SQL sees them, for
+//! conditions, joins and orders, and as stored, for columns that nothing computes ([`rule`]).
 
 mod rule;
 
@@ -23,17 +23,17 @@ use super::options::{FloatColumns, TableOptions};
 use super::planning::shown;
 use super::provider::TileDbTable;
 
-/// The table of an array with its floats once more, bit by bit as they are stored.
+/// The table of an array with more columns, which show its floats bit by bit as stored.
 #[derive(Debug)]
 struct WithStoredFloats {
     table: Arc<dyn TableProvider>,
     schema: SchemaRef,
-    /// For each column of the table, which one it is here, and the one that shows it bit by bit.
+    /// For each column of the table, its index here, and the column that shows it bit by bit.
     columns: Vec<(usize, Option<usize>)>,
 }
 
 impl WithStoredFloats {
-    /// The table; `None` if it is no array.
+    /// The table; `None` if it isn't an array.
     fn of(table: &Arc<dyn TableProvider>) -> crate::error::Result<Option<Self>> {
         let Some(array) = table.downcast_ref::<TileDbTable>() else {
             return Ok(None);
@@ -47,7 +47,7 @@ impl WithStoredFloats {
         let count = table.schema().fields().len();
         let stored = (0..count).filter_map(|column| both.stored_column_of(column));
         let stored = stored.collect::<Vec<_>>();
-        // Labels come last.
+        // Labels are the last columns.
         let first = stored.first().copied().unwrap_or(count);
         let columns = (0..count).map(|column| match column < first {
             true => (column, both.stored_column_of(column)),

@@ -1,10 +1,10 @@
-//! The rule that lets statements which write to arrays carry floats bit by bit.
+//! The rule that makes statements which write to arrays carry floats bit by bit.
 //!
-//! From each column that is written it follows the plan down: through projections, as long as the value is a column itself, a
-//! branch of CASE, or either in a cast that changes nothing; through aliases, filters, sorts, limits and joins. If it ends in
-//! the scan of an array, the scan gives the column a second time, as it is stored, and the nodes on the way pass that on under
-//! a name of its own, beside the column that everything else uses. The rule runs before all others, which then drop what
-//! nothing uses.
+//! The rule follows each written column down the plan: through projections, as long as the value is a column itself, a branch
+//! of CASE, or either of them in a cast that changes nothing; and through aliases, filters, sorts, limits and joins. If the
+//! path ends in the scan of an array, the scan returns the column a second time, as stored. The nodes on the path pass this
+//! second column on under its own name, beside the column that everything else uses. The rule runs before all others, which
+//! then drop unused columns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use super::WithStoredFloats;
 use crate::arrow::DATATYPE_KEY;
 use crate::sql::changes::exactly_cast;
 
-/// The end of the names of what is written to arrays by COPY.
+/// The file extension with which COPY writes to arrays.
 const ARRAYS: &str = "tiledb";
 
-/// Lets statements that write to arrays carry floats bit by bit.
+/// Makes statements that write to arrays carry floats bit by bit.
 #[derive(Debug)]
 pub(in crate::sql) struct StoredBits;
 
@@ -81,7 +81,7 @@ fn writes_array(statement: &DmlStatement) -> bool {
     of_array && matches!(statement.op, WriteOp::Insert(_))
 }
 
-/// The rows with the stored bits of floats wherever nothing computes them; `None` if nothing changes.
+/// The rows with the stored bits of all floats that nothing computes; `None` if nothing changes.
 fn with_stored_bits(rows: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     let schema = rows.schema();
     let floats = schema.fields().iter().enumerate();
@@ -90,8 +90,8 @@ fn with_stored_bits(rows: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     if wanted.is_empty() {
         return Ok(None);
     }
-    let mut carrier = Carrier { names: 0 };
-    let Some(Carried { plan, stored }) = carrier.carried(rows, &wanted)? else {
+    let mut carrier = PlanWidener { names: 0 };
+    let Some(WidenedPlan { plan, stored }) = carrier.carried(rows, &wanted)? else {
         return Ok(None);
     };
     let columns = schema.iter().enumerate().map(|(i, (table, field))| {
@@ -112,22 +112,26 @@ fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// A plan with more columns than it had.
-struct Carried {
+/// A plan with added columns.
+struct WidenedPlan {
     plan: LogicalPlan,
-    /// For columns of the plan as it was, by their index, the one with their stored bits.
+    /// Maps the index of a column in the original plan to the added column with its stored bits.
     stored: BTreeMap<usize, Column>,
 }
 
-/// Makes plans that carry stored bits.
-struct Carrier {
-    /// The number of names that were given.
+/// Builds plans that carry stored bits.
+struct PlanWidener {
+    /// The number of names given so far.
     names: usize,
 }
 
-impl Carrier {
-    /// A plan that has also the stored bits of those of its columns that are wanted, as far as they can be had.
-    fn carried(&mut self, plan: &Arc<LogicalPlan>, wanted: &[usize]) -> Result<Option<Carried>> {
+impl PlanWidener {
+    /// A plan that also has the stored bits of the wanted columns, as far as they are available.
+    fn carried(
+        &mut self,
+        plan: &Arc<LogicalPlan>,
+        wanted: &[usize],
+    ) -> Result<Option<WidenedPlan>> {
         if wanted.is_empty() {
             return Ok(None);
         }
@@ -146,7 +150,7 @@ impl Carrier {
                 let Some(below) = self.carried(&input, wanted)? else {
                     return Ok(None);
                 };
-                Ok(Some(Carried {
+                Ok(Some(WidenedPlan {
                     plan: plan.with_new_exprs(plan.expressions(), vec![below.plan])?,
                     ..below
                 }))
@@ -157,7 +161,7 @@ impl Carrier {
         }
     }
 
-    fn aliased(&mut self, alias: &SubqueryAlias, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn aliased(&mut self, alias: &SubqueryAlias, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
         let Some(below) = self.carried(&alias.input, wanted)? else {
             return Ok(None);
         };
@@ -168,17 +172,21 @@ impl Carrier {
             (index, column)
         });
         let stored = stored.collect::<BTreeMap<_, _>>();
-        // Where two columns have one name, an alias gives one of them another.
+        // If two columns share a name, an alias renames one of them.
         let own = alias.schema.iter().zip(plan.schema.iter());
         let kept = own.fold(true, |kept, (a, b)| kept && a.1.name() == b.1.name());
         let known = stored.values().all(|column| plan.schema.has_column(column));
-        Ok((kept && known).then_some(Carried {
+        Ok((kept && known).then_some(WidenedPlan {
             plan: LogicalPlan::SubqueryAlias(plan),
             stored,
         }))
     }
 
-    fn projected(&mut self, projection: &Projection, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn projected(
+        &mut self,
+        projection: &Projection,
+        wanted: &[usize],
+    ) -> Result<Option<WidenedPlan>> {
         let schema = projection.input.schema();
         let mut values = Vec::new();
         for index in wanted {
@@ -214,13 +222,13 @@ impl Carrier {
             }
         }
         let plan = Projection::try_new(exprs, Arc::new(below.plan))?;
-        Ok((!stored.is_empty()).then_some(Carried {
+        Ok((!stored.is_empty()).then_some(WidenedPlan {
             plan: LogicalPlan::Projection(plan),
             stored,
         }))
     }
 
-    fn joined(&mut self, join: &Join, wanted: &[usize]) -> Result<Option<Carried>> {
+    fn joined(&mut self, join: &Join, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
         let both = match join.join_type {
             JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => true,
             JoinType::LeftSemi | JoinType::LeftAnti => false,
@@ -238,7 +246,7 @@ impl Carrier {
             return Ok(None);
         }
         let mut stored = BTreeMap::new();
-        let mut side = |carried: Option<Carried>, plan: &Arc<LogicalPlan>, first: usize| {
+        let mut side = |carried: Option<WidenedPlan>, plan: &Arc<LogicalPlan>, first: usize| {
             let Some(carried) = carried else {
                 return Arc::clone(plan);
             };
@@ -257,7 +265,7 @@ impl Carrier {
             join.null_equality,
             join.null_aware,
         )?;
-        Ok(Some(Carried {
+        Ok(Some(WidenedPlan {
             plan: LogicalPlan::Join(plan),
             stored,
         }))
@@ -265,7 +273,7 @@ impl Carrier {
 }
 
 /// The scan of an array with the stored bits of the wanted columns.
-fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<Carried>> {
+fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
     let Some(source) = scan.source.downcast_ref::<DefaultTableSource>() else {
         return Ok(None);
     };
@@ -300,13 +308,13 @@ fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<Carried>> {
         .with_filters(scan.filters.clone())
         .with_fetch(scan.fetch)
         .build()?;
-    Ok(Some(Carried {
+    Ok(Some(WidenedPlan {
         plan: LogicalPlan::TableScan(scan),
         stored,
     }))
 }
 
-/// Adds the columns whose values an expression may have, unchanged.
+/// Adds the columns whose values an expression may return unchanged.
 fn columns_of_values(expr: &Expr, schema: &DFSchema, to: &mut Vec<Column>) -> Result<()> {
     match expr {
         Expr::Column(column) => to.push(column.clone()),
@@ -334,7 +342,7 @@ fn columns_of_values(expr: &Expr, schema: &DFSchema, to: &mut Vec<Column>) -> Re
     Ok(())
 }
 
-/// The expression with the stored bits of the columns whose values it may have, unchanged.
+/// The expression with the stored bits of the columns whose values it may return unchanged.
 fn with_bits_of_values(
     expr: Expr,
     schema: &DFSchema,

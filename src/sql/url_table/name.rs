@@ -55,7 +55,7 @@ impl Location {
         }))
     }
 
-    /// Whether it is the URL of a file on a web server, by its ending.
+    /// Whether the URL names a file on a web server, judging by its extension.
     pub(super) fn names_web_file(&self) -> bool {
         let is_web = ["http://", "https://"]
             .iter()
@@ -71,9 +71,9 @@ impl Location {
     }
 }
 
-/// The endings of files that DataFusion reads.
+/// The extensions of files that DataFusion reads.
 const FILE_ENDINGS: [&str; 6] = ["parquet", "csv", "json", "ndjson", "arrow", "avro"];
-/// The endings of compressed files.
+/// The extensions of compressed files.
 const COMPRESSED_ENDINGS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
 /// Plain names are no locations, not even that of a folder in the current directory (`./weather` names it): DataFusion

@@ -1,8 +1,8 @@
 //! Creation and removal of files.
 //!
-//! No file is overwritten by one that says something else: each has a name of its own, which nobody else can have chosen. So a
-//! store that says "already exists" has received the file, and only the answer to an earlier attempt was lost; the bytes are
-//! compared to be sure. [`Storage::replace_file`] says the same in other bytes.
+//! No file is overwritten by one with another meaning: each has its own name, which nobody else can have chosen. So if a store
+//! answers "already exists", it has received the file, and only the answer to an earlier attempt was lost. The bytes are
+//! compared to be sure. [`Storage::replace_file`] changes the bytes but not the meaning.
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -47,8 +47,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Gives a file other bytes at once: other readers see the old ones or the new ones. Only for bytes that say the same, because
-    /// readers keep what they have read. `false` if the file is gone or no longer holds `old`; then nothing is changed.
+    /// Replaces a file's bytes atomically: readers see either the old bytes or the new ones. Both must have the same meaning,
+    /// because readers cache what they have read. `false` if the file is gone or no longer holds `old`; then nothing changes.
     ///
     /// # Errors
     /// The store fails.
@@ -94,7 +94,7 @@ impl Storage {
             version: found.version,
         });
         let answer = match put(unchanged).await {
-            // Some stores cannot compare. Who removes the file in between finds it there again.
+            // Some stores can't compare. If someone removes the file in between, it reappears.
             Err(
                 object_store::Error::NotImplemented { .. }
                 | object_store::Error::NotSupported { .. },

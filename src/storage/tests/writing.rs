@@ -1,4 +1,4 @@
-//! Files are created whole, grow in bounded pieces, and are only replaced by who knows what they hold.
+//! Files are created whole, grow in bounded pieces, and can be replaced only by a writer that knows their contents.
 
 use std::sync::Arc;
 

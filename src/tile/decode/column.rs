@@ -265,7 +265,7 @@ impl ColumnDecoder {
             .context(self.role, || self.name.clone())
     }
 
-    /// The type of an element.
+    /// The type of the elements.
     pub fn datatype(&self) -> Datatype {
         self.ty.datatype()
     }

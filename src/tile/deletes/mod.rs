@@ -5,8 +5,9 @@
 //! caller combines it with the visible cells.
 //!
 //! The subtle thing is a field that the fragment lacks because its attribute was added later. libtiledb evaluates the
-//! comparison to false, and in an OR it also drops the alternatives before it. We do the same, so that an array has the
-//! same cells here and there. Alternatives among alternatives, which libtiledb does not store and misreads, are one list of them.
+//! comparison to false, and in an OR it also drops the alternatives before it. We do the same, so that an array has the same
+//! cells here and there. Alternatives among alternatives, which libtiledb never stores and misreads, count as one list of
+//! alternatives.
 
 mod compare;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! De-duplication of versions that are neighbours: those within one fragment, whose cells are in global order.
 //!
-//! Cells that the order does not distinguish are next to each other, also across tiles. So comparing each cell with the
-//! one before, dimension by dimension, finds all versions. Usually there are none, and one dimension shows it. The
-//! subtle thing: NaN is not ordered, and equal to everything in a comparison of neighbours, so a run of such cells may hold
-//! versions of several cells.
+//! Cells that the order does not distinguish are next to each other, also across tiles. So comparing each cell with the one
+//! before, dimension by dimension, finds all versions. Usually there are none, and one dimension shows it. The subtle thing:
+//! NaN isn't ordered, and equals everything in a comparison of neighbours, so a run of NaN cells may hold versions of several
+//! cells.
 
 use super::Asked;
 use crate::error::{Error, Result};

@@ -19,7 +19,7 @@ struct Tile {
 /// The type of each dimension; `None` for strings.
 type Types = [Option<Datatype>];
 
-/// Tiles with 0.0 in the place of every -0.0.
+/// Tiles with 0.0 in place of every -0.0.
 fn with_one_zero(types: &Types, tiles: &[Tile]) -> Vec<Tile> {
     let negative = (-0.0_f64).to_le_bytes();
     let mut tiles = tiles.to_vec();

@@ -1,8 +1,9 @@
 //! Creates an array on storage: folders, files of enumerations, and last the schema, which makes the array visible.
 //!
-//! Before the schema is put, there is no array for anybody, whatever a crash leaves; the next creation uses the leftovers' folders,
-//! and takes back commits that belong to no array. The subtle thing: names differ, so a put that never overwrites does not keep two creations
-//! apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes its files back.
+//! Before the schema is put, nobody sees an array, whatever a crash leaves. The next creation uses the leftovers' folders, and
+//! takes back commits that don't belong to an array. The subtle thing: names differ, so a put that never overwrites does not
+//! keep two creations apart. Each lists the schemas after its put; the one whose name comes first stays, and the other takes
+//! its files back.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 
 use super::definition::ArrayDefinition;
-use super::remains::{Remains, has_schema};
+use super::remains::{CreationRemains, has_schema};
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::snapshot::Snapshot;
 use crate::array::window::{OpenWindow, TimestampMs};
@@ -78,7 +79,7 @@ impl Creation<'_> {
         let schema = stored(&schema.encode()?, key)?;
         let remains = check_vacant(storage).await?;
         if !remains.announcements.is_empty() {
-            // Whoever was late has put a schema by now, or finds that its commit is gone.
+            // A late creation has put a schema by now, or finds that its commit is gone.
             check_vacant(storage).await?;
             remains.remove(storage).await?;
         }
@@ -120,7 +121,7 @@ impl StagedArray {
         published.map_err(|e| e.with("array", self.storage.uri()))
     }
 
-    /// Takes an array back that was published.
+    /// Takes back a published array.
     ///
     /// # Errors
     /// The store fails.
@@ -177,9 +178,9 @@ async fn is_first(storage: &Storage, name: &str) -> Result<bool> {
     Ok(others.all(|file| file.name.as_str() >= name))
 }
 
-/// Fails if an array or anything else is there. What a creation leaves behind when it is interrupted is nothing, except for
-/// commits, which must be removed.
-pub(super) async fn check_vacant(storage: &Storage) -> Result<Remains> {
+/// Fails if the place holds an array or anything else. Leftovers of an interrupted creation don't count, but its commits must
+/// be removed.
+pub(super) async fn check_vacant(storage: &Storage) -> Result<CreationRemains> {
     let root = storage.list("").await?;
     let is_group = root.folders.iter().any(|name| name == GROUP[0])
         || root.files.iter().any(|file| file.name == GROUP[1]);
@@ -194,8 +195,8 @@ pub(super) async fn check_vacant(storage: &Storage) -> Result<Remains> {
         return Err(exists());
     }
     let remains = match root.folders.iter().any(|name| name == "__commits") {
-        true => Remains::of(storage).await?,
-        false => Remains::default(),
+        true => CreationRemains::of(storage).await?,
+        false => CreationRemains::default(),
     };
     remains.check_dead()?;
     let ours = |name: &str| FOLDERS.contains(&name) || name.starts_with('.');
@@ -351,7 +352,7 @@ mod tests {
                 .create_file("__schema.__1_1_0.staged", Bytes::from_static(b"half"))
                 .await
                 .unwrap();
-            // Nothing commits it, so it does not belong to the next array.
+            // Nothing commits the fragment, so it doesn't belong to the next array.
             storage
                 .create_file("__fragments/__1_1_a_22/a0.tdb", Bytes::from_static(b"half"))
                 .await

@@ -177,7 +177,7 @@ pub fn encode_text(datatype: Datatype, text: &str) -> Vec<u8> {
     }
 }
 
-/// Text with the NUL bytes behind it that fill a cell of a fixed size.
+/// Text padded with NUL bytes to fill a cell of a fixed size.
 fn padded(datatype: Datatype, count: CellValNum, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     if let Some(size) = count.cell_size(datatype)? {
         bytes.resize(size.max(bytes.len()), 0);

@@ -25,6 +25,6 @@ pub(super) use self::definition::upgraded;
 pub(crate) use self::execute::StagedArray;
 pub use self::literal::Value;
 pub(super) use self::literal::{show_cell, show_element};
-pub(crate) use self::remains::{Remains, is_begun};
+pub(crate) use self::remains::{CreationRemains, is_begun};
 pub(super) use self::types::StorageType;
 pub use self::types::{same_kind, sql_name};

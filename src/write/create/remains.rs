@@ -1,9 +1,9 @@
-//! What interrupted creations have left in a folder that holds no schema.
+//! The remains of interrupted creations in a folder without a schema.
 //!
-//! COPY commits what it has written, and then puts the schema, which makes the array visible. A crash in between leaves commits,
-//! which would belong to the next array of the folder. So COPY announces its commit first, in a file beside it, which it removes
-//! at the end. Commits that an announcement lists, and fragments that nothing commits, are the remains of a creation. Other
-//! commits are what is left of an array that has lost its schema, and stay.
+//! COPY commits its fragments, and then puts the schema, which makes the array visible. A crash in between leaves commits,
+//! which would become part of the next array in the folder. So COPY first announces its commit in a file beside it, and removes
+//! the file at the end. The remains of a creation are the commits that an announcement lists, and fragments that nothing
+//! commits. Other commits belong to an array that has lost its schema, and stay.
 
 use crate::array::directory::{ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::snapshot::DEAD_AFTER_MS;
@@ -14,32 +14,32 @@ use crate::format::fragment::footer::OLD_SCHEMA_NAME;
 use crate::storage::{Listing, STAGED_SUFFIX, Storage};
 
 const COMMITS_FOLDER: &str = "__commits";
-/// The folders by which the place of an array is known before it has a schema.
+/// The folders that mark the place of an array without a schema.
 const BEGUN: [&str; 3] = [SCHEMA_FOLDER, COMMITS_FOLDER, "__fragments"];
 
 /// The announcement of a commit in an array that has no schema yet.
 #[derive(Debug)]
-pub(crate) struct Announcement {
-    /// Its file, relative to the array.
+pub(crate) struct CreationAnnouncement {
+    /// The path of the announcement's file, relative to the array.
     pub path: String,
-    /// When it was put, in ms.
+    /// When the announcement was put, in ms.
     pub time: u64,
-    /// The commit files that it lists and that are there, with their bytes.
+    /// The listed commit files that exist, with their sizes in bytes.
     pub commits: Vec<(String, u64)>,
 }
 
-/// What interrupted creations have left.
+/// The remains of interrupted creations.
 #[derive(Debug, Default)]
-pub(crate) struct Remains {
-    /// The announcements; the last of each creation to go.
-    pub announcements: Vec<Announcement>,
+pub(crate) struct CreationRemains {
+    /// The announcements. Each one is the last file of its creation to be removed.
+    pub announcements: Vec<CreationAnnouncement>,
 }
 
-impl Remains {
+impl CreationRemains {
     /// The remains in a folder without a schema.
     ///
     /// # Errors
-    /// There are commits that no creation has announced, or the store fails.
+    /// The folder has commits that no creation has announced, or the store fails.
     pub(crate) async fn of(storage: &Storage) -> Result<Self> {
         let listing = storage.list(COMMITS_FOLDER).await?;
         let mut announcements = Vec::new();
@@ -50,7 +50,7 @@ impl Remains {
             let path = format!("{COMMITS_FOLDER}/{}", file.name);
             let listed = match storage.read(&path).await {
                 Ok(bytes) => parse_ignore(&bytes)?,
-                // Its creation has ended.
+                // The creation of the announcement has ended.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -61,7 +61,7 @@ impl Remains {
             let commits = listing.files.iter().filter(there);
             let commits =
                 commits.map(|file| (format!("{COMMITS_FOLDER}/{}", file.name), file.bytes));
-            announcements.push(Announcement {
+            announcements.push(CreationAnnouncement {
                 path,
                 time: u64::try_from(file.modified_us / 1000).unwrap_or(0),
                 commits: commits.collect(),
@@ -83,10 +83,10 @@ impl Remains {
         }
     }
 
-    /// Fails if one of the creations may still be under way.
+    /// Fails if one of the creations may still be running.
     pub(super) fn check_dead(&self) -> Result<()> {
         let now = TimestampMs::now().0;
-        let is_young = |a: &&Announcement| now.saturating_sub(a.time) <= DEAD_AFTER_MS;
+        let is_young = |a: &&CreationAnnouncement| now.saturating_sub(a.time) <= DEAD_AFTER_MS;
         match self.announcements.iter().find(is_young) {
             None => Ok(()),
             Some(young) => Err(Error::conflict(format!(
@@ -98,7 +98,7 @@ impl Remains {
         }
     }
 
-    /// Removes the commits, and then what announced them. Fragments stay, which nothing commits any longer.
+    /// Removes the commits, and then their announcements. Their fragments stay, but nothing commits them any longer.
     pub(super) async fn remove(&self, storage: &Storage) -> Result<()> {
         for announcement in &self.announcements {
             for (commit, _) in &announcement.commits {
@@ -110,7 +110,7 @@ impl Remains {
     }
 }
 
-/// Whether somebody has begun to create an array in a folder, and put no schema.
+/// Whether a creation of an array has begun in a folder, and hasn't put a schema.
 ///
 /// # Errors
 /// The store fails.

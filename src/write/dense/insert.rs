@@ -12,7 +12,9 @@ use super::collected::{CollectedTiles, NotAdded, RefusedCell, Scratch};
 use super::given::GivenCells;
 use super::tiler::{DenseTiler, FoundCells};
 use crate::array::window::TimestampMs;
-use crate::arrow::{CellWriter, FixedText, FloatBits, InvalidUtf8, Nulls, TimeAs, TypeOptions};
+use crate::arrow::{
+    CellWriter, FixedText, FloatBits, InvalidUtf8, NullPolicy, TimeAs, TypeOptions,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::domain_range::DomainRange;
 use crate::geometry::domain::KeyBox;
@@ -143,7 +145,7 @@ impl DenseInsert {
         let fields = Arc::new(WrittenFields::new(schema, snapshot.schema_name()?));
         let filters = TileFilters::new(&fields, snapshot.storage.encryption_key().cloned())?;
         let most = target.budget.idle_limit().saturating_mul(EARLY_PART);
-        let existing_writers = cell_writers(snapshot, &EXISTING_TYPES, Nulls::Kept)?;
+        let existing_writers = cell_writers(snapshot, &EXISTING_TYPES, NullPolicy::Kept)?;
         let mut dimensions = cell_writers(snapshot, &target.types, target.nulls)?;
         let attributes = dimensions.split_off(schema.dimensions.len().min(dimensions.len()));
         Ok(Self {

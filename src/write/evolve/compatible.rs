@@ -27,7 +27,8 @@ const WITHOUT_SCHEMA_NAME: RangeInclusive<u32> = 3..=9;
 /// Since this version, libtiledb reads run lengths of text alike.
 const STRINGS_IN_RUNS: u32 = 17;
 
-/// Fails if fragments would be misread. The names of the deletes that must be emptied before the columns go that they test.
+/// Fails if fragments would be misread. Returns the names of the deletes that must be emptied before the columns that they test
+/// are dropped.
 pub(super) async fn check(
     base: &Base,
     steps: &[Step],
@@ -52,8 +53,8 @@ pub(super) async fn check(
     Ok(idle)
 }
 
-/// Fails if cells that are there already would show NULL in a column that is NOT NULL: its fill value would be no time, or no
-/// code of its enumeration.
+/// Fails if existing cells would show NULL in a NOT NULL column, because its fill value isn't a valid time or isn't a code of
+/// its enumeration.
 async fn check_shown(
     fragments: &mut Fragments<'_>,
     added: &Attribute,
@@ -75,8 +76,8 @@ async fn check_shown(
     .with("column", &added.name))
 }
 
-/// The idle deletes that test the column: libtiledb looks for the columns of all deletes in the newest schema, also of those that
-/// every fragment has processed. Fails if there is a fragment, of whatever time, that has not processed one of them.
+/// The idle deletes that test the column. libtiledb looks for the columns of all deletes in the newest schema, even of deletes
+/// that every fragment has processed. Fails if a fragment of any time hasn't processed one of them.
 async fn idle_deletes(fragments: &mut Fragments<'_>, column: &str) -> Result<Vec<String>> {
     let base = fragments.base;
     let mut deletes = base.inspection.deletes().await?;
@@ -103,7 +104,7 @@ async fn idle_deletes(fragments: &mut Fragments<'_>, column: &str) -> Result<Vec
     Ok(deletes.iter().map(|delete| delete.name.clone()).collect())
 }
 
-/// Makes deletes that every fragment has processed delete nothing, so that they test no attribute.
+/// Changes deletes that every fragment has processed so that they delete nothing, and test no attribute.
 pub(super) async fn empty(base: &Base, idle: &BTreeSet<String>) -> Result<()> {
     if idle.is_empty() {
         return Ok(());

@@ -15,7 +15,7 @@ pub enum TileRange<'a> {
         lo: u64,
         /// The largest key.
         hi: u64,
-        /// The key of NaN, if some cells may be NaN.
+        /// The key of NaN, if cells may be NaN.
         nan: Option<u64>,
     },
     /// A range of strings.

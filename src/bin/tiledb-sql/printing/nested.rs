@@ -1,4 +1,4 @@
-//! Lists, structs and maps in CSV and TSV, whose cells are plain text: each becomes a cell of JSON.
+//! Lists, structs and maps in CSV and TSV: because cells are plain text, each value becomes JSON in a cell.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
 
-/// The batch with nested columns as text; the others stay as they are.
+/// The batch with nested columns as text. Other columns stay unchanged.
 pub fn as_text(batch: &RecordBatch) -> Result<RecordBatch> {
     let schema = batch.schema();
     if !schema.fields().iter().any(is_nested) {
@@ -35,7 +35,7 @@ fn is_nested(field: &FieldRef) -> bool {
     field.data_type().is_nested()
 }
 
-/// The values as JSON, or, if JSON has no form for their type, as a table shows them.
+/// The values as JSON. If JSON can't represent their type, they are formatted as in a table.
 fn text_of(field: &FieldRef, column: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let options = EncoderOptions::default().with_explicit_nulls(true);
     let nulls = column.logical_nulls();

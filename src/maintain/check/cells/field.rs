@@ -137,7 +137,7 @@ fn check_validity(
     }
 }
 
-/// Text is valid in its encoding, or the usual fill value of CHAR.
+/// Checks that text is valid in its encoding or is the usual fill value of CHAR.
 fn check_text(
     audited: &Audited,
     reader: &FieldReader,
@@ -188,8 +188,8 @@ fn validator(datatype: Datatype) -> Option<fn(&[u8]) -> bool> {
     }
 }
 
-/// Codes are indexes of values. The fill value need not be one, but it stands only in cells that were never written, which a
-/// dense fragment may have, and in deleted ones.
+/// Checks that codes are indexes of values. The fill value may be another number, but it occurs only in unwritten cells, which
+/// dense fragments may have, and in deleted cells.
 fn check_codes(
     audited: &Audited,
     reader: &FieldReader,

@@ -1,4 +1,5 @@
-//! Delete and update commits: they decode, compare fields that the array has, and mean the same to libtiledb.
+//! Delete and update commits: they decode, they compare existing fields of the array, and libtiledb evaluates them to the same
+//! cells.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use crate::format::names::TimestampedName;
 use crate::maintain::check::report::Reporter;
 use crate::maintain::check::rule::Rule;
 use crate::storage::{FileInfo, Listing, STAGED_SUFFIX, Storage};
-use crate::write::create::{Remains, is_begun};
+use crate::write::create::{CreationRemains, is_begun};
 
 /// The folder of commit files.
 pub const COMMITS_FOLDER: &str = "__commits";
@@ -29,7 +29,7 @@ pub const LABELS_FOLDER: &str = "__labels";
 pub enum Kind {
     Array,
     Group,
-    /// What an interrupted creation has left.
+    /// The remains of an interrupted creation.
     Remains,
 }
 
@@ -83,8 +83,8 @@ impl Folders {
         let folder = |name: &str| self.root.folders.iter().any(|f| f == name);
         let is_group = folder(GROUP_FOLDER) || file(GROUP_FILE);
         let is_begun = !is_group && is_begun(storage, &self.root).await?;
-        // Commits that no creation has announced are those of an array that has lost its schema.
-        if is_begun && Remains::of(storage).await.is_ok() {
+        // Commits that no creation has announced belong to an array that has lost its schema.
+        if is_begun && CreationRemains::of(storage).await.is_ok() {
             Ok(Kind::Remains)
         } else if folder(SCHEMA_FOLDER) || file(OLD_SCHEMA_NAME) {
             Ok(Kind::Array)
@@ -101,8 +101,7 @@ impl Folders {
         }
     }
 
-    /// The files of the array's own folder and of `folder`, with their paths.
-    /// Only files that may be TileDB's.
+    /// The files of the array's own folder and of `folder`, with their paths. Only the files that may be TileDB's.
     pub fn in_root_and<'a>(
         &'a self,
         folder: &'static str,
@@ -128,7 +127,7 @@ pub fn is_staging(name: &str) -> bool {
     numbered || name.ends_with(".tmp") || name.ends_with(STAGED_SUFFIX)
 }
 
-/// Looks at the names in all folders except those of fragments.
+/// Checks the names in all folders except folders of fragments.
 pub fn check_names(folders: &Folders, kind: Kind, report: &Reporter) {
     for file in folders.root.named_files() {
         if is_staging(&file.name) {
@@ -189,7 +188,7 @@ fn foreign(folder: &'static str, listing: &Listing, report: &Reporter) {
     }
 }
 
-/// A folder of which every file of TileDB is read.
+/// A folder whose TileDB files are all read.
 fn every(folder: &'static str, listing: &Listing, report: &Reporter) {
     foreign(folder, listing, report);
     for file in listing.named_files() {

@@ -190,8 +190,8 @@ impl Feed {
         Ok(loaded)
     }
 
-    /// Gives up what is ahead, other than for the input that is needed, and tiles that were loaded before they were asked for; `false` if
-    /// nothing is ahead. From now on, little is fetched at a time.
+    /// Drops the tiles that were fetched ahead for inputs other than the needed one, and tiles that were loaded too early;
+    /// `false` if there are none. From now on, the feed fetches little at a time.
     pub(super) fn give_up(
         &mut self,
         needed: Option<usize>,
@@ -213,7 +213,7 @@ impl Feed {
                 continue;
             }
             given_up |= input.loading.take().is_some();
-            // Tiles that were fetched with the one at hand.
+            // Drop tiles that were fetched together with the current one.
             if let Some(first) = input.ready.front() {
                 input.tiles.start = first.serial.saturating_sub(input.serial);
                 input.ready.clear();
@@ -296,7 +296,7 @@ impl Shared {
         };
         let mut tiles = threads::decode(work).await??;
         grant.shrink_to(decoded);
-        // Each tile gives its memory back when the merge is done with it.
+        // Each tile releases its memory when the merge no longer needs it.
         for (tile, bytes) in tiles.iter_mut().zip(each) {
             tile.memory = Some(grant.split(bytes));
         }

@@ -1,8 +1,8 @@
 //! The order in which the cells of inputs follow each other: global order; of one cell's versions the newest first.
 //!
-//! Cells are compared by packed numbers ([`OrderKeys`]), strings by themselves. The subtle thing: these numbers do not
-//! tell cells outside the domain from those at its edge, so whether two cells *are the same* is asked of their coordinates,
-//! which have no `-0.0`.
+//! Cells are compared by packed numbers ([`OrderKeys`]), strings by themselves. The subtle thing: these numbers are equal for
+//! cells outside the domain and at its edge, so only the coordinates, which have no `-0.0`, decide whether two cells *are the
+//! same*.
 
 use std::cmp::Ordering;
 

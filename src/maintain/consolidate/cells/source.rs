@@ -90,12 +90,12 @@ pub(super) struct Asked {
     pub first: u64,
     /// The requested fields of each tile, one for each reader.
     tiles: Vec<Vec<(TileTicket, usize)>>,
-    /// Bytes that each of the decoded tiles will take.
+    /// The bytes that each decoded tile will take.
     pub decoded_bytes: Vec<usize>,
 }
 
 impl Asked {
-    /// Bytes that all decoded tiles will take.
+    /// The bytes that all decoded tiles will take.
     pub(super) fn bytes(&self) -> usize {
         let bytes = self.decoded_bytes.iter();
         bytes.fold(0, |sum, bytes| sum.saturating_add(*bytes))

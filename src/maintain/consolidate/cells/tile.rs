@@ -108,7 +108,7 @@ pub(in crate::maintain::consolidate) struct InputTile {
     pub sorted: Option<Vec<u32>>,
     /// About how many bytes of the output a cell takes.
     pub bytes_per_cell: usize,
-    /// Its memory.
+    /// The memory of the tile.
     pub memory: Option<Grant>,
 }
 

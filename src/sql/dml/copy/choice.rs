@@ -8,7 +8,7 @@ use datafusion::error::DataFusionError;
 
 use super::profile::Profile;
 use crate::array::snapshot::Snapshot;
-use crate::arrow::{Nulls, TypeOptions};
+use crate::arrow::{NullPolicy, TypeOptions};
 use crate::error::Error;
 use crate::write::create::ArrayBuilder;
 use crate::write::fields::{WrittenFields, cell_writers};
@@ -247,7 +247,7 @@ impl Sample {
     fn tried(&self) -> crate::error::Result<Vec<(String, Best)>> {
         let snapshot = &self.snapshot;
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
-        let writers = cell_writers(snapshot, &self.types, Nulls::Refused)?;
+        let writers = cell_writers(snapshot, &self.types, NullPolicy::Refused)?;
         // Coordinates of dense cells are not stored.
         let unstored = writers.len().saturating_sub(fields.fields.len());
         let stored = writers.iter().enumerate().skip(unstored);

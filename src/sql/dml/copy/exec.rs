@@ -107,7 +107,7 @@ impl Copy {
         Ok(Box::pin(counts))
     }
 
-    /// Makes the array visible with what was committed to it.
+    /// Makes the array visible, with everything that was committed to it.
     async fn publish(&self, staged: &StagedArray, committed: &Committed) -> Result<()> {
         let storage = &self.storage;
         let published = async {

@@ -215,7 +215,7 @@ impl View {
 
     /// The smallest key whose value is at least `value`; 0 if every key's value is.
     fn first_key(&self, value: i128) -> Option<u64> {
-        // The last key of floats is that of NaN, beyond infinity.
+        // The last key of floats is the key of NaN, beyond infinity.
         let (min, max) = (key::min_key(self.datatype), key::max_key(self.datatype));
         let lowest = self.apply(min);
         if lowest >= value {

@@ -242,7 +242,7 @@ fn recipe(
     Ok(known.then_some(recipe))
 }
 
-/// Fails if the scan has more rows than COUNT can return: counting them would never end.
+/// Fails if the scan has more rows than COUNT can return, because counting them would never end.
 fn check_countable(plan: &ScanPlan) -> Result<()> {
     match plan.exact_rows {
         Some(rows) if rows > i64::MAX.unsigned_abs().into() => plan_err!(

@@ -1,9 +1,8 @@
-//! Subqueries for one value that find no row.
+//! Scalar subqueries that find no row.
 //!
-//! `(SELECT v FROM t WHERE x = 2)` is NULL if there is no such row. DataFusion takes it for a value that is never NULL if
-//! `v` is NOT NULL, as every dimension is: `… IS NULL` and `coalesce(…, 0)` are simplified accordingly, and a column of
-//! such a value fails over the NULL in it. The analyzer rule here gives the subquery a column that may be NULL, before
-//! anything is derived from it.
+//! `(SELECT v FROM t WHERE x = 2)` is NULL if no such row exists. If `v` is NOT NULL, as every dimension is, DataFusion assumes
+//! that the value is never NULL: it simplifies `… IS NULL` and `coalesce(…, 0)` accordingly, and fails over the NULL in a
+//! column of the value. The analyzer rule here gives the subquery a nullable column before DataFusion derives anything from it.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::sql::optimizer::below::reads_array;
 
-/// Makes the column of subqueries for one value nullable.
+/// Makes the column of scalar subqueries nullable.
 #[derive(Debug)]
 struct NullableSubqueries {
     function: Arc<ScalarUDF>,
@@ -29,16 +28,16 @@ struct NullableSubqueries {
 
 const NAME: &str = "tiledb_nullable_subqueries";
 
-/// Adds the rule, and the function that it uses, to a session that is being built.
+/// Adds the rule and its function to a session that is being built.
 pub(in crate::sql) fn install(builder: &mut SessionStateBuilder) {
     let function = Arc::new(ScalarUDF::from(MaybeNull {
-        // Of a constant it would be evaluated, and the constant is not nullable.
+        // On a constant, the function would be evaluated, and the resulting constant isn't nullable.
         signature: Signature::any(1, Volatility::Volatile),
     }));
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(Arc::clone(&function));
     let analyzer = builder.analyzer().get_or_insert_default();
-    // Before all others, which derive types.
+    // The rule must run before all others, because they derive types.
     analyzer
         .rules
         .insert(0, Arc::new(NullableSubqueries { function }));
@@ -61,7 +60,7 @@ impl AnalyzerRule for NullableSubqueries {
                 })
             })?;
             match changed.transformed {
-                // The columns above may be NULL now.
+                // The columns above the subquery may now be NULL.
                 true => changed.map_data(LogicalPlan::recompute_schema),
                 false => Ok(changed),
             }
@@ -99,7 +98,7 @@ impl NullableSubqueries {
     }
 }
 
-/// Whether a query is an aggregate of all its rows, which has a value even of none.
+/// Whether a query aggregates all its rows, which gives a row even if there are none.
 fn always_has_a_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(Aggregate { group_expr, .. }) => group_expr.is_empty(),
@@ -110,7 +109,7 @@ fn always_has_a_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// The value itself, as one that may be NULL.
+/// A function that returns its value with a nullable type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MaybeNull {
     signature: Signature,

@@ -1,21 +1,21 @@
-//! Literals that are changed before they are compared.
+//! Literals that DataFusion changes before it compares them.
 //!
-//! A comparison casts its sides to a common type: for a column of seconds, `t < TIMESTAMP '….5'` is `CAST(t AS
-//! Timestamp(ns)) < …`. DataFusion's simplifier then casts the literal back to the type of the column, which rounds it
-//! towards zero and drops its zone: `=` finds rows that are not equal, `<` loses some that are less. Before the simplifier
-//! runs, the rule here makes an exact comparison in the unit of the column, which can also be pushed down:
+//! A comparison casts its sides to a common type: for a column of seconds, `t < TIMESTAMP '….5'` is `CAST(t AS Timestamp(ns)) <
+//! …`. DataFusion's simplifier then casts the literal back to the type of the column, which rounds it towards zero and drops
+//! its zone. As a result, `=` finds rows that aren't equal, and `<` loses rows that are less. Before the simplifier runs, the
+//! rule here makes an exact comparison in the unit of the column, which can also be pushed down:
 //!
 //! ```text
 //! t <  TIMESTAMP '2024-02-29 00:00:00.5'   →   t <= TIMESTAMP '2024-02-29 00:00:00'
 //! t =  TIMESTAMP '2024-02-29 00:00:00.5'   →   false
 //! ```
 //!
-//! With a zone, the value of a column is the time that clocks show there. Where they are turned back, a time of day
-//! occurs twice, and the cast fails for it. So, unless a zone's offset is fixed, the cast stays, below a condition on the
-//! column that the scan can use: `t < <what clocks show> AND CAST(t AS Timestamp(s, zone)) < …`.
+//! With a zone, the value of a column is the local time there. When clocks are turned back, a local time occurs twice, and the
+//! cast fails for it. So, unless the zone has a fixed offset, the cast stays, together with a condition on the column that the
+//! scan can use: `t < <local time> AND CAST(t AS Timestamp(s, zone)) < …`.
 //!
-//! All other casts that the simplifier must not move to a literal are [`hidden`] while it runs, because it may find in
-//! its own course that something is a literal.
+//! All other casts that the simplifier must not move to a literal are [`hidden`] while it runs, because an expression may
+//! become a literal during its run.
 
 mod hidden;
 mod moments;
@@ -36,19 +36,19 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use self::hidden::{hidden, shown};
 use self::moments::{
-    Constants, Moment, Subject, is_constant, is_fixed, shown_in, unit_of, zone_of,
+    ConstantEvaluator, TimeOperand, TimePoint, is_constant, is_fixed, shown_in, unit_of, zone_of,
 };
 use crate::sql::optimizer::below::reads_array;
 
-/// Compares exactly, and hides casts.
+/// The rule that makes exact comparisons and hides casts.
 #[derive(Debug)]
 pub(in crate::sql) struct ExactLiterals;
 
-/// Shows the casts again.
+/// The rule that restores the hidden casts.
 #[derive(Debug)]
 pub(in crate::sql) struct ShownCasts;
 
-/// The rule of DataFusion that moves casts to literals.
+/// The name of DataFusion's rule that moves casts to literals.
 pub(in crate::sql) const SIMPLIFIER: &str = "simplify_expressions";
 
 impl OptimizerRule for ExactLiterals {
@@ -67,7 +67,7 @@ impl OptimizerRule for ExactLiterals {
         let info = SimplifyContext::builder()
             .with_config_options(config.options())
             .with_query_execution_start_time(config.query_execution_start_time());
-        let constants = Constants::new(info.build());
+        let constants = ConstantEvaluator::new(info.build());
         plan.transform_up_with_subqueries(|plan| in_node(plan, &constants))
     }
 }
@@ -91,7 +91,7 @@ impl OptimizerRule for ShownCasts {
     }
 }
 
-fn in_node(plan: LogicalPlan, constants: &Constants) -> Result<Transformed<LogicalPlan>> {
+fn in_node(plan: LogicalPlan, constants: &ConstantEvaluator) -> Result<Transformed<LogicalPlan>> {
     let mut has_casts = false;
     plan.apply_expressions(|expr| {
         has_casts |= expr.exists(|part| Ok(matches!(part, Expr::Cast(_) | Expr::TryCast(_))))?;
@@ -100,7 +100,7 @@ fn in_node(plan: LogicalPlan, constants: &Constants) -> Result<Transformed<Logic
     if !has_casts {
         return Ok(Transformed::no(plan));
     }
-    let node = Node {
+    let node = NodeRewriter {
         schema: columns(&plan)?,
         constants,
         known: RefCell::new(plan.expressions()),
@@ -112,13 +112,13 @@ fn in_node(plan: LogicalPlan, constants: &Constants) -> Result<Transformed<Logic
         Ok(changed.update_data(|expr| name.restore(expr)))
     };
     plan.map_expressions(|expr| match expr {
-        // Its sets have no name of their own.
+        // Grouping sets have no names of their own.
         Expr::GroupingSet(_) => expr.map_children(rewrite),
         expr => rewrite(expr),
     })
 }
 
-/// The columns that the expressions of a node may name.
+/// The columns that a node's expressions may refer to.
 fn columns(plan: &LogicalPlan) -> Result<DFSchema> {
     match plan {
         LogicalPlan::TableScan(scan) => {
@@ -128,25 +128,25 @@ fn columns(plan: &LogicalPlan) -> Result<DFSchema> {
     }
 }
 
-/// What the expressions of one node are rewritten with.
-struct Node<'a> {
+/// Rewrites the expressions of one node.
+struct NodeRewriter<'a> {
     schema: DFSchema,
-    constants: &'a Constants,
-    /// The expressions of the node, and conditions that have been added to them.
+    constants: &'a ConstantEvaluator,
+    /// The expressions of the node, and the conditions that were added to them.
     known: RefCell<Vec<Expr>>,
 }
 
-/// An expression under a cast to a type of timestamps, or under none.
+/// An expression that is compared as a timestamp, with or without a cast to that type.
 struct UnderCast {
-    subject: Subject,
-    /// The type as which it is compared.
+    subject: TimeOperand,
+    /// The type in which the expression is compared.
     target: DataType,
 }
 
-impl Node<'_> {
+impl NodeRewriter<'_> {
     fn rewritten(&self, expr: Expr) -> Result<Transformed<Expr>> {
         let (mut expr, mut changed) = (expr, false);
-        // The comparison may be one with another cast below.
+        // The exact comparison may again have a cast on one side.
         while let Some(exact) = self.exact(&expr) {
             (expr, changed) = (exact, true);
         }
@@ -159,7 +159,7 @@ impl Node<'_> {
         })
     }
 
-    /// The exact comparison, if the expression is one that the simplifier might change.
+    /// The exact comparison, if the simplifier might change the expression.
     fn exact(&self, expr: &Expr) -> Option<Expr> {
         match expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -189,10 +189,10 @@ impl Node<'_> {
         }
     }
 
-    /// `side op other`, if `other` is a moment.
+    /// The exact form of `side op other`, if `other` is a constant point in time.
     fn comparison(&self, side: &Expr, op: Operator, other: &Expr) -> Option<Expr> {
         let UnderCast { subject, target } = self.under_cast(side, std::slice::from_ref(other))?;
-        let Moment::At(at) = self.constants.moment(other, &target)? else {
+        let TimePoint::At(at) = self.constants.moment(other, &target)? else {
             return None;
         };
         let zone = match (zone_of(&subject.data_type), zone_of(&target)) {
@@ -210,7 +210,7 @@ impl Node<'_> {
         Some(shown.and(in_zone(subject, zone)?.compared(op, at)?))
     }
 
-    /// `x IN (…)`, if the members are moments.
+    /// The exact form of `x IN (…)`, if the members are constant points in time.
     fn list(&self, list: &InList) -> Option<Expr> {
         let UnderCast { subject, target } = self.under_cast(&list.expr, &list.list)?;
         let members = list.list.iter();
@@ -221,8 +221,8 @@ impl Node<'_> {
             _ => return subject.among(&members, list.negated),
         };
         let there = members.iter().map(|member| match member {
-            Moment::Null => Some(Moment::Null),
-            Moment::At(at) => shown_in(zone, *at).map(Moment::At),
+            TimePoint::Null => Some(TimePoint::Null),
+            TimePoint::At(at) => shown_in(zone, *at).map(TimePoint::At),
         });
         let there = there.collect::<Option<Vec<_>>>()?;
         if is_fixed(zone) {
@@ -235,7 +235,7 @@ impl Node<'_> {
         Some(shown.and(in_zone(subject, zone)?.among(&members, false)?))
     }
 
-    /// A condition, unless the node has it already: the optimizer makes several passes.
+    /// A condition to add, unless the node already has it: the optimizer makes several passes.
     fn added(&self, condition: Expr) -> Option<Expr> {
         let mut known = self.known.borrow_mut();
         let has = |expr: &Expr| expr.exists(|part| Ok(part == &condition)).unwrap_or(true);
@@ -246,8 +246,8 @@ impl Node<'_> {
         Some(condition)
     }
 
-    /// What a side of a comparison casts, if it can be compared exactly; also a side without a cast, if the `others` are
-    /// no literals yet, because those may be beyond its type.
+    /// The expression that a side of a comparison casts, if it can be compared exactly. A side without a cast also counts, if
+    /// the `others` aren't literals yet, because their values may lie beyond its type.
     fn under_cast(&self, side: &Expr, others: &[Expr]) -> Option<UnderCast> {
         let (expr, target) = match side {
             Expr::Cast(Cast { expr, field }) => (expr.as_ref(), field.data_type().clone()),
@@ -263,10 +263,10 @@ impl Node<'_> {
             return None;
         }
         let data_type = expr.get_type(&self.schema).ok()?;
-        // Rounding a column is not rounding a literal, and a day has no zone.
+        // A cast that rounds the column is different from one that rounds the literal, and a day has no zone.
         let is_exact = unit_of(&data_type)? >= unit_of(&target)?
             && (data_type != DataType::Date32 || zone_of(&target).is_none());
-        let subject = Subject {
+        let subject = TimeOperand {
             expr: expr.clone(),
             data_type,
             nullable: expr.nullable(&self.schema).unwrap_or(true),
@@ -274,14 +274,14 @@ impl Node<'_> {
         is_exact.then_some(UnderCast { subject, target })
     }
 
-    /// A constant whose value has the type, although the one that it is cast from does not: `CAST(TIMESTAMP '1500-01-01' AS
-    /// TIMESTAMP(0))`.
+    /// The constant of a cast whose value fits the target type, but not the type that it is cast from: `CAST(TIMESTAMP
+    /// '1500-01-01' AS TIMESTAMP(0))`.
     fn beyond(&self, cast: &Cast) -> Option<Expr> {
         let Expr::Cast(inner) = cast.expr.as_ref() else {
             return None;
         };
         let (from, to) = (inner.field.data_type(), cast.field.data_type());
-        let Moment::At(at) = self.constants.moment(&cast.expr, from)? else {
+        let TimePoint::At(at) = self.constants.moment(&cast.expr, from)? else {
             return None;
         };
         let fits = moments::literal(from, Some(at / unit_of(from)?)).is_some();
@@ -297,7 +297,7 @@ impl Node<'_> {
         Some(Expr::Literal(value, None))
     }
 
-    /// Whether an expression is a cast that the simplifier takes for exact, and is not.
+    /// Whether an expression is a cast that the simplifier wrongly takes for exact.
     fn is_lossy(&self, expr: &Expr) -> bool {
         let (inner, to, tries) = match expr {
             Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), false),
@@ -312,21 +312,20 @@ impl Node<'_> {
     }
 }
 
-/// The subject as a moment, if clocks in the zone show it.
-fn in_zone(subject: Subject, zone: &str) -> Option<Subject> {
+/// The operand as an instant, if its value is the local time in a zone.
+fn in_zone(subject: TimeOperand, zone: &str) -> Option<TimeOperand> {
     let DataType::Timestamp(unit, None) = subject.data_type else {
         return None;
     };
     let data_type = DataType::Timestamp(unit, Some(zone.into()));
-    Some(Subject {
+    Some(TimeOperand {
         expr: cast(subject.expr, data_type.clone()),
         data_type,
         nullable: subject.nullable,
     })
 }
 
-/// Whether a comparison of the cast with a literal differs from one of what is cast with the literal's value in its
-/// type.
+/// Whether comparing the cast with a literal differs from comparing the uncast value with the literal in its type.
 fn is_lossy(from: &DataType, to: &DataType, tries: bool) -> bool {
     use DataType as A;
     match (from, to) {
@@ -339,7 +338,7 @@ fn is_lossy(from: &DataType, to: &DataType, tries: bool) -> bool {
             (Some(_), None) => to.is_integer(),
             _ => false,
         },
-        // A value that cannot be cast becomes NULL.
+        // A value that can't be cast becomes NULL.
         (_, _) => tries,
     }
 }

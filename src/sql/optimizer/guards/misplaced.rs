@@ -1,8 +1,8 @@
-//! Expressions that no operator can evaluate, which DataFusion reports by printing its own structures.
+//! Expressions that no operator can evaluate. DataFusion reports them by printing its own structures.
 //!
-//! A window function in SET or WHERE, and a subquery for one value that depends on the outer query in another way than `=`,
-//! pass all checks of DataFusion. Its last step then fails with "Physical plan does not support logical expression
-//! WindowFunction(WindowFunction { fun: WindowUDF(…". The rules here say before what cannot be done, and what can.
+//! A window function in SET or WHERE, and a scalar subquery whose dependence on the outer query isn't an equality, pass all
+//! checks of DataFusion. Its last step then fails with "Physical plan does not support logical expression
+//! WindowFunction(WindowFunction { fun: WindowUDF(…". The rules here first report what isn't possible, and what is.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -13,7 +13,7 @@ use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use crate::sql::optimizer::below::reads_array;
 
-/// Refuses functions of several rows where a value of one row is asked for.
+/// Refuses functions of several rows in places that need the value of one row.
 #[derive(Debug)]
 pub(in crate::sql) struct FunctionsInPlace;
 
@@ -53,7 +53,7 @@ fn check_functions(plan: &LogicalPlan) -> Result<TreeNodeRecursion> {
     })
 }
 
-/// Refuses subqueries for one value that stay in the plan because they cannot become joins.
+/// Refuses scalar subqueries that remain in the plan because they can't become joins.
 #[derive(Debug)]
 pub(in crate::sql) struct PlannedSubqueries;
 
@@ -87,7 +87,7 @@ fn check_subquery(subquery: &Subquery) -> Result<TreeNodeRecursion> {
     }
     subquery.subquery.apply(|plan| {
         let obstacle = match plan {
-            // One of a single row is removed later.
+            // A subquery of a single row is removed later.
             LogicalPlan::Limit(limit) if limit.input.max_rows().is_none_or(|rows| rows > 1) => {
                 Some("LIMIT".to_owned())
             }
@@ -108,7 +108,7 @@ fn check_subquery(subquery: &Subquery) -> Result<TreeNodeRecursion> {
     })
 }
 
-/// Whether a condition equates a column with something of the outer query.
+/// Whether a condition equates a column with an expression of the outer query.
 fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr {
         left,
@@ -125,7 +125,7 @@ fn is_equality(condition: &Expr) -> bool {
     (is_column(left) && !right.any_column_refs()) || (is_column(right) && !left.any_column_refs())
 }
 
-/// A condition in the words of the statement.
+/// A condition as the statement writes it.
 fn as_written(condition: &Expr) -> Result<String> {
     let condition = condition.clone().transform_up(|expr| match expr {
         Expr::OuterReferenceColumn(_, column) => Ok(Transformed::yes(Expr::Column(column))),

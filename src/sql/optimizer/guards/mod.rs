@@ -16,9 +16,9 @@
 //! - [`orders::above_skipped`]: a sort that is pushed below OFFSET, so that other rows are skipped.
 //! - [`orders::sorted_again`]: a sort that is removed where the order holds, but is needed above.
 //! - [`orders::without_false_keys`]: a unique key that moves to another column, so that a sort is removed.
-//! - [`one_nan`]: the NaN of `0.0 / 0.0`, which is below all numbers and equals no other.
-//! - [`empty_subqueries`]: a subquery for one value, which is NULL without a row even if its column is NOT NULL.
-//! - [`misplaced`]: expressions that cannot be planned, and errors about them in terms of DataFusion's own structures.
+//! - [`one_nan`]: the NaN of `0.0 / 0.0`, which sorts below all numbers and doesn't equal any other NaN.
+//! - [`empty_subqueries`]: a scalar subquery, which is NULL without a row even if its column is NOT NULL.
+//! - [`misplaced`]: expressions that can't be planned, and whose errors print DataFusion's own structures.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which is never NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are ignored without an error.
 

@@ -1,8 +1,8 @@
 //! The NaN of constants.
 //!
-//! Arrow orders floats by their bits, and `0.0 / 0.0` has a sign on most machines: it is below all numbers, and no NaN of an
-//! array equals it, because arrays show the one of `'NaN'`. The rule here makes that one of every NaN among the constants of
-//! queries over arrays, after constants have been computed and before conditions reach scans.
+//! Arrow orders floats by their bits, and `0.0 / 0.0` has a sign on most machines. It sorts below all numbers, and no NaN of an
+//! array equals it, because arrays show the NaN of `'NaN'`. The rule here replaces every NaN among the constants of queries
+//! over arrays by that NaN. It runs after constants are computed and before conditions reach scans.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
@@ -11,12 +11,12 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::sql::optimizer::below::reads_array;
 
-/// Makes one NaN of all constants that are NaN.
+/// Replaces all NaN constants by the one NaN.
 #[derive(Debug)]
 pub(in crate::sql) struct OneNan;
 
 impl OneNan {
-    /// The rule before which this one stands.
+    /// The rule before which this rule runs.
     pub(in crate::sql) const BEFORE: &'static str = "push_down_filter";
 }
 
@@ -55,7 +55,7 @@ fn one_nan(expr: Expr) -> Transformed<Expr> {
     Transformed::yes(Expr::Literal(one, metadata))
 }
 
-/// Whether a value is NaN, but not the one.
+/// Whether a value is a NaN other than the one NaN.
 fn is_other<T: PartialEq>(is_nan: bool, bits: T, one: T) -> bool {
     is_nan && bits != one
 }

@@ -33,7 +33,7 @@ impl Wording {
     /// # Errors
     /// A part of the array cannot be read.
     pub fn of(definition: &ArrayDefinition, missing: Vec<String>) -> Result<Self> {
-        // No array has the name again that 1.x stored for an attribute without one.
+        // The name that 1.x stored for an unnamed attribute can't be used again.
         let mut definition = definition.clone();
         let attributes = definition.schema.attributes.iter_mut();
         let unnamed = attributes.filter(|attribute| attribute.is_unnamed());

@@ -118,7 +118,7 @@ fn check_domain(dimension: &Dimension, low: &[u8], high: &[u8]) -> Result<()> {
             integer::max(datatype)
         )));
     }
-    // libtiledb computes the end of the last tile in 64 bits: in narrower types it may go beyond, and works.
+    // libtiledb computes the end of the last tile in 64 bits, so with narrower types the tile may end beyond the type.
     let needs_room = datatype.size() == size_of::<u64>();
     if needs_room && !span.has_room(extent) {
         let end = span.end_of_tiles(extent);

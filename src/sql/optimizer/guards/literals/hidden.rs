@@ -1,7 +1,7 @@
-//! Casts in the disguise of functions, so that DataFusion's simplifier keeps them.
+//! Casts that are disguised as functions, so that DataFusion's simplifier keeps them.
 //!
-//! The simplifier moves a cast from the column to the literal, `CAST(t AS Timestamp(ns)) < …` becomes `t < …`, and takes
-//! the literal's conversion for exact. A disguised cast has the name, type and value of the cast.
+//! The simplifier moves a cast from the column to the literal, so `CAST(t AS Timestamp(ns)) < …` becomes `t < …`. It wrongly
+//! assumes that the literal's conversion is exact. A disguised cast has the name, type and value of the original cast.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use datafusion::logical_expr::{
     Signature, TryCast, Volatility,
 };
 
-/// A cast to `to`.
+/// A disguised cast to `to`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct HiddenCast {
     signature: Signature,
     to: FieldRef,
-    /// Whether a value that cannot be cast becomes NULL, as TRY_CAST has it.
+    /// Whether a value that can't be cast becomes NULL, as in TRY_CAST.
     tries: bool,
 }
 
-/// The function for a cast; every other expression as it is.
+/// Returns the function for a cast, and every other expression unchanged.
 pub(super) fn hidden(expr: Expr) -> Expr {
     let (inner, to, tries) = match expr {
         Expr::Cast(Cast { expr, field }) => (expr, field, false),
@@ -40,7 +40,7 @@ pub(super) fn hidden(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner]))
 }
 
-/// The cast for a function that [`hidden`] made.
+/// Returns the cast for a function that [`hidden`] made, and every other expression unchanged.
 pub(super) fn shown(expr: Expr) -> Transformed<Expr> {
     let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {
         return Transformed::no(expr);
@@ -69,7 +69,7 @@ impl ScalarUDFImpl for HiddenCast {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        // A cast has the name of what it casts.
+        // A cast has the name of its operand.
         match args {
             [inner] => Ok(inner.schema_name().to_string()),
             _ => internal_err!("{} takes one argument", self.name()),

@@ -1,8 +1,8 @@
 //! Points in time that constants name, and comparisons of columns with them.
 //!
-//! A moment is a number of nanoseconds since 1970, and 128 bits wide: the year 1500 is a timestamp of seconds, but not
-//! one of nanoseconds, the type that SQL gives to `TIMESTAMP '1500-01-01'`. The subtle thing is rounding: a column of
-//! seconds is never equal to half a second, and is less than it if it is less than or equal to the second before.
+//! A moment is a number of nanoseconds since 1970 with 128 bits. A timestamp of seconds can hold the year 1500, but a timestamp
+//! of nanoseconds can't, although SQL gives this type to `TIMESTAMP '1500-01-01'`. The subtle thing is rounding: a column of
+//! seconds never equals a value at half a second, and is less than it if it is less than or equal to the second before.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// What a constant says of time.
+/// The point in time that a constant names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum TimePoint {
     Null,
     /// Nanoseconds since 1970.
     At(i128),
 }
 
-/// The number of nanoseconds in the unit of a type of timestamps or dates.
+/// The nanoseconds in a unit of a timestamp or date type.
 pub(super) fn unit_of(data_type: &DataType) -> Option<i128> {
     match data_type {
         DataType::Timestamp(unit, _) => Some(match unit {
@@ -41,7 +41,7 @@ pub(super) fn unit_of(data_type: &DataType) -> Option<i128> {
     }
 }
 
-/// The zone of a type of timestamps.
+/// The zone of a timestamp type.
 pub(super) fn zone_of(data_type: &DataType) -> Option<&str> {
     match data_type {
         DataType::Timestamp(_, zone) => zone.as_deref(),
@@ -50,24 +50,24 @@ pub(super) fn zone_of(data_type: &DataType) -> Option<&str> {
 }
 
 /// Evaluates expressions without columns.
-pub(super) struct Constants {
+pub(super) struct ConstantEvaluator {
     info: SimplifyContext,
 }
 
-impl Constants {
-    /// `info` has the session's options and the time at which the query starts.
+impl ConstantEvaluator {
+    /// Creates an evaluator; `info` has the session's options and the start time of the query.
     pub(super) fn new(info: SimplifyContext) -> Self {
         Self { info }
     }
 
-    /// The moment that a constant of this type names, before it is rounded to a unit that cannot express it.
-    pub(super) fn moment(&self, expr: &Expr, data_type: &DataType) -> Option<Moment> {
+    /// The moment that a constant of this type names, before any rounding to a unit that can't express it.
+    pub(super) fn moment(&self, expr: &Expr, data_type: &DataType) -> Option<TimePoint> {
         let (moment, zoned) = self.with_zone(expr)?;
         (zoned == zone_of(data_type).is_some()).then_some(moment)
     }
 
-    /// The moment, and whether it has a zone.
-    fn with_zone(&self, expr: &Expr) -> Option<(Moment, bool)> {
+    /// The moment of a constant, and whether the constant has a zone.
+    fn with_zone(&self, expr: &Expr) -> Option<(TimePoint, bool)> {
         if let Expr::Cast(Cast { expr: inner, field }) = expr {
             let to = field.data_type();
             let (unit, zone) = (unit_of(to)?, zone_of(to));
@@ -78,20 +78,20 @@ impl Constants {
             }
             if let Some(at) = self.value(inner)?.try_as_str().flatten() {
                 let at = parsed(at, zone)?;
-                return Some((Moment::At(at - at.rem_euclid(unit)), zone.is_some()));
+                return Some((TimePoint::At(at - at.rem_euclid(unit)), zone.is_some()));
             }
         }
         let value = self.value(expr)?;
         let data_type = value.data_type();
         let unit = unit_of(&data_type)?;
         let moment = match count(&value)? {
-            Some(count) => Moment::At(count.checked_mul(unit)?),
-            None => Moment::Null,
+            Some(count) => TimePoint::At(count.checked_mul(unit)?),
+            None => TimePoint::Null,
         };
         Some((moment, zone_of(&data_type).is_some()))
     }
 
-    /// The value of an expression; `None` if it depends on anything, or fails.
+    /// The value of an expression; `None` if the expression isn't constant or fails.
     fn value(&self, expr: &Expr) -> Option<ScalarValue> {
         if let Expr::Literal(value, _) = expr {
             return Some(value.clone());
@@ -107,7 +107,7 @@ impl Constants {
     }
 }
 
-/// Whether an expression has one value in all rows.
+/// Whether an expression has the same value in all rows.
 pub(super) fn is_constant(expr: &Expr) -> bool {
     let depends = expr.exists(|part| {
         Ok(matches!(
@@ -127,15 +127,15 @@ pub(super) fn is_constant(expr: &Expr) -> bool {
     !depends.unwrap_or(true) && !expr.is_volatile()
 }
 
-/// What Arrow's cast of timestamps to another unit makes of a moment: it rounds towards zero.
-fn rounded_by_cast(moment: Moment, unit: i128) -> Moment {
+/// The result of Arrow's cast of a moment to another unit, which rounds towards zero.
+fn rounded_by_cast(moment: TimePoint, unit: i128) -> TimePoint {
     match moment {
-        Moment::At(at) => Moment::At(at - at % unit),
-        Moment::Null => Moment::Null,
+        TimePoint::At(at) => TimePoint::At(at - at % unit),
+        TimePoint::Null => TimePoint::Null,
     }
 }
 
-/// The number in a timestamp or date.
+/// The number that a timestamp or date holds.
 fn count(value: &ScalarValue) -> Option<Option<i128>> {
     use ScalarValue as S;
     match value {
@@ -148,14 +148,14 @@ fn count(value: &ScalarValue) -> Option<Option<i128>> {
     }
 }
 
-/// The moment that a text names; without an offset, in this zone.
+/// The moment that a text names. A text without an offset is in this zone.
 fn parsed(text: &str, zone: Option<&str>) -> Option<i128> {
     let zone: Tz = zone.unwrap_or("+00:00").parse().ok()?;
     let at = string_to_datetime(&zone, text).ok()?;
     Some(i128::from(at.timestamp()) * SECOND + i128::from(at.timestamp_subsec_nanos()))
 }
 
-/// What clocks in a zone show at a moment, as nanoseconds since 1970.
+/// The local time in a zone at a moment, as nanoseconds since 1970.
 pub(super) fn shown_in(zone: &str, at: i128) -> Option<i128> {
     let zone: Tz = zone.parse().ok()?;
     let second = i64::try_from(at.div_euclid(SECOND)).ok()?;
@@ -164,21 +164,21 @@ pub(super) fn shown_in(zone: &str, at: i128) -> Option<i128> {
     Some(i128::from(shown) * SECOND + at.rem_euclid(SECOND))
 }
 
-/// Whether clocks in a zone always have the same offset from UTC, so that no time of day occurs twice or never.
+/// Whether a zone always has the same offset from UTC, so that every local time occurs exactly once.
 pub(super) fn is_fixed(zone: &str) -> bool {
     zone.starts_with(['+', '-']) || matches!(zone, "UTC" | "GMT" | "Etc/UTC" | "Z")
 }
 
-/// An expression of timestamps or dates that is compared with moments.
+/// A timestamp or date expression that is compared with moments.
 #[derive(Debug, Clone)]
-pub(super) struct Subject {
+pub(super) struct TimeOperand {
     pub(super) expr: Expr,
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
 }
 
-impl Subject {
-    /// The condition that the exact value compares with a moment in this way; `None` for other operators.
+impl TimeOperand {
+    /// The condition that compares the exact value with a moment; `None` for other operators.
     pub(super) fn compared(&self, op: Operator, at: i128) -> Option<Expr> {
         use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
         let unit = unit_of(&self.data_type)?;
@@ -193,22 +193,22 @@ impl Subject {
             (IsNotDistinctFrom, _) => lit(false),
             (Lt | LtEq, Some(value)) => self.with(LtEq, value),
             (Gt | GtEq, Some(value)) => self.with(Gt, value),
-            // Beyond all values of the type.
+            // The moment lies beyond all values of the type.
             (Lt | LtEq, None) => self.always(count > 0),
             (Gt | GtEq, None) => self.always(count < 0),
             _ => return None,
         })
     }
 
-    /// The condition that the exact value is, or is not, among some moments.
-    pub(super) fn among(&self, moments: &[Moment], negated: bool) -> Option<Expr> {
+    /// The condition that the exact value is among some moments or, if `negated`, isn't.
+    pub(super) fn among(&self, moments: &[TimePoint], negated: bool) -> Option<Expr> {
         let unit = unit_of(&self.data_type)?;
         let values = moments.iter().filter_map(|moment| match moment {
-            Moment::Null => literal(&self.data_type, None),
-            Moment::At(at) if at.rem_euclid(unit) == 0 => {
+            TimePoint::Null => literal(&self.data_type, None),
+            TimePoint::At(at) if at.rem_euclid(unit) == 0 => {
                 literal(&self.data_type, Some(at.div_euclid(unit)))
             }
-            Moment::At(_) => None,
+            TimePoint::At(_) => None,
         });
         let values = values.map(lit).collect::<Vec<_>>();
         Some(match values.is_empty() {
@@ -222,7 +222,7 @@ impl Subject {
         Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
     }
 
-    /// The condition that has one answer for all values, and is NULL for NULL.
+    /// A condition with the same answer for all values, which is NULL for NULL.
     fn always(&self, holds: bool) -> Expr {
         let unknown = lit(ScalarValue::Boolean(None));
         match (self.nullable, holds) {
@@ -259,8 +259,8 @@ mod tests {
 
     use super::*;
 
-    fn moment(expr: &Expr, data_type: &DataType) -> Option<Moment> {
-        Constants::new(SimplifyContext::default()).moment(expr, data_type)
+    fn moment(expr: &Expr, data_type: &DataType) -> Option<TimePoint> {
+        ConstantEvaluator::new(SimplifyContext::default()).moment(expr, data_type)
     }
 
     fn stamp(unit: TimeUnit, zone: Option<&str>) -> DataType {
@@ -280,13 +280,13 @@ mod tests {
             ("2024-07-01T02:00:00", &oslo, 1_719_792_000 * SECOND),
         ] {
             let found = moment(&cast(lit(text), data_type.clone()), data_type);
-            assert_eq!(found, Some(Moment::At(expected)), "{text}");
+            assert_eq!(found, Some(TimePoint::At(expected)), "{text}");
         }
         let rounded = cast(
             cast(lit("1969-12-31T23:59:59.5"), naive.clone()),
             seconds.clone(),
         );
-        assert_eq!(moment(&rounded, &seconds), Some(Moment::At(0)));
+        assert_eq!(moment(&rounded, &seconds), Some(TimePoint::At(0)));
         let ambiguous = cast(lit("2024-10-27T02:30:00"), oslo.clone());
         assert_eq!(moment(&ambiguous, &oslo), None);
         assert_eq!(moment(&cast(lit("soon"), naive.clone()), &naive), None);
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn comparisons_round_by_their_operator() {
         use Operator::{Eq, Gt, GtEq, IsDistinctFrom, Lt, LtEq, NotEq};
-        let subject = |nullable| Subject {
+        let subject = |nullable| TimeOperand {
             expr: col("t"),
             data_type: stamp(TimeUnit::Second, None),
             nullable,
@@ -340,8 +340,11 @@ mod tests {
         let never = col("t").is_null().and(unknown.clone());
         assert_eq!(subject(true).compared(Eq, half), Some(never));
         let always = col("t").is_not_null().or(unknown);
-        assert_eq!(subject(true).among(&[Moment::At(half)], true), Some(always));
-        let kept = [Moment::At(half), Moment::At(SECOND), Moment::Null];
+        assert_eq!(
+            subject(true).among(&[TimePoint::At(half)], true),
+            Some(always)
+        );
+        let kept = [TimePoint::At(half), TimePoint::At(SECOND), TimePoint::Null];
         let null = lit(ScalarValue::TimestampSecond(None, None));
         let list = col("t").in_list(vec![second(1), null], false);
         assert_eq!(subject(true).among(&kept, false), Some(list));
