@@ -65,6 +65,10 @@ pub fn trials() -> Vec<Trial> {
     golden.chain(beside).chain(shell).collect()
 }
 
+/// The columns of a report, which CSV names without rows, too.
+const REPORT_HEADER: &str =
+    "mode,action,object,inputs,bytes_read,bytes_written,bytes_freed,gain,outcome\n";
+
 /// The subcommands print what the functions give; `check --repair` removes what is old enough, and nothing else.
 fn in_the_shell(place: &Place) -> Result<(), Failed> {
     place.array(SEVERAL, "a")?;
@@ -88,7 +92,7 @@ fn in_the_shell(place: &Place) -> Result<(), Failed> {
         "--min-age",
         "1 hour",
     ];
-    place.run(&removed)?.gave("")?;
+    place.run(&removed)?.gave(REPORT_HEADER)?;
     let removed = ["-q", "--format", "csv", "vacuum", "a"];
     contains(
         &place.run(&removed)?,
@@ -207,7 +211,7 @@ fn repairs_deletes(place: &Place) -> Result<(), Failed> {
             "--mode",
             "deletes",
         ])?
-        .gave("")?;
+        .gave(REPORT_HEADER)?;
     let list = fs::read(&files("con")?[0])?;
     let mut stored = vec![fs::read(&files("del")?[0])?];
     for entry in parse_consolidated_commits(&list)? {
