@@ -47,6 +47,9 @@ pub fn trials() -> Vec<Trial> {
         trial("memory::fragments_beyond_the_pool_made_one", || {
             block_on(fragments_beyond_the_pool_made_one())
         }),
+        trial("memory::merges_in_pools_of_all_sizes", || {
+            block_on(merges_in_pools_of_all_sizes())
+        }),
         trial("memory::several_rounds_are_as_one", || {
             block_on(several_rounds_are_as_one())
         }),
@@ -173,6 +176,63 @@ async fn fragments_beyond_the_pool_made_one() -> Result<(), Failed> {
         let rows = numbers(&ctx, "SELECT count(DISTINCT x) FROM t").await?;
         assert_eq!(rows, [(FRAGMENTS * ROWS) as i64]);
     }
+    Ok(())
+}
+
+/// Wherever the memory ends, whether while an input is opened, fetched, decoded or merged, the merge goes on with less, or the
+/// statement fails for lack of memory and leaves the array as it was.
+async fn merges_in_pools_of_all_sizes() -> Result<(), Failed> {
+    const FRAGMENTS: usize = 16;
+    let scratch = tempfile::tempdir()?;
+    let path = scratch.path().join("array").display().to_string();
+    let plenty: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+    let ctx = session(&plenty, 2)?;
+    datafusion_tiledb::register(&ctx)?;
+    let create = format!(
+        "CREATE EXTERNAL TABLE t (x BIGINT NOT NULL, a BIGINT NOT NULL, s VARCHAR, PRIMARY KEY (x)) STORED AS TILEDB \
+         LOCATION '{path}' OPTIONS ('tiledb.capacity' '300')"
+    );
+    ctx.sql(&create).await?.collect().await?;
+    for fragment in 0..FRAGMENTS {
+        let insert = format!(
+            "INSERT INTO t SELECT i * {FRAGMENTS} + {fragment}, i, repeat('s', i % 9) FROM unnest(range(0, 2000)) AS u(i)"
+        );
+        ctx.sql(&insert).await?.collect().await?;
+    }
+    ctx.sql("DELETE FROM t WHERE a BETWEEN 100 AND 120")
+        .await?
+        .collect()
+        .await?;
+    let files = Files::of(&scratch.path().join("array"));
+    let (mut merged, mut refused) = (0, 0);
+    for kilobytes in (1..=24).map(|step| step * step * 8) {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(kilobytes << 10));
+        let small = session(&pool, 2)?;
+        datafusion_tiledb::register(&small)?;
+        let place = scratch.path().join(format!("copy_{kilobytes}"));
+        files.write(&place);
+        let place = place.display();
+        let consolidate = format!("SELECT * FROM tiledb_consolidate('{place}')");
+        let ended = match small.sql(&consolidate).await {
+            Ok(planned) => planned.collect().await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(_) => merged += 1,
+            Err(error) if error.to_string().contains("memory") => refused += 1,
+            Err(error) => return Err(format!("{kilobytes} KiB: {error}").into()),
+        }
+        expect_empty(&pool, &consolidate).await?;
+        let rows = format!("SELECT count(*) + sum(a) FROM '{place}'");
+        assert_eq!(
+            numbers(&ctx, &rows).await?,
+            numbers(&ctx, "SELECT count(*) + sum(a) FROM t").await?
+        );
+    }
+    assert!(
+        merged > 2 && refused > 2,
+        "{merged} merged, {refused} refused"
+    );
     Ok(())
 }
 

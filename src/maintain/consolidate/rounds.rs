@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 
@@ -302,7 +302,7 @@ pub(super) fn unopened(
         age,
         time,
         output: Arc::clone(output),
-        deletes: Mutex::new(Some(deletes)),
+        deletes: Arc::new(deletes),
         source: OnceCell::new(),
     })
 }

@@ -1,7 +1,7 @@
 //! The tiles of inputs, fetched and decoded before the merge asks for them.
 //!
 //! Each input is at most one chunk of tiles ahead; of the inputs that the merge has not reached yet, the next few are. What
-//! is ahead is given up first where memory is short.
+//! is ahead is given up first where memory is short. Chunks are single tiles then, and grow again while the memory suffices.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,6 +29,9 @@ const CHUNK_BYTES: Range<u64> = (32 << 10)..(1 << 20);
 const CHUNK_TILES: u64 = 256;
 /// Inputs that the merge has not reached, and that are fetched.
 const AHEAD: usize = 16;
+/// After memory was short, chunks grow once this number of tiles came without another shortage. It doubles with each shortage,
+/// because what was fetched ahead is fetched again after one.
+const PATIENCE_TILES: u64 = 32;
 
 /// An input before it is opened. Its deletes are prepared by then.
 #[derive(Debug)]
@@ -41,8 +44,8 @@ pub(in crate::maintain::consolidate) struct Unopened {
     pub time: u64,
     /// The output.
     pub output: Arc<Output>,
-    /// The deletes, until it is opened.
-    pub deletes: Mutex<Option<InputDeletes>>,
+    /// Its deletes. Opening may fail for lack of memory, and is tried again then.
+    pub deletes: Arc<InputDeletes>,
     /// The opened input.
     pub source: OnceCell<Source>,
 }
@@ -53,15 +56,15 @@ impl Unopened {
         &self,
         storage: &Storage,
     ) -> Result<&Source> {
-        let open = || async {
-            let deletes = self
-                .deletes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
+        let open = || {
             let (fragment, output) = (Arc::clone(&self.fragment), Arc::clone(&self.output));
-            let deletes = deletes.ok_or_else(|| Error::internal("an input was opened before"))?;
-            Source::open(storage, fragment, self.time, output, deletes).await
+            Source::open(
+                storage,
+                fragment,
+                self.time,
+                output,
+                Arc::clone(&self.deletes),
+            )
         };
         self.source.get_or_try_init(open).await
     }
@@ -74,7 +77,47 @@ pub(super) struct Feed {
     inputs: Vec<FedInput>,
     /// Inputs that nobody has asked for, in the order in which they will be.
     unreached: VecDeque<usize>,
-    chunk_bytes: u64,
+    chunks: ChunkSize,
+}
+
+/// The size of the chunks that an input fetches, in filtered bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ChunkSize {
+    bytes: u64,
+    /// The size while the memory suffices.
+    most_bytes: u64,
+    /// Tiles since the size changed.
+    tiles: u64,
+    /// Tiles until chunks grow.
+    patience: u64,
+}
+
+impl ChunkSize {
+    fn new(most_bytes: u64) -> Self {
+        Self {
+            bytes: most_bytes,
+            most_bytes,
+            tiles: 0,
+            patience: PATIENCE_TILES,
+        }
+    }
+
+    /// Memory is short: one tile at a time for a while.
+    fn shrink(&mut self) {
+        self.bytes = 1;
+        self.tiles = 0;
+        self.patience = self.patience.saturating_mul(2);
+    }
+
+    /// A tile came, so chunks may grow.
+    fn count_tile(&mut self) {
+        self.tiles = self.tiles.saturating_add(1);
+        if self.bytes < self.most_bytes && self.tiles >= self.patience {
+            let grown = self.bytes.saturating_mul(2).max(CHUNK_BYTES.start);
+            self.bytes = grown.min(self.most_bytes);
+            self.tiles = 0;
+        }
+    }
 }
 
 /// What loading needs besides its input.
@@ -112,7 +155,7 @@ impl Feed {
             },
             inputs: Vec::new(),
             unreached: VecDeque::new(),
-            chunk_bytes: CHUNK_BYTES.end,
+            chunks: ChunkSize::new(CHUNK_BYTES.end),
         }
     }
 
@@ -132,7 +175,8 @@ impl Feed {
     /// Begins, given the order in which inputs will be asked for.
     pub(super) fn begin(&mut self, order: Vec<usize>) {
         let inputs = u64::try_from(self.inputs.len()).unwrap_or(u64::MAX).max(1);
-        self.chunk_bytes = (FETCHED_BYTES / inputs).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
+        let chunk_bytes = (FETCHED_BYTES / inputs).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
+        self.chunks = ChunkSize::new(chunk_bytes);
         self.unreached = order.into();
         self.load_ahead();
     }
@@ -149,7 +193,7 @@ impl Feed {
             self.load_ahead();
         }
         let shared = self.shared.clone();
-        let chunk_bytes = self.chunk_bytes;
+        let chunk_bytes = self.chunks.bytes;
         let Some(fed) = self.inputs.get_mut(input) else {
             return Err(Error::internal("there is no such input"));
         };
@@ -165,6 +209,7 @@ impl Feed {
             }
         }
         let tile = fed.take(&shared, chunk_bytes);
+        self.chunks.count_tile();
         tile.map(Some)
             .ok_or_else(|| Error::internal("an input has no more tiles"))
     }
@@ -182,7 +227,7 @@ impl Feed {
                 Err(e) if e.kind() == ErrorKind::OutOfMemory => break,
                 Err(e) => return Err(e),
             }
-            let tile = input.take(&self.shared, self.chunk_bytes);
+            let tile = input.take(&self.shared, self.chunks.bytes);
             loaded.extend(tile.map(|tile| (index, tile)));
             self.unreached.pop_front();
         }
@@ -191,13 +236,13 @@ impl Feed {
     }
 
     /// Drops the tiles that were fetched ahead for inputs other than the needed one, and tiles that were loaded too early;
-    /// `false` if there are none. From now on, the feed fetches little at a time.
+    /// `false` if there are none. For a while, the feed fetches one tile at a time.
     pub(super) fn give_up(
         &mut self,
         needed: Option<usize>,
         stock: impl Iterator<Item = (usize, InputTile)>,
     ) -> bool {
-        self.chunk_bytes = 1;
+        self.chunks.shrink();
         self.unreached.clear();
         let mut given_up = false;
         for (index, tile) in stock {
@@ -229,7 +274,7 @@ impl Feed {
                 && input.loading.is_none()
                 && input.ready.is_empty()
             {
-                input.loading = Some(input.load(&self.shared, self.chunk_bytes));
+                input.loading = Some(input.load(&self.shared, self.chunks.bytes));
             }
         }
     }
@@ -331,5 +376,36 @@ impl<T: Send + 'static> Task<T> {
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_grow_again_after_a_shortage() {
+        let usual = ChunkSize::new(100 << 10);
+        let tiles_until = |chunks: &mut ChunkSize, bytes: u64| {
+            let tiles = (0_u64..10_000).find(|_| {
+                let found = chunks.bytes == bytes;
+                chunks.count_tile();
+                found
+            });
+            tiles.unwrap()
+        };
+        let mut chunks = usual.clone();
+        assert_eq!(tiles_until(&mut chunks, 100 << 10), 0);
+        chunks.shrink();
+        assert_eq!(chunks.bytes, 1);
+        assert_eq!(tiles_until(&mut chunks, 32 << 10), 2 * PATIENCE_TILES);
+        chunks.shrink();
+        assert_eq!(tiles_until(&mut chunks, 32 << 10), 4 * PATIENCE_TILES);
+        let last = tiles_until(&mut chunks, 100 << 10);
+        assert_eq!(last, 8 * PATIENCE_TILES - 1);
+        for _ in 0..100 {
+            chunks.shrink();
+        }
+        assert_eq!(chunks.bytes, 1);
     }
 }

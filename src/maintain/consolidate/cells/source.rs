@@ -49,7 +49,7 @@ pub(in crate::maintain::consolidate) struct Source {
     output: Arc<Output>,
     readers: Vec<FieldReader>,
     columns: Vec<Supply>,
-    deletes: InputDeletes,
+    deletes: Arc<InputDeletes>,
 }
 
 /// A field that is decoded.
@@ -116,7 +116,7 @@ impl Source {
         fragment: Arc<Fragment>,
         time: u64,
         output: Arc<Output>,
-        deletes: InputDeletes,
+        deletes: Arc<InputDeletes>,
     ) -> Result<Self> {
         let name = fragment.name.name.clone();
         Self::load(storage, fragment, time, output, deletes)
@@ -129,7 +129,7 @@ impl Source {
         fragment: Arc<Fragment>,
         time: u64,
         output: Arc<Output>,
-        deletes: InputDeletes,
+        deletes: Arc<InputDeletes>,
     ) -> Result<Self> {
         let mut wanted: Vec<FragmentField> = Vec::new();
         let mut reader_of = |field: FragmentField| {
