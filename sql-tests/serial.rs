@@ -394,17 +394,21 @@ fn explain(
             return Some(RaceExplanation::ByAnOrder);
         }
     }
+    // The box of a dense array grows with each statement, and shows the fill value in cells that nobody wrote.
+    let written = |rows: &[(i64, i64)]| {
+        let rows = rows.iter().filter(|(_, v)| *v != FILL);
+        rows.copied().collect::<BTreeSet<_>>()
+    };
     let alone = statements.map(|statement| {
         let mut model = before.clone();
         let reported = model.run(statement);
-        (model.shown(), reported)
+        (written(&model.shown()), reported)
     });
     let done = outcomes.iter().zip(&alone).all(|(outcome, (_, reported))| {
         matches!((outcome, reported), (StatementOutcome::Done(a), Ok(b)) if a == b)
     });
-    let was = before.shown().into_iter().collect::<BTreeSet<_>>();
+    let was = written(&before.shown());
     let changes = alone.map(|(rows, _)| {
-        let rows = rows.into_iter().collect::<BTreeSet<_>>();
         let differences = rows.symmetric_difference(&was);
         differences.copied().collect::<BTreeSet<_>>()
     });
@@ -415,11 +419,11 @@ fn explain(
     let both = was.symmetric_difference(&changes[0]).copied();
     let both = both.collect::<BTreeSet<_>>();
     let both = both.symmetric_difference(&changes[1]).copied();
+    let both = both.collect::<BTreeSet<_>>();
     let skewed = statements.iter().any(|statement| statement.only_reads())
-        && before.kind == ArrayKind::Sparse
         && done
         && coordinates[0].is_disjoint(&coordinates[1])
-        && both.eq(after.iter().copied());
+        && both == written(after);
     skewed.then_some(RaceExplanation::ByWhatIsOnlyRead)
 }
 

@@ -10,13 +10,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::directory::CommittedDelete;
 use super::fragment::Fragment;
 use crate::error::{Result, ResultExt};
 use crate::format::delete_condition::Condition;
-use crate::storage::Storage;
+use crate::storage::{Storage, once_finished};
 
 /// Delete files, or sections of fragments, read at the same time.
 const LOAD_CONCURRENCY: usize = 16;
@@ -162,23 +162,26 @@ async fn load(storage: &Storage, delete: CommittedDelete) -> Result<Arc<Delete>>
     let path = file.path();
     let start = inline.as_ref().map_or(0, |(start, _)| *start);
     let key = storage.cache_key(&path, start, &file.info);
-    let load = async {
-        let (what, bytes) = match inline {
-            Some((_, tile)) => ("delete condition", tile),
-            None if update => ("update condition", storage.read(&path).await?),
-            None => ("delete condition", storage.read(&path).await?),
-        };
-        let tile = storage.decode_generic_tile(&bytes, what)?;
-        let condition = if update {
-            Condition::decode_update(&tile.data)?
-        } else {
-            Condition::decode_delete(&tile.data)?
-        };
-        Ok((condition, tile.data.len().saturating_mul(2)))
+    let load = || {
+        async {
+            let (what, bytes) = match &inline {
+                Some((_, tile)) => ("delete condition", tile.clone()),
+                None if update => ("update condition", storage.read(&path).await?),
+                None => ("delete condition", storage.read(&path).await?),
+            };
+            let tile = storage.decode_generic_tile(&bytes, what)?;
+            let condition = if update {
+                Condition::decode_update(&tile.data)?
+            } else {
+                Condition::decode_delete(&tile.data)?
+            };
+            Ok((condition, tile.data.len().saturating_mul(2)))
+        }
+        .boxed()
     };
     let condition = storage
         .cache()
-        .get_or_load(key, load)
+        .get_or_load(key, once_finished(&file.info, load))
         .await
         .context("delete", || &name.name)
         .context("file", || path)?;

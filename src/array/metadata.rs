@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::directory;
 use super::folder::{GROUP_FOLDER, kind_at};
@@ -20,7 +20,7 @@ use crate::format::generic_tile::GenericTileHeader;
 use crate::format::group::ObjectKind;
 use crate::format::metadata::{MetadataEntry, MetadataValue, decode_metadata};
 use crate::format::names::TimestampedName;
-use crate::storage::{FileInfo, Keep, Listing, Storage};
+use crate::storage::{FileInfo, Keep, Listing, Storage, once_finished};
 
 /// The folder of metadata.
 pub const METADATA_FOLDER: &str = "__meta";
@@ -182,18 +182,21 @@ async fn visible_files(
 
 async fn load_file(storage: &Storage, file: &FileInfo) -> Result<Arc<Vec<MetadataEntry>>> {
     let path = format!("{METADATA_FOLDER}/{}", file.name);
-    let load = async {
-        let bytes = storage.read(&path).await?;
-        let tile = storage.decode_generic_tile(&bytes, "metadata")?;
-        Ok((
-            decode_metadata(&tile.data)?,
-            tile.data.len().saturating_mul(2),
-        ))
+    let load = || {
+        async {
+            let bytes = storage.read(&path).await?;
+            let tile = storage.decode_generic_tile(&bytes, "metadata")?;
+            Ok((
+                decode_metadata(&tile.data)?,
+                tile.data.len().saturating_mul(2),
+            ))
+        }
+        .boxed()
     };
     let key = storage.cache_key(&path, 0, file);
     storage
         .cache()
-        .get_or_load(key, load)
+        .get_or_load(key, once_finished(file, load))
         .await
         .context("file", || path)
         .map_err(|e| e.with("array", storage.uri()))

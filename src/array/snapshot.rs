@@ -16,6 +16,8 @@ pub(super) use self::schemas::{load_enumerations, open_schema, read_schema};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use serde::{Deserialize, Serialize};
 
 use super::commits;
@@ -27,7 +29,7 @@ use crate::arrow::Enumerations;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::names::TimestampedName;
 use crate::format::schema::ArraySchema;
-use crate::storage::Storage;
+use crate::storage::{Storage, once_finished};
 
 const FRAGMENTS_FOLDER: &str = "__fragments";
 /// A writer that has not committed its complete fragment for so long is dead: it puts the metadata of a fragment last, and
@@ -432,26 +434,39 @@ impl Snapshot {
     async fn open_staged(&self, name: TimestampedName) -> Result<Option<Fragment>> {
         let folder = format!("{FRAGMENTS_FOLDER}/{}", name.name);
         let metadata = format!("{folder}/{METADATA_FILE}");
-        let Some(metadata) = self.storage.head(&metadata).await? else {
+        let Some(found) = self.storage.head(&metadata).await? else {
             return Ok(None);
         };
-        let modified_ms = u64::try_from(metadata.modified_us / 1000).unwrap_or(0);
+        let modified_ms = u64::try_from(found.modified_us / 1000).unwrap_or(0);
         if modified_ms.saturating_add(DEAD_AFTER_MS) < TimestampMs::now().0 {
             return Ok(None);
         }
-        let staged = CommittedFragment {
-            name,
-            folder,
-            visibility: Visibility::Whole,
-            commit: metadata,
-            listed: false,
-            has_coords_file: false,
+        let open = || {
+            async {
+                let Some(commit) = self.storage.head(&metadata).await? else {
+                    return Ok(None);
+                };
+                let staged = CommittedFragment {
+                    name: name.clone(),
+                    folder: folder.clone(),
+                    visibility: Visibility::Whole,
+                    commit,
+                    listed: false,
+                    has_coords_file: false,
+                };
+                let opened = open_alone(&self.storage, &self.directory, staged).await;
+                opened.map(Some)
+            }
+            .boxed()
         };
-        match open_alone(&self.storage, &self.directory, staged).await {
-            Ok(fragment) => Ok(Some(fragment)),
+        match once_finished(&found, open).await {
             // Its writer has withdrawn it.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+            // Whoever writes it hasn't completed it.
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
+                Ok(None)
+            }
+            opened => opened,
         }
     }
 }

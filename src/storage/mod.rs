@@ -21,6 +21,7 @@ mod request_log;
 mod store;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 
 #[cfg(test)]
 pub(crate) use file_write::{Event, recorder};
@@ -34,3 +35,4 @@ pub use listing::{FileInfo, Keep, Listed, Listing};
 pub use location::Location;
 pub use request_log::{IoCounters, IoCounts, Request, RequestKind, RequestLog};
 pub use store::{IoOptions, STAGED_SUFFIX, Storage, Suffix, Upload, Uploaded};
+pub use unfinished::once_finished;

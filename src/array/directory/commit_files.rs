@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
 
 use super::{ArrayFile, CommittedDelete};
 use crate::array::window::{OpenWindow, Visibility};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::commit::{self, CommitEntryKind, CommitKind};
 use crate::format::names::TimestampedName;
-use crate::storage::{Keep, Listed, Listing, Storage};
+use crate::storage::{Keep, Listed, Listing, Storage, once_finished};
 
 /// How often an array is listed while others change it.
 pub(in crate::array) const MOST_LISTINGS: usize = 20;
@@ -68,10 +69,17 @@ impl Commits {
                     commits.committed.insert(stem.to_owned(), file.clone());
                 }
                 CommitKind::Consolidated => {
-                    let bytes = storage.read(&path).await?;
-                    for entry in
-                        commit::parse_consolidated_commits(&bytes).context("file", || &path)?
-                    {
+                    let load = || {
+                        async {
+                            let bytes = storage.read(&path).await?;
+                            let entries = commit::parse_consolidated_commits(&bytes)?;
+                            Ok((bytes, entries))
+                        }
+                        .boxed()
+                    };
+                    let list = once_finished(&file.info, load).await;
+                    let (bytes, entries) = list.context("file", || &path)?;
+                    for entry in entries {
                         match entry.kind {
                             CommitEntryKind::Write | CommitEntryKind::Ok => {
                                 listed.insert(entry.name, file.clone());
