@@ -14,7 +14,7 @@ pub(super) use self::footers::open_fragments;
 pub(super) use self::schemas::{load_enumerations, open_schema, read_schema};
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 
@@ -441,10 +441,17 @@ impl Snapshot {
         if modified_ms.saturating_add(DEAD_AFTER_MS) < TimestampMs::now().0 {
             return Ok(None);
         }
+        // Another attempt looks at the file again.
+        let first = Mutex::new(Some(found.clone()));
         let open = || {
+            let known = first.lock().unwrap_or_else(PoisonError::into_inner).take();
             async {
-                let Some(commit) = self.storage.head(&metadata).await? else {
-                    return Ok(None);
+                let commit = match known {
+                    Some(known) => known,
+                    None => match self.storage.head(&metadata).await? {
+                        Some(commit) => commit,
+                        None => return Ok(None),
+                    },
                 };
                 let staged = CommittedFragment {
                     name: name.clone(),

@@ -202,8 +202,9 @@ impl Step<'_> {
             });
         }
         let markers = markers.into_iter().collect::<Vec<_>>();
-        // Where cells have no times, deletes until the time of the fragment are done with it.
-        let later = markers.iter().any(|marker| delete_time(marker) > until);
+        // If cells have no times, deletes before the time of the fragment are done with it. A delete of that time may belong to a
+        // change whose new rows it spares, and readers would apply it to them, so the fragment records it.
+        let later = markers.iter().any(|marker| delete_time(marker) >= until);
         let records = self.has_deletes() && (options.timestamps || later);
         let goal = MergePolicy {
             recorded: Recorded {
