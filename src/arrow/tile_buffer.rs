@@ -22,6 +22,18 @@ const GRAIN_BYTES: usize = 64;
 pub trait MemoryHome: fmt::Debug + Send + Sync {
     /// Takes memory back.
     fn give(&self, memory: MutableBuffer);
+
+    /// Takes memory back whose home is gone: a query may hold the last batches of a scan that has ended.
+    fn give_orphan(memory: MutableBuffer)
+    where
+        Self: Sized;
+}
+
+/// Where a buffer's memory goes when the buffer is dropped.
+struct MemoryReturn {
+    home: Weak<dyn MemoryHome>,
+    /// For memory that outlives its home.
+    orphans: fn(MutableBuffer),
 }
 
 /// Memory for the cells of a tile, aligned for numbers of any width.
@@ -29,7 +41,7 @@ pub struct TileBuffer {
     /// The allocation; its length is the part that was ever initialised.
     memory: MutableBuffer,
     len: usize,
-    home: Option<Weak<dyn MemoryHome>>,
+    goes_to: Option<MemoryReturn>,
 }
 
 impl TileBuffer {
@@ -41,7 +53,7 @@ impl TileBuffer {
         Ok(Self {
             memory: MutableBuffer::from_len_zeroed(rounded),
             len: bytes,
-            home: None,
+            goes_to: None,
         })
     }
 
@@ -62,7 +74,10 @@ impl TileBuffer {
         (bytes <= memory.len()).then_some(Self {
             memory,
             len: bytes,
-            home: Some(home),
+            goes_to: Some(MemoryReturn {
+                home,
+                orphans: H::give_orphan,
+            }),
         })
     }
 
@@ -117,7 +132,7 @@ impl AsRef<[u8]> for TileBuffer {
 impl From<TileBuffer> for Buffer {
     /// Converts without copying.
     fn from(mut buffer: TileBuffer) -> Self {
-        if buffer.home.is_some() {
+        if buffer.goes_to.is_some() {
             return Buffer::from(Bytes::from_owner(buffer));
         }
         let memory = std::mem::take(&mut buffer.memory);
@@ -127,8 +142,13 @@ impl From<TileBuffer> for Buffer {
 
 impl Drop for TileBuffer {
     fn drop(&mut self) {
-        if let Some(home) = self.home.as_ref().and_then(Weak::upgrade) {
-            home.give(std::mem::take(&mut self.memory));
+        let Some(goes_to) = self.goes_to.take() else {
+            return;
+        };
+        let memory = std::mem::take(&mut self.memory);
+        match goes_to.home.upgrade() {
+            Some(home) => home.give(memory),
+            None => (goes_to.orphans)(memory),
         }
     }
 }
@@ -157,6 +177,26 @@ mod tests {
         fn give(&self, memory: MutableBuffer) {
             self.0.lock().unwrap().push(memory);
         }
+
+        fn give_orphan(memory: MutableBuffer) {
+            ORPHANS.lock().unwrap().push(memory);
+        }
+    }
+
+    static ORPHANS: Mutex<Vec<MutableBuffer>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn memory_that_outlives_its_home_is_not_lost() {
+        let shelf = Arc::new(Shelf::default());
+        let memory = MutableBuffer::from_len_zeroed(128);
+        let address = memory.as_ptr();
+        let buffer = TileBuffer::in_memory(memory, 100, &shelf).unwrap();
+        let array = Buffer::from(buffer);
+        drop(shelf);
+        assert!(ORPHANS.lock().unwrap().is_empty());
+        drop(array);
+        let orphan = ORPHANS.lock().unwrap().pop().unwrap();
+        assert_eq!((orphan.as_ptr(), orphan.len()), (address, 128));
     }
 
     #[test]

@@ -131,6 +131,10 @@ impl MemoryHome for TileMemory {
             waiting = waiting.saturating_sub(oldest.memory.len());
         }
     }
+
+    fn give_orphan(memory: MutableBuffer) {
+        IDLE.keep(memory);
+    }
 }
 
 impl MemoryBudget for TileMemory {
