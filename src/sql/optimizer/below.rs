@@ -1,12 +1,10 @@
-//! What lies below a node: whether a plan reads an array, the path to its scan, and the plan over another scan.
+//! What lies below a node of a physical plan: the path to the scan of an array, and the plan over another scan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -17,7 +15,6 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
-use crate::arrow::DATATYPE_KEY;
 use crate::sql::source::TileDbSource;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -171,24 +168,6 @@ pub(super) fn over_scan(
     let columns = columns.iter().map_while(|column| path.column(*column));
     let changed = change(path.source(), &columns.collect::<Vec<_>>());
     changed.map(|source| path.over(source)).transpose()
-}
-
-/// Whether a plan or one of its subqueries reads an array. This is decided by its columns, because the provider may be
-/// wrapped in another.
-pub(super) fn reads_array(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|plan| {
-        if let LogicalPlan::TableScan(scan) = plan {
-            let schema = scan.source.schema();
-            let mut fields = schema.fields().iter();
-            found |= fields.any(|field| field.metadata().contains_key(DATATYPE_KEY));
-        }
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
 }
 
 /// The scan of an array, if the node is one.

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::below::reads_array;
+use super::plan_search::reads_array_and_has_expr;
 use crate::sql::settings::TileDbSettings;
 
 /// The name of DataFusion's function, and its alias.
@@ -112,7 +112,10 @@ impl AnalyzerRule for ElementsInPlace {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !TileDbSettings::of(config).enable_elements_in_place || !reads_array(&plan)? {
+        let is_call = |expr: &Expr| cast_and_index(expr).is_some();
+        if !TileDbSettings::of(config).enable_elements_in_place
+            || !reads_array_and_has_expr(&plan, is_call)?
+        {
             return Ok(plan);
         }
         let in_plan = |plan: LogicalPlan| {

@@ -14,6 +14,7 @@ mod first_cells;
 pub mod group_by;
 mod guards;
 mod ordered_scans;
+mod plan_search;
 mod range_partitions;
 
 use std::sync::Arc;

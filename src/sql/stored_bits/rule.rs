@@ -48,11 +48,13 @@ impl OptimizerRule for StoredBits {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        // This is true of few plans, and rewriting costs more than looking.
+        if !plan.exists(|node| Ok(input_of_write(node).is_some()))? {
+            return Ok(Transformed::no(plan));
+        }
         plan.transform_down(|plan| {
-            let input = match &plan {
-                LogicalPlan::Dml(statement) if writes_array(statement) => &statement.input,
-                LogicalPlan::Copy(copy) if copy.file_type.get_ext() == ARRAYS => &copy.input,
-                _ => return Ok(Transformed::no(plan)),
+            let Some(input) = input_of_write(&plan) else {
+                return Ok(Transformed::no(plan));
             };
             let Some(rows) = with_stored_bits(input)? else {
                 return Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump));
@@ -71,6 +73,15 @@ impl OptimizerRule for StoredBits {
             };
             Ok(Transformed::new(plan, true, TreeNodeRecursion::Jump))
         })
+    }
+}
+
+/// The rows that a node writes to an array.
+fn input_of_write(node: &LogicalPlan) -> Option<&Arc<LogicalPlan>> {
+    match node {
+        LogicalPlan::Dml(statement) if writes_array(statement) => Some(&statement.input),
+        LogicalPlan::Copy(copy) if copy.file_type.get_ext() == ARRAYS => Some(&copy.input),
+        _ => None,
     }
 }
 

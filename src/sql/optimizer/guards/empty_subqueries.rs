@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::sql::optimizer::below::reads_array;
+use crate::sql::optimizer::plan_search::reads_array_and_has_expr;
 
 /// Makes the column of scalar subqueries nullable.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl AnalyzerRule for NullableSubqueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !reads_array(&plan)? {
+        if !reads_array_and_has_expr(&plan, |expr| matches!(expr, Expr::ScalarSubquery(_)))? {
             return Ok(plan);
         }
         plan.transform_up_with_subqueries(|plan| {

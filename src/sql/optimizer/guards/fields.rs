@@ -15,7 +15,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 
 use super::hiding::{Hidden, HidingExec};
-use crate::sql::optimizer::below::{reads_array, scans_array, with_children};
+use crate::sql::optimizer::below::{scans_array, with_children};
+use crate::sql::optimizer::plan_search::reads_array_and_has_node;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -133,7 +134,7 @@ impl OptimizerRule for UnionFields {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if !reads_array(&plan)? {
+        if !reads_array_and_has_node(&plan, |node| matches!(node, LogicalPlan::Union(_)))? {
             return Ok(Transformed::no(plan));
         }
         let mut changed = false;

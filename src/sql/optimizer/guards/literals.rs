@@ -34,11 +34,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use self::hidden::{hidden, shown};
+use self::hidden::{hidden, is_hidden, shown};
 use self::moments::{
     ConstantEvaluator, TimeOperand, TimePoint, is_constant, is_fixed, shown_in, unit_of, zone_of,
 };
-use crate::sql::optimizer::below::reads_array;
+use crate::sql::optimizer::plan_search::reads_array_and_has_expr;
 
 /// The rule that makes exact comparisons and hides casts.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl OptimizerRule for ExactLiterals {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if !reads_array(&plan)? {
+        if !reads_array_and_has_expr(&plan, is_cast)? {
             return Ok(Transformed::no(plan));
         }
         let info = SimplifyContext::builder()
@@ -82,7 +82,7 @@ impl OptimizerRule for ShownCasts {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if !reads_array(&plan)? {
+        if !reads_array_and_has_expr(&plan, is_hidden)? {
             return Ok(Transformed::no(plan));
         }
         plan.transform_up_with_subqueries(|plan| {
@@ -91,10 +91,14 @@ impl OptimizerRule for ShownCasts {
     }
 }
 
+fn is_cast(expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast(_) | Expr::TryCast(_))
+}
+
 fn in_node(plan: LogicalPlan, constants: &ConstantEvaluator) -> Result<Transformed<LogicalPlan>> {
     let mut has_casts = false;
     plan.apply_expressions(|expr| {
-        has_casts |= expr.exists(|part| Ok(matches!(part, Expr::Cast(_) | Expr::TryCast(_))))?;
+        has_casts |= expr.exists(|part| Ok(is_cast(part)))?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     if !has_casts {

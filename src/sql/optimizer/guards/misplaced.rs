@@ -11,7 +11,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Filter, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
-use crate::sql::optimizer::below::reads_array;
+use crate::sql::optimizer::plan_search::{reads_array, reads_array_and_has_expr};
 
 /// Refuses functions of several rows in places that need the value of one row.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl OptimizerRule for PlannedSubqueries {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if reads_array(&plan)? {
+        if reads_array_and_has_expr(&plan, |expr| matches!(expr, Expr::ScalarSubquery(_)))? {
             plan.apply_with_subqueries(|plan| {
                 plan.apply_expressions(|expr| {
                     expr.apply(|part| match part {

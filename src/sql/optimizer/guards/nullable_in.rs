@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::sql::optimizer::below::reads_array;
+use crate::sql::optimizer::plan_search::reads_array_and_has_expr;
 
 /// Adds the cases in which `IN (SELECT …)` is NULL.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl OptimizerRule for NullableIn {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if !reads_array(&plan)? {
+        if !reads_array_and_has_expr(&plan, |expr| matches!(expr, Expr::InSubquery(_)))? {
             return Ok(Transformed::no(plan));
         }
         plan.transform_up_with_subqueries(|plan| match plan {

@@ -9,7 +9,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::sql::optimizer::below::reads_array;
+use crate::sql::optimizer::plan_search::reads_array_and_has_expr;
 
 /// Replaces all NaN constants by the one NaN.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl OptimizerRule for OneNan {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        if !reads_array(&plan)? {
+        if !reads_array_and_has_expr(&plan, |expr| replacement(expr).is_some())? {
             return Ok(Transformed::no(plan));
         }
         plan.transform_down_with_subqueries(|plan| {
@@ -39,23 +39,25 @@ impl OptimizerRule for OneNan {
     }
 }
 
-fn one_nan(expr: Expr) -> Transformed<Expr> {
-    let Expr::Literal(value, metadata) = expr else {
-        return Transformed::no(expr);
+/// The one NaN of the type of a literal that is another NaN; `None` for any other expression.
+fn replacement(expr: &Expr) -> Option<ScalarValue> {
+    let Expr::Literal(value, _) = expr else {
+        return None;
     };
-    let one = match &value {
-        ScalarValue::Float64(Some(v)) if is_other(v.is_nan(), v.to_bits(), f64::NAN.to_bits()) => {
-            ScalarValue::from(f64::NAN)
+    match value {
+        ScalarValue::Float64(Some(v)) if v.is_nan() && v.to_bits() != f64::NAN.to_bits() => {
+            Some(ScalarValue::from(f64::NAN))
         }
-        ScalarValue::Float32(Some(v)) if is_other(v.is_nan(), v.to_bits(), f32::NAN.to_bits()) => {
-            ScalarValue::from(f32::NAN)
+        ScalarValue::Float32(Some(v)) if v.is_nan() && v.to_bits() != f32::NAN.to_bits() => {
+            Some(ScalarValue::from(f32::NAN))
         }
-        _ => return Transformed::no(Expr::Literal(value, metadata)),
-    };
-    Transformed::yes(Expr::Literal(one, metadata))
+        _ => None,
+    }
 }
 
-/// Whether a value is a NaN other than the one NaN.
-fn is_other<T: PartialEq>(is_nan: bool, bits: T, one: T) -> bool {
-    is_nan && bits != one
+fn one_nan(expr: Expr) -> Transformed<Expr> {
+    match (replacement(&expr), expr) {
+        (Some(nan), Expr::Literal(_, metadata)) => Transformed::yes(Expr::Literal(nan, metadata)),
+        (_, expr) => Transformed::no(expr),
+    }
 }

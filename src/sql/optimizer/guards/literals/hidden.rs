@@ -40,6 +40,17 @@ pub(super) fn hidden(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner]))
 }
 
+/// Whether [`hidden`] made the expression.
+pub(super) fn is_hidden(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => {
+            let function = call.func.inner();
+            function.downcast_ref::<HiddenCast>().is_some()
+        }
+        _ => false,
+    }
+}
+
 /// Returns the cast for a function that [`hidden`] made, and every other expression unchanged.
 pub(super) fn shown(expr: Expr) -> Transformed<Expr> {
     let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {

@@ -1,0 +1,72 @@
+//! Whether a rule has anything to do in a logical plan.
+//!
+//! A rule that rewrites a plan takes it apart and builds it anew, node by node, even if it changes nothing; looking costs far
+//! less. DataFusion runs each rule in each of its passes, so this matters for small queries, most of whose time is planning.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
+
+use crate::arrow::DATATYPE_KEY;
+
+/// Whether a plan or one of its subqueries reads an array. This is decided by its columns, because the provider may be
+/// wrapped in another.
+pub(super) fn reads_array(plan: &LogicalPlan) -> Result<bool> {
+    has_node(plan, is_array_scan)
+}
+
+/// Whether a plan that reads an array has a node for which `wanted` holds, itself or in one of its subqueries.
+pub(super) fn reads_array_and_has_node(
+    plan: &LogicalPlan,
+    wanted: impl FnMut(&LogicalPlan) -> bool,
+) -> Result<bool> {
+    Ok(has_node(plan, wanted)? && reads_array(plan)?)
+}
+
+/// Whether a plan that reads an array has an expression for which `wanted` holds, itself or in one of its subqueries.
+pub(super) fn reads_array_and_has_expr(
+    plan: &LogicalPlan,
+    mut wanted: impl FnMut(&Expr) -> bool,
+) -> Result<bool> {
+    let has_wanted = |node: &LogicalPlan| {
+        let mut found = false;
+        let looked = node.apply_expressions(|expr| {
+            found = found || expr.exists(|part| Ok(wanted(part)))?;
+            Ok(stop_if(found))
+        });
+        looked.map(|_| found)
+    };
+    Ok(has_node_where(plan, has_wanted)? && reads_array(plan)?)
+}
+
+fn has_node(plan: &LogicalPlan, mut wanted: impl FnMut(&LogicalPlan) -> bool) -> Result<bool> {
+    has_node_where(plan, |node| Ok(wanted(node)))
+}
+
+fn has_node_where(
+    plan: &LogicalPlan,
+    mut wanted: impl FnMut(&LogicalPlan) -> Result<bool>,
+) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = wanted(node)?;
+        Ok(stop_if(found))
+    })?;
+    Ok(found)
+}
+
+fn is_array_scan(node: &LogicalPlan) -> bool {
+    let LogicalPlan::TableScan(TableScan { source, .. }) = node else {
+        return false;
+    };
+    let schema = source.schema();
+    let mut fields = schema.fields().iter();
+    fields.any(|field| field.metadata().contains_key(DATATYPE_KEY))
+}
+
+fn stop_if(found: bool) -> TreeNodeRecursion {
+    match found {
+        true => TreeNodeRecursion::Stop,
+        false => TreeNodeRecursion::Continue,
+    }
+}
