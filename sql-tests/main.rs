@@ -80,6 +80,7 @@ mod support_table;
 mod terminal;
 mod texts;
 mod time_in_from;
+mod unfinished_files;
 mod upstream;
 mod values;
 mod wide_grids;
@@ -204,6 +205,7 @@ fn main() {
     trials.extend(terminal::trials());
     trials.extend(texts::trials());
     trials.extend(time_in_from::trials());
+    trials.extend(unfinished_files::trials());
     trials.extend(upstream::trials());
     trials.extend(values::trials());
     trials.extend(wide_grids::trials());

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 pub use super::folder::{GROUP_FILE, GROUP_FOLDER};
 use super::metadata::settled_group;
@@ -16,7 +16,7 @@ use super::window::OpenWindow;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::format::group::{GroupDetails, MemberEntry, ObjectKind};
 use crate::format::names::{TimestampedName, last_component};
-use crate::storage::{FileInfo, Listing, Location, Storage};
+use crate::storage::{FileInfo, Listing, Location, Storage, once_finished};
 
 /// Group files read at the same time.
 const OPEN_CONCURRENCY: usize = 8;
@@ -132,15 +132,19 @@ async fn load_details(
 
 async fn load_file(storage: &Storage, file: FileInfo) -> Result<Arc<GroupDetails>> {
     let path = format!("{GROUP_FOLDER}/{}", file.name);
-    let load = async {
-        let bytes = storage.read(&path).await?;
-        let tile = storage.decode_generic_tile(&bytes, "group details")?;
-        let details = GroupDetails::decode(&tile.data)?;
-        let size = details.members.len().saturating_mul(MEMBER_OVERHEAD);
-        Ok((details, size.saturating_add(tile.data.len())))
+    let load = || {
+        async {
+            let bytes = storage.read(&path).await?;
+            let tile = storage.decode_generic_tile(&bytes, "group details")?;
+            let details = GroupDetails::decode(&tile.data)?;
+            let size = details.members.len().saturating_mul(MEMBER_OVERHEAD);
+            Ok((details, size.saturating_add(tile.data.len())))
+        }
+        .boxed()
     };
     let key = storage.cache_key(&path, 0, &file);
-    let details = storage.cache().get_or_load(key, load).await;
+    let finished = once_finished(&file, load);
+    let details = storage.cache().get_or_load(key, finished).await;
     details.context("file", || path)
 }
 

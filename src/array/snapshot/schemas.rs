@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures::FutureExt;
+
 use crate::array::directory::{ArrayDirectory, ArrayFile, ENUMERATIONS_FOLDER, SCHEMA_FOLDER};
 use crate::array::window::OpenWindow;
 use crate::arrow::Enumerations;
@@ -16,7 +18,7 @@ use crate::filter::generic_tile;
 use crate::format::enumeration::Enumeration;
 use crate::format::filter_list::{Filter, FilterList};
 use crate::format::schema::{ArraySchema, Dimension, EnumerationRef};
-use crate::storage::Storage;
+use crate::storage::{Storage, once_finished};
 
 /// A schema, and whether its file is encrypted.
 #[derive(Debug, Clone)]
@@ -100,11 +102,11 @@ pub(in crate::array) async fn read_schema(
 
 async fn load_file(storage: &Storage, file: &ArrayFile) -> Result<SchemaFile> {
     let path = file.path();
-    let load = async { decode(&storage.read(&path).await?, &path, storage) };
+    let load = || async { decode(&storage.read(&path).await?, &path, storage) }.boxed();
     let key = storage.cache_key(&path, 0, &file.info);
     storage
         .cache()
-        .get_or_load(key, load)
+        .get_or_load(key, once_finished(&file.info, load))
         .await
         .map(|schema| schema.as_ref().clone())
         .context("file", || path)
