@@ -41,8 +41,8 @@ pub enum Region<'a> {
     Written,
     /// These boxes, which were filled with what the array showed.
     Filled(&'a [KeyBox]),
-    /// The box that the statement selects, with or without cells in it: the range of each dimension.
-    Selected(&'a [DomainRange]),
+    /// Boxes that the statement selects, with or without cells in them: the ranges of the dimensions of each.
+    Selected(&'a [Vec<DomainRange>]),
 }
 
 /// The part of a change that others can see before its commit.
@@ -90,6 +90,9 @@ pub struct Requirement<'a> {
     /// Rows that others only inserted, at this time or later, don't matter. Other rows of a fragment do matter: rows that a
     /// statement computed from rows it had read, and consolidated cells, which may have lost their times.
     pub inserts_since: Option<TimestampMs>,
+    /// Whether deletes by a stored condition matter. Such a statement depends on all cells that its condition may select, so
+    /// one that can't delete a cell which this change writes comes after this change.
+    pub deletes: bool,
 }
 
 /// The fragments or deletes of others that meet a change.
@@ -107,47 +110,44 @@ struct Check<'a> {
 /// There is such a fragment or delete, or the array cannot be listed.
 pub async fn check(
     snapshot: &Snapshot,
-    requirement: &Requirement<'_>,
+    requirements: &[Requirement<'_>],
     offered: StagedChange<'_>,
     clock: &Clock,
 ) -> Result<()> {
-    let regions = match requirement.region {
-        Region::Everything => None,
-        Region::Written => {
-            let domains = offered.fragments.iter();
-            let domains = domains.map(|staged| staged.footer.non_empty_domain.clone());
-            domains.collect()
-        }
-        Region::Filled(boxes) => Some(boxes.iter().map(|cells| ranges(snapshot, cells)).collect()),
-        Region::Selected(region) => Some(vec![region.to_vec()]),
-    };
-    if regions.as_ref().is_some_and(Vec::is_empty) {
+    let checks = requirements.iter();
+    let checks = checks.filter_map(|requirement| Check::of(snapshot, requirement, offered));
+    let checks = checks.collect::<Vec<_>>();
+    if checks.is_empty() {
         return Ok(());
     }
-    let check = Check {
-        snapshot,
-        requirement,
-        regions,
-    };
     let (ours, first) = (offered.names(), offered.age());
     let mut waited = Duration::ZERO;
     loop {
-        check.in_time(offered)?;
+        in_time(snapshot, offered)?;
         let window = OpenWindow::new(TimestampMs(0), None)?;
         let now = snapshot.reopen(&snapshot.storage, window).await?;
-        check.committed(&now)?;
+        for check in &checks {
+            check.committed(&now)?;
+        }
         let announced = now.announced(&ours).await?;
         let running = now.staged(&ours).await?;
-        if let Some(announced) = announced {
+        let Some(announced) = announced else {
+            if waited >= PATIENCE {
+                return Err(unsettled(snapshot));
+            }
+            clock.wait(TICK).await;
+            waited += TICK;
+            continue;
+        };
+        let mut has_rival = false;
+        for check in &checks {
             let Some(rival) = check.rival(&announced, &running, &now) else {
-                return Ok(());
+                continue;
             };
             let is_later = first.is_some_and(|first| first < rival.age);
-            if requirement.later_than.is_some() {
+            if !check.depends_on_seen() {
                 // The other statement may be a change, which then withdraws, so an insert finally proceeds.
-                if waited >= PATIENCE {
-                    return Ok(());
-                }
+                has_rival |= waited < PATIENCE;
             } else if !is_later || waited >= PATIENCE {
                 return Err(check.overtaken(
                     rival.what,
@@ -155,13 +155,33 @@ pub async fn check(
                     "is about to be",
                     rival.region,
                 ));
+            } else {
+                has_rival = true;
             }
-        } else if waited >= PATIENCE {
-            return Err(check.unsettled());
+        }
+        if !has_rival {
+            return Ok(());
         }
         clock.wait(TICK).await;
         waited += TICK;
     }
+}
+
+/// Fails if others will soon consider a change dead, and no longer wait for it.
+fn in_time(snapshot: &Snapshot, offered: StagedChange<'_>) -> Result<()> {
+    let now = TimestampMs::now().0;
+    match offered.since() {
+        Some(since) if now.saturating_sub(since) > DEAD_AFTER_MS / 2 => Err(Error::conflict(
+            "the statement did not come to its commit for so long that others may have overtaken it: run the statement again",
+        )
+        .with("array", snapshot.storage.uri())),
+        _ => Ok(()),
+    }
+}
+
+fn unsettled(snapshot: &Snapshot) -> Error {
+    Error::conflict("others announce and commit changes without a pause: run the statement again")
+        .with("array", snapshot.storage.uri())
 }
 
 /// A commit that another writer is about to make.
@@ -173,26 +193,40 @@ struct PendingCommit<'a> {
     region: Option<&'a [DomainRange]>,
 }
 
-impl Check<'_> {
-    /// Fails if others will soon consider this change dead, and no longer wait for it.
-    fn in_time(&self, offered: StagedChange<'_>) -> Result<()> {
-        let now = TimestampMs::now().0;
-        match offered.since() {
-            Some(since) if now.saturating_sub(since) > DEAD_AFTER_MS / 2 => Err(Error::conflict(
-                "the statement did not come to its commit for so long that others may have overtaken it: run the statement again",
-            )
-            .with("array", self.snapshot.storage.uri())),
-            _ => Ok(()),
-        }
+impl<'a> Check<'a> {
+    /// The check of a requirement; `None` if its region is empty.
+    fn of(
+        snapshot: &'a Snapshot,
+        requirement: &'a Requirement<'a>,
+        offered: StagedChange<'_>,
+    ) -> Option<Self> {
+        let regions = match requirement.region {
+            Region::Everything => None,
+            Region::Written => {
+                let domains = offered.fragments.iter();
+                let domains = domains.map(|staged| staged.footer.non_empty_domain.clone());
+                domains.collect()
+            }
+            Region::Filled(boxes) => {
+                Some(boxes.iter().map(|cells| ranges(snapshot, cells)).collect())
+            }
+            Region::Selected(boxes) => Some(boxes.to_vec()),
+        };
+        let is_empty = regions.as_ref().is_some_and(Vec::is_empty);
+        (!is_empty).then_some(Self {
+            snapshot,
+            requirement,
+            regions,
+        })
     }
 
     /// A pending commit of another writer that meets the change.
-    fn rival<'a>(
-        &'a self,
-        announced: &'a [AnnouncedChange],
-        running: &'a [Fragment],
+    fn rival<'b>(
+        &'b self,
+        announced: &'b [AnnouncedChange],
+        running: &'b [Fragment],
         now: &Snapshot,
-    ) -> Option<PendingCommit<'a>> {
+    ) -> Option<PendingCommit<'b>> {
         let mut announced = announced.iter();
         let announced = announced.find_map(|other| {
             let (what, region) = match other {
@@ -255,13 +289,6 @@ impl Check<'_> {
             }
         }
         Ok(())
-    }
-
-    fn unsettled(&self) -> Error {
-        Error::conflict(
-            "others announce and commit changes without a pause: run the statement again",
-        )
-        .with("array", self.snapshot.storage.uri())
     }
 
     fn committed(&self, now: &Snapshot) -> Result<()> {
@@ -346,7 +373,8 @@ impl Check<'_> {
     /// The region of the change in which a delete of somebody else may find a cell.
     fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
         let schema = &self.snapshot.schema;
-        if !self.matters(delete.time) || deletes_nothing(schema, &delete.condition) {
+        let matters = self.requirement.deletes && self.matters(delete.time);
+        if !matters || deletes_nothing(schema, &delete.condition) {
             return None;
         }
         let Some(regions) = &self.regions else {

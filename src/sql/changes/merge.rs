@@ -15,9 +15,9 @@ use super::rows::not_stored;
 use super::target::Meaning;
 use super::values::converted;
 use super::{Changed, Names, with_taken};
+use crate::sql::dml::ChangeStatement;
 use crate::sql::written::is_default;
 
-const STATEMENT: &str = "MERGE INTO";
 /// Whether a pair has a row of the array.
 const IN_ARRAY: &str = "__in_array";
 /// Whether a pair has a row of the source.
@@ -56,7 +56,7 @@ pub(super) fn merged(
         let named = values.into_iter().zip(schema.fields());
         let named = named.map(|(value, field)| value.alias(field.name()));
         let rows = pairs.project(named.collect::<Vec<_>>())?.build()?;
-        return Ok((rows, Meaning::Update(STATEMENT)));
+        return Ok((rows, Meaning::Update(ChangeStatement::Merge)));
     }
     let old = schema.fields().iter().zip(&names.old);
     let old = old.map(|(field, name)| of_array(changed, field.name()).alias(name));
@@ -70,7 +70,7 @@ pub(super) fn merged(
     let rows = pairs.project(columns)?.build()?;
     Ok((
         with_taken(changed, &names, rows)?,
-        Meaning::Change(STATEMENT),
+        Meaning::Change(ChangeStatement::Merge),
     ))
 }
 

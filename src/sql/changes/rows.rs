@@ -15,6 +15,7 @@ use super::target::Meaning;
 use super::values::{converted, unwrapped, with_row};
 use super::{Changed, Names, with_taken};
 use crate::error::Error;
+use crate::sql::dml::ChangeStatement;
 use crate::sql::written::is_default;
 
 /// The rows of an INSERT, with exact casts of their values.
@@ -159,7 +160,10 @@ pub(super) fn updated(
     let rows = LogicalPlanBuilder::from(input.as_ref().clone());
     // Coordinates don't identify a row of an array with duplicates, so the statement replaces all rows that WHERE selects.
     if !moves || changed.array.array_schema().allows_duplicates {
-        return Ok((rows.project(new)?.build()?, Meaning::Update("UPDATE")));
+        return Ok((
+            rows.project(new)?.build()?,
+            Meaning::Update(ChangeStatement::Update),
+        ));
     }
     let names = Names::of(changed);
     let old = coordinates.into_iter().zip(&names.old);
@@ -170,7 +174,7 @@ pub(super) fn updated(
     let rows = rows.project(columns.collect::<Vec<_>>())?.build()?;
     Ok((
         with_taken(changed, &names, rows)?,
-        Meaning::Change("UPDATE"),
+        Meaning::Change(ChangeStatement::Update),
     ))
 }
 

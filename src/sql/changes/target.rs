@@ -12,7 +12,9 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableType, WriteOp};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::sql::dml::{Again, delete_plan, insert_plan, write_changes, write_rows_again};
+use crate::sql::dml::{
+    Again, ChangeStatement, delete_plan, insert_plan, write_changes, write_rows_again,
+};
 use crate::sql::provider::TileDbTable;
 
 /// What the rows mean.
@@ -23,9 +25,9 @@ pub(super) enum Meaning {
     /// The coordinates of rows that are deleted.
     Delete,
     /// Rows with new values at the coordinates they have.
-    Update(&'static str),
+    Update(ChangeStatement),
     /// Old coordinates, the new row, whether it stays, and whether its coordinates were taken.
-    Change(&'static str),
+    Change(ChangeStatement),
     /// No rows are written: all existing rows are removed.
     Truncate,
 }
@@ -109,10 +111,10 @@ impl TableProvider for ChangeTarget {
         let statement = match self.meaning {
             Meaning::Insert => return array.insert(input, insert_op, again).await,
             Meaning::Truncate => return internal_err!("TRUNCATE has no rows"),
-            Meaning::Delete => "DELETE",
+            Meaning::Delete => ChangeStatement::Delete,
             Meaning::Update(statement) | Meaning::Change(statement) => statement,
         };
-        let to = array.destination(statement).await;
+        let to = array.destination(&statement.to_string()).await;
         let to = to.map_err(DataFusionError::from)?.again(again);
         match self.meaning {
             Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),

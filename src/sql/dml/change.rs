@@ -1,6 +1,7 @@
 //! What a statement that changes rows needs besides the rows it writes: what its scans have seen, a time after that, and how
 //! many rows it has changed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,11 +25,33 @@ use crate::write::insert::WriteTarget;
 /// No text has such a byte.
 const ABOVE_TEXT: [u8; 16] = [0xff; 16];
 
+/// A statement that changes rows that it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sql) enum ChangeStatement {
+    Update,
+    Delete,
+    Merge,
+}
+
+impl fmt::Display for ChangeStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Merge => "MERGE INTO",
+        })
+    }
+}
+
 /// A change of rows that were read.
 #[derive(Debug)]
 pub(super) struct Change {
     /// What each scan of the array has seen.
     pub(super) read: Vec<Seen>,
+    /// For each scan of the array, a box around the cells that it selects; `None` if it may select any cell.
+    pub(super) selected: Vec<Option<Vec<DomainRange>>>,
+    /// The number of scans that may select any cell, but only look for rows at coordinates that the statement writes.
+    pub(super) lookups: usize,
     /// The latest time of what they have seen.
     pub(super) latest: TimestampMs,
     /// Whether the statement only inserts rows, but read other rows of the array for them.
@@ -51,7 +74,8 @@ pub(super) struct Change {
 impl Change {
     /// A change by a plan that reads the array.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, array: &Snapshot) -> Self {
-        let (mut read, mut latest) = (Vec::new(), TimestampMs(0));
+        let (mut read, mut selected) = (Vec::new(), Vec::new());
+        let mut latest = TimestampMs(0);
         let mut pending = vec![plan];
         while let Some(plan) = pending.pop() {
             pending.extend(plan.children());
@@ -63,6 +87,8 @@ impl Change {
             let is_present = source.shows_present() && snapshot.window.start == TimestampMs(0);
             if is_present && snapshot.storage.uri() == array.storage.uri() {
                 latest = latest.max(latest_time(snapshot));
+                let whole = source.plan().spec.subarray.is_all();
+                selected.push(box_of(source).filter(|_| !whole));
                 let seen = snapshot.seen();
                 if !read.contains(&seen) {
                     read.push(seen);
@@ -71,7 +97,9 @@ impl Change {
         }
         Self {
             read,
+            selected,
             latest,
+            lookups: 0,
             inserts: false,
             removes: false,
             in_place: false,
@@ -80,6 +108,13 @@ impl Change {
             doomed: Vec::new(),
             changed: Arc::default(),
         }
+    }
+
+    /// Boxes around the cells that the statement reads, and may not write; `None` if that may be any cell.
+    pub(super) fn read_boxes(&self) -> Option<Vec<Vec<DomainRange>>> {
+        let whole = self.selected.iter().filter(|selected| selected.is_none());
+        let boxes = self.selected.iter().flatten().cloned();
+        (whole.count() <= self.lookups).then(|| boxes.collect())
     }
 
     /// Forgets the rows of an earlier run of the plan.
@@ -140,9 +175,15 @@ pub(super) fn selected_box(input: &Arc<dyn ExecutionPlan>) -> Option<Vec<DomainR
         scan = projection.input();
     }
     let source = source_of(scan)?;
-    let (region, _) = source.selection()?;
-    let schema = &source.plan().spec.table.snapshot.schema;
-    let dimensions = schema.dimensions.iter().zip(region.dims());
+    source.selection()?;
+    box_of(source)
+}
+
+/// For each dimension, the range that contains all rows of a scan; `None` if the ranges aren't known.
+fn box_of(source: &TileDbSource) -> Option<Vec<DomainRange>> {
+    let spec = &source.plan().spec;
+    let dimensions = spec.table.snapshot.schema.dimensions.iter();
+    let dimensions = dimensions.zip(spec.subarray.dims());
     let ranges = dimensions.map(|(dimension, ranges)| around(dimension, ranges).ok()?);
     ranges.collect()
 }

@@ -27,6 +27,7 @@ mod write_exec;
 
 pub(super) use again::Again;
 pub(crate) use again::Once;
+pub(super) use change::ChangeStatement;
 pub(super) use copy::{ArrayFormatFactory, ROWS_READ, TileDbCopyExec, copy_choices};
 pub(super) use global_order::TileDbOrderExec;
 pub(super) use insert::{Destination, insert_plan};

@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::change::{Change, selected_box};
+use super::change::{Change, ChangeStatement, selected_box};
 use super::condition::{StatementSelection, selected};
 use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
@@ -28,10 +28,11 @@ type Plan = Arc<dyn ExecutionPlan>;
 pub(in crate::sql) fn write_rows_again(
     to: &Destination,
     input: Plan,
-    statement: &str,
+    statement: ChangeStatement,
 ) -> Result<Plan> {
     check_lossless(to, statement)?;
     let mut change = Change::of(&input, &to.table.snapshot);
+    change.lookups = usize::from(statement == ChangeStatement::Merge);
     change.in_place = true;
     change.nulls = NullPolicy::Kept;
     if to.array_schema().allows_duplicates {
@@ -52,12 +53,17 @@ pub(in crate::sql) fn write_rows_again(
 pub(in crate::sql) fn write_changes(
     to: &Destination,
     input: Plan,
-    statement: &str,
+    statement: ChangeStatement,
 ) -> Result<Plan> {
     changes(to, input, true, statement)
 }
 
-fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Result<Plan> {
+fn changes(
+    to: &Destination,
+    input: Plan,
+    writes: bool,
+    statement: ChangeStatement,
+) -> Result<Plan> {
     check_lossless(to, statement)?;
     let to = stored_only(to);
     if to.array_schema().is_dense() {
@@ -73,6 +79,8 @@ fn changes(to: &Destination, input: Plan, writes: bool, statement: &str) -> Resu
     }
     let change = Change::of(&input, &to.table.snapshot);
     let change = Change {
+        // Pairs of MERGE are found by ON, and the coordinates of new rows must be free.
+        lookups: usize::from(statement == ChangeStatement::Merge) + usize::from(writes),
         removes: true,
         in_place: true,
         nulls: NullPolicy::Kept,
@@ -93,7 +101,7 @@ pub(in crate::sql) fn delete_plan(to: &Destination, input: Plan) -> Result<Plan>
             Ok(remove(to, input, removed, survivors.doomed))
         }
         StatementSelection::Stored(_) | StatementSelection::Rows => {
-            changes(to, input, false, "DELETE")
+            changes(to, input, false, ChangeStatement::Delete)
         }
     }
 }
@@ -132,7 +140,7 @@ fn selection(to: &Destination, input: &Plan) -> Result<StatementSelection> {
 }
 
 /// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
-fn check_lossless(to: &Destination, statement: &str) -> Result<()> {
+fn check_lossless(to: &Destination, statement: ChangeStatement) -> Result<()> {
     match to.table.options.invalid_utf8 {
         InvalidUtf8::Lossy => refused(
             to,
@@ -144,7 +152,7 @@ fn check_lossless(to: &Destination, statement: &str) -> Result<()> {
     }
 }
 
-fn refused<T>(to: &Destination, statement: &str, why: &str) -> Result<T> {
+fn refused<T>(to: &Destination, statement: ChangeStatement, why: &str) -> Result<T> {
     let error = Error::unsupported(format!("{statement}: {why}"));
     Err(DataFusionError::from(error.with("array", to.storage.uri())))
 }

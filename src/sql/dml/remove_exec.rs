@@ -127,7 +127,7 @@ impl Remove {
                 let delete = DeleteFile::new(survivors.clone(), &target.clock, time)?;
                 let announced = ChangeAnnouncement::of_delete(&snapshot.storage, &delete).await?;
                 let region = match &self.selected {
-                    Some(selected) => Region::Selected(selected),
+                    Some(selected) => Region::Selected(std::slice::from_ref(selected)),
                     None => Region::Everything,
                 };
                 // Rows that were inserted later come after the delete.
@@ -136,6 +136,7 @@ impl Remove {
                     region,
                     later_than: None,
                     inserts_since: Some(TimestampMs(time.0.saturating_add(1))),
+                    deletes: true,
                 };
                 let commit = commit_delete(&snapshot.storage, &delete);
                 self.unless_overtaken(&target, &requirement, announced, commit)
@@ -162,6 +163,7 @@ impl Remove {
             later_than: None,
             // Inserted rows stay, and come after this statement.
             inserts_since: (!snapshot.schema.is_dense()).then_some(TimestampMs(0)),
+            deletes: true,
         };
         let commit = commit_removal(&snapshot.storage, &removal);
         self.unless_overtaken(target, &requirement, announced, commit)
@@ -179,7 +181,13 @@ impl Remove {
             fragments: &[],
             announced: Some(&announced),
         };
-        let checked = Box::pin(check(&target.snapshot, requirement, offered, &target.clock));
+        let requirements = std::slice::from_ref(requirement);
+        let checked = Box::pin(check(
+            &target.snapshot,
+            requirements,
+            offered,
+            &target.clock,
+        ));
         let ended = match checked.await {
             Ok(()) => commit.await,
             overtaken => overtaken,

@@ -200,45 +200,59 @@ impl Statement {
             region,
             later_than: None,
             inserts_since: None,
+            deletes: true,
         };
+        let mut requirements = Vec::new();
         if !staged.filled.is_empty() {
-            let filled = requirement(&opened, Region::Filled(&staged.filled));
-            Box::pin(check(snapshot, &filled, offered, clock)).await?;
+            requirements.push(requirement(&opened, Region::Filled(&staged.filled)));
         }
         let is_dense = snapshot.schema.is_dense();
         let Some(change) = &self.change else {
             // A statement that replaces cells at a later time, and hasn't seen these rows, would hide or delete them. If both
             // statements only insert, the rows of the later time are shown, as if their statement came after this one.
             let is_early = self.is_early.load(Ordering::Relaxed);
-            let later = Requirement {
+            requirements.push(Requirement {
                 later_than: time,
                 inserts_since: (!is_dense && !is_early).then_some(TimestampMs(0)),
                 ..requirement(&opened, Region::Written)
-            };
-            return Box::pin(check(snapshot, &later, offered, clock)).await;
+            });
+            return Box::pin(check(snapshot, &requirements, offered, clock)).await;
         };
         Box::pin(check_none(&change.doomed, snapshot, &self.context)).await?;
         let replaces = change.replaced.is_some();
-        let mut requirement = match replaces {
+        let region = match replaces && !is_dense {
             // A cell that was committed meanwhile and is replaced would be lost.
-            true if !is_dense => requirement(&change.read, Region::Everything),
-            _ => requirement(&change.read, Region::Written),
+            true => Region::Everything,
+            false => Region::Written,
         };
-        if change.read.is_empty() {
-            if !replaces {
-                return Ok(());
-            }
-            requirement.read = &opened;
+        let read_boxes = change.read_boxes();
+        let has_read = !change.read.is_empty();
+        if has_read {
+            requirements.push(requirement(&change.read, region));
+        } else if replaces {
             // Older cells are removed even if the statement hasn't seen them, but only if there is a delete.
-            if announced.is_some() {
-                requirement.later_than = time;
-                requirement.inserts_since = Some(TimestampMs(0));
-            }
+            let removes = announced.is_some();
+            requirements.push(Requirement {
+                later_than: time.filter(|_| removes),
+                inserts_since: removes.then_some(TimestampMs(0)),
+                ..requirement(&opened, region)
+            });
+        }
+        // Two changes of different cells, each of which has read what the other changes, have no order. A statement without
+        // changes comes before all that it hasn't seen.
+        if has_read && time.is_some() {
+            let read = read_boxes.as_deref();
+            let region = read.map_or(Region::Everything, Region::Selected);
+            requirements.push(Requirement {
+                inserts_since: Some(TimestampMs(0)),
+                deletes: false,
+                ..requirement(&change.read, region)
+            });
         }
         if replaces && is_dense {
             check_covered(snapshot, offered.fragments, &staged.filled)?;
         }
-        Box::pin(check(snapshot, &requirement, offered, clock)).await
+        Box::pin(check(snapshot, &requirements, offered, clock)).await
     }
 
     /// The delete of the cells that the rows replace. It has the time of the rows; `None` if nothing is deleted.
