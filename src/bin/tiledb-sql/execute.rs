@@ -99,9 +99,11 @@ impl<'a> Execution<'a> {
                 Statement::CopyTo(copy) => Some(target_of(copy)),
                 _ => None,
             };
-            let plan = plan_statement(&self.ctx.state(), statement).await?;
+            // The state of a session has hundreds of functions, so copying it costs a good part of a small statement.
+            let state = self.ctx.state();
+            let plan = plan_statement(&state, statement).await?;
             let Some(target) = target else {
-                self.run_logical_plan(self.ctx.state(), plan).await?;
+                self.run_logical_plan(state, plan).await?;
                 continue;
             };
             *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
@@ -238,13 +240,13 @@ async fn collect(
     let (mut batches, mut count) = (Vec::new(), 0_usize);
     while let Some(batch) = stream.next().await {
         let batch = batch?;
-        let rows = batch.num_rows();
-        // One row more than is shown tells that there are more.
-        if count < most.saturating_add(rows) {
+        // The printer sees from one more row than it shows that there are more.
+        let wanted = most.saturating_add(1).saturating_sub(count);
+        count = count.saturating_add(batch.num_rows());
+        if wanted > 0 {
             reservation.try_grow(get_record_batch_memory_size(&batch))?;
-            batches.push(batch);
+            batches.push(batch.slice(0, wanted.min(batch.num_rows())));
         }
-        count = count.saturating_add(rows);
     }
     Ok(Collected {
         batches,
