@@ -100,6 +100,8 @@ enum RandomStatement {
         until: i64,
     },
     DeleteGreatest,
+    /// Inserts a row behind the last one.
+    InsertNext,
     /// Adds the values of rows to those of rows elsewhere, which are inserted if they're missing.
     MergeOwn {
         from: i64,
@@ -247,6 +249,11 @@ impl RowModel {
                 self.rows.retain(|(_, v)| Some(*v) != greatest);
                 before.len() - self.rows.len()
             }
+            RandomStatement::InsertNext => {
+                let last = before.iter().map(|(k, _)| *k).max();
+                self.put(last.unwrap_or(0) + 1, 5);
+                1
+            }
             RandomStatement::MergeOwn { from, until, by } => {
                 let source = all(&RowCondition::Between(*from, *until));
                 for (k, v) in &source {
@@ -336,6 +343,9 @@ impl RandomStatement {
             Self::DeleteGreatest => {
                 format!("DELETE FROM {table} WHERE v = (SELECT max(v) FROM {table})")
             }
+            Self::InsertNext => format!(
+                "INSERT INTO {table} SELECT (SELECT coalesce(max(k), 0) + 1 FROM {table}), 5"
+            ),
             Self::MergeOwn { from, until, by } => format!(
                 "MERGE INTO {table} USING (SELECT k + {by} AS k, v FROM {table} WHERE k BETWEEN {from} AND {until}) AS n \
                  ON {table}.k = n.k WHEN MATCHED THEN UPDATE SET v = {table}.v + n.v \
@@ -358,7 +368,7 @@ impl RandomStatement {
             rows.collect::<Vec<_>>()
         };
         let dense = kind == ArrayKind::Dense;
-        match rng.below(14) {
+        match rng.below(15) {
             0 | 1 => Self::Insert(some(rng)),
             2 if dense => Self::Overwrite((0..CELLS).map(|k| (k, 70 + k)).collect()),
             2 => Self::Overwrite(some(rng)),
@@ -386,6 +396,7 @@ impl RandomStatement {
                 until: first + 2,
             },
             12 if kind == ArrayKind::Sparse => Self::DeleteGreatest,
+            14 if kind != ArrayKind::Dense => Self::InsertNext,
             13 if kind != ArrayKind::Duplicates => Self::MergeOwn {
                 from: first,
                 until: first + 1,

@@ -37,6 +37,7 @@ pub mod provider;
 pub mod query;
 mod register;
 #[doc(hidden)]
+mod scan_box;
 pub mod secrets;
 mod session;
 pub mod settings;

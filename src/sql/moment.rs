@@ -8,9 +8,12 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::array::snapshot::Snapshot;
-use crate::array::window::OpenWindow;
+use super::scan_box::scan_box;
+use super::source::TileDbSource;
+use crate::array::snapshot::{Seen, Snapshot};
+use crate::array::window::{OpenWindow, TimestampMs};
 use crate::error::Result;
+use crate::format::domain_range::DomainRange;
 
 /// The identity of a table.
 pub(super) type TableIdentity = Arc<dyn Any + Send + Sync>;
@@ -18,8 +21,35 @@ pub(super) type TableIdentity = Arc<dyn Any + Send + Sync>;
 /// The snapshots that the scans of one statement share.
 #[derive(Debug, Default)]
 pub(super) struct StatementSnapshots {
+    /// The scans that have been planned.
+    scans: Mutex<Vec<StatementScan>>,
     /// The snapshots by the URI of the array. Scans of different arrays don't wait for each other.
     arrays: Mutex<HashMap<String, Arc<ArraySnapshots>>>,
+}
+
+/// A scan of the present state of an array.
+#[derive(Debug, Clone)]
+pub(super) struct StatementScan {
+    /// The URI of the array.
+    pub(super) uri: String,
+    pub(super) seen: Seen,
+    /// A box around the cells that it selects; `None` if it may select any cell.
+    pub(super) selected: Option<Vec<DomainRange>>,
+}
+
+impl StatementScan {
+    /// A scan; `None` if it shows the past, or only a window of time, which no statement changes.
+    pub(super) fn of(source: &TileDbSource) -> Option<Self> {
+        let spec = &source.plan().spec;
+        let snapshot = &spec.table.snapshot;
+        let is_present = source.shows_present() && snapshot.window.start == TimestampMs(0);
+        let whole = spec.subarray.is_all();
+        is_present.then(|| Self {
+            uri: snapshot.storage.uri().to_owned(),
+            seen: snapshot.seen(),
+            selected: scan_box(source).filter(|_| !whole),
+        })
+    }
 }
 
 /// The snapshots of one array that a statement shows, one for each table.
@@ -34,6 +64,22 @@ struct TableSnapshot {
 }
 
 impl StatementSnapshots {
+    /// Records a planned scan.
+    pub(super) fn record(&self, source: &TileDbSource) {
+        let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+        scans.extend(StatementScan::of(source));
+    }
+
+    /// The scans of an array that have been planned.
+    pub(super) fn scans(&self, uri: &str) -> Vec<StatementScan> {
+        let scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+        scans
+            .iter()
+            .filter(|scan| scan.uri == uri)
+            .cloned()
+            .collect()
+    }
+
     /// The snapshot that a table shows in this statement: the one that this or another table of the array has shown in it, or
     /// the one that `open` returns. The flag tells whether the snapshot is complete.
     ///

@@ -1,7 +1,8 @@
 //! The analyzer rule that makes all scans of a statement share one [`StatementSnapshots`].
 //!
 //! The rule runs each time a statement is planned, so a prepared statement, a view or a repeated statement sees the present
-//! array. A statement with a single scan of arrays doesn't need it.
+//! array. A query with a single scan of arrays doesn't need it. A statement that changes an array learns by it what its scans
+//! have seen, also in subqueries for single values, which DataFusion plans beside it.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 
+use super::changes::ChangeTarget;
 use super::moment::StatementSnapshots;
 use super::provider::TileDbTable;
 
@@ -41,19 +43,29 @@ pub(super) fn is_installed(state: &SessionState) -> bool {
 
 impl AnalyzerRule for OneMoment {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut scans = 0;
+        let (mut scanned, mut changes) = (Vec::new(), false);
         plan.apply_with_subqueries(|node| {
-            scans += usize::from(array_of(node).is_some());
-            Ok(match scans {
-                0 | 1 => TreeNodeRecursion::Continue,
-                _ => TreeNodeRecursion::Stop,
-            })
+            scanned.extend(array_of(node).map(|array| array.storage().uri().to_owned()));
+            changes |= target_of(node).is_some();
+            Ok(TreeNodeRecursion::Continue)
         })?;
-        if scans < 2 {
+        if scanned.is_empty() || (scanned.len() == 1 && !changes) {
             return Ok(plan);
         }
         let moment = Arc::new(StatementSnapshots::default());
         let shared = plan.transform_down_with_subqueries(|node| {
+            if let Some(target) = target_of(&node) {
+                let uri = target.uri()?;
+                if !scanned.iter().any(|scanned| scanned == uri) {
+                    return Ok(Transformed::no(node));
+                }
+                let target: Arc<dyn TableProvider> = Arc::new(target.read_by(&moment));
+                let LogicalPlan::Dml(mut statement) = node else {
+                    return Ok(Transformed::no(node));
+                };
+                statement.target = Arc::new(DefaultTableSource::new(target));
+                return Ok(Transformed::yes(LogicalPlan::Dml(statement)));
+            }
             let Some(array) = array_of(&node) else {
                 return Ok(Transformed::no(node));
             };
@@ -70,6 +82,15 @@ impl AnalyzerRule for OneMoment {
     fn name(&self) -> &'static str {
         NAME
     }
+}
+
+/// The array that a node changes, if it changes one.
+fn target_of(node: &LogicalPlan) -> Option<&ChangeTarget> {
+    let LogicalPlan::Dml(statement) = node else {
+        return None;
+    };
+    let source = statement.target.downcast_ref::<DefaultTableSource>()?;
+    source.table_provider.downcast_ref::<ChangeTarget>()
 }
 
 /// The array that a node scans, if it scans one.

@@ -21,6 +21,7 @@ use super::labels::{Labels, Mentions};
 use super::moment::{StatementSnapshots, TableIdentity};
 use super::options::{FloatColumns, TableOptions};
 use super::planning::shown;
+use super::source::TileDbSource;
 use crate::array::snapshot::Snapshot;
 use crate::array::table::{ArrayTable, Columns};
 use crate::format::schema::ArraySchema;
@@ -161,6 +162,13 @@ impl TileDbTable {
             name: self.name.clone(),
             definition: OnceLock::new(),
             defaults: OnceLock::new(),
+        }
+    }
+
+    /// Records a planned scan in the statement that it belongs to.
+    pub(super) fn record(&self, source: &TileDbSource) {
+        if let Some(moment) = &self.moment {
+            moment.record(source);
         }
     }
 
@@ -313,6 +321,7 @@ impl TileDbTable {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
         again: Option<Arc<Again>>,
+        read_by: Option<Arc<StatementSnapshots>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let statement = match insert_op {
             InsertOp::Append => "INSERT",
@@ -321,6 +330,7 @@ impl TileDbTable {
         };
         let to = self.destination(statement).await;
         let to = to.map_err(DataFusionError::from)?.again(again);
+        let to = to.read_by(read_by);
         if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
             let error = crate::Error::unsupported(
                 "REPLACE INTO an array that allows duplicates: no row replaces another",
@@ -441,7 +451,7 @@ impl TableProvider for TileDbTable {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.insert(input, insert_op, None).await
+        self.insert(input, insert_op, None, None).await
     }
 
     async fn update(

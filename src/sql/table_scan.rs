@@ -52,9 +52,10 @@ impl TileDbTable {
             false => Renewal::SameCells,
         };
         let runtime = state.runtime_env();
-        query
-            .plan_renewed(&shown.table, labels, renewal, runtime)
-            .await
+        let planned = query.plan_renewed(&shown.table, labels, renewal, runtime);
+        let source = planned.await?;
+        self.record(&source);
+        Ok(source)
     }
 }
 

@@ -39,6 +39,21 @@ pub struct WriteTarget {
     pub width: usize,
     /// What has been written so far.
     pub written: Arc<Written>,
+    /// Whether the rows depend on cells that the statement has read. The names of its fragments show that to other writers.
+    pub has_read: bool,
+}
+
+impl WriteTarget {
+    /// A fresh name for a fragment of a time.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(super) fn fresh_fragment_name(&self, time: TimestampMs) -> Result<String> {
+        match self.has_read {
+            true => self.clock.fresh_name_of_change(time),
+            false => self.clock.fresh_fragment_name(time, time),
+        }
+    }
 }
 
 /// What the commit of a fragment deletes besides adding cells.
@@ -68,16 +83,12 @@ pub struct SparseInsert {
 }
 
 impl SparseInsert {
-    /// Begins a fragment of the array's schema. Its name shows whether its rows depend on cells that the statement `has_read`.
-    /// If its commit is `deleting` cells, the fragment records when each of its own cells was deleted.
+    /// Begins a fragment of the array's schema. If its commit is `deleting` cells, the fragment records when each of its own cells
+    /// was deleted.
     ///
     /// # Errors
     /// The array is dense, or has fields that cannot be written.
-    pub async fn begin(
-        target: WriteTarget,
-        has_read: bool,
-        deleting: DeleteScope<'_>,
-    ) -> Result<Self> {
+    pub async fn begin(target: WriteTarget, deleting: DeleteScope<'_>) -> Result<Self> {
         let snapshot = &target.snapshot;
         if snapshot.schema.is_dense() {
             return Err(Error::internal("a sparse fragment for a dense array"));
@@ -86,10 +97,7 @@ impl SparseInsert {
             Some(time) => time,
             None => target.clock.fresh_time().await,
         };
-        let name = match has_read {
-            true => target.clock.fresh_name_of_change(time)?,
-            false => target.clock.fresh_fragment_name(time, time)?,
-        };
+        let name = target.fresh_fragment_name(time)?;
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
         let (fields, delete) = match deleting {
             DeleteScope::Nothing => (fields, None),

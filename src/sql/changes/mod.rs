@@ -32,7 +32,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use self::target::{ChangeTarget, Meaning};
+pub(super) use self::target::ChangeTarget;
+use self::target::Meaning;
 use super::provider::TileDbTable;
 
 /// The analyzer rule.

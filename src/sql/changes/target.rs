@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::sql::dml::{
     Again, ChangeStatement, delete_plan, insert_plan, write_changes, write_rows_again,
 };
+use crate::sql::moment::StatementSnapshots;
 use crate::sql::provider::TileDbTable;
 
 /// What the rows mean.
@@ -34,11 +35,13 @@ pub(super) enum Meaning {
 
 /// An array that a statement changes.
 #[derive(Debug, Clone)]
-pub(super) struct ChangeTarget {
+pub(in crate::sql) struct ChangeTarget {
     table: Arc<dyn TableProvider>,
     meaning: Meaning,
     /// The name of the table, and the rows, of a statement that is planned anew if it met another one.
     again: Option<(TableReference, Arc<LogicalPlan>)>,
+    /// What the scans of the statement see, if it scans the array.
+    statement: Option<Arc<StatementSnapshots>>,
 }
 
 impl ChangeTarget {
@@ -52,6 +55,20 @@ impl ChangeTarget {
             table: Arc::clone(table),
             meaning,
             again: Some((name.clone(), Arc::clone(rows))),
+            statement: None,
+        }
+    }
+
+    /// The URI of the array.
+    pub(in crate::sql) fn uri(&self) -> Result<&str> {
+        Ok(self.array()?.storage().uri())
+    }
+
+    /// The same in a statement that scans the array.
+    pub(in crate::sql) fn read_by(&self, statement: &Arc<StatementSnapshots>) -> Self {
+        Self {
+            statement: Some(Arc::clone(statement)),
+            ..self.clone()
         }
     }
 
@@ -68,6 +85,7 @@ impl ChangeTarget {
         let state = session.as_any().downcast_ref::<SessionState>()?;
         let target = Self {
             again: None,
+            statement: None,
             ..self.clone()
         };
         Some(Arc::new(Again::new(
@@ -109,13 +127,17 @@ impl TableProvider for ChangeTarget {
         let array = self.array()?;
         let again = self.again(state, WriteOp::Insert(insert_op));
         let statement = match self.meaning {
-            Meaning::Insert => return array.insert(input, insert_op, again).await,
+            Meaning::Insert => {
+                let statement = self.statement.clone();
+                return array.insert(input, insert_op, again, statement).await;
+            }
             Meaning::Truncate => return internal_err!("TRUNCATE has no rows"),
             Meaning::Delete => ChangeStatement::Delete,
             Meaning::Update(statement) | Meaning::Change(statement) => statement,
         };
         let to = array.destination(&statement.to_string()).await;
         let to = to.map_err(DataFusionError::from)?.again(again);
+        let to = to.read_by(self.statement.clone());
         match self.meaning {
             Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),
             Meaning::Delete => delete_plan(&to, input),

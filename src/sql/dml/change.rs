@@ -9,6 +9,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 
+use super::insert::Destination;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::TimestampMs;
@@ -16,14 +17,10 @@ use crate::arrow::NullPolicy;
 use crate::error::{Error, Result};
 use crate::format::delete_condition::Condition;
 use crate::format::domain_range::DomainRange;
-use crate::format::schema::Dimension;
-use crate::geometry::key;
-use crate::geometry::subarray::DimRanges;
+use crate::sql::moment::{StatementScan, StatementSnapshots};
+use crate::sql::scan_box::scan_box;
 use crate::sql::source::TileDbSource;
 use crate::write::insert::WriteTarget;
-
-/// No text has such a byte.
-const ABOVE_TEXT: [u8; 16] = [0xff; 16];
 
 /// A statement that changes rows that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +43,10 @@ impl fmt::Display for ChangeStatement {
 /// A change of rows that were read.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// What each scan of the array has seen.
-    pub(super) read: Vec<Seen>,
-    /// For each scan of the array, a box around the cells that it selects; `None` if it may select any cell.
-    pub(super) selected: Vec<Option<Vec<DomainRange>>>,
+    /// The scans of the array among the inputs.
+    pub(super) scans: Vec<StatementScan>,
+    /// All scans of the statement, also those of subqueries for single values, which aren't below the inputs.
+    pub(super) statement: Option<Arc<StatementSnapshots>>,
     /// The number of scans that may select any cell, but only look for rows at coordinates that the statement writes.
     pub(super) lookups: usize,
     /// The latest time of what they have seen.
@@ -72,32 +69,24 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// A change by a plan that reads the array.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, array: &Snapshot) -> Self {
-        let (mut read, mut selected) = (Vec::new(), Vec::new());
-        let mut latest = TimestampMs(0);
+    /// A change of an array by a plan.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, to: &Destination) -> Self {
+        let (mut scans, mut latest) = (Vec::new(), TimestampMs(0));
         let mut pending = vec![plan];
         while let Some(plan) = pending.pop() {
             pending.extend(plan.children());
-            let Some(source) = source_of(plan) else {
-                continue;
-            };
-            let snapshot = &source.plan().spec.table.snapshot;
-            // A statement can't change the past, nor cells outside a window of time.
-            let is_present = source.shows_present() && snapshot.window.start == TimestampMs(0);
-            if is_present && snapshot.storage.uri() == array.storage.uri() {
-                latest = latest.max(latest_time(snapshot));
-                let whole = source.plan().spec.subarray.is_all();
-                selected.push(box_of(source).filter(|_| !whole));
-                let seen = snapshot.seen();
-                if !read.contains(&seen) {
-                    read.push(seen);
-                }
+            let scan =
+                source_of(plan).and_then(|source| Some((source, StatementScan::of(source)?)));
+            if let Some((source, scan)) = scan
+                && scan.uri == to.storage.uri()
+            {
+                latest = latest.max(latest_time(&source.plan().spec.table.snapshot));
+                scans.push(scan);
             }
         }
         Self {
-            read,
-            selected,
+            scans,
+            statement: to.statement.clone(),
             latest,
             lookups: 0,
             inserts: false,
@@ -110,11 +99,30 @@ impl Change {
         }
     }
 
-    /// Boxes around the cells that the statement reads, and may not write; `None` if that may be any cell.
-    pub(super) fn read_boxes(&self) -> Option<Vec<Vec<DomainRange>>> {
-        let whole = self.selected.iter().filter(|selected| selected.is_none());
-        let boxes = self.selected.iter().flatten().cloned();
-        (whole.count() <= self.lookups).then(|| boxes.collect())
+    /// Whether the statement reads the array.
+    pub(super) fn reads(&self) -> bool {
+        self.statement.is_some() || !self.scans.is_empty()
+    }
+
+    /// What the scans of an array have seen of it, and boxes around the cells that the statement reads, and may not write;
+    /// `None` if that may be any cell. All scans have to be planned.
+    pub(super) fn read(&self, uri: &str) -> (Vec<Seen>, Option<Vec<Vec<DomainRange>>>) {
+        let planned = self.statement.as_ref();
+        let planned = planned.map_or_else(Vec::new, |statement| statement.scans(uri));
+        let mut seen = Vec::new();
+        for scan in self.scans.iter().chain(&planned) {
+            if !seen.contains(&scan.seen) {
+                seen.push(scan.seen.clone());
+            }
+        }
+        let all = match planned.is_empty() {
+            true => &self.scans,
+            false => &planned,
+        };
+        let whole = all.iter().filter(|scan| scan.selected.is_none());
+        let boxes = all.iter().filter_map(|scan| scan.selected.clone());
+        let boxes = (whole.count() <= self.lookups).then(|| boxes.collect());
+        (seen, boxes)
     }
 
     /// Forgets the rows of an earlier run of the plan.
@@ -176,36 +184,5 @@ pub(super) fn selected_box(input: &Arc<dyn ExecutionPlan>) -> Option<Vec<DomainR
     }
     let source = source_of(scan)?;
     source.selection()?;
-    box_of(source)
-}
-
-/// For each dimension, the range that contains all rows of a scan; `None` if the ranges aren't known.
-fn box_of(source: &TileDbSource) -> Option<Vec<DomainRange>> {
-    let spec = &source.plan().spec;
-    let dimensions = spec.table.snapshot.schema.dimensions.iter();
-    let dimensions = dimensions.zip(spec.subarray.dims());
-    let ranges = dimensions.map(|(dimension, ranges)| around(dimension, ranges).ok()?);
-    ranges.collect()
-}
-
-fn around(dimension: &Dimension, ranges: &DimRanges) -> Result<Option<DomainRange>> {
-    let datatype = dimension.datatype;
-    if !key::has_key(datatype) {
-        let ranges = ranges.bytes_ranges();
-        let ends = ranges.first().zip(ranges.last());
-        return Ok(ends.map(|(first, last)| DomainRange {
-            lo: first.start.clone(),
-            hi: last.end.clone().unwrap_or_else(|| ABOVE_TEXT.to_vec()),
-        }));
-    }
-    let (mut lo, mut hi) = (key::min_key(datatype), key::max_key(datatype));
-    if let Some((first, last)) = &dimension.domain {
-        (lo, hi) = (key::key(datatype, first)?, key::key(datatype, last)?);
-    }
-    let touched = ranges.overlapping_keys(lo, hi);
-    let ends = touched.first().zip(touched.last());
-    Ok(ends.map(|(first, last)| DomainRange {
-        lo: key::from_key(datatype, first.lo.max(lo)),
-        hi: key::from_key(datatype, last.hi.min(hi)),
-    }))
+    scan_box(source)
 }

@@ -20,6 +20,7 @@ use super::write_exec::{TileDbWriteExec, Write};
 use crate::array::table::ArrayTable;
 use crate::format::schema::ArraySchema;
 use crate::geometry::order_key::KeyColumn;
+use crate::sql::moment::StatementSnapshots;
 use crate::sql::options::TableOptions;
 use crate::storage::Storage;
 use crate::write::clock::Clock;
@@ -39,6 +40,8 @@ pub(in crate::sql) struct Destination {
     pub(super) unpublished: Option<Arc<Unpublished>>,
     /// The statement, if it can be planned anew.
     pub(super) again: Option<Arc<Again>>,
+    /// What the scans of the statement see, if it scans the array.
+    pub(super) statement: Option<Arc<StatementSnapshots>>,
     /// Between which keys the coordinates of all rows lie in each dimension, where that is known.
     pub(super) ranges: Vec<Option<(u64, u64)>>,
 }
@@ -57,6 +60,7 @@ impl Destination {
             columns: Arc::clone(columns),
             unpublished: None,
             again: None,
+            statement: None,
             ranges: Vec::new(),
         }
     }
@@ -64,6 +68,11 @@ impl Destination {
     /// The same for a statement that is planned anew if it met another one.
     pub(in crate::sql) fn again(self, again: Option<Arc<Again>>) -> Self {
         Self { again, ..self }
+    }
+
+    /// The same for a statement that scans the array.
+    pub(in crate::sql) fn read_by(self, statement: Option<Arc<StatementSnapshots>>) -> Self {
+        Self { statement, ..self }
     }
 
     pub(super) fn array_schema(&self) -> &Arc<ArraySchema> {
@@ -94,13 +103,13 @@ pub(in crate::sql) fn insert_plan(
     destination: &Destination,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let change = Change::of(&input, &destination.table.snapshot);
+    let change = Change::of(&input, destination);
     let change = Change {
         inserts: true,
         ..change
     };
-    let has_read = !change.read.is_empty();
-    write_plan(destination, input, has_read.then_some(change))
+    let reads = change.reads();
+    write_plan(destination, input, reads.then_some(change))
 }
 
 /// A plan that writes the rows that `plan` would write, which are given in their order, to an array that differs only in how

@@ -131,8 +131,9 @@ impl Remove {
                     None => Region::Everything,
                 };
                 // Rows that were inserted later come after the delete.
+                let (read, _) = change.read(snapshot.storage.uri());
                 let requirement = Requirement {
-                    read: &change.read,
+                    read: &read,
                     region,
                     later_than: None,
                     inserts_since: Some(TimestampMs(time.0.saturating_add(1))),
@@ -147,7 +148,8 @@ impl Remove {
 
     /// Hides the fragments whose rows were counted.
     async fn remove_fragments(&self, target: &WriteTarget) -> crate::error::Result<()> {
-        let (snapshot, read) = (&target.snapshot, &self.change.read);
+        let snapshot = &target.snapshot;
+        let (read, _) = self.change.read(snapshot.storage.uri());
         let is_seen = |name: &String| read.iter().any(|seen| seen.fragments.contains(name));
         let mut fragments = snapshot.fragments.as_ref().clone();
         fragments.retain(|fragment| is_seen(&fragment.name.name));
@@ -158,7 +160,7 @@ impl Remove {
         let removal = FragmentRemoval::new(&target.clock, time, &fragments)?;
         let announced = ChangeAnnouncement::of_removal(&snapshot.storage, &removal).await?;
         let requirement = Requirement {
-            read,
+            read: &read,
             region: Region::Everything,
             later_than: None,
             // Inserted rows stay, and come after this statement.

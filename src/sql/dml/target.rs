@@ -110,6 +110,7 @@ impl Target {
             budget: Arc::new(budget),
             width: context.session_config().target_partitions(),
             written: Arc::default(),
+            has_read: false,
         })
     }
 

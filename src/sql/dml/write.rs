@@ -117,6 +117,7 @@ impl Statement {
         let mut opened = opened.map_err(DataFusionError::from)?;
         if let Some(change) = &self.change {
             opened.nulls = change.nulls;
+            opened.has_read = true;
         }
         if let Some(change) = self.change.as_ref().filter(|change| !change.inserts) {
             let time = change.time(&opened).await;
@@ -225,10 +226,10 @@ impl Statement {
             true => Region::Everything,
             false => Region::Written,
         };
-        let read_boxes = change.read_boxes();
-        let has_read = !change.read.is_empty();
+        let (read, read_boxes) = change.read(snapshot.storage.uri());
+        let has_read = !read.is_empty();
         if has_read {
-            requirements.push(requirement(&change.read, region));
+            requirements.push(requirement(&read, region));
         } else if replaces {
             // Older cells are removed even if the statement hasn't seen them, but only if there is a delete.
             let removes = announced.is_some();
@@ -241,12 +242,12 @@ impl Statement {
         // Two changes of different cells, each of which has read what the other changes, have no order. A statement without
         // changes comes before all that it hasn't seen.
         if has_read && time.is_some() {
-            let read = read_boxes.as_deref();
-            let region = read.map_or(Region::Everything, Region::Selected);
+            let boxes = read_boxes.as_deref();
+            let region = boxes.map_or(Region::Everything, Region::Selected);
             requirements.push(Requirement {
                 inserts_since: Some(TimestampMs(0)),
                 deletes: false,
-                ..requirement(&change.read, region)
+                ..requirement(&read, region)
             });
         }
         if replaces && is_dense {
@@ -370,7 +371,7 @@ impl Statement {
             None if removes => DeleteScope::ItsCells,
             None => DeleteScope::Nothing,
         };
-        let mut insert = SparseInsert::begin(opened, self.change.is_some(), deleting).await?;
+        let mut insert = SparseInsert::begin(opened, deleting).await?;
         if self.change.as_ref().is_some_and(|change| change.in_place) {
             insert = insert.keeping_zeros();
         }

@@ -340,7 +340,7 @@ impl DenseInsert {
 
     fn begin_fragment(&self, time: TimestampMs) -> Result<TilePipeline> {
         let storage = &self.target.snapshot.storage;
-        let name = self.target.clock.fresh_fragment_name(time, time)?;
+        let name = self.target.fresh_fragment_name(time)?;
         let pipeline = TilePipeline::with_filters(
             self.early.filters.clone(),
             FragmentWriter::new(storage, &self.fields, name),

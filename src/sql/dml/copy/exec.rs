@@ -217,6 +217,7 @@ impl Copy {
             options: self.options.clone(),
             columns: Arc::clone(&table.schema),
             table: Arc::new(table),
+            statement: None,
             again: None,
             unpublished: Some(Arc::clone(&array)),
             ranges: Vec::new(),
