@@ -9,7 +9,6 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::insert::Destination;
 use super::nan_coordinates::DoomedNan;
 use crate::array::snapshot::{Seen, Snapshot};
 use crate::array::window::TimestampMs;
@@ -69,8 +68,12 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// A change of an array by a plan.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, to: &Destination) -> Self {
+    /// A change of the array at `uri` by a plan, in a statement that may scan it elsewhere, too.
+    pub(super) fn of(
+        plan: &Arc<dyn ExecutionPlan>,
+        uri: &str,
+        statement: Option<Arc<StatementSnapshots>>,
+    ) -> Self {
         let (mut scans, mut latest) = (Vec::new(), TimestampMs(0));
         let mut pending = vec![plan];
         while let Some(plan) = pending.pop() {
@@ -78,7 +81,7 @@ impl Change {
             let scan =
                 source_of(plan).and_then(|source| Some((source, StatementScan::of(source)?)));
             if let Some((source, scan)) = scan
-                && scan.uri == to.storage.uri()
+                && scan.uri == uri
             {
                 latest = latest.max(latest_time(&source.plan().spec.table.snapshot));
                 scans.push(scan);
@@ -86,7 +89,7 @@ impl Change {
         }
         Self {
             scans,
-            statement: to.statement.clone(),
+            statement,
             latest,
             lookups: 0,
             inserts: false,

@@ -70,6 +70,11 @@ impl Destination {
         Self { again, ..self }
     }
 
+    /// The change by a plan that reads the array, if it does.
+    pub(super) fn change(&self, input: &Arc<dyn ExecutionPlan>) -> Change {
+        Change::of(input, self.storage.uri(), self.statement.clone())
+    }
+
     /// The same for a statement that scans the array.
     pub(in crate::sql) fn read_by(self, statement: Option<Arc<StatementSnapshots>>) -> Self {
         Self { statement, ..self }
@@ -103,7 +108,7 @@ pub(in crate::sql) fn insert_plan(
     destination: &Destination,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let change = Change::of(&input, destination);
+    let change = destination.change(&input);
     let change = Change {
         inserts: true,
         ..change

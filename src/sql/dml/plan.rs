@@ -31,7 +31,7 @@ pub(in crate::sql) fn write_rows_again(
     statement: ChangeStatement,
 ) -> Result<Plan> {
     check_lossless(to, statement)?;
-    let mut change = Change::of(&input, to);
+    let mut change = to.change(&input);
     change.lookups = usize::from(statement == ChangeStatement::Merge);
     change.in_place = true;
     change.nulls = NullPolicy::Kept;
@@ -77,7 +77,7 @@ fn changes(
     if to.array_schema().allows_duplicates {
         return refused(&to, statement, NO_SINGLE_ROWS);
     }
-    let change = Change::of(&input, &to);
+    let change = to.change(&input);
     let change = Change {
         // Pairs of MERGE are found by ON, and the coordinates of new rows must be free.
         lookups: usize::from(statement == ChangeStatement::Merge) + usize::from(writes),
@@ -119,7 +119,7 @@ pub(in crate::sql) fn truncate_plan(to: &Destination, input: Plan) -> Plan {
 fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan>) -> Plan {
     let change = Arc::new(Change {
         doomed,
-        ..Change::of(&input, to)
+        ..to.change(&input)
     });
     let selected = match &removed {
         Removed::AllBut(_) => selected_box(&input),
@@ -163,7 +163,7 @@ pub(in crate::sql) fn overwrite_plan(to: &Destination, input: Plan) -> Result<Pl
     let nothing_survives = no_cell(to.array_schema()).map_err(DataFusionError::from)?;
     let change = Change {
         replaced: Some(nothing_survives),
-        ..Change::of(&input, to)
+        ..to.change(&input)
     };
     write_plan(to, input, Some(change))
 }
