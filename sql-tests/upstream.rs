@@ -97,6 +97,9 @@ pub fn trials() -> Vec<Trial> {
         still_wrong("literal_without_zone", "literals", || {
             block_on(literal_without_zone())
         }),
+        still_wrong("subquery_in_values", "values_subqueries", || {
+            block_on(subquery_in_values())
+        }),
         still_wrong("empty_subquery", "empty_subqueries", || {
             block_on(empty_subquery())
         }),
@@ -454,4 +457,12 @@ async fn empty_subquery() -> Result<bool> {
     let right = null.await?.contains(" 1 ");
     let shown = answer(&ctx, "SELECT (SELECT x FROM t WHERE x = 2)").await;
     Ok(right || shown.is_ok())
+}
+
+/// `docs/upstream/README.md#subqueries-in-values`
+async fn subquery_in_values() -> Result<bool> {
+    let ctx = session(1);
+    ctx.sql("CREATE TABLE t AS VALUES (1), (2)").await?;
+    let shown = answer(&ctx, "VALUES ((SELECT max(column1) FROM t))").await;
+    Ok(shown.is_ok_and(|shown| shown.contains(" 2 ")))
 }

@@ -36,7 +36,9 @@ use self::guards::literals::{ExactLiterals, SIMPLIFIER, ShownCasts};
 use self::guards::misplaced::{FunctionsInPlace, PlannedSubqueries};
 use self::guards::nullable_in::NullableIn;
 use self::guards::one_nan::OneNan;
-use self::guards::{empty_subqueries, limits, orders, run_time_filters, table_factors};
+use self::guards::{
+    empty_subqueries, limits, orders, run_time_filters, table_factors, values_subqueries,
+};
 use super::session::rebuild;
 use super::settings::TileDbSettings;
 use super::stored_bits::StoredBits;
@@ -282,6 +284,7 @@ pub(crate) fn equip(builder: &mut SessionStateBuilder) -> Result<()> {
         // Before all others, one of which resolves the types.
         analyzer.rules.insert(0, Arc::new(PlainNumbers));
         empty_subqueries::install(builder);
+        values_subqueries::install(builder);
         let rules = &mut builder.analyzer().get_or_insert_default().rules;
         // This rule runs after the rules that rewrite statements, and before types are derived, where errors are less clear.
         let types = rules.iter().position(|rule| rule.name() == "type_coercion");

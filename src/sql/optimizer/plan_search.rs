@@ -3,6 +3,7 @@
 //! A rule that rewrites a plan takes it apart and builds it anew, node by node, even if it changes nothing; looking costs far
 //! less. DataFusion runs each rule in each of its passes, so this matters for small queries, most of whose time is planning.
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
@@ -13,6 +14,15 @@ use crate::arrow::DATATYPE_KEY;
 /// wrapped in another.
 pub(super) fn reads_array(plan: &LogicalPlan) -> Result<bool> {
     has_node(plan, is_array_scan)
+}
+
+/// Whether a plan or one of its subqueries reads an array, or writes to one.
+pub(super) fn uses_array(plan: &LogicalPlan) -> Result<bool> {
+    let is_array_write = |node: &LogicalPlan| match node {
+        LogicalPlan::Dml(statement) => is_of_array(&statement.target.schema()),
+        _ => false,
+    };
+    has_node(plan, |node| is_array_scan(node) || is_array_write(node))
 }
 
 /// Whether a plan that reads an array has a node for which `wanted` holds, itself or in one of its subqueries.
@@ -39,7 +49,11 @@ pub(super) fn reads_array_and_has_expr(
     Ok(has_node_where(plan, has_wanted)? && reads_array(plan)?)
 }
 
-fn has_node(plan: &LogicalPlan, mut wanted: impl FnMut(&LogicalPlan) -> bool) -> Result<bool> {
+/// Whether a plan has a node for which `wanted` holds, itself or in one of its subqueries.
+pub(super) fn has_node(
+    plan: &LogicalPlan,
+    mut wanted: impl FnMut(&LogicalPlan) -> bool,
+) -> Result<bool> {
     has_node_where(plan, |node| Ok(wanted(node)))
 }
 
@@ -56,10 +70,13 @@ fn has_node_where(
 }
 
 fn is_array_scan(node: &LogicalPlan) -> bool {
-    let LogicalPlan::TableScan(TableScan { source, .. }) = node else {
-        return false;
-    };
-    let schema = source.schema();
+    match node {
+        LogicalPlan::TableScan(TableScan { source, .. }) => is_of_array(&source.schema()),
+        _ => false,
+    }
+}
+
+fn is_of_array(schema: &Schema) -> bool {
     let mut fields = schema.fields().iter();
     fields.any(|field| field.metadata().contains_key(DATATYPE_KEY))
 }

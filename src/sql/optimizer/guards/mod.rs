@@ -18,6 +18,7 @@
 //! - [`orders::without_false_keys`]: a unique key that moves to another column, so that a sort is removed.
 //! - [`one_nan`]: the NaN of `0.0 / 0.0`, which sorts below all numbers and doesn't equal any other NaN.
 //! - [`empty_subqueries`]: a scalar subquery, which is NULL without a row even if its column is NOT NULL.
+//! - [`values_subqueries`]: subqueries in VALUES, which aren't run before the rows are computed.
 //! - [`misplaced`]: expressions that can't be planned, and whose errors print DataFusion's own structures.
 //! - [`nullable_in`]: `IN (SELECT …)` inside a larger condition, which is never NULL.
 //! - [`table_factors`]: `FROM t FOR SYSTEM_TIME AS OF …` and the like, which are ignored without an error.
@@ -34,6 +35,7 @@ pub(super) mod one_nan;
 pub(super) mod orders;
 pub(super) mod run_time_filters;
 pub(super) mod table_factors;
+pub(super) mod values_subqueries;
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
