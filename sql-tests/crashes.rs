@@ -649,11 +649,12 @@ async fn run(store: &Arc<Faulty>, case: &Case) -> Result<(), String> {
     executed.map_err(|e| format!("{e:?}"))
 }
 
-/// Runs a statement, whoever understands it.
+/// Runs a statement to its end.
 pub async fn execute(ctx: &SessionContext, sql: &str) -> Result<(), Failed> {
-    if !datafusion_tiledb::run_statement(ctx, sql).await? {
-        ctx.sql(sql).await?.collect().await?;
-    }
+    datafusion_tiledb::execute(ctx, sql)
+        .await?
+        .collect()
+        .await?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::run_statement;
+use datafusion_tiledb::execute;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
@@ -95,10 +95,10 @@ async fn write(array: &Path, statements: &str, entry: &Value) -> Result<(), Fail
     let ctx = SessionContext::new();
     datafusion_tiledb::register(&ctx)?;
     for statement in statements.split(";\n").map(str::trim) {
-        if statement.is_empty() || run_statement(&ctx, statement).await? {
+        if statement.is_empty() {
             continue;
         }
-        let frame = ctx.sql(statement).await;
+        let frame = execute(&ctx, statement).await;
         let frame = frame.map_err(|e| format!("{statement}: {e}"))?;
         let done = frame.collect().await;
         done.map_err(|e| format!("{statement}: {e}"))?;

@@ -12,12 +12,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::sql::plan_statement;
 use libtest_mimic::{Failed, Trial};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Record, Runner};
 
@@ -180,15 +179,7 @@ impl Session {
     }
 
     async fn query(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), DataFusionError> {
-        let attached = datafusion_tiledb::run_statement(&self.ctx, sql).await;
-        if attached.map_err(|e| DataFusionError::External(Box::new(e)))? {
-            return Ok((Arc::new(Schema::empty()), Vec::new()));
-        }
-        let state = self.ctx.state();
-        let dialect = state.config_options().sql_parser.dialect;
-        let statement = state.sql_to_statement(sql, &dialect)?;
-        let plan = plan_statement(&state, statement).await?;
-        let frame = self.ctx.execute_logical_plan(plan).await?;
+        let frame = datafusion_tiledb::execute(&self.ctx, sql).await?;
         let schema = Arc::clone(frame.schema().inner());
         if !self.anew {
             return Ok((schema, frame.collect().await?));

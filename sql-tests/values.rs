@@ -8,8 +8,7 @@ use datafusion::arrow::array::{AsArray, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::{Field, Int64Type, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::sql::plan_statement;
-use datafusion_tiledb::{Array, run_statement};
+use datafusion_tiledb::{Array, execute};
 use libtest_mimic::{Failed, Trial};
 
 use crate::workshop::Files;
@@ -65,17 +64,7 @@ impl SessionFolder {
     /// Runs a statement as the shell does.
     pub async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>, String> {
         let sql = sql.replace("$DESK", &self.folder.path().display().to_string());
-        let run = async {
-            let ran = run_statement(&self.ctx, &sql).await;
-            if ran.map_err(|e| datafusion::error::DataFusionError::External(Box::new(e)))? {
-                return Ok(Vec::new());
-            }
-            let state = self.ctx.state();
-            let dialect = state.config_options().sql_parser.dialect;
-            let statement = state.sql_to_statement(&sql, &dialect)?;
-            let plan = plan_statement(&state, statement).await?;
-            self.ctx.execute_logical_plan(plan).await?.collect().await
-        };
+        let run = async { execute(&self.ctx, &sql).await?.collect().await };
         let ran: datafusion::error::Result<_> = run.await;
         ran.map_err(|e| format!("{e}\nin {sql}"))
     }

@@ -39,7 +39,7 @@
 //! - [`ArrayBuilder`] creates arrays, as `CREATE EXTERNAL TABLE` with columns does.
 //! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
 //! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
-//! - [`run_statement`] runs what DataFusion's planner refuses: `ALTER TABLE`, `ATTACH` and `DETACH`.
+//! - [`execute`] takes every statement, also those that DataFusion's planner refuses: `ALTER TABLE`, `ATTACH` and `DETACH`.
 //! - [`plan_statement`](sql::plan_statement) plans `SELECT *` from arrays of thousands of attributes in a fraction of the time.
 //! - [`Array::open`] needs neither SQL nor a session: it describes the array, and reads cells as record batches.
 //!
@@ -201,11 +201,10 @@ pub use maintain::vacuum::VacuumOptions;
 pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
 pub use scan::EmptyCells;
 pub use sql::evolve::alter::AlterTable;
-pub use sql::evolve::run_statement;
 pub use sql::options::{AggregateFrom, NewValues, TableOptions};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
-    TileDbTableFactory, detach_group, equip, register, register_group,
+    TileDbTableFactory, detach_group, equip, execute, register, register_group,
 };
 pub use storage::{Location, MetadataCache, RequestLog};
 pub use write::array_metadata::MetadataEdit;

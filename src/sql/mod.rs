@@ -17,6 +17,7 @@ mod diff;
 pub mod dml;
 mod encryption;
 pub mod evolve;
+mod execute;
 #[doc(hidden)]
 pub mod expressions;
 mod factory;
@@ -55,6 +56,7 @@ mod written;
 
 pub use self::catalog::{TileDbGroup, TileDbGroupBuilder, detach_group, register_group};
 pub use self::encryption::SESSION_KEY;
+pub use self::execute::execute;
 pub use self::factory::TileDbTableFactory;
 pub use self::open::TileDbTableBuilder;
 pub use self::provider::TileDbTable;

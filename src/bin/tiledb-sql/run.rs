@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::mem;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -314,12 +315,13 @@ impl Shell {
     }
 
     /// Runs a statement about groups. It prints a notice only for a group that lists no members.
-    pub async fn run_group_statement(&self, statement: GroupStatement) -> Result<()> {
+    pub async fn run_group_statement(&self, mut statement: GroupStatement) -> Result<()> {
         if let GroupStatement::Attach {
             uri, store_options, ..
-        } = &statement
+        } = &mut statement
         {
-            session::register_store(&self.ctx, uri, &store_options.0).await?;
+            let options = mem::take(store_options);
+            session::register_store(&self.ctx, uri, &options.0).await?;
         }
         let attached = match &statement {
             GroupStatement::Attach { name, .. } => Some(name.clone()),
@@ -348,7 +350,7 @@ impl Shell {
         let state = self.ctx.state_ref();
         let mut state = state.write();
         let options = state.config_mut().options_mut();
-        std::mem::replace(&mut options.explain.format, format)
+        mem::replace(&mut options.explain.format, format)
     }
 
     pub async fn include(&mut self, path: &str, place: Option<&str>, on_error: OnError) -> Flow {

@@ -37,7 +37,7 @@ pub use self::attached::attached_notice;
 pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;
 #[doc(hidden)]
-pub use self::statement::{GroupStatement, StoreOptions, first_word, run_statement};
+pub use self::statement::{GroupStatement, StoreOptions, first_word};
 use crate::error::Result;
 
 /// The schema of the arrays directly in a group that is a catalog.

@@ -5,8 +5,7 @@
 //! DETACH [GROUP | DATABASE] [IF EXISTS] name
 //! ```
 //!
-//! A program passes every statement to [`run_statement`] first, which ignores other statements. Options are those of
-//! tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are accepted and ignored.
+//! [`execute`](crate::execute) runs them. Options are those of tables; `TYPE tiledb` and `READ_ONLY`, which DuckDB's users write, are accepted and ignored.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -40,7 +39,7 @@ pub enum GroupStatement {
         if_not_exists: bool,
         /// The options for the arrays.
         options: TableOptions,
-        /// Options of object stores (`aws.region`, …), for the program to use.
+        /// Options of object stores (`aws.region`, …). A program that makes stores takes them before it runs the statement.
         store_options: StoreOptions,
     },
     /// `DETACH`.
@@ -61,14 +60,6 @@ impl fmt::Debug for StoreOptions {
         f.debug_set()
             .entries(self.0.iter().map(|(key, _)| key))
             .finish()
-    }
-}
-
-/// Runs `sql` if it is a statement about groups; returns whether it was.
-pub async fn run_statement(ctx: &SessionContext, sql: &str) -> Result<bool> {
-    match GroupStatement::parse(sql)? {
-        None => Ok(false),
-        Some(statement) => statement.run(ctx).await.map(|()| true),
     }
 }
 
@@ -103,9 +94,15 @@ impl GroupStatement {
                 attach_as,
                 if_not_exists,
                 options,
-                ..
+                store_options,
             } => {
                 let shown = Location::without_secrets(&uri);
+                if let Some((key, _)) = store_options.0.first() {
+                    return Err(Error::unsupported(format!(
+                        "this session makes no object stores, so the option {key} has no effect: register the store of \
+                         '{shown}' with SessionContext::register_object_store, and leave the option out"
+                    )));
+                }
                 let builder = TileDbGroup::builder(&uri).attach_as(attach_as);
                 let attached = builder.options(options).attach(ctx, &name).await;
                 attached.or_else(|e| match e.kind() {

@@ -7,8 +7,7 @@
 //!   SET TBLPROPERTIES ('tiledb.current_domain' = '[0, 99]', 'tiledb.attr.c.filters' = 'zstd')
 //! ```
 //!
-//! All operations of a statement are one change. DataFusion's planner refuses the statement, so a program passes statements to
-//! [`run_statement`](super::run_statement) first. The subtle thing: whoever has planned a query of the table keeps the
+//! All operations of a statement are one change. DataFusion's planner refuses the statement, so [`execute`](crate::execute) runs it. The subtle thing: whoever has planned a query of the table keeps the
 //! columns it was planned with; the table is opened again when a later statement names it.
 
 use datafusion::common::TableReference;
