@@ -324,8 +324,10 @@ impl<'a> Check<'a> {
 
     /// The region of the change that has cells in common with a fragment of somebody else.
     fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
-        // No fragment hides an insert into an array with duplicates; only a delete does.
-        let only_deletes = !self.depends_on_seen() && now.schema.allows_duplicates;
+        // No fragment hides an insert into an array with duplicates; only a delete does. A statement that replaces all rows also
+        // depends on later changes, which have read rows that it replaces.
+        let replaces_all = self.regions.is_none();
+        let only_deletes = !self.depends_on_seen() && now.schema.allows_duplicates && !replaces_all;
         if only_deletes || !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
             return None;
         }
