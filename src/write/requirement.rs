@@ -326,7 +326,7 @@ impl<'a> Check<'a> {
     fn met_by(&self, fragment: &Fragment, now: &Snapshot) -> Option<Option<&[DomainRange]>> {
         // No fragment hides an insert into an array with duplicates; only a delete does. A statement that replaces all rows also
         // depends on later changes, which have read rows that it replaces.
-        let replaces_all = self.regions.is_none();
+        let replaces_all = matches!(self.requirement.region, Region::Everything);
         let only_deletes = !self.depends_on_seen() && now.schema.allows_duplicates && !replaces_all;
         if only_deletes || !self.matters(fragment.name.t2) || self.is_harmless(fragment, now) {
             return None;

@@ -99,8 +99,8 @@ impl GroupStatement {
                 let shown = Location::without_secrets(&uri);
                 if let Some((key, _)) = store_options.0.first() {
                     return Err(Error::unsupported(format!(
-                        "this session makes no object stores, so the option {key} has no effect: register the store of \
-                         '{shown}' with SessionContext::register_object_store, and leave the option out"
+                        "the option {key} configures an object store, and this session can't create one: register the store of \
+                         '{shown}' with SessionContext::register_object_store, and remove the option"
                     )));
                 }
                 let builder = TileDbGroup::builder(&uri).attach_as(attach_as);

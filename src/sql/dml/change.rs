@@ -107,6 +107,11 @@ impl Change {
         self.statement.is_some() || !self.scans.is_empty()
     }
 
+    /// Whether the statement only inserts rows, and has read nothing but the past of the array. All scans have to be planned.
+    pub(super) fn is_plain_insert(&self, uri: &str) -> bool {
+        self.inserts && self.read(uri).0.is_empty()
+    }
+
     /// What the scans of an array have seen of it, and boxes around the cells that the statement reads, and may not write;
     /// `None` if that may be any cell. All scans have to be planned.
     pub(super) fn read(&self, uri: &str) -> (Vec<Seen>, Option<Vec<Vec<DomainRange>>>) {

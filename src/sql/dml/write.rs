@@ -117,7 +117,7 @@ impl Statement {
         let mut opened = opened.map_err(DataFusionError::from)?;
         if let Some(change) = &self.change {
             opened.nulls = change.nulls;
-            opened.has_read = true;
+            opened.has_read = !change.is_plain_insert(opened.snapshot.storage.uri());
         }
         if let Some(change) = self.change.as_ref().filter(|change| !change.inserts) {
             let time = change.time(&opened).await;
@@ -207,8 +207,9 @@ impl Statement {
         if !staged.filled.is_empty() {
             requirements.push(requirement(&opened, Region::Filled(&staged.filled)));
         }
-        let is_dense = snapshot.schema.is_dense();
-        let Some(change) = &self.change else {
+        let (is_dense, uri) = (snapshot.schema.is_dense(), snapshot.storage.uri());
+        let change = self.change.as_ref();
+        let Some(change) = change.filter(|change| !change.is_plain_insert(uri)) else {
             // A statement that replaces cells at a later time, and hasn't seen these rows, would hide or delete them. If both
             // statements only insert, the rows of the later time are shown, as if their statement came after this one.
             let is_early = self.is_early.load(Ordering::Relaxed);
@@ -226,7 +227,7 @@ impl Statement {
             true => Region::Everything,
             false => Region::Written,
         };
-        let (read, read_boxes) = change.read(snapshot.storage.uri());
+        let (read, read_boxes) = change.read(uri);
         let has_read = !read.is_empty();
         if has_read {
             requirements.push(requirement(&read, region));

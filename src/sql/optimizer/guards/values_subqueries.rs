@@ -9,9 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{
-    EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder, Projection, Values,
-};
+use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, Projection, Union, Values};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::sql::optimizer::plan_search::{has_node, uses_array};
@@ -100,7 +98,12 @@ fn queries(values: Values) -> Result<LogicalPlan> {
         parts.push(LogicalPlan::Projection(row));
     }
     parts.extend(plain_rows(&mut plain));
-    let mut parts = parts.into_iter();
-    let first = LogicalPlanBuilder::from(parts.next().unwrap_or_default());
-    parts.try_fold(first, |all, part| all.union(part))?.build()
+    match parts.len() {
+        1 => Ok(parts.remove(0)),
+        // One node, however many rows there are.
+        _ => {
+            let parts = parts.into_iter().map(Arc::new).collect();
+            Union::try_new_with_loose_types(parts).map(LogicalPlan::Union)
+        }
+    }
 }
