@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
@@ -102,6 +102,12 @@ enum RandomStatement {
     DeleteGreatest,
     /// Inserts a row behind the last one.
     InsertNext,
+    /// Inserts copies of rows as they were before the race.
+    CopyPast {
+        from: i64,
+        until: i64,
+        by: i64,
+    },
     /// Adds the values of rows to those of rows elsewhere, which are inserted if they're missing.
     MergeOwn {
         from: i64,
@@ -155,6 +161,11 @@ impl RowCondition {
             _ => Self::All,
         }
     }
+}
+
+/// The rows before a race.
+fn first_rows() -> Vec<(i64, i64)> {
+    (0..ROWS).map(|k| (k, k % 2)).collect()
 }
 
 /// Rows in memory.
@@ -248,6 +259,13 @@ impl RowModel {
                 let greatest = before.iter().map(|(_, v)| *v).max();
                 self.rows.retain(|(_, v)| Some(*v) != greatest);
                 before.len() - self.rows.len()
+            }
+            RandomStatement::CopyPast { from, until, by } => {
+                let copied = first_rows().into_iter();
+                let copied = copied.filter(|(k, _)| (*from..=*until).contains(k));
+                let copied = copied.collect::<Vec<_>>();
+                copied.iter().for_each(|(k, v)| self.put(k + by, *v));
+                copied.len()
             }
             RandomStatement::InsertNext => {
                 let last = before.iter().map(|(k, _)| *k).max();
@@ -343,6 +361,9 @@ impl RandomStatement {
             Self::DeleteGreatest => {
                 format!("DELETE FROM {table} WHERE v = (SELECT max(v) FROM {table})")
             }
+            Self::CopyPast { from, until, by } => format!(
+                "INSERT INTO {table} SELECT k + {by}, v FROM past_{table} WHERE k BETWEEN {from} AND {until}"
+            ),
             Self::InsertNext => format!(
                 "INSERT INTO {table} SELECT (SELECT coalesce(max(k), 0) + 1 FROM {table}), 5"
             ),
@@ -368,7 +389,7 @@ impl RandomStatement {
             rows.collect::<Vec<_>>()
         };
         let dense = kind == ArrayKind::Dense;
-        match rng.below(15) {
+        match rng.below(16) {
             0 | 1 => Self::Insert(some(rng)),
             2 if dense => Self::Overwrite((0..CELLS).map(|k| (k, 70 + k)).collect()),
             2 => Self::Overwrite(some(rng)),
@@ -396,6 +417,11 @@ impl RandomStatement {
                 until: first + 2,
             },
             12 if kind == ArrayKind::Sparse => Self::DeleteGreatest,
+            15 => Self::CopyPast {
+                from: first,
+                until: first + 1,
+                by: rng.between(0, 5) as i64,
+            },
             14 if kind != ArrayKind::Dense => Self::InsertNext,
             13 if kind != ArrayKind::Duplicates => Self::MergeOwn {
                 from: first,
@@ -563,22 +589,29 @@ async fn race(
     let mut rng = Rng::new(seed, number);
     let [judge, others @ ..] = rivals;
     let table = format!("t{number}");
-    let first = (0..ROWS).map(|k| (k, k % 2)).collect::<Vec<_>>();
     let mut before = RowModel {
         kind,
         rows: Vec::new(),
     };
     let said = |error: DataFusionError| format!("race {number}: {error}");
     judge.run(&creation(kind, number)).await.map_err(said)?;
-    let insert = RandomStatement::Insert(first);
+    let insert = RandomStatement::Insert(first_rows());
     judge.run(&insert.sql(&table)).await.map_err(said)?;
     before.run(&insert).map_err(|_| "an insert is refused")?;
+    let past = SystemTime::now().duration_since(UNIX_EPOCH);
+    let past = past.map_err(|e| e.to_string())?.as_millis();
+    // The statements of the race come at a later time.
+    tokio::time::sleep(Duration::from_millis(2)).await;
     for other in others {
         other.slow_down(&mut rng);
         let open = format!(
             "CREATE EXTERNAL TABLE {table} STORED AS TILEDB LOCATION 'race://store/{kind:?}{number}'"
         );
         other.run(&open).await.map_err(said)?;
+        let past = format!(
+            "CREATE EXTERNAL TABLE past_{table} STORED AS TILEDB LOCATION 'race://store/{kind:?}{number}' OPTIONS ('tiledb.timestamp' '{past}')"
+        );
+        other.run(&past).await.map_err(said)?;
     }
     let statements = [(); 2].map(|()| RandomStatement::random(kind, &mut rng));
     let sql = statements.each_ref().map(|statement| statement.sql(&table));
@@ -600,6 +633,10 @@ async fn race(
     let after = format!("SELECT k, v FROM {table} ORDER BY k, v");
     let after = judge.run(&after).await.map_err(said)?;
     let after = after.iter().map(|row| (row[0], row[1])).collect::<Vec<_>>();
+    for other in others {
+        let drop = format!("DROP TABLE past_{table}");
+        other.run(&drop).await.map_err(said)?;
+    }
     for rival in rivals {
         let drop = format!("DROP TABLE {table}");
         rival.run(&drop).await.map_err(said)?;
