@@ -102,6 +102,12 @@ pub fn trials() -> Vec<Trial> {
                 &["UPDATE t SET s = 'updated' WHERE k = 5"],
             ))
         }),
+        trial("rivals::rows_from_another_time", || {
+            block_on(the_last_to_end_wins(
+                "INSERT INTO t SELECT k, repeat('x', 4000) FROM tiledb_scan('crash://store/array', timestamp => '2100-01-01') WHERE k = 5",
+                &["UPDATE t SET s = 'updated' WHERE k = 5"],
+            ))
+        }),
         trial("rivals::a_consolidation_without_times", || {
             block_on(the_last_to_end_wins(
                 "INSERT INTO t VALUES (5, repeat('x', 4000))",
