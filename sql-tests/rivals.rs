@@ -96,6 +96,9 @@ pub fn trials() -> Vec<Trial> {
         trial("rivals::what_met_another_is_done_again", || {
             block_on(what_met_another_is_done_again())
         }),
+        trial("rivals::a_move_is_done_again", || {
+            block_on(a_move_is_done_again())
+        }),
         trial("rivals::rows_written_before_all_are_read", || {
             block_on(the_last_to_end_wins(
                 "INSERT INTO t SELECT value, repeat('x', 4000) FROM range(0, 10000)",
@@ -329,6 +332,19 @@ async fn what_met_another_is_done_again() -> Result<(), Failed> {
             "SELECT x * 100 + v FROM t WHERE x IN (20, 200)",
             &["20008", "2009"],
         ),
+        (
+            "MERGE INTO t USING (VALUES (99)) AS n(k) ON t.v = n.k WHEN MATCHED THEN UPDATE SET w = 1",
+            "UPDATE t SET v = 99 WHERE x = 3",
+            "SELECT w FROM t WHERE x IN (3, 99)",
+            &["1", "1"],
+        ),
+        (
+            "MERGE INTO t USING (VALUES (20)) AS n(k) ON t.x = n.k WHEN MATCHED THEN UPDATE SET w = 1 \
+             WHEN NOT MATCHED BY SOURCE AND t.v < 0 THEN UPDATE SET w = 2",
+            "UPDATE t SET v = -1 WHERE x = 3",
+            "SELECT x + w FROM t WHERE x IN (3, 20)",
+            &["21", "5"],
+        ),
     ] {
         let (folder, ctx, other) = hundred().await?;
         let planned = ctx.sql(statement).await?.create_physical_plan().await?;
@@ -340,6 +356,21 @@ async fn what_met_another_is_done_again() -> Result<(), Failed> {
         }
         nothing_wrong(&ctx, &folder.path().join("array"), true).await?;
     }
+    Ok(())
+}
+
+/// A move by a condition on attributes reads all rows, even if it looks for only one coordinate that may be taken. The row that
+/// another statement adds to its rows would get the same coordinate.
+async fn a_move_is_done_again() -> Result<(), Failed> {
+    let (_folder, ctx, other) = hundred().await?;
+    let statement = "UPDATE t SET x = 1000 WHERE v = 99 OR v < -1";
+    let planned = ctx.sql(statement).await?.create_physical_plan().await?;
+    run(&other, "UPDATE t SET v = -2 WHERE x = 3").await?;
+    let error = collect(planned, ctx.task_ctx()).await;
+    let error = error.err().ok_or("the move has missed a row")?.to_string();
+    assert!(error.contains("more than once"), "{error}");
+    let found = rows(&ctx, "SELECT x FROM t WHERE x IN (3, 99, 1000)").await?;
+    assert_eq!(found, ["3", "99"]);
     Ok(())
 }
 

@@ -32,7 +32,10 @@ pub(super) struct StatementSnapshots {
 pub(super) struct StatementScan {
     /// The URI of the array.
     pub(super) uri: String,
+    /// The fragments and deletes that the scan sees.
     pub(super) seen: Seen,
+    /// Whether it only looks up rows at coordinates that the statement writes.
+    pub(super) is_lookup: bool,
     /// A box around the cells that it selects; `None` if it may select any cell.
     pub(super) selected: Option<Vec<DomainRange>>,
 }
@@ -47,6 +50,7 @@ impl StatementScan {
         is_present.then(|| Self {
             uri: snapshot.storage.uri().to_owned(),
             seen: snapshot.seen(),
+            is_lookup: false,
             selected: scan_box(source).filter(|_| !whole),
         })
     }
@@ -65,9 +69,11 @@ struct TableSnapshot {
 
 impl StatementSnapshots {
     /// Records a planned scan.
-    pub(super) fn record(&self, source: &TileDbSource) {
+    pub(super) fn record(&self, source: &TileDbSource, is_lookup: bool) {
+        let scan = StatementScan::of(source);
+        let scan = scan.map(|scan| StatementScan { is_lookup, ..scan });
         let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
-        scans.extend(StatementScan::of(source));
+        scans.extend(scan);
     }
 
     /// The scans of an array that have been planned.

@@ -44,6 +44,8 @@ pub struct TileDbTable {
     unused: Arc<AtomicBool>,
     /// The snapshots that all scans of a statement share, if it has several scans.
     moment: Option<Arc<StatementSnapshots>>,
+    /// Whether a statement only looks up rows here, at coordinates that it writes.
+    is_lookup: bool,
     /// The name that a statement gave it.
     name: Option<String>,
     /// The statement that creates such an array, once somebody has asked for it.
@@ -135,6 +137,7 @@ impl TileDbTable {
             outdated: Arc::default(),
             unused: Arc::default(),
             moment: None,
+            is_lookup: false,
             storage,
             options,
             name: None,
@@ -152,13 +155,30 @@ impl TileDbTable {
     /// The table in a statement whose scans share `moment`.
     pub(super) fn at_moment(&self, moment: &Arc<StatementSnapshots>) -> Self {
         Self {
+            moment: Some(Arc::clone(moment)),
+            ..self.again()
+        }
+    }
+
+    /// The table in a statement that only looks up rows here, at coordinates that it writes.
+    pub(super) fn for_lookups(&self) -> Self {
+        Self {
+            is_lookup: true,
+            ..self.again()
+        }
+    }
+
+    /// The same table for another scan.
+    fn again(&self) -> Self {
+        Self {
             storage: self.storage.clone(),
             options: self.options.clone(),
             labels: self.labels.clone(),
             last: Arc::clone(&self.last),
             outdated: Arc::clone(&self.outdated),
             unused: Arc::clone(&self.unused),
-            moment: Some(Arc::clone(moment)),
+            moment: self.moment.clone(),
+            is_lookup: self.is_lookup,
             name: self.name.clone(),
             definition: OnceLock::new(),
             defaults: OnceLock::new(),
@@ -168,7 +188,7 @@ impl TileDbTable {
     /// Records a planned scan in the statement that it belongs to.
     pub(super) fn record(&self, source: &TileDbSource) {
         if let Some(moment) = &self.moment {
-            moment.record(source);
+            moment.record(source, self.is_lookup);
         }
     }
 

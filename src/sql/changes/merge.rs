@@ -9,7 +9,10 @@ use datafusion::logical_expr::dml::{
     MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp,
 };
 use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, lit,
+};
 
 use super::rows::not_stored;
 use super::target::Meaning;
@@ -158,7 +161,11 @@ fn pairs(changed: &Changed<'_>, source: &LogicalPlan, merge: &MergeIntoOp) -> Re
         (true, true) => JoinType::Full,
     };
     let name = changed.name.clone();
-    let array = LogicalPlanBuilder::scan(name, Arc::clone(changed.source), None)?.build()?;
+    let array = match !old_ones && finds_by_coordinates(changed, &merge.on) {
+        true => changed.lookup_source(),
+        false => Arc::clone(changed.source),
+    };
+    let array = LogicalPlanBuilder::scan(name, array, None)?.build()?;
     let marked = |plan: &LogicalPlan, mark: &str| {
         let columns = plan.schema().columns().into_iter().map(Expr::Column);
         let columns = columns.chain([lit(true).alias(mark)]).collect::<Vec<_>>();
@@ -170,6 +177,32 @@ fn pairs(changed: &Changed<'_>, source: &LogicalPlan, merge: &MergeIntoOp) -> Re
     LogicalPlanBuilder::from(marked(&array, IN_ARRAY)?)
         .join_on(source, kind, [merge.on.clone()])?
         .build()
+}
+
+/// Whether ON equates each dimension with a value of the source, so that a row of the source can only find the row at its
+/// coordinates.
+fn finds_by_coordinates(changed: &Changed<'_>, on: &Expr) -> bool {
+    let conditions = split_conjunction(on);
+    let is_of_array = |column: &Column| column.relation.as_ref() == Some(changed.name);
+    let equates = |condition: &Expr, dimension: &str| {
+        let Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) = condition
+        else {
+            return false;
+        };
+        let is_dimension = |side: &Expr| match side {
+            Expr::Column(column) => is_of_array(column) && column.name == dimension,
+            _ => false,
+        };
+        let is_of_source = |side: &Expr| !side.column_refs().into_iter().any(is_of_array);
+        (is_dimension(left) && is_of_source(right)) || (is_dimension(right) && is_of_source(left))
+    };
+    let schema = changed.source.schema();
+    let mut dimensions = schema.fields().iter().take(changed.dimensions());
+    dimensions.all(|field| conditions.iter().any(|on| equates(on, field.name())))
 }
 
 /// The number of the first clause that applies to a pair, or NULL.

@@ -92,6 +92,12 @@ struct Changed<'a> {
 }
 
 impl Changed<'_> {
+    /// The array as the source of scans that only look up rows at coordinates that the statement writes.
+    fn lookup_source(&self) -> Arc<dyn TableSource> {
+        let table = Arc::new(self.array.for_lookups());
+        Arc::new(DefaultTableSource::new(table))
+    }
+
     /// The number of dimensions, which are the first columns.
     fn dimensions(&self) -> usize {
         self.array.array_schema().dimensions.len()
@@ -238,7 +244,7 @@ fn with_taken(changed: &Changed<'_>, names: &Names, rows: LogicalPlan) -> Result
     let coordinates =
         coordinates.map(|field| Expr::Column(Column::new(Some(there.clone()), field.name())));
     let coordinates = coordinates.collect::<Vec<_>>();
-    let scan = LogicalPlanBuilder::scan(there, Arc::clone(changed.source), Some(dimensions))?;
+    let scan = LogicalPlanBuilder::scan(there, changed.lookup_source(), Some(dimensions))?;
     let columns = coordinates.iter().cloned();
     let array = scan.project(
         columns

@@ -46,9 +46,7 @@ pub(super) struct Change {
     pub(super) scans: Vec<StatementScan>,
     /// All scans of the statement, also those of subqueries for single values, which aren't below the inputs.
     pub(super) statement: Option<Arc<StatementSnapshots>>,
-    /// The number of scans that may select any cell, but only look for rows at coordinates that the statement writes.
-    pub(super) lookups: usize,
-    /// The latest time of what they have seen.
+    /// The latest time of what the scans have seen.
     pub(super) latest: TimestampMs,
     /// Whether the statement only inserts rows, but read other rows of the array for them.
     pub(super) inserts: bool,
@@ -91,7 +89,6 @@ impl Change {
             scans,
             statement,
             latest,
-            lookups: 0,
             inserts: false,
             removes: false,
             in_place: false,
@@ -127,9 +124,8 @@ impl Change {
             true => &self.scans,
             false => &planned,
         };
-        let whole = all.iter().filter(|scan| scan.selected.is_none());
-        let boxes = all.iter().filter_map(|scan| scan.selected.clone());
-        let boxes = (whole.count() <= self.lookups).then(|| boxes.collect());
+        let reading = all.iter().filter(|scan| !scan.is_lookup);
+        let boxes = reading.map(|scan| scan.selected.clone()).collect();
         (seen, boxes)
     }
 

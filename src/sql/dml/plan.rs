@@ -32,7 +32,6 @@ pub(in crate::sql) fn write_rows_again(
 ) -> Result<Plan> {
     check_lossless(to, statement)?;
     let mut change = to.change(&input);
-    change.lookups = usize::from(statement == ChangeStatement::Merge);
     change.in_place = true;
     change.nulls = NullPolicy::Kept;
     if to.array_schema().allows_duplicates {
@@ -79,8 +78,6 @@ fn changes(
     }
     let change = to.change(&input);
     let change = Change {
-        // Pairs of MERGE are found by ON, and the coordinates of new rows must be free.
-        lookups: usize::from(statement == ChangeStatement::Merge) + usize::from(writes),
         removes: true,
         in_place: true,
         nulls: NullPolicy::Kept,
