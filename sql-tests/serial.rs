@@ -579,7 +579,7 @@ fn creation(kind: ArrayKind, number: u64) -> String {
     )
 }
 
-/// Runs the race of a seed. Returns its explanation, and how many of its statements gave up.
+/// Runs the race of a seed. The error describes a race that no order explains, or in which a statement gave up.
 async fn race(
     kind: ArrayKind,
     seed: u64,

@@ -20,9 +20,8 @@ use super::statements::{plan_statement, with_home_expanded};
 /// and `ATTACH` and `DETACH` of groups, `ALTER TABLE` of arrays, DEFAULT as a value, and quoted names in `COPY … PARTITIONED
 /// BY`. See [`plan_statement`] for what else it plans better.
 ///
-/// As with `SessionContext::sql`, CREATE, DROP, SET and the like have run when this function returns, as have ATTACH, DETACH and
-/// ALTER TABLE. Their DataFrame has no rows. Queries and statements that change rows run when their DataFrame is collected;
-/// the latter return the number of changed rows.
+/// CREATE, DROP, SET, ATTACH, DETACH and ALTER TABLE run at once and return an empty DataFrame. Queries run when you collect their
+/// DataFrame. So do statements that change rows, which return the number of changed rows.
 ///
 /// ```
 /// use datafusion::prelude::SessionContext;
@@ -90,7 +89,7 @@ fn without_secrets(error: DataFusionError, sql: &str) -> DataFusionError {
 mod tests {
     use super::*;
 
-    /// A session with the examples' group and a path for a new array.
+    /// A session, and a folder for new arrays.
     fn session() -> (SessionContext, tempfile::TempDir) {
         let ctx = SessionContext::new();
         crate::register(&ctx).unwrap();

@@ -47,7 +47,7 @@ impl WriteTarget {
     /// A fresh name for a fragment of a time.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// Fails if the system provides no random numbers.
     pub(super) fn fresh_fragment_name(&self, time: TimestampMs) -> Result<String> {
         match self.has_read {
             true => self.clock.fresh_name_of_change(time),

@@ -90,9 +90,9 @@ pub struct Requirement<'a> {
     /// Rows that others only inserted, at this time or later, don't matter. Other rows of a fragment do matter: rows that a
     /// statement computed from rows it had read, and consolidated cells, which may have lost their times.
     pub inserts_since: Option<TimestampMs>,
-    /// Whether deletes by a stored condition matter. Such a statement depends on all cells that its condition may select, so
-    /// one that can't delete a cell which this change writes comes after this change.
-    pub deletes: bool,
+    /// Whether deletes by a stored condition matter. Such a delete depends on all cells that its condition may select. If it can't
+    /// delete a cell that this change writes, it comes after this change.
+    pub deletes_matter: bool,
 }
 
 /// The fragments or deletes of others that meet a change.
@@ -172,7 +172,7 @@ fn in_time(snapshot: &Snapshot, offered: StagedChange<'_>) -> Result<()> {
     let now = TimestampMs::now().0;
     match offered.since() {
         Some(since) if now.saturating_sub(since) > DEAD_AFTER_MS / 2 => Err(Error::conflict(
-            "the statement did not come to its commit for so long that others may have overtaken it: run the statement again",
+            "the statement took so long to reach its commit that another writer may have overtaken it: run the statement again",
         )
         .with("array", snapshot.storage.uri())),
         _ => Ok(()),
@@ -375,7 +375,7 @@ impl<'a> Check<'a> {
     /// The region of the change in which a delete of somebody else may find a cell.
     fn deleted_by(&self, delete: &Delete) -> Option<Option<&[DomainRange]>> {
         let schema = &self.snapshot.schema;
-        let matters = self.requirement.deletes && self.matters(delete.time);
+        let matters = self.requirement.deletes_matter && self.matters(delete.time);
         if !matters || deletes_nothing(schema, &delete.condition) {
             return None;
         }

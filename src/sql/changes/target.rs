@@ -64,7 +64,7 @@ impl ChangeTarget {
         Ok(self.array()?.storage().uri())
     }
 
-    /// The same in a statement that scans the array.
+    /// Returns this target for a statement whose scans of the array are recorded in `statement`.
     pub(in crate::sql) fn read_by(&self, statement: &Arc<StatementSnapshots>) -> Self {
         Self {
             statement: Some(Arc::clone(statement)),

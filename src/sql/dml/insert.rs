@@ -75,7 +75,7 @@ impl Destination {
         Change::of(input, self.storage.uri(), self.statement.clone())
     }
 
-    /// The same for a statement that scans the array.
+    /// Returns this destination for a statement whose scans of the array are recorded, if it has any.
     pub(in crate::sql) fn read_by(self, statement: Option<Arc<StatementSnapshots>>) -> Self {
         Self { statement, ..self }
     }

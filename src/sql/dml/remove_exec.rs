@@ -137,7 +137,7 @@ impl Remove {
                     region,
                     later_than: None,
                     inserts_since: Some(TimestampMs(time.0.saturating_add(1))),
-                    deletes: true,
+                    deletes_matter: true,
                 };
                 let commit = commit_delete(&snapshot.storage, &delete);
                 self.unless_overtaken(&target, &requirement, announced, commit)
@@ -165,7 +165,7 @@ impl Remove {
             later_than: None,
             // Inserted rows stay, and come after this statement.
             inserts_since: (!snapshot.schema.is_dense()).then_some(TimestampMs(0)),
-            deletes: true,
+            deletes_matter: true,
         };
         let commit = commit_removal(&snapshot.storage, &removal);
         self.unless_overtaken(target, &requirement, announced, commit)

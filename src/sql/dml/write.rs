@@ -201,7 +201,7 @@ impl Statement {
             region,
             later_than: None,
             inserts_since: None,
-            deletes: true,
+            deletes_matter: true,
         };
         let mut requirements = Vec::new();
         if !staged.filled.is_empty() {
@@ -247,7 +247,7 @@ impl Statement {
             let region = boxes.map_or(Region::Everything, Region::Selected);
             requirements.push(Requirement {
                 inserts_since: Some(TimestampMs(0)),
-                deletes: false,
+                deletes_matter: false,
                 ..requirement(&read, region)
             });
         }

@@ -1,7 +1,7 @@
 //! Whether a rule has anything to do in a logical plan.
 //!
-//! A rule that rewrites a plan takes it apart and builds it anew, node by node, even if it changes nothing; looking costs far
-//! less. DataFusion runs each rule in each of its passes, so this matters for small queries, most of whose time is planning.
+//! A rewrite takes a plan apart and rebuilds every node, even if nothing changes. A search is far cheaper. DataFusion runs each
+//! rule in each of its passes, so this matters for small queries, which spend most of their time on planning.
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;

@@ -48,7 +48,7 @@ impl OptimizerRule for StoredBits {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        // This is true of few plans, and rewriting costs more than looking.
+        // Few plans write to arrays, and a search costs less than a rewrite.
         if !plan.exists(|node| Ok(input_of_write(node).is_some()))? {
             return Ok(Transformed::no(plan));
         }

@@ -14,7 +14,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::sql::optimizer::plan_search::{has_node, uses_array};
 
-/// Makes queries of rows of VALUES.
+/// Turns rows of VALUES into queries.
 #[derive(Debug)]
 struct ValuesWithSubqueries;
 
@@ -36,9 +36,11 @@ impl AnalyzerRule for ValuesWithSubqueries {
         }
         let mut changed = false;
         let queried = plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Values(values) if values.values.iter().any(|row| reads(row)) => {
+            LogicalPlan::Values(values)
+                if values.values.iter().any(|row| row_has_subquery(row)) =>
+            {
                 changed = true;
-                queries(values).map(Transformed::yes)
+                union_of_rows(values).map(Transformed::yes)
             }
             // The columns above may be NULL by now.
             node if changed => node.recompute_schema().map(Transformed::yes),
@@ -50,13 +52,15 @@ impl AnalyzerRule for ValuesWithSubqueries {
 
 fn has_subquery(node: &LogicalPlan) -> bool {
     match node {
-        LogicalPlan::Values(Values { values, .. }) => values.iter().any(|row| reads(row)),
+        LogicalPlan::Values(Values { values, .. }) => {
+            values.iter().any(|row| row_has_subquery(row))
+        }
         _ => false,
     }
 }
 
 /// Whether a row has a subquery.
-fn reads(row: &[Expr]) -> bool {
+fn row_has_subquery(row: &[Expr]) -> bool {
     let is_subquery = |part: &Expr| {
         Ok(matches!(
             part,
@@ -68,7 +72,7 @@ fn reads(row: &[Expr]) -> bool {
 }
 
 /// The rows in their order as a UNION: runs of rows without a subquery stay VALUES.
-fn queries(values: Values) -> Result<LogicalPlan> {
+fn union_of_rows(values: Values) -> Result<LogicalPlan> {
     let Values { schema, values } = values;
     let (mut parts, mut plain) = (Vec::new(), Vec::new());
     let plain_rows = |rows: &mut Vec<Vec<Expr>>| {
@@ -82,7 +86,7 @@ fn queries(values: Values) -> Result<LogicalPlan> {
         })
     };
     for row in values {
-        if !reads(&row) {
+        if !row_has_subquery(&row) {
             plain.push(row);
             continue;
         }
