@@ -99,6 +99,9 @@ pub fn trials() -> Vec<Trial> {
         trial("rivals::a_move_is_done_again", || {
             block_on(a_move_is_done_again())
         }),
+        trial("rivals::a_dense_array_grows_beside_a_merge", || {
+            block_on(a_dense_array_grows_beside_a_merge())
+        }),
         trial("rivals::rows_written_before_all_are_read", || {
             block_on(the_last_to_end_wins(
                 "INSERT INTO t SELECT value, repeat('x', 4000) FROM range(0, 10000)",
@@ -371,6 +374,50 @@ async fn a_move_is_done_again() -> Result<(), Failed> {
     assert!(error.contains("more than once"), "{error}");
     let found = rows(&ctx, "SELECT x FROM t WHERE x IN (3, 99, 1000)").await?;
     assert_eq!(found, ["3", "99"]);
+    Ok(())
+}
+
+/// A dense array shows all cells of the box around its fragments. A MERGE that found no cell there finds one with the fill value
+/// when another statement has made the box larger, but not when it is elsewhere.
+async fn a_dense_array_grows_beside_a_merge() -> Result<(), Failed> {
+    for (rows_of_merge, expected) in [
+        (
+            "(4, 11), (5, 14), (6, 14)",
+            ["11", "15", "-9223372036854775794"],
+        ),
+        ("(4, 11), (5, 14), (3, 14)", ["11", "15", "15"]),
+    ] {
+        let folder = tempfile::tempdir()?;
+        let array = folder.path().join("array");
+        let ctx = session()?;
+        let create = format!(
+            "CREATE EXTERNAL TABLE t (k BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (k)) STORED AS TILEDB LOCATION '{}' \
+             OPTIONS ('tiledb.array_type' 'dense', 'tiledb.dim.k.domain' '[0, 11]', 'tiledb.dim.k.tile' '4')",
+            array.display()
+        );
+        run(&ctx, &create).await?;
+        let insert = "INSERT INTO t SELECT i, i % 2 FROM unnest(range(0, 6)) AS u(i)";
+        run(&ctx, insert).await?;
+        let other = open(&array).await?;
+        let merge = format!(
+            "MERGE INTO t USING (VALUES {rows_of_merge}) AS n(k, v) ON t.k = n.k \
+             WHEN MATCHED THEN UPDATE SET v = t.v + n.v WHEN NOT MATCHED THEN INSERT (k, v) VALUES (n.k, n.v)"
+        );
+        let planned = ctx.sql(&merge).await?.create_physical_plan().await?;
+        run(
+            &other,
+            "INSERT INTO t SELECT k + 4, v FROM t WHERE k BETWEEN 4 AND 5",
+        )
+        .await?;
+        collect(planned, ctx.task_ctx()).await?;
+        let mut found = rows(
+            &ctx,
+            "SELECT v FROM t WHERE k BETWEEN 3 AND 6 AND v NOT IN (0, 1, -9223372036854775808)",
+        )
+        .await?;
+        found.sort_by_key(String::len);
+        assert_eq!(found, expected, "{merge}");
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 //! [announced]: super::announcement
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::announcement::ChangeAnnouncement;
@@ -101,6 +102,8 @@ struct Check<'a> {
     requirement: &'a Requirement<'a>,
     /// The ranges of the dimensions of each region; `None` is everything.
     regions: Option<Vec<Vec<DomainRange>>>,
+    /// The box whose cells a dense array showed to the change, once a fragment is compared with it.
+    seen_box: OnceLock<Option<KeyBox>>,
 }
 
 /// Fails if somebody has changed, since the rows of a change were read, the cells that it depends on, or is about to: the
@@ -217,6 +220,7 @@ impl<'a> Check<'a> {
             snapshot,
             requirement,
             regions,
+            seen_box: OnceLock::new(),
         })
     }
 
@@ -336,9 +340,16 @@ impl<'a> Check<'a> {
         };
         let datatypes = fragment.dimension_datatypes();
         let theirs = fragment.footer.non_empty_domain.as_deref();
+        let seen = self.seen_box.get_or_init(|| self.find_seen_box(now));
         let mut regions = regions.iter();
         let met = regions.find(|ours| {
             theirs.is_none_or(|theirs| {
+                if seen
+                    .as_ref()
+                    .is_some_and(|seen| grows_into(seen, theirs, ours, &datatypes))
+                {
+                    return true;
+                }
                 let pairs = datatypes.iter().zip(theirs).zip(ours.iter());
                 let apart = |((datatype, a), b): ((&Datatype, &DomainRange), &DomainRange)| {
                     let bounds = [a, b].map(|range| Bounds::from_range(*datatype, range));
@@ -348,6 +359,22 @@ impl<'a> Check<'a> {
             })
         });
         met.map(|ours| Some(ours.as_slice()))
+    }
+
+    /// The box whose cells a dense array showed to a change that depends on them, if there was one.
+    fn find_seen_box(&self, now: &Snapshot) -> Option<KeyBox> {
+        // Cells between those of an insert get the fill value, whether the array shows them or not.
+        let is_filled = matches!(self.requirement.region, Region::Filled(_));
+        if !now.schema.is_dense() || !self.depends_on_seen() || is_filled {
+            return None;
+        }
+        let seen = now.fragments.iter();
+        let seen = seen.filter(|f| !self.is_unseen(&f.name.name, |seen| &seen.fragments));
+        let boxes = seen.filter_map(|fragment| {
+            let domain = fragment.footer.non_empty_domain.as_deref()?;
+            KeyBox::from_ranges(&fragment.dimension_datatypes(), domain).ok()
+        });
+        boxes.reduce(|all, one| all.union(&one).unwrap_or(all))
     }
 
     /// Whether a fragment holds only inserted rows that don't matter. After a vacuum, any fragment may have been consolidated.
@@ -411,6 +438,23 @@ impl<'a> Check<'a> {
         });
         parts.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Whether a dense array shows more cells of a region with a new fragment: it shows all cells of the box around its fragments,
+/// which was `seen` before.
+fn grows_into(
+    seen: &KeyBox,
+    fragment: &[DomainRange],
+    region: &[DomainRange],
+    datatypes: &[Datatype],
+) -> bool {
+    let boxed = |ranges: &[DomainRange]| KeyBox::from_ranges(datatypes, ranges).ok();
+    let (Some(fragment), Some(region)) = (boxed(fragment), boxed(region)) else {
+        return true;
+    };
+    let grown = seen.union(&fragment);
+    let shown = grown.and_then(|grown| grown.intersect(&region));
+    shown.is_some_and(|shown| !seen.contains(&shown))
 }
 
 fn ranges(snapshot: &Snapshot, cells: &KeyBox) -> Vec<DomainRange> {
