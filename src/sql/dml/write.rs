@@ -27,11 +27,12 @@ use crate::write::announcement::ChangeAnnouncement;
 use crate::write::clock::Clock;
 use crate::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
 use crate::write::delete::DeleteFile;
+use crate::write::dense::coverage::check_covered;
 use crate::write::dense::insert::DenseInsert;
 use crate::write::fragment::StagedFragment;
 use crate::write::insert::{DeleteScope, SparseInsert, WriteTarget};
 use crate::write::pipeline::Written;
-use crate::write::requirement::{Region, Requirement, StagedChange, check, check_covered};
+use crate::write::requirement::{Region, Requirement, StagedChange, check};
 
 /// What a statement counts; all but the fragments grow while it runs.
 pub(super) struct Counters {

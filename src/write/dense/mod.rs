@@ -7,6 +7,7 @@
 
 pub mod boxes;
 pub mod collected;
+pub mod coverage;
 mod given;
 pub mod insert;
 mod segments;
