@@ -1,7 +1,8 @@
 //! Files that another program is still writing. libtiledb writes the files of an array in place, so a reader may find one of them
 //! empty or cut short: the reader waits, and reads what the file holds in the end.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -63,11 +64,14 @@ async fn read_unfinished(fixture: &str, queries: &[&str]) -> Result<usize, Faile
         for count in counts.into_iter().skip(first) {
             for (sql, expected) in queries.iter().zip(&expected) {
                 let file = folder.join(path);
-                fs::write(&file, bytes.get(..count).unwrap_or_default())?;
-                let whole = bytes.clone();
+                let (start, rest) = bytes.split_at(count);
+                fs::write(&file, start)?;
+                // Appends: a file that is written anew is empty for a moment, and an empty list of commits is a list, too.
+                let mut file = OpenOptions::new().append(true).open(&file)?;
+                let rest = rest.to_vec();
                 let writer = thread::spawn(move || {
                     thread::sleep(UNFINISHED);
-                    fs::write(&file, whole)
+                    file.write_all(&rest)
                 });
                 let found = rows(&folder, sql).await;
                 writer.join().expect("the writer ends")?;
