@@ -20,17 +20,17 @@
 )]
 
 mod common;
-#[path = "../src/filter/tests/encoders.rs"]
+#[path = "../crates/tiledb-engine/src/filter/tests/encoders.rs"]
 mod encoders;
 
 use common::{Bench, Volume, time};
-use datafusion_tiledb::filter::{Pipeline, Scratch, TileContext};
+use tiledb_engine::filter::{Pipeline, Scratch, TileContext};
 // The encoders know it by this name.
-use datafusion_tiledb::format;
 use encoders::{dictionary_strings, encode, rle_strings};
 use format::datatype::Datatype;
 use format::filter_list::{Filter, FilterList};
 use format::version::FormatVersion;
+use tiledb_engine::format;
 
 // Where speed means nothing, a few will do.
 const CELLS: usize = if cfg!(debug_assertions) {

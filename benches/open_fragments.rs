@@ -24,7 +24,7 @@ use common::sql::{self, Engine, TwinPaths};
 use common::{Bench, Volume, time};
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::{MetadataCache, RequestLog};
+use tiledb_engine::storage::{MetadataCache, RequestLog};
 
 const FRAGMENTS: u64 = 500;
 const CELL: &str = "SELECT * FROM a WHERE id = 123456";

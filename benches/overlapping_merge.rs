@@ -23,9 +23,9 @@ mod common;
 use std::time::Instant;
 
 use common::{Bench, Volume};
-use datafusion_tiledb::format::datatype::Datatype;
-use datafusion_tiledb::tile::coordinates::DimCells;
-use datafusion_tiledb::tile::visibility::{ComparedTile, hide_older_versions};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::tile::coordinates::DimCells;
+use tiledb_engine::tile::visibility::{ComparedTile, hide_older_versions};
 
 // Where speed means nothing, a few will do.
 const CELLS: u64 = if cfg!(debug_assertions) {

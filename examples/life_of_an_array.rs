@@ -10,9 +10,9 @@
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimestampMillisecondType};
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::maintain::consolidate::Mode;
-use datafusion_tiledb::maintain::vacuum::VacuumMode;
 use datafusion_tiledb::{Array, ArrayBuilder, ConsolidateOptions, Location, VacuumOptions};
+use tiledb_engine::maintain::consolidate::Mode;
+use tiledb_engine::maintain::vacuum::VacuumMode;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

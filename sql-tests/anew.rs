@@ -14,6 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_proto::physical_plan::{DefaultPhysicalExtensionCodec, PhysicalPlanDecodeContext};
 use datafusion_tiledb::sql::source::{ScanValue, TileDbSource};
+use datafusion_tiledb::to_datafusion_error;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use libtest_mimic::{Failed, Trial};
@@ -97,19 +98,20 @@ fn anew(
     async move {
         if let Some(source) = source(&plan) {
             let sent = source.value();
-            let bytes = sent.to_bytes(&CODEC)?;
+            let bytes = sent.to_bytes(&CODEC).map_err(to_datafusion_error)?;
             let mut decoding = PhysicalPlanDecodeContext::new(&context, &CODEC);
             if let Some(results) = results {
                 decoding = decoding.with_scalar_subquery_results(results);
             }
-            let mut value = ScanValue::from_bytes(&bytes, &decoding)?;
+            let mut value =
+                ScanValue::from_bytes(&bytes, &decoding).map_err(to_datafusion_error)?;
             assert_eq!(value.request.query.options.encryption_key, None);
             // Keys are not sent.
             value.request.query.options = sent.request.query.options.clone();
             assert_eq!(value.request.query.schema, sent.request.query.schema);
             assert_eq!(shown(&value), shown(&sent));
             let opened = value.open(&context.runtime_env()).await;
-            return Ok(DataSourceExec::from_data_source(opened?) as _);
+            return Ok(DataSourceExec::from_data_source(opened.map_err(to_datafusion_error)?) as _);
         }
         if plan.children().is_empty() {
             return Ok(plan);

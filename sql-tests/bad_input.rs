@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::MetadataCache;
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::storage::MetadataCache;
 
 #[cfg(unix)]
 use crate::shell::{Place, Ran, ran, shell_trial};

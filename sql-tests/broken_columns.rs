@@ -1,10 +1,10 @@
 //! What is wrong with one enumeration or attribute, or with its statistics, costs that column alone: the others are read, the
 //! broken one is still listed, and asking for it is an error that says why, and how to do without.
 
-use datafusion_tiledb::format::enumeration::Enumeration;
-use datafusion_tiledb::format::fragment::footer::Footer;
-use datafusion_tiledb::format::schema::ArraySchema;
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::format::enumeration::Enumeration;
+use tiledb_engine::format::fragment::footer::Footer;
+use tiledb_engine::format::schema::ArraySchema;
 
 use crate::bad_input::{ALL, edit_schema, read_files, refused};
 use crate::forged::{ask, first_filter};
@@ -92,7 +92,7 @@ fn encoded(enumeration: &Enumeration) -> Vec<u8> {
 }
 
 async fn enumerations() -> Result<(), Failed> {
-    use datafusion_tiledb::format::datatype::Datatype;
+    use tiledb_engine::format::datatype::Datatype;
     // As found in the wild: numbers of eight bytes that begin at 0, 2, 4 and 6.
     let misfit = forged_enumeration(|e| {
         e.datatype = Datatype::Int64;

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::prelude::SessionContext;
-use datafusion_tiledb::format::delete_condition::{Comparison, Condition, Test};
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
 
 use crate::fuzz::rng::Rng;
 use crate::sessions::{SHAPES, Shape, USUAL};

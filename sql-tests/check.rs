@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::maintain::check::{CheckOptions, Finding, Severity, check};
-use datafusion_tiledb::storage::{Location, Storage};
 use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tiledb_engine::maintain::check::{CheckOptions, Finding, Severity, check};
+use tiledb_engine::storage::{Location, Storage};
 
 use crate::workshop::Files;
 use crate::{golden, trial};

@@ -10,11 +10,11 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::format::commit::{CommitEntryKind, parse_consolidated_commits};
-use datafusion_tiledb::format::delete_condition::Condition;
 use datafusion_tiledb::register;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tiledb_engine::format::commit::{CommitEntryKind, parse_consolidated_commits};
+use tiledb_engine::format::delete_condition::Condition;
 
 use crate::shell::{Place, Ran, shell_trial};
 use crate::workshop::{Files, METADATA_FILE, contents, nested_delete};

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::catalog::TableProvider;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::array::snapshot::Snapshot;
-use datafusion_tiledb::array::window::OpenWindow;
-use datafusion_tiledb::filter::generic_tile;
-use datafusion_tiledb::format::version::FormatVersion;
-use datafusion_tiledb::storage::Storage;
 use datafusion_tiledb::{Location, TableOptions, TileDbTable, register};
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::window::OpenWindow;
+use tiledb_engine::filter::generic_tile;
+use tiledb_engine::format::version::FormatVersion;
+use tiledb_engine::storage::Storage;
 
 use crate::{golden, neutral};
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::maintain::check::Rule;
 use datafusion_tiledb::{CheckOptions, ErrorKind, Location, Severity, TileDbTable, register};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -19,6 +18,7 @@ use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, UploadPart,
 };
+use tiledb_engine::maintain::check::Rule;
 
 use crate::workshop::nested_delete;
 use crate::{block_on, neutral, trial};

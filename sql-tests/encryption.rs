@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::format::datatype::Datatype;
-use datafusion_tiledb::format::enumeration::Enumeration;
-use datafusion_tiledb::format::filter_list::{Filter, FilterList, Setting};
-use datafusion_tiledb::format::schema::ArraySchema;
-use datafusion_tiledb::storage::{Location, MetadataCache, RequestLog};
 use datafusion_tiledb::{
     EncryptionKey, ErrorKind, GroupEdit, MetadataEdit, TileDbGroup, TileDbTable, create_group,
 };
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::enumeration::Enumeration;
+use tiledb_engine::format::filter_list::{Filter, FilterList, Setting};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::storage::{Location, MetadataCache, RequestLog};
 
 use crate::bad_input::{ALL, read, refused};
 use crate::shell::{Place, Ran, shell_trial};

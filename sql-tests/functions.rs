@@ -7,9 +7,9 @@ use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::filter::generic_tile;
-use datafusion_tiledb::storage::{MetadataCache, Request, RequestKind, RequestLog};
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::filter::generic_tile;
+use tiledb_engine::storage::{MetadataCache, Request, RequestKind, RequestLog};
 
 use crate::values::SessionFolder;
 use crate::workshop::{Files, METADATA_FILE, plain_tile};

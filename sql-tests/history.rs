@@ -18,9 +18,9 @@ use datafusion::logical_expr::{Expr, col, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::scalar::ScalarValue;
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::format::schema::ArraySchema;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tiledb_engine::format::schema::ArraySchema;
 
 use crate::bad_input::edit_schema;
 use crate::workshop::Files;

@@ -12,9 +12,9 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::{MetadataCache, RequestKind, RequestLog, release_buffers};
-use datafusion_tiledb::tile::tile_memory::release_tile_memory;
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::storage::{MetadataCache, RequestKind, RequestLog, release_buffers};
+use tiledb_engine::tile::tile_memory::release_tile_memory;
 
 use crate::workshop::{Files, contents, plain_tile};
 use crate::{block_on, golden, trial};

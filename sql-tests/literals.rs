@@ -19,6 +19,7 @@ use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::binary::comparison_coercion;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tiledb::to_datafusion_error;
 use libtest_mimic::{Failed, Trial};
 use tempfile::TempDir;
 
@@ -262,7 +263,7 @@ struct LiteralSession {
 impl LiteralSession {
     async fn new(zone: Option<&str>) -> Result<Self> {
         let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
-        datafusion_tiledb::register(&ctx)?;
+        datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
         if let Some(zone) = zone {
             ctx.sql(&format!("SET datafusion.execution.time_zone = '{zone}'"))
                 .await?;

@@ -18,7 +18,10 @@ pub fn trials() -> Vec<Trial> {
 fn told(place: &Place, level: &str, sql: &str) -> Result<String, Failed> {
     let mut command = place.command(&["-q", "--format", "csv", "-c", sql]);
     let command = command
-        .env("RUST_LOG", format!("datafusion_tiledb={level}"))
+        .env(
+            "RUST_LOG",
+            format!("datafusion_tiledb={level},tiledb_engine={level}"),
+        )
         .env("TILEDB_ENCRYPTION_KEY", KEY);
     let ran = ran(command.output()?);
     match ran.status {

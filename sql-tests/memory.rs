@@ -11,11 +11,11 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::storage::{MetadataCache, release_buffers};
-use datafusion_tiledb::tile::tile_memory::release_tile_memory;
 use datafusion_tiledb::{Location, MetadataEdit, TileDbTable};
 use futures::StreamExt;
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::storage::{MetadataCache, release_buffers};
+use tiledb_engine::tile::tile_memory::release_tile_memory;
 
 use crate::workshop::{Files, contents, plain_tile};
 use crate::{block_on, golden, trial};

@@ -20,13 +20,13 @@ use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{Expr, lit};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::format::datatype::Datatype;
-use datafusion_tiledb::format::fragment::footer::Footer;
-use datafusion_tiledb::format::schema::ArraySchema;
-use datafusion_tiledb::maintain::check::{self, CheckOptions};
-use datafusion_tiledb::storage::{Location, MetadataCache, Storage};
 use futures::{StreamExt, TryStreamExt};
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::fragment::footer::Footer;
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::maintain::check::{self, CheckOptions};
+use tiledb_engine::storage::{Location, MetadataCache, Storage};
 
 use crate::bad_input::read as read_folder;
 use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};

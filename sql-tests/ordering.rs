@@ -17,16 +17,16 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::memory::budget::Unlimited;
-use datafusion_tiledb::scan::ScanPlan;
-use datafusion_tiledb::scan::context::{Pace, ScanContext};
-use datafusion_tiledb::scan::order::{OrderTerm, RowOrder};
-use datafusion_tiledb::scan::stream::read_units;
-use datafusion_tiledb::scan::units::UnitQueue;
 use datafusion_tiledb::sql::source::TileDbSource;
 use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tiledb_engine::memory::budget::Unlimited;
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::context::{Pace, ScanContext};
+use tiledb_engine::scan::order::{OrderTerm, RowOrder};
+use tiledb_engine::scan::stream::read_units;
+use tiledb_engine::scan::units::UnitQueue;
 
 use crate::{golden, neutral, pruning};
 

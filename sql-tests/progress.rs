@@ -15,6 +15,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::sql::progress::{
     Maintenance, MaintenanceWatch, Progress, Writing, progress_of, writing_of,
 };
+use datafusion_tiledb::to_datafusion_error;
 use libtest_mimic::{Failed, Trial};
 
 use crate::{block_on, golden, trial};
@@ -190,7 +191,7 @@ fn overtaken(array: String) -> ScalarUDF {
             let other = std::thread::spawn(move || {
                 block_on(async {
                     let ctx = SessionContext::new();
-                    datafusion_tiledb::register(&ctx)?;
+                    datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
                     let open =
                         format!("CREATE EXTERNAL TABLE t STORED AS TILEDB LOCATION '{array}'");
                     ctx.sql(&open).await?.collect().await?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::{MetadataCache, Request, RequestKind, RequestLog};
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::storage::{MetadataCache, Request, RequestKind, RequestLog};
 
 use crate::workshop::{Files, METADATA_FILE};
 use crate::{block_on, golden, trial};

@@ -3,6 +3,7 @@
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::sql::plan_statement;
+use datafusion_tiledb::to_datafusion_error;
 use libtest_mimic::{Failed, Trial};
 
 use crate::{block_on, trial};
@@ -47,7 +48,7 @@ async fn overtaken(folder: &str) -> Result<SessionContext, DataFusionError> {
 
 fn session() -> Result<SessionContext, DataFusionError> {
     let ctx = SessionContext::new();
-    datafusion_tiledb::register(&ctx).map_err(DataFusionError::from)?;
+    datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
     Ok(ctx)
 }
 

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::format::domain_range::DomainRange;
-use datafusion_tiledb::format::fragment::footer::Footer;
-use datafusion_tiledb::format::schema::ArraySchema;
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::format::domain_range::DomainRange;
+use tiledb_engine::format::fragment::footer::Footer;
+use tiledb_engine::format::schema::ArraySchema;
 
 use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};
 use crate::{allocations, block_on, neutral, trial};

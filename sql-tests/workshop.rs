@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion_tiledb::EncryptionKey;
-use datafusion_tiledb::filter::generic_tile;
-use datafusion_tiledb::format::delete_condition::Condition;
-use datafusion_tiledb::format::fragment::footer::Footer;
-use datafusion_tiledb::format::schema::ArraySchema;
-use datafusion_tiledb::storage::Location;
 use object_store::memory::InMemory;
 use object_store::{ObjectStoreExt, path::Path as StorePath};
+use tiledb_engine::filter::generic_tile;
+use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::fragment::footer::Footer;
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::storage::Location;
 
 use crate::golden;
 

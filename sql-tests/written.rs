@@ -5,29 +5,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use datafusion_tiledb::Result;
-use datafusion_tiledb::filter::{Pipeline, Scratch, TileContext, TileEncoder, generic_tile};
-use datafusion_tiledb::format::commit::{
+use libtest_mimic::{Failed, Trial};
+use tiledb_engine::filter::{Pipeline, Scratch, TileContext, TileEncoder, generic_tile};
+use tiledb_engine::format::commit::{
     CommitEntryKind, CommitKind, LIST_START, encode_commit_list, encode_consolidated_commits,
     encode_ignore, encode_vacuum, parse_consolidated_commits, parse_ignore, parse_vacuum,
 };
-use datafusion_tiledb::format::datatype::Datatype;
-use datafusion_tiledb::format::delete_condition::Condition;
-use datafusion_tiledb::format::delete_condition::{
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::delete_condition::{
     decode_processed_conditions, encode_processed_conditions,
 };
-use datafusion_tiledb::format::enumeration::Enumeration;
-use datafusion_tiledb::format::filter_list::{Filter, FilterList, Setting};
-use datafusion_tiledb::format::fragment::consolidated;
-use datafusion_tiledb::format::fragment::footer::Footer;
-use datafusion_tiledb::format::fragment::offsets::{decode_u64s, encode_u64s};
-use datafusion_tiledb::format::fragment::rtree::Mbrs;
-use datafusion_tiledb::format::fragment::statistics::{FragmentStatistics, TileMinMax};
-use datafusion_tiledb::format::generic_tile::GenericTileHeader;
-use datafusion_tiledb::format::group::GroupDetails;
-use datafusion_tiledb::format::metadata::{decode_metadata, encode_metadata};
-use datafusion_tiledb::format::schema::ArraySchema;
-use datafusion_tiledb::format::version::FormatVersion;
-use libtest_mimic::{Failed, Trial};
+use tiledb_engine::format::enumeration::Enumeration;
+use tiledb_engine::format::filter_list::{Filter, FilterList, Setting};
+use tiledb_engine::format::fragment::consolidated;
+use tiledb_engine::format::fragment::footer::Footer;
+use tiledb_engine::format::fragment::offsets::{decode_u64s, encode_u64s};
+use tiledb_engine::format::fragment::rtree::Mbrs;
+use tiledb_engine::format::fragment::statistics::{FragmentStatistics, TileMinMax};
+use tiledb_engine::format::generic_tile::GenericTileHeader;
+use tiledb_engine::format::group::GroupDetails;
+use tiledb_engine::format::metadata::{decode_metadata, encode_metadata};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::format::version::FormatVersion;
 
 use crate::{fixtures, trial};
 

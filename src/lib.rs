@@ -115,30 +115,19 @@
 //! # Log
 //!
 //! Openings, plans, slow requests and unreadable columns are logged with the [`log`] crate, under targets that begin
-//! with `datafusion_tiledb`: columns that cannot be read as warnings, openings and plans at level `debug`, each request
-//! and each cache lookup at level `trace`. Keys, credentials and values of cells are never logged.
+//! with `datafusion_tiledb` or `tiledb_engine`: unreadable columns as warnings, openings and plans at level `debug`, each
+//! request and each cache lookup at level `trace`. Keys, credentials and values of cells are never logged.
 //!
 //! # Layers
 //!
-//! Each module depends only on those below it. Those without a link are the engine: each is documented in its own
-//! source, and may change from version to version.
+//! Below this crate is [`tiledb_engine`], which reads and writes arrays and doesn't know SQL. Each module depends only on
+//! those below it.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | [`reader`] | arrays without SQL |
 //! | [`sql`] | the integration with DataFusion: provider, scan operator, expressions, optimizer rules, catalog, functions |
-//! | `write` | changes of arrays, and the commits that make them visible |
-//! | [`maintain`] | the care of arrays: [what is wrong](maintain::check) with one, [consolidation](maintain::consolidate), [vacuum](maintain::vacuum) |
-//! | `scan` | from a request to batches: the plan, its units of work, the streams that read them |
-//! | `tile` | from fetched bytes to visible cells: decoding, versions of cells, deletes |
-//! | `stats` | statistics of tiles and fragments, and when they can be trusted |
-//! | `array` | opened arrays and groups: commits, snapshots, fragments, deletes, groups |
-//! | `arrow` | how TileDB's types and cells become Arrow's |
-//! | [`storage`] | the only access to the object store: listing, coalesced reads, durable writes, cache |
-//! | `geometry` | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
-//! | `filter` | the filter pipeline, one file a filter |
-//! | `format` | plain structs from bytes, for every supported format version |
-//! | [`error`] | the one public error |
+//! | [`tiledb_engine`] | everything else: the format, filters, storage, scans, writes, maintenance |
 
 #![cfg_attr(
     test,
@@ -148,66 +137,25 @@
     )
 )]
 
-pub mod error;
-pub mod maintain;
 pub mod reader;
 pub mod sql;
-pub mod storage;
-
-// The engine. It is public for the tests and benchmarks of this project, which are separate crates; it may change from
-// version to version.
-#[doc(hidden)]
-pub mod array;
-#[doc(hidden)]
-pub mod arrow;
-#[doc(hidden)]
-pub mod filter;
-#[doc(hidden)]
-pub mod format;
-#[doc(hidden)]
-pub mod geometry;
-#[doc(hidden)]
-pub mod memory;
-#[doc(hidden)]
-pub mod scan;
-#[doc(hidden)]
-pub mod stats;
-#[doc(hidden)]
-pub mod tile;
-#[doc(hidden)]
-pub mod write;
-
-/// Inputs for decoders, changed at random but by their structure.
-#[cfg(test)]
-mod fuzzed;
-
-/// A world in which tests let many processes share a store.
-#[cfg(test)]
-mod simulated;
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use arrow::{FixedText, InvalidUtf8, TimeAs};
-pub use error::{Error, ErrorKind, Result};
-pub use filter::EncryptionKey;
-pub use format::metadata::MetadataValue;
-pub use maintain::check::{Check, CheckOptions, Finding, Severity};
-pub use maintain::consolidate::ConsolidateOptions;
-pub use maintain::report::ReportRow;
-pub use maintain::vacuum::VacuumOptions;
 pub use reader::{Array, ArrayInsert, ArrayScan, DimensionRange, FragmentInfo};
-pub use scan::EmptyCells;
 pub use sql::evolve::alter::AlterTable;
 pub use sql::options::{AggregateFrom, NewValues, TableOptions};
 pub use sql::{
     TileDbGroup, TileDbGroupBuilder, TileDbSessionExt, TileDbTable, TileDbTableBuilder,
     TileDbTableFactory, detach_group, equip, execute, register, register_group,
+    to_datafusion_error,
 };
-pub use storage::{Location, MetadataCache, RequestLog};
-pub use write::array_metadata::MetadataEdit;
-pub use write::create::{ArrayBuilder, ArrayDefinition, Value};
-pub use write::evolve::{Evolved, SchemaEvolution};
-pub use write::group::{GroupEdit, create_group};
+pub use tiledb_engine::{
+    ArrayBuilder, ArrayDefinition, Check, CheckOptions, ConsolidateOptions, EmptyCells,
+    EncryptionKey, Error, ErrorKind, Evolved, Finding, FixedText, GroupEdit, InvalidUtf8, Location,
+    MetadataCache, MetadataEdit, MetadataValue, ReportRow, RequestLog, Result, SchemaEvolution,
+    Severity, TimeAs, VacuumOptions, Value, create_group,
+};

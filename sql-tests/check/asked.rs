@@ -6,12 +6,12 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_tiledb::maintain::check::{CheckOptions, Rule};
-use datafusion_tiledb::storage::{Location, release_buffers};
-use datafusion_tiledb::tile::tile_memory::release_tile_memory;
 use datafusion_tiledb::{ErrorKind, TileDbTable};
 use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::maintain::check::{CheckOptions, Rule};
+use tiledb_engine::storage::{Location, release_buffers};
+use tiledb_engine::tile::tile_memory::release_tile_memory;
 
 use super::findings;
 use crate::shell::{Place, shell_trial};

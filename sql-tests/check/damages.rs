@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use datafusion_tiledb::filter::generic_tile;
-use datafusion_tiledb::format::commit::{
-    encode_consolidated_commits, encode_ignore, encode_vacuum,
-};
-use datafusion_tiledb::format::delete_condition::{Comparison, Condition, Test};
-use datafusion_tiledb::format::enumeration::Enumeration;
-use datafusion_tiledb::maintain::check::{Finding, Rule, Severity};
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::filter::generic_tile;
+use tiledb_engine::format::commit::{encode_consolidated_commits, encode_ignore, encode_vacuum};
+use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
+use tiledb_engine::format::enumeration::Enumeration;
+use tiledb_engine::maintain::check::{Finding, Rule, Severity};
 
 use super::forge::{Metadata, Of, edit, edit_tiles};
 use super::{of_files, statistics};

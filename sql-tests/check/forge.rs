@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion_tiledb::filter::{Pipeline, Scratch, TileContext, TileEncoder};
-use datafusion_tiledb::format::datatype::Datatype;
-use datafusion_tiledb::format::filter_list::FilterList;
-use datafusion_tiledb::format::fragment::footer::{Footer, SectionOffsets};
-use datafusion_tiledb::format::fragment::offsets::{decode_u64s, encode_u64s};
-use datafusion_tiledb::format::fragment::statistics::{FragmentStatistics, TileMinMax};
-use datafusion_tiledb::format::schema::ArraySchema;
-use datafusion_tiledb::format::version::FormatVersion;
+use tiledb_engine::filter::{Pipeline, Scratch, TileContext, TileEncoder};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::filter_list::FilterList;
+use tiledb_engine::format::fragment::footer::{Footer, SectionOffsets};
+use tiledb_engine::format::fragment::offsets::{decode_u64s, encode_u64s};
+use tiledb_engine::format::fragment::statistics::{FragmentStatistics, TileMinMax};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::format::version::FormatVersion;
 
 use crate::workshop::{Files, METADATA_FILE, contents, join_footer, plain_tile, split_footer};
 

@@ -1,7 +1,7 @@
 //! Stored statistics, each changed alone and found; and which oddities pass when only true ones may.
 
-use datafusion_tiledb::maintain::check::{CheckOptions, Rule};
 use libtest_mimic::{Failed, Trial};
+use tiledb_engine::maintain::check::{CheckOptions, Rule};
 
 use super::damages::Damage;
 use super::findings;
@@ -18,7 +18,7 @@ fn total(metadata: &mut Metadata, slot: usize, change: impl FnOnce(&mut Slot)) {
     metadata.totals(|statistics| change(&mut statistics.slots[slot]));
 }
 
-type Slot = datafusion_tiledb::format::fragment::statistics::SlotStatistics;
+type Slot = tiledb_engine::format::fragment::statistics::SlotStatistics;
 
 /// Changes the lowest byte of a tile's minimum or maximum.
 fn nudge(metadata: &mut Metadata, start: u64, at: usize) {

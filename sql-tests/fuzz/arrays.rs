@@ -13,7 +13,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use datafusion_tiledb::TileDbTable;
-use datafusion_tiledb::storage::Location;
+use tiledb_engine::storage::Location;
 
 use super::columns::Column;
 use super::rng::Rng;

@@ -1,8 +1,8 @@
-//! The layers of `src/` depend downward only, folders of one level do not see each other, and the modules of one folder
+//! The layers of the crates depend downward only, folders of one level do not see each other, and the modules of one folder
 //! form no circle. Files and functions are short, and arrays are tracked in archives.
 //!
-//! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of everything
-//! below `sql`. It is checked on the text, without comments.
+//! The rule keeps `format`, `filter` and `geometry` pure functions that can be fuzzed alone, and SQL out of the engine.
+//! It is checked on the text, without comments.
 
 mod limits;
 mod modules;
@@ -13,64 +13,61 @@ use std::path::{Path, PathBuf};
 pub use self::limits::{check_tracked, finds_sizes, finds_tracked, refused_by_windows};
 pub use self::modules::{finds_circles, finds_paths};
 
-/// Each folder or file of `src/`, with its level: it may use what has a lower one.
-const LEVELS: [(&str, u8); 19] = [
-    ("error", 0),
-    ("fuzzed", 0),
-    ("format", 1),
-    ("memory", 1),
-    ("filter", 2),
-    ("geometry", 2),
-    ("simulated", 3),
-    ("storage", 3),
-    ("arrow", 3),
-    ("array", 4),
-    ("stats", 5),
-    ("tile", 5),
-    ("scan", 6),
-    ("write", 6),
-    ("maintain", 7),
-    ("sql", 8),
-    ("reader", 9),
-    ("server", 9),
-    ("bin", 9),
+/// A crate of the workspace.
+struct CrateRules {
+    /// The folder of its sources.
+    src: &'static str,
+    /// Each folder or file of `src`, with its level: it may use what has a lower one.
+    levels: &'static [(&'static str, u8)],
+    /// Crates that may only be used from a level up.
+    crates: &'static [(&'static str, u8)],
+}
+
+/// No level is as high.
+const NEVER: u8 = u8::MAX;
+
+const CRATES: [CrateRules; 2] = [
+    CrateRules {
+        src: "crates/tiledb-engine/src",
+        levels: &[
+            ("error", 0),
+            ("fuzzed", 0),
+            ("growth", 0),
+            ("format", 1),
+            ("memory", 1),
+            ("filter", 2),
+            ("geometry", 2),
+            ("simulated", 3),
+            ("storage", 3),
+            ("arrow", 3),
+            ("array", 4),
+            ("stats", 5),
+            ("tile", 5),
+            ("scan", 6),
+            ("write", 6),
+            ("maintain", 7),
+        ],
+        crates: &[
+            ("object_store", 3),
+            ("tokio", 3),
+            ("arrow", 3),
+            ("datafusion", NEVER),
+            ("datafusion_tiledb", NEVER),
+        ],
+    },
+    CrateRules {
+        src: "src",
+        levels: &[("sql", 0), ("reader", 1)],
+        crates: &[],
+    },
 ];
 
-/// Crates that may only be used from a level up.
-const CRATES: [(&str, u8); 4] = [
-    ("object_store", 3),
-    ("tokio", 3),
-    ("arrow", 3),
-    ("datafusion", 8),
-];
-
-/// Scans `src/` and lists every edge that goes upward or sideways, and every circle among the modules of a folder.
+/// Scans the sources of all crates, and lists every edge that goes upward or sideways, and every circle among the modules of a
+/// folder.
 pub fn check() -> Result<(), String> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let modules = modules(&src).map_err(|e| format!("cannot read {}: {e}", src.display()))?;
-    let mut wrong = modules::circles(&modules);
-    for (module, text) in &modules {
-        let Some(layer) = module.first() else {
-            continue;
-        };
-        let Some(level) = level_of(&LEVELS, layer) else {
-            wrong.push(format!(
-                "src/{layer} has no level in sql-tests/layers/mod.rs"
-            ));
-            continue;
-        };
-        let name = module.join("/");
-        for used in modules::used(text, module) {
-            let folder = used.first().map_or("", String::as_str);
-            if folder != layer && level_of(&LEVELS, folder).is_some_and(|l| l >= level) {
-                wrong.push(format!("{name} uses crate::{folder}"));
-            }
-        }
-        for (used, lowest) in CRATES {
-            if level < lowest && names_crate(text, used) {
-                wrong.push(format!("{name} uses {used}"));
-            }
-        }
+    let mut wrong = Vec::new();
+    for rules in &CRATES {
+        wrong.extend(rules.broken()?);
     }
     wrong.sort();
     wrong.dedup();
@@ -80,18 +77,56 @@ pub fn check() -> Result<(), String> {
     }
 }
 
-/// Scans `src/`, the binary too, and lists every file and every function that is too long.
+impl CrateRules {
+    fn broken(&self) -> Result<Vec<String>, String> {
+        let Self { src, levels, .. } = self;
+        let folder = root().join(src);
+        let modules = modules(&folder).map_err(|e| format!("cannot read {src}: {e}"))?;
+        let mut wrong = modules::circles(&modules);
+        for (module, text) in &modules {
+            let Some(layer) = module.first() else {
+                continue;
+            };
+            let Some(level) = level_of(levels, layer) else {
+                wrong.push(format!(
+                    "{src}/{layer} has no level in sql-tests/layers/mod.rs"
+                ));
+                continue;
+            };
+            let name = format!("{src}/{}", module.join("/"));
+            for used in modules::used(text, module) {
+                let folder = used.first().map_or("", String::as_str);
+                if folder != layer && level_of(levels, folder).is_some_and(|l| l >= level) {
+                    wrong.push(format!("{name} uses crate::{folder}"));
+                }
+            }
+            for (used, lowest) in self.crates {
+                if level < *lowest && names_crate(text, used) {
+                    wrong.push(format!("{name} uses {used}"));
+                }
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Scans the sources of all crates, and lists every file and every function that is too long.
 pub fn check_sizes() -> Result<(), String> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
-    rust_files(&src, &mut files).map_err(|e| format!("cannot list {}: {e}", src.display()))?;
+    for rules in &CRATES {
+        let src = root().join(rules.src);
+        rust_files(&src, &mut files).map_err(|e| format!("cannot list {}: {e}", rules.src))?;
+    }
     let mut wrong = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file)
             .map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-        let inside = file.strip_prefix(&src).unwrap_or(&file);
-        let name = format!("src/{}", inside.display());
-        wrong.extend(limits::too_long(&name, &text));
+        let name = file.strip_prefix(root()).unwrap_or(&file).display();
+        wrong.extend(limits::too_long(&name.to_string(), &text));
     }
     wrong.sort();
     match wrong.is_empty() {

@@ -16,11 +16,12 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::logical_expr::{Expr, exists, in_subquery, scalar_subquery};
 use datafusion::prelude::{SessionConfig, SessionContext, col, ident, lit};
 use datafusion::scalar::ScalarValue;
-use datafusion_tiledb::storage::{RequestKind, RequestLog};
+use datafusion_tiledb::to_datafusion_error;
 use datafusion_tiledb::{Array, ArrayScan, ErrorKind, TileDbSessionExt};
 use futures::TryStreamExt;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use tiledb_engine::storage::{RequestKind, RequestLog};
 
 use crate::as_shown::ShownColumns;
 use crate::workshop::Files;
@@ -221,7 +222,9 @@ async fn memory() -> Result<(), Failed> {
 fn one_thread() -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let rows = runtime.block_on(async {
-        let array = Array::open(path("weather_stations")).await?;
+        let array = Array::open(path("weather_stations"))
+            .await
+            .map_err(to_datafusion_error)?;
         let scan = array
             .scan()
             .columns(["station"])

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use tiledb_engine::Result;
+use tiledb_engine::maintain::check::{Check, CheckOptions, check};
+use tiledb_engine::maintain::consolidate::{ConsolidateOptions, consolidate};
+use tiledb_engine::maintain::report::ReportRow;
+use tiledb_engine::maintain::vacuum::{VacuumOptions, vacuum};
+
 use super::Array;
-use crate::error::Result;
-use crate::maintain::check::{Check, CheckOptions, check};
-use crate::maintain::consolidate::{ConsolidateOptions, consolidate};
-use crate::maintain::report::ReportRow;
-use crate::maintain::vacuum::{VacuumOptions, vacuum};
 use crate::sql::TileDbTableBuilder;
 use crate::sql::budget::PoolBudget;
 

@@ -5,15 +5,15 @@ use std::fmt;
 
 use arrow::util::display::array_value_to_string;
 use datafusion::scalar::ScalarValue;
+use tiledb_engine::Result;
+use tiledb_engine::array::fragment::Fragment;
+use tiledb_engine::array::metadata::MetadataItem;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::arrow::{ColumnType, TypeOptions, stored_values};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::domain_range::{DomainRange, compare_values};
+use tiledb_engine::format::schema::{ArraySchema, CellValNum};
 
-use crate::array::fragment::Fragment;
-use crate::array::metadata::MetadataItem;
-use crate::array::snapshot::Snapshot;
-use crate::arrow::{ColumnType, TypeOptions, stored_values};
-use crate::error::Result;
-use crate::format::datatype::Datatype;
-use crate::format::domain_range::{DomainRange, compare_values};
-use crate::format::schema::{ArraySchema, CellValNum};
 use crate::sql::functions::value::utf8;
 
 /// A fragment: the result of one write, or of the consolidation of several.

@@ -17,12 +17,13 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::{DataFrame, ident};
 use futures::stream;
+use tiledb_engine::Error;
 
 use super::Array;
 use super::session::SessionChoices;
-use crate::error::Error;
 use crate::sql::TileDbTable;
 use crate::sql::dml::Once;
+use crate::sql::to_datafusion_error;
 
 /// Writes rows to an [`Array`], all at once: readers see all of them or none, also if the program stops in between. Nothing is
 /// written before [`stream`](Self::stream) or [`batches`](Self::batches).
@@ -123,7 +124,7 @@ impl ArrayInsert {
         let given = rows.schema();
         let table = &self.array.table;
         let table = TileDbTable::open_storage(table.storage().clone(), table.options().clone());
-        let table: Arc<dyn TableProvider> = Arc::new(table.await?);
+        let table: Arc<dyn TableProvider> = Arc::new(table.await.map_err(to_datafusion_error)?);
         let columns = columns(&given, table.as_ref()).map_err(|e| self.located(e))?;
         let context = self.session.context(&self.array.runtime)?;
         let partition: Arc<dyn PartitionStream> = Arc::new(Once::new(&given, rows));
@@ -141,12 +142,12 @@ impl ArrayInsert {
     }
 
     fn located(&self, error: Error) -> DataFusionError {
-        error.with("array", self.array.uri()).into()
+        to_datafusion_error(error.with("array", self.array.uri()))
     }
 }
 
 /// The columns of the array, made of those that are given.
-fn columns(given: &SchemaRef, table: &dyn TableProvider) -> crate::Result<Vec<Expr>> {
+fn columns(given: &SchemaRef, table: &dyn TableProvider) -> tiledb_engine::Result<Vec<Expr>> {
     let schema = table.schema();
     for (at, field) in given.fields().iter().enumerate() {
         let name = field.name();

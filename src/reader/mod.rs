@@ -49,9 +49,10 @@ use datafusion::scalar::ScalarValue;
 pub use self::facts::{DimensionRange, FragmentInfo};
 pub use self::insert::ArrayInsert;
 pub use self::scan::ArrayScan;
-use crate::array::metadata;
-use crate::array::snapshot::Snapshot;
-use crate::error::Result;
+use tiledb_engine::Result;
+use tiledb_engine::array::metadata;
+use tiledb_engine::array::snapshot::Snapshot;
+
 use crate::sql::options::TableOptions;
 use crate::sql::{TileDbTable, TileDbTableBuilder};
 

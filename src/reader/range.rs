@@ -9,8 +9,7 @@ use std::ops::{Bound, RangeBounds};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::logical_expr::{Expr, in_list, lit};
 use datafusion::scalar::ScalarValue;
-
-use crate::error::{Error, Result};
+use tiledb_engine::{Error, Result};
 
 /// A requested range of a dimension.
 #[derive(Debug, Clone)]

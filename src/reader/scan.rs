@@ -7,24 +7,25 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, ident};
 use datafusion::scalar::ScalarValue;
+use tiledb_engine::Error;
 
 use super::Array;
 use super::range::{CoordinateRange, condition};
 use super::session::SessionChoices;
-use crate::error::Error;
 use crate::sql::expressions::evaluable::looks_beyond_row;
+use crate::sql::to_datafusion_error;
 
 /// Selects the columns and cells of an [`Array`] to read. Nothing is read or checked before [`stream`](Self::stream),
 /// [`streams`](Self::streams) or [`collect`](Self::collect).
 ///
 /// Rows come in no particular order. A scan fails where a query for the same rows would fail; errors are DataFusion's,
-/// with those of this crate as [`DataFusionError::External`].
+/// with those of this crate as [`DataFusionError::External`](datafusion::error::DataFusionError::External).
 #[derive(Debug, Clone)]
 #[must_use = "a scan reads nothing before it is streamed or collected"]
 pub struct ArrayScan {
@@ -157,9 +158,13 @@ impl ArrayScan {
 
     /// The plan of the scan, in a session of its own.
     async fn frame(&self) -> Result<DataFrame> {
-        let table = self.array.table_at(self.at).await?;
+        let table = self
+            .array
+            .table_at(self.at)
+            .await
+            .map_err(to_datafusion_error)?;
         let schema = table.schema();
-        let located = |e: Error| DataFusionError::from(e.with("array", self.array.uri()));
+        let located = |e: Error| to_datafusion_error(e.with("array", self.array.uri()));
         let columns = self.projection(&schema).map_err(located)?;
         let ranges = self.conditions(&schema).map_err(located)?;
         for filter in &self.filters {
@@ -178,7 +183,7 @@ impl ArrayScan {
         frame.limit(0, self.limit)
     }
 
-    fn projection(&self, schema: &SchemaRef) -> crate::Result<Option<Vec<Expr>>> {
+    fn projection(&self, schema: &SchemaRef) -> tiledb_engine::Result<Option<Vec<Expr>>> {
         let Some(names) = &self.columns else {
             return Ok(None);
         };
@@ -193,7 +198,7 @@ impl ArrayScan {
     }
 
     /// A condition for each dimension with ranges.
-    fn conditions(&self, schema: &SchemaRef) -> crate::Result<Vec<Expr>> {
+    fn conditions(&self, schema: &SchemaRef) -> tiledb_engine::Result<Vec<Expr>> {
         let dimensions = self.array.dimensions();
         let mut ranges: BTreeMap<usize, Vec<&CoordinateRange>> = BTreeMap::new();
         for range in &self.ranges {
@@ -218,7 +223,7 @@ impl ArrayScan {
 }
 
 /// Fails unless the filter can be evaluated on the columns of a row.
-fn check_filter(filter: &Expr, schema: &SchemaRef) -> crate::Result<()> {
+fn check_filter(filter: &Expr, schema: &SchemaRef) -> tiledb_engine::Result<()> {
     if looks_beyond_row(filter).unwrap_or(true) {
         return Err(Error::invalid(format!(
             "the filter {filter} looks beyond a row: there are no subqueries, aggregates, window functions or \
@@ -232,7 +237,7 @@ fn check_filter(filter: &Expr, schema: &SchemaRef) -> crate::Result<()> {
 }
 
 /// Fails with the existing columns in the message, unless this is one of them.
-fn check_column(name: &str, schema: &SchemaRef) -> crate::Result<()> {
+fn check_column(name: &str, schema: &SchemaRef) -> tiledb_engine::Result<()> {
     let mut known = schema.fields().iter().map(|field| field.name());
     if known.any(|known| known == name) {
         return Ok(());

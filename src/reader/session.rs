@@ -7,9 +7,10 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use tiledb_engine::Error;
 
-use crate::error::Error;
 use crate::sql::optimizer;
+use crate::sql::to_datafusion_error;
 
 /// What may be chosen for it.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +45,9 @@ impl SessionChoices {
 
 fn at_least_one(what: &str, number: usize) -> Result<usize> {
     match number {
-        0 => Err(Error::invalid(format!("{what} is 0, expected at least 1")).into()),
+        0 => Err(to_datafusion_error(Error::invalid(format!(
+            "{what} is 0, expected at least 1"
+        )))),
         _ => Ok(number),
     }
 }

@@ -14,12 +14,11 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use futures::{StreamExt, TryStreamExt, stream};
-
-use crate::error::{Error, Result};
-use crate::memory::budget::{Grant, MemoryBudget};
-use crate::storage::release_buffers;
-use crate::tile::tile_memory::release_tile_memory;
-use crate::write::dense::collected::{Records, Scratch};
+use tiledb_engine::memory::budget::{Grant, MemoryBudget};
+use tiledb_engine::storage::release_buffers;
+use tiledb_engine::tile::tile_memory::release_tile_memory;
+use tiledb_engine::write::dense::collected::{Records, Scratch};
+use tiledb_engine::{Error, Result};
 
 /// Larger reservations are refused without asking the pool: a pool without a limit adds without a check, and after an
 /// overflow the reservation cannot be released.
@@ -324,11 +323,11 @@ mod tests {
     use datafusion::arrow::buffer::Buffer;
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use tiledb_engine::memory::budget::Unlimited;
+    use tiledb_engine::memory::idle::account_in;
+    use tiledb_engine::tile::tile_memory::TileMemory;
 
     use super::*;
-    use crate::memory::budget::Unlimited;
-    use crate::memory::idle::account_in;
-    use crate::tile::tile_memory::TileMemory;
 
     #[test]
     fn absurd_requests_leave_the_pool_as_it_was() {
@@ -337,7 +336,7 @@ mod tests {
         let grants = [1, 1000, MOST_BYTES].map(|bytes| budget.reserve(bytes).unwrap());
         for bytes in [MOST_BYTES + 1, usize::MAX - 1, usize::MAX] {
             let error = budget.reserve(bytes).unwrap_err();
-            assert_eq!(error.kind(), crate::error::ErrorKind::OutOfMemory);
+            assert_eq!(error.kind(), tiledb_engine::ErrorKind::OutOfMemory);
         }
         assert_eq!(context.memory_pool().reserved(), 1001 + MOST_BYTES);
         drop(grants);

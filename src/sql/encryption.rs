@@ -10,10 +10,9 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
+use tiledb_engine::filter::EncryptionKey;
+use tiledb_engine::{Error, Result, ResultExt};
 use zeroize::Zeroizing;
-
-use crate::error::{Error, Result, ResultExt};
-use crate::filter::EncryptionKey;
 
 /// The environment variable with the key for all encrypted arrays without an option for the key.
 pub const SESSION_KEY: &str = "TILEDB_ENCRYPTION_KEY";
@@ -104,8 +103,9 @@ pub(super) fn shown_name(name: &str) -> String {
 mod tests {
     use std::fs;
 
+    use tiledb_engine::ErrorKind;
+
     use super::*;
-    use crate::error::ErrorKind;
 
     const TEXT: &str = "0123456789abcdeF0123456789abcdeF";
     const HEX: &str = "3031323334353637383961626364654630313233343536373839616263646546";

@@ -15,6 +15,7 @@ use super::catalog::GroupStatement;
 use super::evolve::alter::AlterTable;
 use super::secrets::StatementSecrets;
 use super::statements::{plan_statement, with_home_expanded};
+use crate::sql::to_datafusion_error;
 
 /// Executes a statement in a session with [`register`](crate::register). It takes everything that `SessionContext::sql` takes,
 /// and `ATTACH` and `DETACH` of groups, `ALTER TABLE` of arrays, DEFAULT as a value, and quoted names in `COPY … PARTITIONED
@@ -49,12 +50,16 @@ use super::statements::{plan_statement, with_home_expanded};
 /// Fails if the text isn't a single statement, or if the statement fails. ATTACH with options of an object store fails, too:
 /// register the store with `SessionContext::register_object_store` instead.
 pub async fn execute(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
-    if let Some(statement) = GroupStatement::parse(sql)? {
-        Box::pin(statement.run(ctx)).await?;
+    if let Some(statement) = GroupStatement::parse(sql).map_err(to_datafusion_error)? {
+        Box::pin(statement.run(ctx))
+            .await
+            .map_err(to_datafusion_error)?;
         return Ok(without_rows(ctx));
     }
-    if let Some(statement) = AlterTable::parse(ctx, sql)?
-        && Box::pin(statement.run(ctx)).await?
+    if let Some(statement) = AlterTable::parse(ctx, sql).map_err(to_datafusion_error)?
+        && Box::pin(statement.run(ctx))
+            .await
+            .map_err(to_datafusion_error)?
     {
         return Ok(without_rows(ctx));
     }

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::CreateExternalTable;
+use tiledb_engine::{Error, ErrorKind};
 
 use super::catalog::explain_group;
 use super::create::Request;
 use super::location::storage;
 use super::open::open_table;
 use super::provider::TileDbTable;
-use crate::error::{Error, ErrorKind};
+use crate::sql::to_datafusion_error;
 
 /// Creates tables of arrays for `CREATE EXTERNAL TABLE … STORED AS TILEDB`. [`register`](crate::register) and
 /// [`equip`](crate::equip) include it; use it directly to build a session by hand, or to choose another name than
@@ -51,16 +51,14 @@ impl TableProviderFactory for TileDbTableFactory {
         session: &dyn Session,
         statement: &CreateExternalTable,
     ) -> Result<Arc<dyn TableProvider>> {
-        open(session, statement)
-            .await
-            .map_err(DataFusionError::from)
+        open(session, statement).await.map_err(to_datafusion_error)
     }
 }
 
 async fn open(
     session: &dyn Session,
     statement: &CreateExternalTable,
-) -> crate::error::Result<Arc<dyn TableProvider>> {
+) -> tiledb_engine::Result<Arc<dyn TableProvider>> {
     let [location] = statement.locations.as_slice() else {
         return Err(Error::invalid(format!(
             "a table STORED AS TILEDB has one LOCATION, found {}",
@@ -80,7 +78,7 @@ async fn open_settled(
     location: &str,
     request: &Request,
     runtime: &Arc<RuntimeEnv>,
-) -> crate::error::Result<TileDbTable> {
+) -> tiledb_engine::Result<TileDbTable> {
     const ATTEMPTS: usize = 8;
     let attempts = if request.declares_columns() {
         ATTEMPTS
@@ -101,7 +99,7 @@ async fn open_or_create(
     location: &str,
     request: &Request,
     runtime: &Arc<RuntimeEnv>,
-) -> crate::error::Result<TileDbTable> {
+) -> tiledb_engine::Result<TileDbTable> {
     let options = &request.options;
     let missing = match open_settled(location, request, runtime).await {
         Ok(table) => return Ok(table),

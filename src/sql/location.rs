@@ -7,13 +7,14 @@ use std::sync::Arc;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::path::Path;
+use tiledb_engine::error::has_password;
+use tiledb_engine::storage::{Location, Storage};
+use tiledb_engine::{Error, Result};
 use url::Url;
 
 use super::budget::PoolBudget;
 use super::encryption::key_of_environment;
 use super::options::TableOptions;
-use crate::error::{Error, Result, has_password};
-use crate::storage::{Location, Storage};
 
 /// The parameters of signed URLs.
 const SIGNATURES: [&str; 8] = [

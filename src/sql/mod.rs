@@ -65,15 +65,13 @@ pub use self::session::TileDbSessionExt;
 pub use self::statements::{plan_statement, with_home_expanded};
 
 use datafusion::error::DataFusionError;
+use tiledb_engine::{Error, ErrorKind};
 
-use crate::error::{Error, ErrorKind};
-
-impl From<Error> for DataFusionError {
-    fn from(error: Error) -> Self {
-        match error.kind() {
-            ErrorKind::OutOfMemory => Self::ResourcesExhausted(error.to_string()),
-            _ => Self::External(Box::new(error)),
-        }
+/// An error of the engine as one of DataFusion's. Code that runs in DataFusion's traits uses it wherever it calls the engine.
+pub fn to_datafusion_error(error: Error) -> DataFusionError {
+    match error.kind() {
+        ErrorKind::OutOfMemory => DataFusionError::ResourcesExhausted(error.to_string()),
+        _ => DataFusionError::External(Box::new(error)),
     }
 }
 

@@ -8,12 +8,13 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tiledb_engine::Result;
+use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::window::{OpenWindow, TimestampMs};
+use tiledb_engine::format::domain_range::DomainRange;
+
 use super::scan_box::scan_box;
 use super::source::TileDbSource;
-use crate::array::snapshot::{Seen, Snapshot};
-use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::Result;
-use crate::format::domain_range::DomainRange;
 
 /// The identity of a table.
 pub(super) type TableIdentity = Arc<dyn Any + Send + Sync>;

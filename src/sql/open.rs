@@ -5,13 +5,13 @@ use std::thread;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
+use tiledb_engine::filter::EncryptionKey;
+use tiledb_engine::storage::{Location, MetadataCache, RequestLog, Storage};
+use tiledb_engine::{Error, Result};
 
 use super::location::{expand_home, locate, storage, with_key, within_memory};
 use super::options::TableOptions;
 use super::provider::TileDbTable;
-use crate::error::{Error, Result};
-use crate::filter::EncryptionKey;
-use crate::storage::{Location, MetadataCache, RequestLog, Storage};
 
 /// Opens the array at `path`.
 pub(super) async fn open_table(

@@ -23,16 +23,16 @@ use std::sync::Arc;
 
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use serde::{Deserialize, Serialize};
+use tiledb_engine::array::window::{OpenWindow, TimestampMs};
+use tiledb_engine::arrow::{FixedText, FloatBits, InvalidUtf8, TimeAs, TypeOptions};
+use tiledb_engine::filter::EncryptionKey;
+use tiledb_engine::scan::EmptyCells;
+use tiledb_engine::storage::ExternalMembers;
+use tiledb_engine::{Error, Result, ResultExt};
 
 use self::keys::{unknown, without_prefix};
 use super::encryption::{self, KEY, KEY_FILE, KEY_VARIABLE};
-use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::{FixedText, FloatBits, InvalidUtf8, TimeAs, TypeOptions};
-use crate::error::{Error, Result, ResultExt};
-use crate::filter::EncryptionKey;
-use crate::scan::EmptyCells;
 use crate::sql::settings::EXTERNAL_MEMBERS;
-use crate::storage::ExternalMembers;
 
 /// The values of options that are on or off.
 const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];

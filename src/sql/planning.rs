@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
+use tiledb_engine::array::snapshot::{Snapshot, Successor};
+use tiledb_engine::array::table::ArrayTable;
+use tiledb_engine::geometry::subarray::Subarray;
+use tiledb_engine::memory::budget::MemoryBudget;
+use tiledb_engine::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 
 use super::budget::PoolBudget;
 use super::is_conflict;
@@ -16,28 +20,24 @@ use super::options::{FloatColumns, TableOptions};
 use super::query::{ScanQuery, ScanRequest};
 use super::source::{MOST_RENEWALS, Planned, Renewal, ScanValue, TileDbSource};
 use super::statistics::{remain_true, statistics};
-use crate::array::snapshot::{Snapshot, Successor};
-use crate::array::table::ArrayTable;
-use crate::geometry::subarray::Subarray;
-use crate::memory::budget::MemoryBudget;
-use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 use crate::sql::expressions::predicate::ExprPredicate;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::ranges::{self, DimensionColumn};
+use crate::sql::to_datafusion_error;
 
 impl ScanValue {
     /// Opens the array through the object stores of `runtime`, with the fragments that the scan saw, and plans it as it was
     /// planned.
     ///
     /// Fails if one of the fragments is gone.
-    pub async fn open(self, runtime: &RuntimeEnv) -> crate::Result<TileDbSource> {
+    pub async fn open(self, runtime: &RuntimeEnv) -> tiledb_engine::Result<TileDbSource> {
         self.request.open(runtime).await?.with_mode_of(self)
     }
 }
 
 impl ScanRequest {
     /// Opens the array and plans the scan, with the fragments that are named alone.
-    pub(super) async fn open(&self, runtime: &RuntimeEnv) -> crate::Result<TileDbSource> {
+    pub(super) async fn open(&self, runtime: &RuntimeEnv) -> tiledb_engine::Result<TileDbSource> {
         let options = &self.query.options;
         let mut storage = group_storage(locate(&self.root, runtime)?, options, runtime)?;
         if self.root != self.uri {
@@ -47,22 +47,27 @@ impl ScanRequest {
         let table = shown(snapshot.only(&self.seen)?, options)?;
         let labels = Labels::of_table(&table, options.empty_cells)?;
         if labels.schema() != &self.query.schema {
-            return Err(crate::Error::conflict(
+            return Err(tiledb_engine::Error::conflict(
                 "the columns of the array are not those that the scan was planned for; plan the query again",
             )
             .with("array", &self.uri));
         }
         let query = Arc::new(self.query.clone());
         let source = query.plan(Arc::new(table), &labels, runtime).await;
-        source.map_err(|e| crate::Error::invalid("the scan cannot be planned again").with_source(e))
+        source.map_err(|e| {
+            tiledb_engine::Error::invalid("the scan cannot be planned again").with_source(e)
+        })
     }
 }
 
 /// A snapshot as the table that the options make of it.
-pub(super) fn shown(snapshot: Snapshot, options: &TableOptions) -> crate::Result<ArrayTable> {
+pub(super) fn shown(
+    snapshot: Snapshot,
+    options: &TableOptions,
+) -> tiledb_engine::Result<ArrayTable> {
     let dense = snapshot.schema.is_dense();
     if dense && options.all_versions {
-        return Err(crate::Error::invalid(
+        return Err(tiledb_engine::Error::invalid(
             "option \"tiledb.all_versions\" is for sparse arrays, and this array is dense: read it as of several times \
              instead, or through windows of time",
         )
@@ -114,12 +119,12 @@ impl ScanQuery {
                 .snapshot
                 .successor(renewal == Renewal::SameCells)
                 .await;
-            let successor = successor.map_err(DataFusionError::from)?;
+            let successor = successor.map_err(to_datafusion_error)?;
             let Some(Successor::SameCells(snapshot) | Successor::Present(snapshot)) = successor
             else {
                 return Err(error);
             };
-            let new = shown(snapshot, &self.options)?;
+            let new = shown(snapshot, &self.options).map_err(to_datafusion_error)?;
             if new.schema != table.schema {
                 return Err(error);
             }
@@ -138,7 +143,7 @@ impl ScanQuery {
     ) -> Result<Option<Planned>> {
         let known = &old.plan.spec.table;
         let successor = known.snapshot.successor(fixed).await;
-        let (snapshot, same_cells) = match successor.map_err(DataFusionError::from)? {
+        let (snapshot, same_cells) = match successor.map_err(to_datafusion_error)? {
             Some(Successor::SameCells(snapshot)) => (snapshot, true),
             Some(Successor::Present(snapshot)) => (snapshot, false),
             None => return Ok(None),
@@ -147,8 +152,9 @@ impl ScanQuery {
             (Ok(old), Ok(new)) => old == new,
             _ => false,
         };
-        let table = Arc::new(shown(snapshot, &self.options)?);
-        let labels = Labels::of_table(&table, self.options.empty_cells)?;
+        let table = Arc::new(shown(snapshot, &self.options).map_err(to_datafusion_error)?);
+        let labels =
+            Labels::of_table(&table, self.options.empty_cells).map_err(to_datafusion_error)?;
         let new = self.planned(table, &labels, runtime).await?;
         let told = statistics(&old.plan, &old.schema);
         // Less may be known of the same cells where they lie now, but what is known of them remains true.
@@ -182,7 +188,7 @@ impl ScanQuery {
                     .any(|c| labels.number(*c) == Some(label))
         };
         let empty_cells = self.options.empty_cells;
-        let unplanned = |e| DataFusionError::from(labels.how_to_leave_out(e));
+        let unplanned = |e| to_datafusion_error(labels.how_to_leave_out(e));
         let surroundings = LabelSurroundings {
             runtime,
             external: self.external_members(),
@@ -195,11 +201,11 @@ impl ScanQuery {
         let mut label_filters = Vec::with_capacity(of_labels.len());
         for (label, expr) in of_labels {
             let narrowed = open.narrow(*label, expr, &table.snapshot, &mut subarray, &memory);
-            label_filters.push(narrowed.await.map_err(DataFusionError::from)?);
+            label_filters.push(narrowed.await.map_err(to_datafusion_error)?);
         }
         let (projection, labelled) = open
             .project(&self.projection, &table, &subarray)
-            .map_err(DataFusionError::from)?;
+            .map_err(to_datafusion_error)?;
 
         let mut predicate = None;
         if let Some(expr) = &residual {
@@ -248,7 +254,7 @@ impl ScanQuery {
             .chain(labelled);
         labels
             .check_readable(table, asked)
-            .map_err(DataFusionError::from)
+            .map_err(to_datafusion_error)
     }
 
     /// The coordinates that the filters leave, and the condition that rows must meet besides.
@@ -258,7 +264,7 @@ impl ScanQuery {
         };
         let schema = &table.snapshot.schema;
         let dimensions = DimensionColumn::of_array(schema, &table.types, &table.options)
-            .map_err(DataFusionError::from)?;
+            .map_err(to_datafusion_error)?;
         let split = ranges::split(expr, &dimensions);
         Ok((split.subarray, split.residual))
     }
@@ -269,14 +275,15 @@ mod tests {
     use std::fmt::Write;
 
     use datafusion::arrow::record_batch::RecordBatch;
+    use datafusion::error::DataFusionError;
     use datafusion::physical_plan::collect;
     use datafusion::prelude::SessionContext;
     use object_store::memory::InMemory;
+    use tiledb_engine::growth::grows_in_proportion;
     use tokio::runtime::Runtime;
     use url::Url;
 
     use super::*;
-    use crate::fuzzed::grows_in_proportion;
 
     /// A session with an array `t` that has so many attributes, and one cell.
     async fn session(attributes: usize) -> SessionContext {

@@ -15,7 +15,7 @@ use super::dml::{
 };
 use super::source::TileDbSource;
 pub use super::source::counters::Progress;
-use crate::maintain::{check, consolidate, vacuum};
+use tiledb_engine::maintain::{check, consolidate, vacuum};
 
 /// How far the scans of arrays in a plan have come together; `None` if it scans none.
 pub fn progress_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Progress> {

@@ -9,10 +9,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::table::{ArrayTable, Columns};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::storage::Storage;
 
 use super::create::{column_defaults, statement_of};
 use super::dml::{Again, Destination, insert_plan, overwrite_plan, truncate_plan};
@@ -22,10 +25,7 @@ use super::moment::{StatementSnapshots, TableIdentity};
 use super::options::{FloatColumns, TableOptions};
 use super::planning::shown;
 use super::source::TileDbSource;
-use crate::array::snapshot::Snapshot;
-use crate::array::table::{ArrayTable, Columns};
-use crate::format::schema::ArraySchema;
-use crate::storage::Storage;
+use crate::sql::to_datafusion_error;
 
 /// A TileDB array as a table: its dimensions, then its attributes, then its dimension labels, as columns.
 ///
@@ -73,7 +73,7 @@ pub(super) struct ShownArray {
 }
 
 impl ShownArray {
-    pub(super) fn new(snapshot: Snapshot, options: &TableOptions) -> crate::error::Result<Self> {
+    pub(super) fn new(snapshot: Snapshot, options: &TableOptions) -> tiledb_engine::Result<Self> {
         let table = Arc::new(shown(snapshot, options)?);
         let labels = Labels::of_table(&table, options.empty_cells)?;
         Ok(Self { table, labels })
@@ -91,7 +91,7 @@ impl TileDbTable {
     pub(crate) async fn open_storage(
         storage: Storage,
         options: TableOptions,
-    ) -> crate::error::Result<Self> {
+    ) -> tiledb_engine::Result<Self> {
         let snapshot = Snapshot::open(&storage, options.window()?).await?;
         let shown = Arc::new(ShownArray::new(snapshot, &options)?);
         let last = Last::Seen(Arc::clone(&shown));
@@ -103,7 +103,7 @@ impl TileDbTable {
         storage: Storage,
         options: TableOptions,
         snapshot: &Snapshot,
-    ) -> crate::error::Result<Self> {
+    ) -> tiledb_engine::Result<Self> {
         let shown = Arc::new(ShownArray::new(snapshot.clone(), &options)?);
         let last = Last::Fixed(Arc::clone(&shown));
         Ok(Self::new(storage, options, &shown, last))
@@ -113,7 +113,7 @@ impl TileDbTable {
     pub(super) async fn open_columns(
         storage: Storage,
         options: TableOptions,
-    ) -> crate::error::Result<Self> {
+    ) -> tiledb_engine::Result<Self> {
         let Some(columns) = Columns::read(&storage, options.window()?).await? else {
             return Self::open_storage(storage, options).await;
         };
@@ -222,7 +222,7 @@ impl TileDbTable {
     ///
     /// A statement that names a column which somebody else has added fails before it reads the array, so it cannot notice
     /// that the columns changed. Therefore the columns are compared whenever the statement before has not used the table.
-    pub(super) async fn renewed(&self) -> Option<crate::error::Result<Self>> {
+    pub(super) async fn renewed(&self) -> Option<tiledb_engine::Result<Self>> {
         let unused = self.unused.swap(true, Ordering::Relaxed);
         let outdated = self.outdated.load(Ordering::Relaxed);
         if !(outdated || unused && self.has_other_columns().await) {
@@ -258,12 +258,12 @@ impl TileDbTable {
     }
 
     /// The current state of the array, without its labels.
-    pub(super) async fn table(&self) -> crate::error::Result<Arc<ArrayTable>> {
+    pub(super) async fn table(&self) -> tiledb_engine::Result<Arc<ArrayTable>> {
         Ok(Arc::clone(&self.shown().await?.table))
     }
 
     /// The current state of the array, with the columns it was opened with.
-    pub(super) async fn shown(&self) -> crate::error::Result<Arc<ShownArray>> {
+    pub(super) async fn shown(&self) -> tiledb_engine::Result<Arc<ShownArray>> {
         self.unused.store(false, Ordering::Relaxed);
         let last = self.last().clone();
         let window = self.options.window()?;
@@ -300,7 +300,7 @@ impl TileDbTable {
         drop(last);
         if shown.labels.schema() != self.labels.schema() {
             self.set_outdated();
-            return Err(crate::Error::conflict(
+            return Err(tiledb_engine::Error::conflict(
                 "the columns of the array changed since the table was opened: run the statement again; a view, a prepared \
                  statement or a table that was opened by other means must be made again",
             )
@@ -317,12 +317,12 @@ impl TileDbTable {
     ///
     /// # Errors
     /// The table shows something that no statement can change.
-    pub(super) async fn destination(&self, statement: &str) -> crate::error::Result<Destination> {
-        let located = |e: crate::Error| e.with("array", self.storage.uri());
+    pub(super) async fn destination(&self, statement: &str) -> tiledb_engine::Result<Destination> {
+        let located = |e: tiledb_engine::Error| e.with("array", self.storage.uri());
         if matches!(*self.last(), Last::Fixed(_)) {
             let why =
                 format!("{statement} on a table that shows the past: a snapshot of the array");
-            return Err(located(crate::Error::unsupported(why)));
+            return Err(located(tiledb_engine::Error::unsupported(why)));
         }
         self.options.check_changeable(statement).map_err(located)?;
         let shown = self.shown().await?;
@@ -349,15 +349,13 @@ impl TileDbTable {
             InsertOp::Overwrite => "INSERT OVERWRITE",
         };
         let to = self.destination(statement).await;
-        let to = to.map_err(DataFusionError::from)?.again(again);
+        let to = to.map_err(to_datafusion_error)?.again(again);
         let to = to.read_by(read_by);
         if insert_op == InsertOp::Replace && self.array_schema().allows_duplicates {
-            let error = crate::Error::unsupported(
+            let error = tiledb_engine::Error::unsupported(
                 "REPLACE INTO an array that allows duplicates: no row replaces another",
             );
-            return Err(DataFusionError::from(
-                error.with("array", self.storage.uri()),
-            ));
+            return Err(to_datafusion_error(error.with("array", self.storage.uri())));
         }
         match insert_op {
             InsertOp::Overwrite => overwrite_plan(&to, input),
@@ -373,7 +371,7 @@ impl TileDbTable {
         again: Option<Arc<Again>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let to = self.destination("TRUNCATE").await;
-        let to = to.map_err(DataFusionError::from)?.again(again);
+        let to = to.map_err(to_datafusion_error)?.again(again);
         let args = ScanArgs::default().with_projection(Some(&[]));
         let scan = self.plan(state, &args, FloatColumns::Shown).await?;
         let rows = DataSourceExec::from_data_source(scan);
@@ -382,13 +380,11 @@ impl TileDbTable {
 
     /// The error for a statement that only the session's own rules can plan.
     fn unplanned<T>(&self, statement: &str) -> Result<T> {
-        let error = crate::Error::unsupported(format!(
+        let error = tiledb_engine::Error::unsupported(format!(
             "{statement} of an array needs the rules that register(&ctx) adds to a session: DataFusion's own plan loses parts \
              of the WHERE clause"
         ));
-        Err(DataFusionError::from(
-            error.with("array", self.storage.uri()),
-        ))
+        Err(to_datafusion_error(error.with("array", self.storage.uri())))
     }
 }
 

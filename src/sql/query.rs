@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
+use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::scan::plan::first_cells::DimensionOrder;
+use tiledb_engine::storage::ExternalMembers;
 
 use super::options::TableOptions;
 use super::settings::TileDbSettings;
-use crate::array::snapshot::{Seen, Snapshot};
-use crate::scan::plan::first_cells::DimensionOrder;
-use crate::storage::ExternalMembers;
 
 /// A scan of an array as a value: it holds no storage, and can be opened by anyone who can read the array.
 #[derive(Debug, Clone)]

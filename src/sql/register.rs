@@ -8,13 +8,14 @@ use std::sync::Arc;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList, TableProvider};
 use datafusion::common::GetExt;
 use datafusion::config::TableOptions;
-use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tiledb_engine::array::folder::arrays_in;
+use tiledb_engine::{Error, ErrorKind, Result};
 
 use super::catalog::explain_group;
 use super::dml::ArrayFormatFactory;
@@ -27,8 +28,7 @@ use super::{
     chains, changes, evolve, functions, one_moment, optimizer, options, time_travel, url_table,
     written,
 };
-use crate::array::folder::arrays_in;
-use crate::error::{Error, ErrorKind, Result};
+use crate::sql::to_datafusion_error;
 
 /// The name of arrays in `STORED AS`.
 const STORED_AS: &str = "TILEDB";
@@ -157,7 +157,7 @@ fn open_array(
             Err(e) if e.kind() == ErrorKind::NotAnArray => Ok(None),
             Err(e) => {
                 let error = explain_group(e, &path, &options, &runtime).await;
-                Err(DataFusionError::from(error))
+                Err(to_datafusion_error(error))
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The box around the cells that a scan selects, with or without cells in it.
 
+use tiledb_engine::Result;
+use tiledb_engine::format::domain_range::DomainRange;
+use tiledb_engine::format::schema::Dimension;
+use tiledb_engine::geometry::key;
+use tiledb_engine::geometry::subarray::DimRanges;
+
 use super::source::TileDbSource;
-use crate::error::Result;
-use crate::format::domain_range::DomainRange;
-use crate::format::schema::Dimension;
-use crate::geometry::key;
-use crate::geometry::subarray::DimRanges;
 
 /// No text has such a byte.
 const ABOVE_TEXT: [u8; 16] = [0xff; 16];

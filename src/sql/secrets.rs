@@ -5,10 +5,9 @@
 
 use std::fmt;
 
+use tiledb_engine::filter::EncryptionKey;
+use tiledb_engine::storage::Location;
 use zeroize::Zeroizing;
-
-use crate::filter::EncryptionKey;
-use crate::storage::Location;
 
 /// Words that occur in names of secrets. Misspelt names usually contain one of them as well.
 const NAMES_OF_SECRETS: [&str; 9] = [

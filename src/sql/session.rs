@@ -9,6 +9,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::provider::TileDbTable;
+use crate::sql::to_datafusion_error;
 
 /// Opens arrays in a session, as `read_parquet` and `register_parquet` do with files. URLs are read through the object
 /// stores of the session. For options, see [`TileDbTable::builder`].
@@ -45,12 +46,20 @@ pub trait TileDbSessionExt {
 
 impl TileDbSessionExt for SessionContext {
     async fn read_tiledb(&self, uri: &str) -> Result<DataFrame> {
-        let table = TileDbTable::builder(uri).session(self).open().await?;
+        let table = TileDbTable::builder(uri)
+            .session(self)
+            .open()
+            .await
+            .map_err(to_datafusion_error)?;
         self.read_table(Arc::new(table))
     }
 
     async fn register_tiledb(&self, name: &str, uri: &str) -> Result<()> {
-        let table = TileDbTable::builder(uri).session(self).open().await?;
+        let table = TileDbTable::builder(uri)
+            .session(self)
+            .open()
+            .await
+            .map_err(to_datafusion_error)?;
         self.register_table(name, Arc::new(table))?;
         Ok(())
     }

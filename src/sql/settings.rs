@@ -11,9 +11,8 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::error::Error;
-use crate::storage::ExternalMembers;
+use tiledb_engine::Error;
+use tiledb_engine::storage::ExternalMembers;
 
 const PREFIX: &str = "tiledb";
 

@@ -40,18 +40,19 @@ pub use self::mode::{ScanMode, ScanValue};
 pub(super) use self::renewal::Renewal;
 use self::runs::Siblings;
 pub(super) use self::runs::{MOST_RENEWALS, Runs};
+use tiledb_engine::geometry::subarray::Subarray;
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::metrics::Count;
+use tiledb_engine::scan::plan::first_cells::DimensionOrder;
+use tiledb_engine::scan::plan::range_cuts::RangeCuts;
+use tiledb_engine::stats::trust::{Asked, Rounding};
+
 use super::claims::{Claims, checked};
 use super::labels::LabelProjection;
 use super::options::AggregateFrom;
 use super::query::{ScanQuery, ScanRequest};
 use super::statistics::{limited, statistics, without_bounds};
-use crate::geometry::subarray::Subarray;
-use crate::scan::ScanPlan;
-use crate::scan::metrics::Count;
-use crate::scan::plan::first_cells::DimensionOrder;
-use crate::scan::plan::range_cuts::RangeCuts;
 use crate::sql::expressions::runtime::PushedFilters;
-use crate::stats::trust::{Asked, Rounding};
 
 /// A scan of an array.
 #[derive(Debug, Clone)]
@@ -210,7 +211,7 @@ impl TileDbSource {
         &self,
         asked: Arc<Vec<Asked>>,
         rounding: Rounding,
-    ) -> crate::Result<Option<Self>> {
+    ) -> tiledb_engine::Result<Option<Self>> {
         let reading = self.in_mode(ScanMode::Remaining { asked, rounding })?;
         Ok(reading.map(|reading| Self {
             statistics: Arc::default(),
@@ -241,7 +242,7 @@ impl TileDbSource {
     }
 
     /// The scan in a mode, whatever its mode was; `None` if the mode does not apply or does not pay.
-    fn in_mode(&self, mode: ScanMode) -> crate::Result<Option<Self>> {
+    fn in_mode(&self, mode: ScanMode) -> tiledb_engine::Result<Option<Self>> {
         let arranged = mode.arrange(&self.planned.plan, self.query.partitions)?;
         Ok(arranged.map(|arrangement| Self {
             arrangement,

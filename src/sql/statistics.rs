@@ -9,8 +9,7 @@ use std::cmp::Ordering;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
-
-use crate::scan::ScanPlan;
+use tiledb_engine::scan::ScanPlan;
 
 /// The assumed size of a string or list.
 const VAR_BYTES: usize = 32;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use datafusion::catalog::{ScanArgs, Session};
 use datafusion::common::{DFSchema, Result};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 
 use super::chains;
@@ -15,6 +14,7 @@ use super::provider::{ShownArray, TileDbTable};
 use super::query::{ScanFilters, ScanQuery};
 use super::settings::TileDbSettings;
 use super::source::{Renewal, TileDbSource};
+use crate::sql::to_datafusion_error;
 
 impl TileDbTable {
     /// Plans a scan of the present array. Its columns are the table's, or the ones that `floats` derives from them.
@@ -28,9 +28,12 @@ impl TileDbTable {
             floats,
             ..self.options().clone()
         };
-        let mut shown = self.shown().await.map_err(DataFusionError::from)?;
+        let mut shown = self.shown().await.map_err(to_datafusion_error)?;
         if options.floats != self.options().floats {
-            shown = Arc::new(ShownArray::new(shown.table.snapshot.clone(), &options)?);
+            shown = Arc::new(
+                ShownArray::new(shown.table.snapshot.clone(), &options)
+                    .map_err(to_datafusion_error)?,
+            );
         }
         let labels = &shown.labels;
         let projection = match args.projection() {
@@ -67,10 +70,10 @@ fn split_filters(state: &dyn Session, args: &ScanArgs<'_>, labels: &Labels) -> R
             Mentions::Only(label) => of_labels.entry(label).or_default().push(filter.clone()),
             Mentions::None => of_array.push(filter.clone()),
             Mentions::Among => {
-                let error = crate::Error::internal(format!(
+                let error = tiledb_engine::Error::internal(format!(
                     "the filter {filter} was not offered by this table"
                 ));
-                return Err(DataFusionError::from(error));
+                return Err(to_datafusion_error(error));
             }
         }
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::datasource::{provider_as_source, source_as_provider};
-use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -23,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::sql::open::wait_for;
 use crate::sql::options::TableOptions;
 use crate::sql::provider::TileDbTable;
+use crate::sql::to_datafusion_error;
 use crate::sql::{evolve, functions};
 
 /// Adds the planners to a session that is being built and does not have them.
@@ -65,7 +65,7 @@ impl RelationPlanner for AsOf {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let at = time(version, context)?;
-        let table = open(table, &at).map_err(DataFusionError::from)?;
+        let table = open(table, &at).map_err(to_datafusion_error)?;
         let source = provider_as_source(Arc::new(table));
         let plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build()?;
         let planned = PlannedRelation::new(plan, alias);
@@ -105,7 +105,7 @@ fn time(version: TableVersion, context: &mut dyn RelationPlannerContext) -> Resu
 }
 
 /// The array of a table as of a time.
-fn open(table: &TileDbTable, at: &str) -> crate::Result<TileDbTable> {
+fn open(table: &TileDbTable, at: &str) -> tiledb_engine::Result<TileDbTable> {
     let mut options: TableOptions = table.options().clone();
     options.set("timestamp", at)?;
     options.window()?;

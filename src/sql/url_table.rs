@@ -21,9 +21,11 @@ use url::Url;
 
 use self::name::Location;
 pub(super) use self::name::{Named, looks_like_location};
+use crate::sql::to_datafusion_error;
+use tiledb_engine::Error;
+
 use super::options::TableOptions;
 use super::provider::TileDbTable;
-use crate::error::Error;
 
 /// Opens the array at a location, or returns `None` if there is none.
 ///
@@ -253,7 +255,7 @@ impl SchemaProvider for ArraySchema {
         if !matches!(table, Ok(Some(_)))
             && let Some(error) = self.opener.holds_arrays(&location.path).await
         {
-            return Err(error.into());
+            return Err(to_datafusion_error(error));
         }
         table
     }

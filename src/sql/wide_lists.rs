@@ -224,10 +224,10 @@ mod tests {
     use datafusion::arrow::util::pretty::pretty_format_batches;
     use datafusion::prelude::SessionContext;
     use object_store::memory::InMemory;
+    use tiledb_engine::growth::grows_in_proportion;
     use url::Url;
 
     use super::*;
-    use crate::fuzzed::grows_in_proportion;
 
     async fn session() -> SessionContext {
         let ctx = SessionContext::new();

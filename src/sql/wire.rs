@@ -18,14 +18,14 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::{self, PhysicalExprNode};
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
+use tiledb_engine::array::snapshot::Seen;
+use tiledb_engine::scan::plan::first_cells::DimensionOrder;
+use tiledb_engine::{Error, Result};
 
 use super::options::TableOptions;
 use super::query::{ScanFilters, ScanQuery, ScanRequest};
 use super::settings::TileDbSettings;
 use super::source::{ScanMode, ScanValue};
-use crate::array::snapshot::Seen;
-use crate::error::{Error, Result};
-use crate::scan::plan::first_cells::DimensionOrder;
 
 /// The release that wrote the bytes.
 const RELEASE: &str = concat!("datafusion-tiledb ", env!("CARGO_PKG_VERSION"));

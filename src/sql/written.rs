@@ -26,12 +26,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use tiledb_engine::Error;
 
 use super::from_first;
 use super::names::{column_name, normalizer};
 use super::provider::TileDbTable;
 use super::wide_lists;
-use crate::error::Error;
+use crate::sql::to_datafusion_error;
 
 /// The function that takes the place of DEFAULT.
 const DEFAULT: &str = "tiledb_default";
@@ -279,7 +280,7 @@ pub(super) fn check_once(state: &SessionState, assignments: &[Assignment]) -> Re
             let error = Error::invalid(format!(
                 "UPDATE sets the column \"{column}\" twice, expected one value for each column"
             ));
-            return Err(error.into());
+            return Err(to_datafusion_error(error));
         }
     }
     Ok(())
@@ -315,9 +316,7 @@ fn default_call() -> Result<SqlExpr> {
 }
 
 fn unparsed(error: ParserError) -> datafusion::error::DataFusionError {
-    Error::internal("a name of SQL is parsed")
-        .with_source(error)
-        .into()
+    to_datafusion_error(Error::internal("a name of SQL is parsed").with_source(error))
 }
 
 /// The row of `DEFAULT VALUES` for an array.

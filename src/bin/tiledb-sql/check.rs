@@ -8,10 +8,10 @@ use std::time::Instant;
 use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
-use datafusion_tiledb::maintain::check::Rule;
 use datafusion_tiledb::sql::progress::Maintenance;
 use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
 use futures::TryStreamExt;
+use tiledb_engine::maintain::check::Rule;
 
 use crate::interrupt::{self, Interruptible};
 use crate::progress::Showing;

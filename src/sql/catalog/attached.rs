@@ -11,18 +11,18 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::Result;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
+use tiledb_engine::Error;
+use tiledb_engine::storage::{ExternalMembers, Location, MetadataCache, RequestLog};
 
 use super::super::location::group_storage;
 use super::super::options::TableOptions;
 use super::explore::Stores;
 use super::group::{AttachAs, Shared, TileDbGroup};
-use crate::error::Error;
 use crate::sql::optimizer;
-use crate::storage::{ExternalMembers, Location, MetadataCache, RequestLog};
 
 impl TileDbGroup {
     /// Opens the group at a local path or `file://` URL in its current state.
-    pub async fn open(uri: impl Into<String>) -> crate::error::Result<Self> {
+    pub async fn open(uri: impl Into<String>) -> tiledb_engine::Result<Self> {
         Self::builder(uri).open().await
     }
 
@@ -66,7 +66,7 @@ impl TileDbGroupBuilder {
     }
 
     /// Sets one option by its name, with or without the prefix `tiledb.`.
-    pub fn option(mut self, key: &str, value: &str) -> crate::error::Result<Self> {
+    pub fn option(mut self, key: &str, value: &str) -> tiledb_engine::Result<Self> {
         self.options.set(key, value)?;
         Ok(self)
     }
@@ -107,7 +107,7 @@ impl TileDbGroupBuilder {
     }
 
     /// Opens the group without a session. Members in other object stores cannot be found then.
-    pub async fn open(self) -> crate::error::Result<TileDbGroup> {
+    pub async fn open(self) -> tiledb_engine::Result<TileDbGroup> {
         let stores = Stores::of_runtime(
             Arc::new(RuntimeEnv::default()),
             self.options.external_members.clone(),
@@ -116,7 +116,7 @@ impl TileDbGroupBuilder {
     }
 
     /// Opens the group and attaches it to a session as `name`, which must not be taken.
-    pub async fn attach(self, ctx: &SessionContext, name: &str) -> crate::error::Result<()> {
+    pub async fn attach(self, ctx: &SessionContext, name: &str) -> tiledb_engine::Result<()> {
         let attach_as = self.attach_as;
         check_free(ctx, name, attach_as)?;
         let stores = Stores::of_session(ctx, self.options.external_members.clone());
@@ -126,7 +126,7 @@ impl TileDbGroupBuilder {
         attach(ctx, name, group, attach_as)
     }
 
-    async fn open_with(self, stores: Stores) -> crate::error::Result<TileDbGroup> {
+    async fn open_with(self, stores: Stores) -> tiledb_engine::Result<TileDbGroup> {
         let location = match self.location {
             Some(location) => location,
             None => stores.locate(&self.uri).await?,
@@ -193,7 +193,7 @@ impl Attachment {
 }
 
 /// Fails if the name is taken.
-fn check_free(ctx: &SessionContext, name: &str, attach_as: AttachAs) -> crate::error::Result<()> {
+fn check_free(ctx: &SessionContext, name: &str, attach_as: AttachAs) -> tiledb_engine::Result<()> {
     if name.is_empty() {
         return Err(Error::invalid(
             "a group is attached under a name, found none",
@@ -220,7 +220,7 @@ fn attach(
     name: &str,
     group: TileDbGroup,
     attach_as: AttachAs,
-) -> crate::error::Result<()> {
+) -> tiledb_engine::Result<()> {
     check_free(ctx, name, attach_as)?;
     let schema_of = (attach_as != AttachAs::Catalog).then(|| default_catalog(ctx));
     let attachment = Attachment {

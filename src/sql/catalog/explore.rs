@@ -13,15 +13,15 @@ use datafusion::catalog::SchemaProvider;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, stream};
+use tiledb_engine::array::group::{Group, Member, MemberLocation};
+use tiledb_engine::array::window::OpenWindow;
+use tiledb_engine::format::group::ObjectKind;
+use tiledb_engine::storage::{ExternalMembers, Followed, Link, Location, Storage};
+use tiledb_engine::{Error, Result};
 use url::Url;
 
-use crate::array::group::{Group, Member, MemberLocation};
-use crate::array::window::OpenWindow;
-use crate::error::{Error, Result};
-use crate::format::group::ObjectKind;
 use crate::sql::location::{check_no_secret, local, locate};
 use crate::sql::settings::TileDbSettings;
-use crate::storage::{ExternalMembers, Followed, Link, Location, Storage};
 
 /// Groups read at the same time.
 const CONCURRENCY: usize = 16;

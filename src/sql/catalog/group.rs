@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tiledb_engine::Result;
+use tiledb_engine::array::group::Group;
+use tiledb_engine::array::window::{OpenWindow, TimestampMs};
+use tiledb_engine::format::group::ObjectKind;
+use tiledb_engine::storage::{Location, Storage};
 use tokio::sync::Mutex;
 
 use super::super::options::TableOptions;
 use super::explore::{Explored, Stores, join, unlisted};
-use crate::array::group::Group;
-use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::Result;
-use crate::format::group::ObjectKind;
-use crate::storage::{Location, Storage};
 
 /// A TileDB group as a [catalog](datafusion::catalog::CatalogProvider) of all arrays below it.
 ///

@@ -38,7 +38,7 @@ pub use self::group::{AttachAs, TileDbGroup};
 pub(crate) use self::resolve::explain_group;
 #[doc(hidden)]
 pub use self::statement::{GroupStatement, StoreOptions, first_word};
-use crate::error::Result;
+use tiledb_engine::Result;
 
 /// The schema of the arrays directly in a group that is a catalog.
 pub const ROOT_SCHEMA: &str = "public";
@@ -61,8 +61,9 @@ pub fn detach_group(ctx: &SessionContext, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tiledb_engine::ErrorKind;
+
     use super::{AttachAs, GroupStatement, StoreOptions, first_word};
-    use crate::error::ErrorKind;
     use crate::sql::options::TableOptions;
 
     fn parsed(sql: &str) -> GroupStatement {

@@ -14,12 +14,13 @@ use datafusion::catalog::{CatalogProvider, SchemaProvider, Session, TableProvide
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use tiledb_engine::{Error, ResultExt};
 
 use super::super::provider::TileDbTable;
 use super::ROOT_SCHEMA;
 use super::explore::join;
 use super::group::{Shared, TileDbGroup};
-use crate::error::{Error, ResultExt};
+use crate::sql::to_datafusion_error;
 
 const INFORMATION_SCHEMA: &str = "information_schema";
 
@@ -77,10 +78,10 @@ impl Shared {
         let error = Error::unsupported(format!(
             "{what}: members of a group are edited by tiledb_add_member and tiledb_remove_member"
         ));
-        Err(DataFusionError::from(error.with("group", self.root.uri())))
+        Err(to_datafusion_error(error.with("group", self.root.uri())))
     }
 
-    async fn open_table(&self, path: &str, name: &str) -> crate::error::Result<TileDbTable> {
+    async fn open_table(&self, path: &str, name: &str) -> tiledb_engine::Result<TileDbTable> {
         let storage = self.find_array(path, name).await?;
         let table = TileDbTable::open_storage(storage, self.options.clone()).await;
         table
@@ -144,10 +145,10 @@ impl SchemaProvider for GroupSchema {
         match self.shared.open_table(&self.path, name).await {
             Ok(table) => Ok(Some(Arc::new(table))),
             Err(error) if self.is_listed.load(Ordering::Relaxed) => {
-                let error = Arc::new(DataFusionError::from(error));
+                let error = Arc::new(to_datafusion_error(error));
                 Ok(Some(Arc::new(Unreadable { error })))
             }
-            Err(error) => Err(DataFusionError::from(error)),
+            Err(error) => Err(to_datafusion_error(error)),
         }
     }
 

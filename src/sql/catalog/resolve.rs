@@ -7,17 +7,17 @@
 use std::sync::Arc;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
+use tiledb_engine::array::group::{Group, Member, MemberLocation};
+use tiledb_engine::array::window::OpenWindow;
+use tiledb_engine::format::group::ObjectKind;
+use tiledb_engine::storage::{Location, Storage};
+use tiledb_engine::{Error, ErrorKind, Result, ResultExt};
 
 use super::super::location::group_storage;
 use super::super::options::TableOptions;
 use super::explore::{SHOWN_MEMBERS, contains_itself, join, storage_of, unlisted};
 use super::group::Shared;
-use crate::array::group::{Group, Member, MemberLocation};
-use crate::array::window::OpenWindow;
-use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::format::group::ObjectKind;
 use crate::sql::location::locate;
-use crate::storage::{Location, Storage};
 
 /// The state of a resolution.
 struct Walk<'a> {
@@ -242,7 +242,7 @@ async fn open(
     path: &str,
     options: &TableOptions,
     runtime: &Arc<RuntimeEnv>,
-) -> crate::error::Result<Group> {
+) -> tiledb_engine::Result<Group> {
     let storage = group_storage(locate(path, runtime)?, options, runtime)?;
     Group::open(&storage, Shared::window(options)?).await
 }

@@ -14,15 +14,15 @@ use std::vec::IntoIter;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use tiledb_engine::format::names::last_component;
+use tiledb_engine::storage::Location;
+use tiledb_engine::{Error, ErrorKind, Result};
 
 use super::detach_group;
 use super::group::{AttachAs, TileDbGroup};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::names::last_component;
 use crate::sql::encryption::shown_name;
 use crate::sql::options::{TableOptions, is_store_option};
 use crate::sql::secrets::StatementSecrets;
-use crate::storage::Location;
 
 /// A statement about groups.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,14 +13,15 @@ use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+use tiledb_engine::Error;
 
-use crate::error::Error;
+use crate::sql::to_datafusion_error;
 
 /// The rows of a statement with checked casts to lists. No type that SQL can express forbids NULL in a list, so all of these
 /// casts have types of the array.
@@ -89,7 +90,7 @@ impl WholeList {
                  make the whole list NULL, if the attribute may be"
             ));
             let (what, name) = &self.place;
-            return Err(DataFusionError::from(error.with(what, name)));
+            return Err(to_datafusion_error(error.with(what, name)));
         }
         // Values between the lists may still be NULL.
         let rows = UInt64Array::from_iter_values(0..lists.len() as u64);

@@ -10,12 +10,13 @@ use datafusion::common::{Column, DFSchema, DataFusionError, Result, internal_err
 use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, Values, lit,
 };
+use tiledb_engine::Error;
 
 use super::target::Meaning;
 use super::values::{converted, unwrapped, with_row};
 use super::{Changed, Names, with_taken};
-use crate::error::Error;
 use crate::sql::dml::ChangeStatement;
+use crate::sql::to_datafusion_error;
 use crate::sql::written::is_default;
 
 /// The rows of an INSERT, with exact casts of their values.
@@ -218,5 +219,5 @@ pub(super) fn not_stored(changed: &Changed<'_>, column: &str) -> DataFusionError
     let error = Error::unsupported(format!(
         "the column {column} is neither a dimension nor an attribute, so it cannot be set"
     ));
-    DataFusionError::from(error.with("array", changed.array.storage().uri()))
+    to_datafusion_error(error.with("array", changed.array.storage().uri()))
 }

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, TableReference, internal_err};
-use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableType, WriteOp};
@@ -17,6 +16,7 @@ use crate::sql::dml::{
 };
 use crate::sql::moment::StatementSnapshots;
 use crate::sql::provider::TileDbTable;
+use crate::sql::to_datafusion_error;
 
 /// What the rows mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl TableProvider for ChangeTarget {
             Meaning::Update(statement) | Meaning::Change(statement) => statement,
         };
         let to = array.destination(&statement.to_string()).await;
-        let to = to.map_err(DataFusionError::from)?.again(again);
+        let to = to.map_err(to_datafusion_error)?.again(again);
         let to = to.read_by(self.statement.clone());
         match self.meaning {
             Meaning::Insert | Meaning::Truncate => insert_plan(&to, input),

@@ -23,11 +23,12 @@ use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
+use tiledb_engine::Error;
+use tiledb_engine::write::create::sql_name;
 
 use super::lists;
-use crate::error::Error;
+use crate::sql::to_datafusion_error;
 use crate::sql::written::is_written;
-use crate::write::create::sql_name;
 
 /// The name of the exact cast.
 pub(super) const EXACT: &str = "tiledb_exact";
@@ -75,7 +76,7 @@ pub(super) fn converted(
 pub(super) fn with_row(error: DataFusionError, row: usize) -> DataFusionError {
     match error {
         DataFusionError::External(cause) => match cause.downcast::<Error>() {
-            Ok(error) => DataFusionError::from(error.with("row", row)),
+            Ok(error) => to_datafusion_error(error.with("row", row)),
             Err(cause) => DataFusionError::External(cause),
         },
         other => other,
@@ -196,7 +197,7 @@ impl ExactCast {
             None => Error::invalid(format!("the value {value} is no {to}")),
         };
         let error = error.with("column", &self.column);
-        DataFusionError::from(match cause {
+        to_datafusion_error(match cause {
             Some(cause) => error.with_source(cause),
             None => error,
         })
@@ -275,7 +276,7 @@ impl ScalarUDFImpl for NotNullCheck {
         let error = error
             .with("attribute", &self.column)
             .with("cell", format!("({})", coordinates.join(", ")));
-        Err(DataFusionError::from(error))
+        Err(to_datafusion_error(error))
     }
 }
 

@@ -13,11 +13,10 @@ use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, Volatility};
-
-use crate::array::snapshot::Snapshot;
-use crate::arrow::{TypeOptions, arrow_schema, fill_array};
-use crate::error::{Error, Result};
-use crate::write::create::{Value, sql_name};
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::arrow::{TypeOptions, arrow_schema, fill_array};
+use tiledb_engine::write::create::{Value, sql_name};
+use tiledb_engine::{Error, Result};
 
 /// The value of a default, as a column of this type shows it; `None` for NULL.
 pub(in crate::sql) fn value(

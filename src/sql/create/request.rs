@@ -10,14 +10,14 @@ use datafusion::arrow::datatypes::{FieldRef, Schema};
 use datafusion::catalog::Session;
 use datafusion::common::Constraint;
 use datafusion::logical_expr::CreateExternalTable;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::storage::Storage;
+use tiledb_engine::write::create::{ArrayBuilder, ArrayDefinition, Value, same_kind};
+use tiledb_engine::{Error, Result, ResultExt};
 
 use super::default;
-use crate::array::snapshot::Snapshot;
-use crate::error::{Error, Result, ResultExt};
 use crate::sql::names::column_name;
 use crate::sql::options::TableOptions;
-use crate::storage::Storage;
-use crate::write::create::{ArrayBuilder, ArrayDefinition, Value, same_kind};
 
 /// What a statement says.
 #[derive(Debug)]

@@ -5,13 +5,12 @@
 use std::fmt::Write;
 
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
-
-use crate::arrow::Enumerations;
-use crate::error::Result;
-use crate::format::names::last_component;
-use crate::format::schema::ArraySchema;
-use crate::storage::Storage;
-use crate::write::create::{ArrayDefinition, Key, Wording, sql_name};
+use tiledb_engine::Result;
+use tiledb_engine::arrow::Enumerations;
+use tiledb_engine::format::names::last_component;
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::storage::Storage;
+use tiledb_engine::write::create::{ArrayDefinition, Key, Wording, sql_name};
 
 /// The statement that creates an array like the one of this schema, which is at `storage`, or in a comment why there is none;
 /// `table` is what to call it.

@@ -19,16 +19,17 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use tiledb_engine::arrow::{ATTRIBUTE_ROLE, DIMENSION_ROLE, ROLE_KEY};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::scan::EmptyCells;
+use tiledb_engine::storage::Storage;
+use tiledb_engine::{Error, Result};
 
 use self::plan::Sides;
 use super::expressions::evaluable::evaluable;
 use super::options::TableOptions;
 use super::provider::TileDbTable;
-use crate::arrow::{ATTRIBUTE_ROLE, DIMENSION_ROLE, ROLE_KEY};
-use crate::error::{Error, Result};
-use crate::format::schema::ArraySchema;
-use crate::scan::EmptyCells;
-use crate::storage::Storage;
+use crate::sql::to_datafusion_error;
 
 /// The column that tells what happened to a cell.
 const CHANGE: &str = "change";
@@ -214,7 +215,9 @@ impl TableProvider for ArrayDiff {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-        let sides = Sides::new(&self.old, &self.new, &self.columns).await?;
+        let sides = Sides::new(&self.old, &self.new, &self.columns)
+            .await
+            .map_err(to_datafusion_error)?;
         let all = (0..self.columns.schema.fields().len()).collect();
         sides.plan(state, projection.unwrap_or(&all), filters).await
     }

@@ -13,7 +13,6 @@ use datafusion::common::{
     Column as Named, DFSchema, JoinType, NullEquality, Result, ScalarValue, TableReference,
     internal_datafusion_err,
 };
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::utils::{conjunction, disjunction};
 use datafusion::logical_expr::{Expr, Operator, binary_expr, ident, lit, when};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -22,17 +21,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
+use tiledb_engine::array::fragment::Fragment;
+use tiledb_engine::array::fragment::boxes::TileRange;
+use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::table::{ArrayTable, fill_column};
+use tiledb_engine::array::window::Visibility;
+use tiledb_engine::arrow::stored_values;
+use tiledb_engine::format::schema::{ArraySchema, Attribute};
+use tiledb_engine::stats::trust::tells_dimension;
 
 use super::{DiffAttribute, DiffColumns, Shown};
-use crate::array::fragment::Fragment;
-use crate::array::fragment::boxes::TileRange;
-use crate::array::snapshot::{Seen, Snapshot};
-use crate::array::table::{ArrayTable, fill_column};
-use crate::array::window::Visibility;
-use crate::arrow::stored_values;
-use crate::format::schema::{ArraySchema, Attribute};
 use crate::sql::provider::TileDbTable;
-use crate::stats::trust::tells_dimension;
+use crate::sql::to_datafusion_error;
 
 /// The qualifiers of the columns of the two sides in the join.
 const OLD: &str = "old";
@@ -57,10 +57,10 @@ impl<'a> Sides<'a> {
         old: &TileDbTable,
         new: &TileDbTable,
         columns: &'a DiffColumns,
-    ) -> crate::Result<Self> {
+    ) -> tiledb_engine::Result<Self> {
         let (earlier, table) = (old.table().await?, new.table().await?);
         // What is committed from here on is seen by neither side.
-        let fixed = |table: &TileDbTable, snapshot| -> crate::Result<TileDbTable> {
+        let fixed = |table: &TileDbTable, snapshot| -> tiledb_engine::Result<TileDbTable> {
             let (storage, options) = (table.storage().clone(), table.options().clone());
             TileDbTable::of_snapshot(storage, options, snapshot)
         };
@@ -176,7 +176,7 @@ impl<'a> Sides<'a> {
     /// The value that the cells of older fragments have in an attribute that these lack.
     fn fill(&self, attribute: &DiffAttribute) -> Result<ScalarValue> {
         let column = self.table.schema.index_of(&attribute.name)?;
-        let fill = fill_column(&self.table, column, 1).map_err(DataFusionError::from)?;
+        let fill = fill_column(&self.table, column, 1).map_err(to_datafusion_error)?;
         ScalarValue::try_from_array(&fill, 0)
     }
 
@@ -352,7 +352,7 @@ fn side_of(table: &ArrayTable, fragments: &[Arc<Fragment>], d: usize) -> Option<
             }
         }
     }
-    let stored = |key| crate::geometry::key::from_key(datatype, key);
+    let stored = |key| tiledb_engine::geometry::key::from_key(datatype, key);
     let (lo, hi) = match keys {
         Some((lo, hi)) => (stored(lo), stored(hi)),
         None => around?,

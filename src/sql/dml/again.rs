@@ -21,7 +21,6 @@ use datafusion::datasource::DefaultTableSource;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
@@ -34,11 +33,12 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use futures::future::BoxFuture;
 use futures::stream;
+use tiledb_engine::Error;
+use tiledb_engine::write::clock::Clock;
 
-use crate::error::Error;
 use crate::sql::is_conflict;
 use crate::sql::source::TileDbSource;
-use crate::write::clock::Clock;
+use crate::sql::to_datafusion_error;
 
 /// The longest waits before each run after the first.
 const WAITS_MS: [u64; 5] = [10, 40, 100, 200, 400];
@@ -149,7 +149,7 @@ pub(super) async fn settled(
         log::debug!("{}: the statement runs again: {met}", again.name);
         let clock = Clock::system();
         let waited = clock.wait_some_of(Duration::from_millis(wait_ms)).await;
-        waited.map_err(DataFusionError::from)?;
+        waited.map_err(to_datafusion_error)?;
         ended = match Box::pin(again.run(&context, &metrics)).await {
             Ok(Some(changed)) => return Ok(changed),
             Ok(None) => return Err(met),
@@ -224,7 +224,7 @@ impl PartitionStream for Once {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         rows.take().unwrap_or_else(|| {
             let error = Error::internal("these rows are read once");
-            let error = stream::iter([Err(DataFusionError::from(error))]);
+            let error = stream::iter([Err(to_datafusion_error(error))]);
             Box::pin(RecordBatchStreamAdapter::new(
                 Arc::clone(&self.schema),
                 error,

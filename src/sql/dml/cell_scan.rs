@@ -12,20 +12,20 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::table::ArrayTable;
+use tiledb_engine::arrow::stored_values;
+use tiledb_engine::geometry::domain::KeyBox;
+use tiledb_engine::geometry::key;
+use tiledb_engine::scan::EmptyCells;
+use tiledb_engine::write::dense::insert::{EXISTING_TYPES, ExistingCells};
+use tiledb_engine::{Error, Result};
 
-use crate::array::snapshot::Snapshot;
-use crate::array::table::ArrayTable;
-use crate::arrow::stored_values;
-use crate::error::{Error, Result};
-use crate::geometry::domain::KeyBox;
-use crate::geometry::key;
-use crate::scan::EmptyCells;
 use crate::sql::labels::Labels;
 use crate::sql::options::{FloatColumns, TableOptions};
 use crate::sql::planning::shown;
 use crate::sql::query::{ScanFilters, ScanQuery};
 use crate::sql::settings::TileDbSettings;
-use crate::write::dense::insert::{EXISTING_TYPES, ExistingCells};
 
 /// A condition on the columns of an array.
 pub(super) type Condition = Arc<dyn PhysicalExpr>;

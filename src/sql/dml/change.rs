@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
+use tiledb_engine::array::snapshot::{Seen, Snapshot};
+use tiledb_engine::array::window::TimestampMs;
+use tiledb_engine::arrow::NullPolicy;
+use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::domain_range::DomainRange;
+use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::{Error, Result};
 
 use super::nan_coordinates::DoomedNan;
-use crate::array::snapshot::{Seen, Snapshot};
-use crate::array::window::TimestampMs;
-use crate::arrow::NullPolicy;
-use crate::error::{Error, Result};
-use crate::format::delete_condition::Condition;
-use crate::format::domain_range::DomainRange;
 use crate::sql::moment::{StatementScan, StatementSnapshots};
 use crate::sql::scan_box::scan_box;
 use crate::sql::source::TileDbSource;
-use crate::write::insert::WriteTarget;
 
 /// A statement that changes rows that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

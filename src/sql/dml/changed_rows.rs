@@ -8,9 +8,8 @@ use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt8Array};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::kernels::cmp::not_distinct;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-
-use crate::arrow::with_one_zero;
-use crate::error::{Error, Result};
+use tiledb_engine::arrow::with_one_zero;
+use tiledb_engine::{Error, Result};
 
 /// A cell that takes the place of one that was read, or where none was.
 pub(super) const WRITTEN: u8 = 0;

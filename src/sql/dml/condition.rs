@@ -14,18 +14,18 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Lit
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::arrow::{CellWriter, NullPolicy, TypeOptions};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::delete_condition::{Comparison, Condition, Test};
+use tiledb_engine::format::schema::{Attribute, CellValNum, Dimension};
+use tiledb_engine::geometry::key;
+use tiledb_engine::geometry::subarray::{DimRanges, Subarray, successor};
+use tiledb_engine::write::delete::no_cell;
+use tiledb_engine::write::fields::cell_writers;
 
 use super::change::source_of;
 use super::nan_coordinates::DoomedNan;
-use crate::array::snapshot::Snapshot;
-use crate::arrow::{CellWriter, NullPolicy, TypeOptions};
-use crate::format::datatype::Datatype;
-use crate::format::delete_condition::{Comparison, Condition, Test};
-use crate::format::schema::{Attribute, CellValNum, Dimension};
-use crate::geometry::key;
-use crate::geometry::subarray::{DimRanges, Subarray, successor};
-use crate::write::delete::no_cell;
-use crate::write::fields::cell_writers;
 
 /// The most ranges and comparisons in a condition: every reader evaluates all of them on every cell from then on.
 const MOST_TESTS: usize = 1000;
@@ -55,7 +55,7 @@ pub(super) struct Survivors {
 pub(super) fn selected(
     input: &Arc<dyn ExecutionPlan>,
     types: &TypeOptions,
-) -> crate::error::Result<StatementSelection> {
+) -> tiledb_engine::Result<StatementSelection> {
     let mut scan = input;
     while let Some(projection) = scan.downcast_ref::<ProjectionExec>() {
         scan = projection.input();

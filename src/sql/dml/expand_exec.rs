@@ -23,10 +23,10 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, stream};
+use tiledb_engine::arrow::with_one_zero;
 
 use super::changed_rows::{REMOVED, WRITTEN, WRITTEN_OVER};
 use super::node::{Step, StepExec};
-use crate::arrow::with_one_zero;
 
 /// The name of the column that says what a row is.
 pub(super) const KIND_COLUMN: &str = "__kind";

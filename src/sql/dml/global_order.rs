@@ -27,12 +27,13 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
+use tiledb_engine::Error;
+use tiledb_engine::write::insert::{COPIES, sliced_bytes};
 
 use super::again::{can_be_read_twice, streams};
 use super::node::{Step, StepExec};
 use super::stretches::merged;
-use crate::error::Error;
-use crate::write::insert::{COPIES, sliced_bytes};
+use crate::sql::to_datafusion_error;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -295,7 +296,7 @@ impl Begun {
             let batch = batch?;
             let follows = check.as_mut().map(|check| check.follows(&batch));
             match follows.transpose()? {
-                Some(false) => Err(DataFusionError::from(Error::conflict(
+                Some(false) => Err(to_datafusion_error(Error::conflict(
                     "the first rows come in global order and later ones do not",
                 ))),
                 _ => Ok(batch),

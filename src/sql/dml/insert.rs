@@ -5,11 +5,15 @@ use std::sync::atomic::AtomicBool;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
-use datafusion::error::DataFusionError;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use tiledb_engine::array::table::ArrayTable;
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::geometry::order_key::KeyColumn;
+use tiledb_engine::storage::Storage;
+use tiledb_engine::write::clock::Clock;
 
 use super::again::Again;
 use super::change::Change;
@@ -17,13 +21,9 @@ use super::global_order::{GlobalOrder, TileDbOrderExec};
 use super::order_columns::{OrderNumber, OrderNumbers, no_dimensions};
 use super::target::{Target, Unpublished};
 use super::write_exec::{TileDbWriteExec, Write};
-use crate::array::table::ArrayTable;
-use crate::format::schema::ArraySchema;
-use crate::geometry::order_key::KeyColumn;
 use crate::sql::moment::StatementSnapshots;
 use crate::sql::options::TableOptions;
-use crate::storage::Storage;
-use crate::write::clock::Clock;
+use crate::sql::to_datafusion_error;
 
 /// The name of a column that rows are sorted by.
 const ORDER_COLUMN: &str = "__global_order";
@@ -168,12 +168,12 @@ fn in_global_order(
 ) -> Result<(Arc<dyn ExecutionPlan>, Option<usize>)> {
     let (schema, table) = (destination.array_schema(), &destination.table);
     let numbers = OrderNumbers::new(schema, &table.options, &destination.ranges);
-    let numbers = numbers.map_err(DataFusionError::from)?;
+    let numbers = numbers.map_err(to_datafusion_error)?;
     let numbers = Arc::new(numbers);
     let fields = input.schema();
     let column = |index: usize| -> Result<(Arc<dyn PhysicalExpr>, String)> {
         let field = fields.fields().get(index);
-        let field = field.ok_or_else(|| DataFusionError::from(no_dimensions()))?;
+        let field = field.ok_or_else(|| to_datafusion_error(no_dimensions()))?;
         let name = field.name().clone();
         Ok((Arc::new(Column::new(&name, index)), name))
     };

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::Operator;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::schema::Dimension;
+use tiledb_engine::geometry::key::nan_key;
+use tiledb_engine::geometry::subarray::DimRanges;
+use tiledb_engine::{Error, Result};
 
 use super::cell_scan::CellScan;
-use crate::array::snapshot::Snapshot;
-use crate::error::{Error, Result};
-use crate::format::datatype::Datatype;
-use crate::format::schema::Dimension;
-use crate::geometry::key::nan_key;
-use crate::geometry::subarray::DimRanges;
 use crate::sql::options::TableOptions;
 
 /// The NaN coordinates that WHERE leaves and the stored condition deletes.

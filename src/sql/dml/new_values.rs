@@ -13,15 +13,16 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
+use tiledb_engine::Error;
+use tiledb_engine::arrow::{CellWriter, UnknownValue, UnknownValues};
+use tiledb_engine::write::create::Value;
+use tiledb_engine::write::evolve::SchemaEvolution;
+use tiledb_engine::write::fields::cell_writers;
 
 use super::again::Again;
 use super::target::Target;
-use crate::arrow::{CellWriter, UnknownValue, UnknownValues};
-use crate::error::Error;
 use crate::sql::options::NewValues;
-use crate::write::create::Value;
-use crate::write::evolve::SchemaEvolution;
-use crate::write::fields::cell_writers;
+use crate::sql::to_datafusion_error;
 
 /// The most values by which a statement extends an enumeration: what has more is no enumeration.
 const MOST_NEW_VALUES: usize = 1_000_000;
@@ -39,7 +40,7 @@ pub(super) async fn settled_values(
         return refused;
     }
     match Box::pin(extend(target, again, context)).await {
-        Ok(true) => DataFusionError::from(
+        Ok(true) => to_datafusion_error(
             Error::conflict("the statement brought new values of enumerations: run it again")
                 .with("array", target.storage.uri()),
         ),
@@ -68,8 +69,9 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
     let Some(rows) = plan.children().into_iter().next().map(Arc::clone) else {
         return Ok(false);
     };
-    let opened = target.open(context).await?;
-    let writers = cell_writers(&opened.snapshot, &opened.types, opened.nulls)?;
+    let opened = target.open(context).await.map_err(to_datafusion_error)?;
+    let writers =
+        cell_writers(&opened.snapshot, &opened.types, opened.nulls).map_err(to_datafusion_error)?;
     let schema = &opened.snapshot.schema;
     // Attributes may share an enumeration.
     let mut enumerations: Vec<Brought<'_>> = Vec::new();
@@ -94,7 +96,10 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
         for brought in &mut enumerations {
             let columns = brought.columns.iter();
             for values in columns.filter_map(|column| batch.columns().get(*column)) {
-                brought.unknown.look_at(values)?;
+                brought
+                    .unknown
+                    .look_at(values)
+                    .map_err(to_datafusion_error)?;
             }
             brought.check_number()?;
         }
@@ -111,7 +116,10 @@ async fn extend(target: &Target, again: &Again, context: &Arc<TaskContext>) -> R
         let attribute = brought.attribute;
         evolution = evolution.extend_enumeration(attribute, brought.values()?);
     }
-    evolution.apply_in(&target.storage).await?;
+    evolution
+        .apply_in(&target.storage)
+        .await
+        .map_err(to_datafusion_error)?;
     Ok(true)
 }
 
@@ -128,7 +136,7 @@ impl Brought<'_> {
     fn check_number(&self) -> Result<()> {
         match self.unknown.len() {
             0..=MOST_NEW_VALUES => Ok(()),
-            _ => Err(DataFusionError::from(Error::invalid(format!(
+            _ => Err(to_datafusion_error(Error::invalid(format!(
                 "the rows bring more than {MOST_NEW_VALUES} new values to the enumeration \"{}\" of the attribute \"{}\", and a \
                  statement extends one by at most so many: a column without enumeration holds them",
                 self.name, self.attribute
@@ -137,11 +145,11 @@ impl Brought<'_> {
     }
 
     fn values(self) -> Result<Vec<Value>> {
-        let values = self.unknown.into_values()?;
+        let values = self.unknown.into_values().map_err(to_datafusion_error)?;
         let values = (0..values.len()).map(|row| {
             let scalar = ScalarValue::try_from_array(&values, row)?;
             value_of(&scalar).ok_or_else(|| {
-                DataFusionError::from(Error::invalid(format!(
+                to_datafusion_error(Error::invalid(format!(
                     "the rows bring the value {scalar} to the enumeration \"{}\" of the attribute \"{}\", and an enumeration \
                      cannot hold it",
                     self.name, self.attribute

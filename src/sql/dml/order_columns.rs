@@ -7,16 +7,16 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, internal_err};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use tiledb_engine::arrow::{CellWriter, ColumnType, TypeOptions};
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::geometry::key::Coordinate;
+use tiledb_engine::geometry::order_key::{OrderKeys, Part};
+use tiledb_engine::write::checks::coordinates;
+use tiledb_engine::{Error, Result as OwnResult};
 
-use crate::arrow::{CellWriter, ColumnType, TypeOptions};
-use crate::error::{Error, Result as OwnResult};
-use crate::format::schema::ArraySchema;
-use crate::geometry::key::Coordinate;
-use crate::geometry::order_key::{OrderKeys, Part};
-use crate::write::checks::coordinates;
+use crate::sql::to_datafusion_error;
 
 /// What the numbers of all rows of an array are computed with.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl OrderNumber {
             writers,
         } = self.of.as_ref();
         let coordinates = coordinates(&schema.dimensions, writers, &columns);
-        let coordinates = coordinates.map_err(DataFusionError::from)?;
+        let coordinates = coordinates.map_err(to_datafusion_error)?;
         let of = |dim: usize| coordinates.get(dim);
         let at = |dim: usize, cell: usize| of(dim).map_or(Coordinate::Key(0), |of| of.at(cell));
         let keys_of = |dim: usize| of(dim)?.keys();

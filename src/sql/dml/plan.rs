@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
+use tiledb_engine::Error;
+use tiledb_engine::arrow::{InvalidUtf8, NullPolicy};
+use tiledb_engine::write::delete::no_cell;
 
 use super::change::{Change, ChangeStatement, selected_box};
 use super::condition::{StatementSelection, selected};
@@ -13,9 +15,7 @@ use super::expand_exec::{Expand, TileDbChangesExec};
 use super::insert::{Destination, write_plan};
 use super::nan_coordinates::DoomedNan;
 use super::remove_exec::{Remove, Removed, TileDbRemoveExec};
-use crate::arrow::{InvalidUtf8, NullPolicy};
-use crate::error::Error;
-use crate::write::delete::no_cell;
+use crate::sql::to_datafusion_error;
 
 /// Why rows of an array with duplicates cannot be changed one by one.
 const NO_SINGLE_ROWS: &str = "the array allows duplicates, so a row cannot be told from others at its coordinates, and only rows \
@@ -133,7 +133,7 @@ fn remove(to: &Destination, input: Plan, removed: Removed, doomed: Vec<DoomedNan
 
 /// Describes the rows of `input`.
 fn selection(to: &Destination, input: &Plan) -> Result<StatementSelection> {
-    selected(input, &to.table.options).map_err(DataFusionError::from)
+    selected(input, &to.table.options).map_err(to_datafusion_error)
 }
 
 /// Fails if the table does not show what is stored: a changed row would store what is shown, or miss its cell.
@@ -151,13 +151,13 @@ fn check_lossless(to: &Destination, statement: ChangeStatement) -> Result<()> {
 
 fn refused<T>(to: &Destination, statement: ChangeStatement, why: &str) -> Result<T> {
     let error = Error::unsupported(format!("{statement}: {why}"));
-    Err(DataFusionError::from(error.with("array", to.storage.uri())))
+    Err(to_datafusion_error(error.with("array", to.storage.uri())))
 }
 
 /// The rows of `input` take the place of all that is there. Those of a dense array must be all cells of a box that holds
 /// what is there, because no cell of it can be removed.
 pub(in crate::sql) fn overwrite_plan(to: &Destination, input: Plan) -> Result<Plan> {
-    let nothing_survives = no_cell(to.array_schema()).map_err(DataFusionError::from)?;
+    let nothing_survives = no_cell(to.array_schema()).map_err(to_datafusion_error)?;
     let change = Change {
         replaced: Some(nothing_survives),
         ..to.change(&input)

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{SessionConfig, SessionContext};
-
-use crate::storage::{Event, recorder};
+use tiledb_engine::storage::{FileEvent, recorder};
 
 /// Statements, one after the other, on the arrays `s` (sparse) and `d` (dense).
 const STATEMENTS: [&str; 15] = [
@@ -92,40 +91,42 @@ impl Disk {
         }
     }
 
-    fn happen(&mut self, event: &Event) {
+    fn happen(&mut self, event: &FileEvent) {
         match event {
-            Event::Create(path, number) => {
+            FileEvent::Create(path, number) => {
                 self.by_number.insert(*number, self.files.len());
                 self.written
                     .insert(path.clone(), Name::File(self.files.len()));
                 self.files.push(Bytes::default());
             }
-            Event::Write(number, bytes) => {
+            FileEvent::Write(number, bytes) => {
                 self.files[self.by_number[number]].written.extend(bytes);
             }
-            Event::SyncFile(number) => {
+            FileEvent::SyncFile(number) => {
                 let file = &mut self.files[self.by_number[number]];
                 file.synced = file.written.clone();
             }
-            Event::Link(from, to) => {
+            FileEvent::Link(from, to) => {
                 let name = self.written[from];
                 self.written.insert(to.clone(), name);
             }
-            Event::Rename(from, to) => {
+            FileEvent::Rename(from, to) => {
                 let name = self.written.remove(from).expect("a file is renamed");
                 self.written.insert(to.clone(), name);
             }
-            Event::Remove(path) => {
+            FileEvent::Remove(path) => {
                 self.written.remove(path);
             }
-            Event::CreateFolder(folder) => {
+            FileEvent::CreateFolder(folder) => {
                 let missing = folder.ancestors();
                 for folder in missing.take_while(|folder| *folder != self.root) {
                     self.written.insert(folder.to_owned(), Name::Folder);
                 }
             }
-            Event::RemoveFolder(folder) => self.written.retain(|path, _| !path.starts_with(folder)),
-            Event::SyncFolder(folder) => {
+            FileEvent::RemoveFolder(folder) => {
+                self.written.retain(|path, _| !path.starts_with(folder))
+            }
+            FileEvent::SyncFolder(folder) => {
                 let inside = |path: &Path| path.parent() == Some(folder);
                 let gone = |path: &PathBuf| inside(path) && !self.written.contains_key(path);
                 let gone = self.synced.keys().filter(|path| gone(path)).cloned();
@@ -237,7 +238,7 @@ async fn state(folder: &Path) -> String {
 
 /// Runs all statements, and tells of the first image that is a third state; otherwise it counts the images. The `forgotten`
 /// events do not happen to the images, as if the statement did without them.
-async fn run(forgotten: impl Fn(&Event) -> bool) -> Result<usize, String> {
+async fn run(forgotten: impl Fn(&FileEvent) -> bool) -> Result<usize, String> {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().canonicalize().unwrap().join("arrays");
     fs::create_dir(&folder).unwrap();
@@ -277,7 +278,7 @@ async fn run(forgotten: impl Fn(&Event) -> bool) -> Result<usize, String> {
 }
 
 /// What a statement does on the disk.
-async fn execute(statement: &str, folder: &Path) -> Vec<Event> {
+async fn execute(statement: &str, folder: &Path) -> Vec<FileEvent> {
     let place = |array: &str| folder.join(array).display().to_string();
     let ctx = session();
     for array in ["s", "d"] {
@@ -306,8 +307,8 @@ async fn every_image_is_the_state_before_or_behind() {
 /// Without the syncs an image shows neither state, which proves that images are looked at.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn syncs_are_needed() {
-    let files = run(|event| matches!(event, Event::SyncFile(_))).await;
+    let files = run(|event| matches!(event, FileEvent::SyncFile(_))).await;
     assert!(files.is_err(), "{files:?}");
-    let folders = run(|event| matches!(event, Event::SyncFolder(_))).await;
+    let folders = run(|event| matches!(event, FileEvent::SyncFolder(_))).await;
     assert!(folders.is_err(), "{folders:?}");
 }

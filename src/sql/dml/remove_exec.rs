@@ -8,11 +8,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::TryStreamExt;
+use tiledb_engine::array::window::TimestampMs;
+use tiledb_engine::format::delete_condition::Condition;
+use tiledb_engine::format::domain_range::DomainRange;
+use tiledb_engine::write::announcement::ChangeAnnouncement;
+use tiledb_engine::write::commit::{FragmentRemoval, commit_delete, commit_removal};
+use tiledb_engine::write::delete::DeleteFile;
+use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::write::requirement::{Region, Requirement, StagedChange, check};
 
 use super::again::settled;
 use super::change::{Change, latest_time};
@@ -20,14 +27,7 @@ use super::nan_coordinates::check_none;
 use super::node::{Step, StepExec, puts_out_count};
 use super::target::Target;
 use super::write_exec::counted;
-use crate::array::window::TimestampMs;
-use crate::format::delete_condition::Condition;
-use crate::format::domain_range::DomainRange;
-use crate::write::announcement::ChangeAnnouncement;
-use crate::write::commit::{FragmentRemoval, commit_delete, commit_removal};
-use crate::write::delete::DeleteFile;
-use crate::write::insert::WriteTarget;
-use crate::write::requirement::{Region, Requirement, StagedChange, check};
+use crate::sql::to_datafusion_error;
 
 /// What is removed.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ impl Step for Remove {
             });
             let count = count.await?;
             let removed = step.remove(count, begun, &context).await;
-            removed.map_err(DataFusionError::from)?;
+            removed.map_err(to_datafusion_error)?;
             Ok(count)
         });
         Ok(counted(settled(removed, again, within, metrics.clone())))
@@ -111,7 +111,7 @@ impl Remove {
         count: u64,
         begun: Option<TimestampMs>,
         context: &Arc<TaskContext>,
-    ) -> crate::error::Result<()> {
+    ) -> tiledb_engine::Result<()> {
         let target = self.target.open(context).await?;
         match &self.removed {
             Removed::Nothing => Ok(()),
@@ -147,7 +147,7 @@ impl Remove {
     }
 
     /// Hides the fragments whose rows were counted.
-    async fn remove_fragments(&self, target: &WriteTarget) -> crate::error::Result<()> {
+    async fn remove_fragments(&self, target: &WriteTarget) -> tiledb_engine::Result<()> {
         let snapshot = &target.snapshot;
         let (read, _) = self.change.read(snapshot.storage.uri());
         let is_seen = |name: &String| read.iter().any(|seen| seen.fragments.contains(name));
@@ -177,8 +177,8 @@ impl Remove {
         target: &WriteTarget,
         requirement: &Requirement<'_>,
         announced: ChangeAnnouncement,
-        commit: impl Future<Output = crate::error::Result<()>>,
-    ) -> crate::error::Result<()> {
+        commit: impl Future<Output = tiledb_engine::Result<()>>,
+    ) -> tiledb_engine::Result<()> {
         let offered = StagedChange {
             fragments: &[],
             announced: Some(&announced),

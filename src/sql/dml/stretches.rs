@@ -17,9 +17,10 @@ use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
+use tiledb_engine::Error;
 
 use super::again::streams;
-use crate::error::Error;
+use crate::sql::to_datafusion_error;
 
 /// The batches that a partition reads ahead.
 const AHEAD: usize = 2;
@@ -177,7 +178,9 @@ impl Part {
         };
         let column = batch.columns().get(self.number);
         let numbers = column.and_then(|column| column.as_primitive_opt::<UInt64Type>());
-        let numbers = numbers.ok_or_else(|| Error::internal("rows are sorted by their numbers"))?;
+        let numbers = numbers
+            .ok_or_else(|| Error::internal("rows are sorted by their numbers"))
+            .map_err(to_datafusion_error)?;
         Ok(numbers.values())
     }
 

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::window::{OpenWindow, TimestampMs};
+use tiledb_engine::arrow::NullPolicy;
+use tiledb_engine::format::schema::{ArraySchema, DataOrder};
+use tiledb_engine::storage::Storage;
+use tiledb_engine::write::clock::Clock;
+use tiledb_engine::write::commit::Committed;
+use tiledb_engine::write::insert::WriteTarget;
+use tiledb_engine::{Error, Result};
 
 use super::again::Again;
-use crate::array::snapshot::Snapshot;
-use crate::array::window::{OpenWindow, TimestampMs};
-use crate::arrow::NullPolicy;
-use crate::error::{Error, Result};
-use crate::format::schema::{ArraySchema, DataOrder};
 use crate::sql::budget::PoolBudget;
 use crate::sql::options::TableOptions;
-use crate::storage::Storage;
-use crate::write::clock::Clock;
-use crate::write::commit::Committed;
-use crate::write::insert::WriteTarget;
 
 /// An array to write to.
 #[derive(Debug, Clone)]

@@ -8,31 +8,31 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{UInt8Type, UInt64Type};
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use futures::StreamExt;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::window::TimestampMs;
+use tiledb_engine::geometry::domain::KeyBox;
+use tiledb_engine::write::announcement::ChangeAnnouncement;
+use tiledb_engine::write::clock::Clock;
+use tiledb_engine::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
+use tiledb_engine::write::delete::DeleteFile;
+use tiledb_engine::write::dense::coverage::check_covered;
+use tiledb_engine::write::dense::insert::DenseInsert;
+use tiledb_engine::write::fragment::StagedFragment;
+use tiledb_engine::write::insert::{DeleteScope, SparseInsert, WriteTarget};
+use tiledb_engine::write::pipeline::Written;
+use tiledb_engine::write::requirement::{Region, Requirement, StagedChange, check};
+use tiledb_engine::{Error, Result as OwnResult};
 
 use super::cell_scan::SnapshotCells;
 use super::change::Change;
 use super::changed_rows::ChangedRows;
 use super::nan_coordinates::check_none;
 use super::target::Target;
-use crate::array::snapshot::Snapshot;
-use crate::array::window::TimestampMs;
-use crate::error::{Error, Result as OwnResult};
-use crate::geometry::domain::KeyBox;
 use crate::sql::budget::DiskScratch;
-use crate::write::announcement::ChangeAnnouncement;
-use crate::write::clock::Clock;
-use crate::write::commit::{commit, commit_delete, commit_unpublished, commit_with_delete};
-use crate::write::delete::DeleteFile;
-use crate::write::dense::coverage::check_covered;
-use crate::write::dense::insert::DenseInsert;
-use crate::write::fragment::StagedFragment;
-use crate::write::insert::{DeleteScope, SparseInsert, WriteTarget};
-use crate::write::pipeline::Written;
-use crate::write::requirement::{Region, Requirement, StagedChange, check};
+use crate::sql::to_datafusion_error;
 
 /// What a statement counts; all but the fragments grow while it runs.
 pub(super) struct Counters {
@@ -115,18 +115,18 @@ impl Statement {
     /// builds without optimization.
     pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
         let opened = Box::pin(self.target.open(&self.context)).await;
-        let mut opened = opened.map_err(DataFusionError::from)?;
+        let mut opened = opened.map_err(to_datafusion_error)?;
         if let Some(change) = &self.change {
             opened.nulls = change.nulls;
             opened.has_read = !change.is_plain_insert(opened.snapshot.storage.uri());
         }
         if let Some(change) = self.change.as_ref().filter(|change| !change.inserts) {
             let time = change.time(&opened).await;
-            opened.time = Some(time.map_err(DataFusionError::from)?);
+            opened.time = Some(time.map_err(to_datafusion_error)?);
         }
         let (snapshot, clock) = (opened.snapshot.clone(), opened.clock.clone());
         let written = Arc::clone(&opened.written);
-        let replacing = self.replacing(&opened).map_err(DataFusionError::from)?;
+        let replacing = self.replacing(&opened).map_err(to_datafusion_error)?;
         let staged = Box::pin(self.stage(opened, replacing.as_ref(), rows)).await?;
         let offered = async {
             let announced = match &replacing {
@@ -149,7 +149,7 @@ impl Statement {
             if let Some(announced) = announced {
                 announced.end().await;
             }
-            return Err(DataFusionError::from(error));
+            return Err(to_datafusion_error(error));
         }
         let bytes = staged
             .fragments
@@ -162,7 +162,7 @@ impl Statement {
         if let Some(announced) = announced {
             announced.end().await;
         }
-        committed.map_err(DataFusionError::from)?;
+        committed.map_err(to_datafusion_error)?;
         self.counters.fragments.add(fragments);
         self.counters.update(&written);
         raise(&self.counters.bytes, bytes);
@@ -305,14 +305,14 @@ impl Statement {
             false => self.sparse(opened, replacing).await,
             true => self.dense(opened),
         };
-        let mut insert = insert.map_err(DataFusionError::from)?;
+        let mut insert = insert.map_err(to_datafusion_error)?;
         let written = async {
             loop {
                 let Some(batch) = next else {
-                    return insert.complete().map_err(DataFusionError::from);
+                    return insert.complete().map_err(to_datafusion_error);
                 };
                 let pushed = self.push(&mut insert, &batch).await;
-                pushed.map_err(DataFusionError::from)?;
+                pushed.map_err(to_datafusion_error)?;
                 self.counters.rows.add(batch.num_rows());
                 self.counters.update(&so_far);
                 next = rows.next().await.transpose()?;
@@ -323,7 +323,7 @@ impl Statement {
             insert.withdraw().await;
             return Err(error);
         }
-        insert.finish().await.map_err(DataFusionError::from)
+        insert.finish().await.map_err(to_datafusion_error)
     }
 
     async fn push(&self, insert: &mut Insert, batch: &RecordBatch) -> OwnResult<()> {

@@ -21,9 +21,9 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use tiledb_engine::SchemaEvolution;
+use tiledb_engine::{Error, Result, ResultExt};
 
-use crate::SchemaEvolution;
-use crate::error::{Error, Result, ResultExt};
 use crate::sql::catalog::first_word;
 use crate::sql::create::default_value;
 use crate::sql::provider::TileDbTable;

@@ -14,16 +14,16 @@ use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use futures::FutureExt;
+use tiledb_engine::SchemaEvolution;
+use tiledb_engine::write::create::Value;
+use tiledb_engine::{Error, Result};
 
 use super::alter::{self, NewColumn, add_columns};
 use super::once::{ChangeFunction, Doing, Done};
-use crate::SchemaEvolution;
-use crate::error::{Error, Result};
 use crate::sql::dml::value_of;
 use crate::sql::functions::arguments::{Call, Surroundings, Target, text};
 use crate::sql::options::{TableOptions, is_creation};
 use crate::sql::provider::TileDbTable;
-use crate::write::create::Value;
 
 /// What `tiledb_evolve` takes besides the options of tables and of creation.
 const ADD: &str = "add";

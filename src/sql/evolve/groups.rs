@@ -17,17 +17,17 @@ use datafusion::catalog::Session;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
+use tiledb_engine::GroupEdit;
+use tiledb_engine::Result;
+use tiledb_engine::storage::Location;
+use tiledb_engine::write::group::create_group_in;
 
 use super::functions::{check_time, target_of, usage};
 use super::once::{ChangeFunction, Doing, Done};
-use crate::GroupEdit;
-use crate::error::Result;
 use crate::sql::catalog::AttachedGroups;
 use crate::sql::functions::arguments::{Call, Target, text};
 use crate::sql::location::locate;
 use crate::sql::url_table::Named;
-use crate::storage::Location;
-use crate::write::group::create_group_in;
 
 const MEMBER_NAME: &str = "name";
 const RELATIVE: &str = "relative";
@@ -60,7 +60,7 @@ impl ChangeFunction for CreateGroup {
             Ok(Done {
                 uri: target.storage.uri().to_owned(),
                 changes: vec!["create group".to_owned()],
-                file: Some(crate::array::group::GROUP_FILE.to_owned()),
+                file: Some(tiledb_engine::array::group::GROUP_FILE.to_owned()),
             })
         };
         Ok(doing.boxed())

@@ -16,11 +16,11 @@ use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use futures::FutureExt;
+use tiledb_engine::MetadataEdit;
+use tiledb_engine::Result;
 
 use super::functions::{check_time, target_of, usage};
 use super::once::{ChangeFunction, Doing, Done};
-use crate::MetadataEdit;
-use crate::error::Result;
 use crate::sql::functions::arguments::{Call, Target, text};
 
 const TYPE: &str = "type";

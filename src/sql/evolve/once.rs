@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{
     Session, TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider,
 };
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -21,12 +21,13 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::future::BoxFuture;
 use futures::stream;
+use tiledb_engine::Error;
 
-use crate::error::Error;
 use crate::sql::functions::columns::{
     Rows, TEXT, opt_text, optional, required, schema, text, text_list, text_lists,
 };
 use crate::sql::functions::run_once::once_in_run;
+use crate::sql::to_datafusion_error;
 
 /// What was done.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ pub(super) struct Done {
 }
 
 /// A change that has not begun.
-pub(super) type Doing = BoxFuture<'static, crate::error::Result<Done>>;
+pub(super) type Doing = BoxFuture<'static, tiledb_engine::Result<Done>>;
 
 /// A function that changes something.
 #[async_trait]
@@ -47,10 +48,10 @@ pub(super) trait ChangeFunction: Sized + Send + Sync + 'static {
     const NAME: &'static str;
 
     /// What a call says.
-    fn parse(arguments: &[Expr]) -> crate::error::Result<Self>;
+    fn parse(arguments: &[Expr]) -> tiledb_engine::Result<Self>;
 
     /// Finds what the call names; nothing is changed before the result is awaited.
-    async fn prepare(&self, session: &dyn Session) -> crate::error::Result<Doing>;
+    async fn prepare(&self, session: &dyn Session) -> tiledb_engine::Result<Doing>;
 }
 
 /// A function as DataFusion knows it.
@@ -70,7 +71,7 @@ impl<F: ChangeFunction> fmt::Debug for Function<F> {
 impl<F: ChangeFunction> TableFunctionImpl for Function<F> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         Ok(Arc::new(ChangeTable {
-            call: F::parse(args.exprs()).map_err(DataFusionError::from)?,
+            call: F::parse(args.exprs()).map_err(to_datafusion_error)?,
             written: written::<F>(args.exprs()),
             schema: report_schema(),
         }))
@@ -130,7 +131,7 @@ impl<F: ChangeFunction> TableProvider for ChangeTable<F> {
         };
         let schema = Arc::new(self.schema.project(&projection)?);
         let partition = ChangeStream {
-            doing: Mutex::new(Some(doing.map_err(DataFusionError::from)?)),
+            doing: Mutex::new(Some(doing.map_err(to_datafusion_error)?)),
             call: self.written.clone(),
             name: F::NAME,
             projection,
@@ -177,11 +178,7 @@ impl PartitionStream for ChangeStream {
                 rows(&doing?.await?)
             };
             let report = once_in_run(&context, call, doing).await;
-            batch(
-                &report.map_err(DataFusionError::from)?,
-                &schema,
-                &projection,
-            )
+            batch(&report.map_err(to_datafusion_error)?, &schema, &projection)
         };
         let schema = Arc::clone(&self.schema);
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::once(row)))
@@ -189,7 +186,7 @@ impl PartitionStream for ChangeStream {
 }
 
 /// The row of a report with all columns.
-fn rows(done: &Done) -> crate::error::Result<Rows> {
+fn rows(done: &Done) -> tiledb_engine::Result<Rows> {
     let columns = vec![
         text([&done.uri]),
         text_lists(std::slice::from_ref(&done.changes))?,

@@ -10,15 +10,15 @@ use datafusion::physical_expr::expressions::lit;
 use datafusion::physical_expr::utils::{
     collect_columns, conjunction_opt, reassign_expr_columns, split_conjunction,
 };
+use tiledb_engine::scan::Predicate;
+use tiledb_engine::scan::spec::{Conjunction, TextCondition};
+use tiledb_engine::stats::pruner::TilePruner;
+use tiledb_engine::{Error, Result};
 
-use crate::error::{Error, Result};
-use crate::scan::Predicate;
-use crate::scan::spec::{Conjunction, TextCondition};
 use crate::sql::expressions::in_numbers::in_numbers;
 use crate::sql::expressions::on_values::on_values;
 use crate::sql::expressions::pruning::ExprPruner;
 use crate::sql::expressions::text_conditions;
-use crate::stats::pruner::TilePruner;
 
 /// A physical expression and the columns it reads.
 #[derive(Debug)]

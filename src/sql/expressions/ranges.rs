@@ -21,9 +21,9 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use datafusion::scalar::ScalarValue;
+use tiledb_engine::geometry::subarray::{DimRanges, Subarray};
 
 use super::shape::{Expr, Shape, operands};
-use crate::geometry::subarray::{DimRanges, Subarray};
 
 /// A predicate, split.
 #[derive(Debug, Clone)]

@@ -12,22 +12,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::array::Array;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::DataFusionError;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{conjunction_opt, reassign_expr_columns, split_conjunction};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, conjunction};
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_physical_expr};
 use datafusion::physical_plan::filter_pushdown::PushedDown;
+use tiledb_engine::arrow::{CellData, Cells, TileBuffer};
+use tiledb_engine::geometry::key;
+use tiledb_engine::geometry::subarray::DimRanges;
+use tiledb_engine::scan::spec::{CoordinateTest, RuntimeCondition, RuntimeFilter};
+use tiledb_engine::scan::{Predicate, ScanPlan};
+use tiledb_engine::stats::pruner::TilePruner;
 
-use crate::arrow::{CellData, Cells, TileBuffer};
-use crate::geometry::key;
-use crate::geometry::subarray::DimRanges;
-use crate::scan::spec::{CoordinateTest, RuntimeCondition, RuntimeFilter};
-use crate::scan::{Predicate, ScanPlan};
 use crate::sql::expressions::predicate::ExprPredicate;
 use crate::sql::expressions::pruning::{ExprPruner, fold_constants, keep_cheap, relaxed};
 use crate::sql::expressions::ranges::{self, DimensionColumn};
-use crate::stats::pruner::TilePruner;
+use crate::sql::to_datafusion_error;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -137,7 +137,7 @@ impl PushedFilters {
         let table = &plan.spec.table;
         let dimensions =
             DimensionColumn::of_array(&table.snapshot.schema, &table.types, &table.options)
-                .map_err(DataFusionError::from)?;
+                .map_err(to_datafusion_error)?;
         let everything = conjunction(self.all().cloned());
         Ok(Some(Arc::new(LiveFilters {
             plan: Arc::clone(plan),
@@ -182,14 +182,15 @@ struct State {
 }
 
 impl RuntimeFilter for LiveFilters {
-    fn current(&self) -> crate::Result<Option<Arc<RuntimeCondition>>> {
+    fn current(&self) -> tiledb_engine::Result<Option<Arc<RuntimeCondition>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = state.tracking.watcher().is_some_and(|w| w.changed());
         if changed || !state.seen {
             state.seen = true;
             let condition = self.condition();
             state.current = condition.map_err(|e| {
-                crate::Error::internal("a filter cannot be evaluated by the scan").with_source(e)
+                tiledb_engine::Error::internal("a filter cannot be evaluated by the scan")
+                    .with_source(e)
             })?;
         }
         Ok(state.current.clone())
@@ -318,7 +319,7 @@ impl CoordinateTest for DimensionTest {
         self.dimension
     }
 
-    fn passing(&self, lo: u64, hi: u64) -> crate::Result<DimRanges> {
+    fn passing(&self, lo: u64, hi: u64) -> tiledb_engine::Result<DimRanges> {
         let table = &self.plan.spec.table;
         let dimension = table.snapshot.schema.dimensions.get(self.dimension);
         let Some((dimension, ty)) = dimension.zip(table.types.get(self.dimension)) else {

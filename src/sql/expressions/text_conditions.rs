@@ -1,6 +1,6 @@
 //! The conditions on text within a predicate.
 //!
-//! They are the input of the search in text, described in `src/scan/sparse/tile/text.rs`; `tiledb.enable_text_search`
+//! They are the input of the search in text, described in `scan/sparse/tile/text.rs` of the engine; `tiledb.enable_text_search`
 //! switches it off. Only comparisons that no string can make fail are used, because the scan evaluates them on strings
 //! that may belong to no row.
 
@@ -9,9 +9,9 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, LikeExpr, Literal};
+use tiledb_engine::tile::needles::Needles;
 
 use super::shape::{Expr, Shape};
-use crate::tile::needles::Needles;
 
 /// The most needles that are searched for.
 const MOST_NEEDLES: usize = 16;
@@ -177,9 +177,9 @@ mod tests {
     use datafusion::datasource::MemTable;
     use datafusion::physical_plan::filter::FilterExec;
     use datafusion::prelude::SessionContext;
+    use tiledb_engine::tile::needles::Finds;
 
     use super::*;
-    use crate::tile::needles::Finds;
 
     fn of(sql: &str) -> Option<Text> {
         let fields = vec![

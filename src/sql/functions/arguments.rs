@@ -8,16 +8,16 @@ use datafusion::catalog::{CatalogProviderList, SchemaProvider, Session, TablePro
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
+use tiledb_engine::array::window::OpenWindow;
+use tiledb_engine::storage::{ExternalMembers, Storage};
+use tiledb_engine::{Error, Result};
 
-use crate::array::window::OpenWindow;
-use crate::error::{Error, Result};
 use crate::sql::encryption::{OTHER_WAYS, shown_name};
 use crate::sql::location::{self, with_key};
 use crate::sql::options::{TableOptions, is_secret};
 use crate::sql::provider::TileDbTable;
 use crate::sql::settings::TileDbSettings;
 use crate::sql::url_table::{Named, has_store, looks_like_location};
-use crate::storage::{ExternalMembers, Storage};
 
 /// What options may begin with.
 const PREFIX: &str = "tiledb.";

@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
+use tiledb_engine::Result;
+use tiledb_engine::array::inspect::Inspection;
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, required};
 use super::description::{Describe, Request, Rows, once};
-use crate::array::inspect::Inspection;
-use crate::error::Result;
 use crate::sql::create::statement_of;
 
 /// The index of the column whose value needs the enumerations to be read.

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
+use tiledb_engine::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
+use tiledb_engine::maintain::report::ReportRow;
+use tiledb_engine::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
+use tiledb_engine::{Error, Result};
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, Values, once};
-use crate::error::{Error, Result};
-use crate::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
-use crate::maintain::report::ReportRow;
-use crate::maintain::vacuum::{VacuumMode, VacuumOptions, vacuum};
 use crate::sql::budget::PoolBudget;
 use crate::sql::progress::Maintenance;
 

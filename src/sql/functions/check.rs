@@ -3,7 +3,7 @@
 //! | Column | |
 //! |---|---|
 //! | `severity` | `error`, `warning` or `leftover` |
-//! | `rule` | the short name of the [rule](crate::maintain::check::Rule) that is broken |
+//! | `rule` | the short name of the [rule](tiledb_engine::maintain::check::Rule) that is broken |
 //! | `object` | the URI of the file or folder, then the field and the tile |
 //! | `found`, `expected` | what was found there, and what was expected |
 //! | `advice` | what to do |
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use tiledb_engine::Result;
+use tiledb_engine::maintain::check::{CheckOptions, Finding, check};
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, required};
 use super::description::{Describe, Request, Rows};
-use crate::error::Result;
-use crate::maintain::check::{CheckOptions, Finding, check};
 use crate::sql::budget::PoolBudget;
 use crate::sql::progress::Maintenance;
 

@@ -8,12 +8,12 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Fields, SchemaRef, TimeUnit};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::domain_range::DomainRange;
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::{Error, Result};
 
 use super::value;
-use crate::error::{Error, Result};
-use crate::format::datatype::Datatype;
-use crate::format::domain_range::DomainRange;
-use crate::format::schema::ArraySchema;
 
 /// Rows of a description: one array per column of the function's schema. Arrays of columns that aren't selected are ignored.
 #[derive(Debug, Clone)]

@@ -21,15 +21,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
+use tiledb_engine::Result;
+use tiledb_engine::array::commits::Commit;
+use tiledb_engine::array::inspect::Inspection;
+use tiledb_engine::array::window::{OpenWindow, Visibility};
+use tiledb_engine::format::commit::CommitKind;
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use crate::array::commits::Commit;
-use crate::array::inspect::Inspection;
-use crate::array::window::{OpenWindow, Visibility};
-use crate::error::Result;
-use crate::format::commit::CommitKind;
 
 /// The function.
 pub(super) struct Commits;

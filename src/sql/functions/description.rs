@@ -26,10 +26,12 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::arguments::{Call, Surroundings, Target};
 pub(super) use super::columns::Rows;
+use tiledb_engine::Error;
+
 use super::run_once::once_in_run;
-use crate::error::Error;
 use crate::sql::expressions::evaluable::evaluable;
 use crate::sql::progress::{Maintenance, MaintenanceWatch};
+use crate::sql::to_datafusion_error;
 
 /// The selection of a query on a description.
 #[derive(Debug, Clone)]
@@ -86,7 +88,7 @@ pub(super) trait Describe: Send + Sync + 'static {
     const VALUES: &'static [&'static str] = &[];
 
     /// Fails if the values of its options are none.
-    fn check(_values: &Values) -> crate::error::Result<()> {
+    fn check(_values: &Values) -> tiledb_engine::Result<()> {
         Ok(())
     }
 
@@ -100,13 +102,13 @@ pub(super) trait Describe: Send + Sync + 'static {
     fn rows(
         target: Target,
         request: Arc<Request>,
-    ) -> BoxStream<'static, crate::error::Result<Rows>>;
+    ) -> BoxStream<'static, tiledb_engine::Result<Rows>>;
 }
 
 /// A description that is computed as a whole.
 pub(super) fn once(
-    rows: impl Future<Output = crate::error::Result<Rows>> + Send + 'static,
-) -> BoxStream<'static, crate::error::Result<Rows>> {
+    rows: impl Future<Output = tiledb_engine::Result<Rows>> + Send + 'static,
+) -> BoxStream<'static, tiledb_engine::Result<Rows>> {
     stream::once(rows).boxed()
 }
 
@@ -129,11 +131,11 @@ impl<D: Describe> TableFunctionImpl for DescriptionFunction<D> {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let own = [D::OPTIONS, D::VALUES].concat();
         let call = Call::parse_with(D::NAME, &own, args.exprs());
-        let call = call.map_err(DataFusionError::from)?;
+        let call = call.map_err(to_datafusion_error)?;
         for option in D::OPTIONS {
-            call.is_on(option).map_err(DataFusionError::from)?;
+            call.is_on(option).map_err(to_datafusion_error)?;
         }
-        D::check(&values::<D>(&call)).map_err(DataFusionError::from)?;
+        D::check(&values::<D>(&call)).map_err(to_datafusion_error)?;
         Ok(Arc::new(DescriptionTable::<D> {
             call,
             schema: D::schema(),
@@ -216,7 +218,7 @@ impl<D: Describe> TableProvider for DescriptionTable<D> {
             None => None,
         };
         let partition = DescriptionStream::<D> {
-            target: target.map_err(DataFusionError::from)?,
+            target: target.map_err(to_datafusion_error)?,
             request: Arc::new(Request {
                 projection,
                 filter,
@@ -258,8 +260,8 @@ impl<D: Describe> DescriptionStream<D> {
     fn changed(
         &self,
         context: Arc<TaskContext>,
-        mut rows: BoxStream<'static, crate::error::Result<Rows>>,
-    ) -> BoxStream<'static, crate::error::Result<Rows>> {
+        mut rows: BoxStream<'static, tiledb_engine::Result<Rows>>,
+    ) -> BoxStream<'static, tiledb_engine::Result<Rows>> {
         let (target, request) = (&self.target, &self.request);
         let (uri, options) = (target.storage.uri(), &target.options);
         let call = format!(
@@ -292,7 +294,7 @@ impl<D: Describe> PartitionStream for DescriptionStream<D> {
             false => rows,
         };
         let batches = rows
-            .map_err(DataFusionError::from)
+            .map_err(to_datafusion_error)
             .and_then(move |rows| {
                 let batch = project(rows, &request, &schema);
                 let batches = batch.map(|batch| slices(batch, request.batch_size));

@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
+use tiledb_engine::{Error, Result};
 
 use super::arguments::{Call, Surroundings, text};
-use crate::error::{Error, Result};
 use crate::sql::diff::ArrayDiff;
 use crate::sql::open::wait_for;
 use crate::sql::options::TableOptions;
+use crate::sql::to_datafusion_error;
 
 /// The name in SQL.
 pub(super) const NAME: &str = "tiledb_diff";
@@ -31,7 +31,7 @@ impl TableFunctionImpl for DiffFunction {
         args: TableFunctionArgs<'_, '_>,
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
         let surroundings = Surroundings::of(args.session());
-        let diff = open(args.exprs(), surroundings).map_err(DataFusionError::from)?;
+        let diff = open(args.exprs(), surroundings).map_err(to_datafusion_error)?;
         Ok(Arc::new(diff))
     }
 }

@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
+use tiledb_engine::Result;
+use tiledb_engine::array::inspect::Inspection;
+use tiledb_engine::arrow::{Enumerations, column_names};
+use tiledb_engine::format::enumeration::Enumeration;
+use tiledb_engine::format::schema::ArraySchema;
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
 use super::value;
-use crate::array::inspect::Inspection;
-use crate::arrow::{Enumerations, column_names};
-use crate::error::Result;
-use crate::format::enumeration::Enumeration;
-use crate::format::schema::ArraySchema;
 
 /// The function.
 pub(super) struct EnumerationValues;

@@ -23,14 +23,14 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+use tiledb_engine::Result;
+use tiledb_engine::array::fragment::Fragment;
+use tiledb_engine::array::inspect::{InspectedFragment, Inspection};
+use tiledb_engine::storage::Storage;
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use crate::array::fragment::Fragment;
-use crate::array::inspect::{InspectedFragment, Inspection};
-use crate::error::Result;
-use crate::storage::Storage;
 
 /// The function.
 pub(super) struct Fragments;
@@ -103,7 +103,7 @@ fn rows(fragments: &[InspectedFragment], metadata: &[Option<u64>]) -> Result<Row
     let standing_for_others: HashSet<&str> = fragments
         .iter()
         .filter_map(|f| f.vacuumed_by.as_deref())
-        .map(crate::format::names::stem)
+        .map(tiledb_engine::format::names::stem)
         .collect();
     let consolidated =
         |f: &Fragment| f.name.t1 < f.name.t2 || standing_for_others.contains(f.name.name.as_str());

@@ -17,15 +17,15 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use tiledb_engine::array::folder::kind_at;
+use tiledb_engine::array::group::{Group, Member};
+use tiledb_engine::array::window::{OpenWindow, TimestampMs};
+use tiledb_engine::format::group::ObjectKind;
+use tiledb_engine::{Error, ErrorKind, Result};
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
-use crate::array::folder::kind_at;
-use crate::array::group::{Group, Member};
-use crate::array::window::{OpenWindow, TimestampMs};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::group::ObjectKind;
 use crate::sql::catalog::explore::{Explored, Stores, join, storage_of};
 
 /// Arrays looked up at the same time.

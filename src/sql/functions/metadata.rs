@@ -21,15 +21,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Float64Array, Int64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
+use tiledb_engine::Result;
+use tiledb_engine::array::metadata::{self, METADATA_FOLDER, MetadataItem};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::metadata::MetadataValue;
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, TIME, optional, required};
 use super::description::{Describe, Request, Rows, once};
 use super::value;
-use crate::array::metadata::{self, METADATA_FOLDER, MetadataItem};
-use crate::error::Result;
-use crate::format::datatype::Datatype;
-use crate::format::metadata::MetadataValue;
 
 /// The function.
 pub(super) struct Metadata;

@@ -12,7 +12,7 @@
 //! | [`tiledb_tiles`](tiles) | one per field of a tile of a visible fragment |
 //! | [`tiledb_commits`](commits) | one per commit: writes, deletes, vacuums, … |
 //! | [`tiledb_members`](members) | one per member of a group, and of the groups in it |
-//! | [`tiledb_check`](check) | one per finding of the [auditor](crate::maintain::check) |
+//! | [`tiledb_check`](check) | one per finding of the [auditor](tiledb_engine::maintain::check) |
 //! | [`tiledb_consolidate`](care) | one per file or folder that several others have become |
 //! | [`tiledb_vacuum`](care) | one per file or folder that is removed |
 //!

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
+use tiledb_engine::{Error, Result};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::columns::Rows;
-use crate::error::{Error, Result};
 
 /// The reports of a run's calls; `None` while a call runs, and forever if it was cancelled.
 type RunReports = Arc<AsyncMutex<HashMap<String, Option<Result<Rows>>>>>;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::error::DataFusionError;
+use tiledb_engine::Result;
 
 use super::arguments::{Call, Surroundings};
-use crate::error::Result;
 use crate::sql::open::wait_for;
 use crate::sql::provider::TileDbTable;
+use crate::sql::to_datafusion_error;
 
 /// The name in SQL.
 pub(super) const NAME: &str = "tiledb_scan";
@@ -27,7 +27,7 @@ impl TableFunctionImpl for ScanFunction {
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
         let table = Call::parse(NAME, args.exprs())
             .and_then(|call| open(call, Surroundings::of(args.session())));
-        Ok(Arc::new(table.map_err(DataFusionError::from)?))
+        Ok(Arc::new(table.map_err(to_datafusion_error)?))
     }
 }
 

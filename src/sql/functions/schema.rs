@@ -25,18 +25,18 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::stream::BoxStream;
+use tiledb_engine::Result;
+use tiledb_engine::array::inspect::Inspection;
+use tiledb_engine::arrow::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::schema::{
+    ArraySchema, Attribute, CellValNum, DataOrder, Dimension, DimensionLabel,
+};
 
 use super::arguments::Target;
 use super::columns::{self, TEXT, optional, required};
 use super::description::{Describe, Request, Rows, once};
 use super::value;
-use crate::array::inspect::Inspection;
-use crate::arrow::{ColumnType, Enumerations, TypeOptions, attribute_type, column_names};
-use crate::error::Result;
-use crate::format::datatype::Datatype;
-use crate::format::schema::{
-    ArraySchema, Attribute, CellValNum, DataOrder, Dimension, DimensionLabel,
-};
 
 /// The function.
 pub(super) struct Fields;

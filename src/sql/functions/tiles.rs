@@ -12,7 +12,7 @@
 //! | `null_count` | the number of nulls; NULL if none is stored |
 //!
 //! Statistics are shown as they are stored, and some writers store wrong ones: see
-//! [`array::fragment::statistics`](crate::array::fragment::statistics). Dense fragments store no dimensions; before
+//! [`array::fragment::statistics`](tiledb_engine::array::fragment::statistics). Dense fragments store no dimensions; before
 //! format 5 all dimensions share a file, whose size each of them shows.
 //!
 //! Rows come fragment by fragment. Only what the selected columns need is loaded, and only for the fields and fragments
@@ -26,20 +26,20 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+use tiledb_engine::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
+use tiledb_engine::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
+use tiledb_engine::array::inspect::Inspection;
+use tiledb_engine::arrow::column_names;
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::fragment::rtree::Mbrs;
+use tiledb_engine::geometry::key;
+use tiledb_engine::storage::Storage;
+use tiledb_engine::{Error, Result, ResultExt};
 
 use super::arguments::Target;
 use super::columns::{self, Side, TEXT, optional, required};
 use super::description::{Describe, Request, Rows};
 use super::value;
-use crate::array::fragment::statistics::{FieldStatistics, StatisticsWanted, Sum};
-use crate::array::fragment::{DenseTiles, FieldTiles, Fragment, FragmentField, TileIdx};
-use crate::array::inspect::Inspection;
-use crate::arrow::column_names;
-use crate::error::{Error, Result, ResultExt};
-use crate::format::datatype::Datatype;
-use crate::format::fragment::rtree::Mbrs;
-use crate::geometry::key;
-use crate::storage::Storage;
 
 /// The function.
 pub(super) struct Tiles;
@@ -250,7 +250,7 @@ impl FragmentTiles {
             let Some(files) = self.files.get(*field) else {
                 continue;
             };
-            let size = |file: &crate::array::fragment::TileFile| {
+            let size = |file: &tiledb_engine::array::fragment::TileFile| {
                 file.tile(*tile).map(|range| range.end - range.start)
             };
             data.push(Some(size(&files.values)?));

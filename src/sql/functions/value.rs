@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use crate::format::datatype::Datatype;
-use crate::geometry::key;
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::geometry::key;
 
 /// One cell with any number of elements.
 pub(super) fn cell(datatype: Datatype, bytes: &[u8]) -> String {

@@ -6,10 +6,9 @@
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{self as arrow, DataType, TimeUnit};
-
-use crate::error::{Error, Result};
-use crate::format::datatype::Datatype;
-use crate::geometry::key::Native;
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::geometry::key::Native;
+use tiledb_engine::{Error, Result};
 
 /// The key of every value in a column that shows a dimension of type `datatype`.
 pub(super) fn keys(column: &ArrayRef, datatype: Datatype) -> Result<Vec<u64>> {
@@ -110,11 +109,12 @@ fn months(days: i64) -> i64 {
 mod tests {
     use std::sync::Arc;
 
+    use tiledb_engine::arrow::{CellData, Cells, ColumnType, TileBuffer, TimeAs, TypeOptions};
+    use tiledb_engine::format::filter_list::FilterList;
+    use tiledb_engine::format::schema::{CellValNum, Dimension};
+    use tiledb_engine::geometry::key;
+
     use super::*;
-    use crate::arrow::{CellData, Cells, ColumnType, TileBuffer, TimeAs, TypeOptions};
-    use crate::format::filter_list::FilterList;
-    use crate::format::schema::{CellValNum, Dimension};
-    use crate::geometry::key;
 
     /// Converting a dimension's values to Arrow and back gives the stored values.
     #[test]

@@ -20,20 +20,21 @@ use datafusion::physical_expr::PhysicalExpr;
 use futures::future::try_join_all;
 
 pub(crate) use self::reader::LabelProjection;
+use tiledb_engine::array::label::LabelArray;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::array::table::ArrayTable;
+use tiledb_engine::arrow::{ColumnType, label_field};
+use tiledb_engine::format::schema::DimensionLabel;
+use tiledb_engine::geometry::domain::Bounds;
+use tiledb_engine::geometry::subarray::{DimRanges, Subarray};
+use tiledb_engine::memory::budget::MemoryBudget;
+use tiledb_engine::scan::EmptyCells;
+use tiledb_engine::storage::{ExternalMembers, Followed, Link, Storage};
+use tiledb_engine::{Error, Result};
+
 use self::reader::{LabelReader, Source};
 use self::scan::LabelScan;
-use crate::array::label::LabelArray;
-use crate::array::snapshot::Snapshot;
-use crate::array::table::ArrayTable;
-use crate::arrow::{ColumnType, label_field};
-use crate::error::{Error, Result};
-use crate::format::schema::DimensionLabel;
-use crate::geometry::domain::Bounds;
-use crate::geometry::subarray::{DimRanges, Subarray};
-use crate::memory::budget::MemoryBudget;
-use crate::scan::EmptyCells;
 use crate::sql::location::{local, locate};
-use crate::storage::{ExternalMembers, Followed, Link, Storage};
 
 /// Where the arrays of labels are found.
 pub(crate) struct LabelSurroundings<'a> {
@@ -381,15 +382,16 @@ fn non_empty(snapshot: &Snapshot, dimension: usize) -> Result<DimRanges> {
 
 #[cfg(test)]
 mod tests {
+    use tiledb_engine::format::datatype::Datatype;
+    use tiledb_engine::format::schema::{CellValNum, DataOrder};
+    use tiledb_engine::storage::Location;
+
     use super::*;
-    use crate::format::datatype::Datatype;
-    use crate::format::schema::{CellValNum, DataOrder};
-    use crate::storage::Location;
 
     /// libtiledb 2.30 encrypts the arrays of labels that it makes with an encrypted array.
     #[test]
     fn only_another_array_may_be_plain_where_the_labelled_one_is_encrypted() {
-        let key = Arc::new(crate::EncryptionKey::new(&[7; 32]));
+        let key = Arc::new(tiledb_engine::EncryptionKey::new(&[7; 32]));
         let array = Storage::new(Location::local("/d/a").unwrap()).with_encryption_key(Some(key));
         let surroundings = LabelSurroundings {
             runtime: &RuntimeEnv::default(),

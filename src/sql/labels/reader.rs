@@ -13,13 +13,13 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::geometry::subarray::{DimRanges, KeyRange};
+use tiledb_engine::memory::budget::{Grant, MemoryBudget};
+use tiledb_engine::{Error, ErrorKind, Result};
 
 use super::index;
 use super::scan::LabelScan;
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::datatype::Datatype;
-use crate::geometry::subarray::{DimRanges, KeyRange};
-use crate::memory::budget::{Grant, MemoryBudget};
 
 /// Tiles are read together until a chunk has this many cells.
 const CHUNK_CELLS: u64 = 64 * 1024;

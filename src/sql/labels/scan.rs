@@ -9,18 +9,18 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use futures::TryStreamExt;
+use tiledb_engine::array::label::LabelArray;
+use tiledb_engine::array::table::fill_column;
+use tiledb_engine::geometry::subarray::{DimRanges, KeyRange, Subarray};
+use tiledb_engine::memory::budget::{Grant, MemoryBudget};
+use tiledb_engine::scan::context::ScanContext;
+use tiledb_engine::scan::metrics::ScanMetrics;
+use tiledb_engine::scan::stream::read_units;
+use tiledb_engine::scan::units::UnitQueue;
+use tiledb_engine::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
+use tiledb_engine::{Error, Result};
 
 use super::index;
-use crate::array::label::LabelArray;
-use crate::array::table::fill_column;
-use crate::error::{Error, Result};
-use crate::geometry::subarray::{DimRanges, KeyRange, Subarray};
-use crate::memory::budget::{Grant, MemoryBudget};
-use crate::scan::context::ScanContext;
-use crate::scan::metrics::ScanMetrics;
-use crate::scan::stream::read_units;
-use crate::scan::units::UnitQueue;
-use crate::scan::{EmptyCells, Predicate, ScanPlan, ScanSpec, ScanWays};
 use crate::sql::expressions::predicate::ExprPredicate;
 
 /// An opened label.
@@ -37,7 +37,7 @@ impl LabelScan {
             // Rows are those of the labelled array, so labels that were never written must not be skipped.
             empty_cells: match empty_cells {
                 EmptyCells::Null => EmptyCells::Null,
-                EmptyCells::Fill | EmptyCells::Skip => EmptyCells::Fill,
+                _ => EmptyCells::Fill,
             },
         }
     }

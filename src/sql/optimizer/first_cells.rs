@@ -16,8 +16,8 @@ use datafusion::common::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use tiledb_engine::scan::plan::first_cells::DimensionOrder;
 
-use crate::scan::plan::first_cells::DimensionOrder;
 use crate::sql::optimizer::below::{over_scan, with_child};
 use crate::sql::source::TileDbSource;
 

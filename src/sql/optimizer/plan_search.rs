@@ -7,8 +7,7 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
-
-use crate::arrow::DATATYPE_KEY;
+use tiledb_engine::arrow::DATATYPE_KEY;
 
 /// Whether a plan or one of its subqueries reads an array. This is decided by its columns, because the provider may be
 /// wrapped in another.

@@ -5,14 +5,12 @@ use std::any::Any;
 
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::DataFusionError;
+use tiledb_engine::Error;
+use tiledb_engine::write::create::Key;
 
 use super::{AggregateFrom, NewValues, TableOptions};
-use crate::arrow::{FixedText, InvalidUtf8, TimeAs};
-use crate::error::Error;
-use crate::scan::EmptyCells;
 use crate::sql::encryption::{KEY, KEY_FILE, KEY_VARIABLE, shown_name};
 use crate::sql::settings::EXTERNAL_MEMBERS;
-use crate::write::create::Key;
 
 /// The prefix of our options.
 pub(super) const PREFIX: &str = "tiledb";
@@ -201,24 +199,10 @@ impl TableOptions {
         let word = match key {
             "timestamp_start" => return self.timestamp_start.map(|ms| ms.to_string()),
             "timestamp_end" => return self.timestamp_end.map(|ms| ms.to_string()),
-            "empty_cells" => match self.empty_cells {
-                EmptyCells::Fill => "fill",
-                EmptyCells::Null => "null",
-                EmptyCells::Skip => "skip",
-            },
-            "invalid_utf8" => match self.invalid_utf8 {
-                InvalidUtf8::Error => "error",
-                InvalidUtf8::Binary => "binary",
-                InvalidUtf8::Lossy => "lossy",
-            },
-            "time_as" => match self.time_as {
-                TimeAs::TimeOfDay => "time",
-                TimeAs::Duration => "duration",
-            },
-            "fixed_text" => match self.fixed_text {
-                FixedText::Trim => "trim",
-                FixedText::Raw => "raw",
-            },
+            "empty_cells" => self.empty_cells.name(),
+            "invalid_utf8" => self.invalid_utf8.name(),
+            "time_as" => self.time_as.name(),
+            "fixed_text" => self.fixed_text.name(),
             "aggregate_from" => match self.aggregate_from {
                 AggregateFrom::Metadata => "metadata",
                 AggregateFrom::ExactMetadata => "exact_metadata",

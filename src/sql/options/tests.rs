@@ -1,10 +1,10 @@
 //! Tests of the values of options, of error messages, and of how DataFusion passes options.
 
 use datafusion::config::ExtensionOptions;
+use tiledb_engine::ErrorKind;
 
 use super::keys::KNOWN;
 use super::*;
-use crate::error::ErrorKind;
 
 fn end(value: &str) -> Result<u64> {
     parse_end("timestamp", value)

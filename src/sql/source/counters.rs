@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::metrics::ScanMetrics;
 
 use super::TileDbSource;
 use super::mode::Shared;
-use crate::scan::ScanPlan;
-use crate::scan::metrics::ScanMetrics;
 
 /// The counters of a scan as metrics of DataFusion, updated with every batch.
 pub(super) struct Published {

@@ -12,20 +12,20 @@ use datafusion::physical_expr::{
     LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, RangePartitioning,
 };
 use serde::{Deserialize, Serialize};
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::order::RowOrder;
+use tiledb_engine::scan::plan::range_cuts::RangeCuts;
+use tiledb_engine::scan::plan::whole::WholeTile;
+use tiledb_engine::scan::summary::{self, Summary};
+use tiledb_engine::scan::unit_order::{UnitOrder, WantedFirst};
+use tiledb_engine::stats::trust::{Asked, Rounding};
+use tiledb_engine::{Error, Result};
 use tokio::sync::OnceCell;
 
 use super::runs::Course;
 use super::{Planned, TileDbSource};
-use crate::error::{Error, Result};
-use crate::scan::ScanPlan;
-use crate::scan::order::RowOrder;
-use crate::scan::plan::range_cuts::RangeCuts;
-use crate::scan::plan::whole::WholeTile;
-use crate::scan::summary::{self, Summary};
-use crate::scan::unit_order::{UnitOrder, WantedFirst};
 use crate::sql::expressions::runtime::PushedFilters;
 use crate::sql::query::ScanRequest;
-use crate::stats::trust::{Asked, Rounding};
 
 /// How a scan goes about its rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

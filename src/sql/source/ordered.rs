@@ -10,11 +10,11 @@ use datafusion::datasource::source::DataSource;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::SortOrderPushdownResult;
+use tiledb_engine::scan::context::Pace;
+use tiledb_engine::scan::order::{OrderTerm, RowOrder};
+use tiledb_engine::scan::unit_order::{UnitOrder, WantedFirst};
 
 use super::{ScanMode, TileDbSource};
-use crate::scan::context::Pace;
-use crate::scan::order::{OrderTerm, RowOrder};
-use crate::scan::unit_order::{UnitOrder, WantedFirst};
 
 impl TileDbSource {
     /// The scan in one partition, with its rows in an order, if that takes little sorting; at most `rows` are needed.

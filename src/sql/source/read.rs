@@ -8,25 +8,25 @@ use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::source::OpenArgs;
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
+use tiledb_engine::memory::budget::MemoryBudget;
+use tiledb_engine::memory::idle::account_in;
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::context::ScanContext;
+use tiledb_engine::scan::metrics::ScanMetrics;
+use tiledb_engine::scan::stream::read_units;
+use tiledb_engine::scan::units::{UnitPool, UnitQueue};
 
 use super::TileDbSource;
 use super::counters::Published;
 use super::mode::Shared;
 use super::runs::Siblings;
-use crate::memory::budget::MemoryBudget;
-use crate::memory::idle::account_in;
-use crate::scan::ScanPlan;
-use crate::scan::context::ScanContext;
-use crate::scan::metrics::ScanMetrics;
-use crate::scan::stream::read_units;
-use crate::scan::units::{UnitPool, UnitQueue};
 use crate::sql::budget::PoolBudget;
 use crate::sql::labels::LabelProjection;
+use crate::sql::to_datafusion_error;
 
 impl TileDbSource {
     /// The rows of one partition.
@@ -78,7 +78,7 @@ impl TileDbSource {
             let (plan, units) = source
                 .units_of(&args, pool)
                 .await
-                .map_err(DataFusionError::from)?;
+                .map_err(to_datafusion_error)?;
             source.read(plan, units, args.partition, &args.context)
         };
         Box::pin(RecordBatchStreamAdapter::new(
@@ -92,7 +92,7 @@ impl TileDbSource {
         &self,
         args: &OpenArgs,
         pool: Option<Arc<UnitPool>>,
-    ) -> crate::Result<(Arc<ScanPlan>, UnitQueue)> {
+    ) -> tiledb_engine::Result<(Arc<ScanPlan>, UnitQueue)> {
         if let Some(remaining) = self.remaining() {
             let left = Arc::clone(&remaining.parted().await?.left);
             let units = left.partitions(self.arrangement.partitions.len());
@@ -101,7 +101,7 @@ impl TileDbSource {
             return Ok((left, units));
         }
         let Some(ranges) = self.arrangement.ranges() else {
-            return Err(crate::Error::internal("a partition without units"));
+            return Err(tiledb_engine::Error::internal("a partition without units"));
         };
         let snapshot = &self.plan().spec.table.snapshot;
         let mut part = match ranges.part(self.plan(), args.partition).await {
@@ -110,7 +110,7 @@ impl TileDbSource {
         };
         if let Some(order) = self.arrangement.row_order() {
             let ordered = part.in_order(order, None).ok_or_else(|| {
-                crate::Error::internal("a range of a scan cannot be put in its order")
+                tiledb_engine::Error::internal("a range of a scan cannot be put in its order")
             })?;
             part = Arc::new(ordered);
         }
@@ -164,18 +164,18 @@ fn unit_queue(
 
 /// Adds the selected labels to the batches of a scan.
 fn with_labels(
-    batches: impl Stream<Item = crate::Result<RecordBatch>> + Send + 'static,
+    batches: impl Stream<Item = tiledb_engine::Result<RecordBatch>> + Send + 'static,
     labels: Option<Arc<LabelProjection>>,
     memory: Arc<dyn MemoryBudget>,
 ) -> BoxStream<'static, Result<RecordBatch>> {
     let Some(labels) = labels else {
-        return batches.map_err(DataFusionError::from).boxed();
+        return batches.map_err(to_datafusion_error).boxed();
     };
     let labelled = batches.and_then(move |batch| {
         let (labels, memory) = (Arc::clone(&labels), Arc::clone(&memory));
         async move { labels.apply(batch, &memory).await }
     });
-    labelled.map_err(DataFusionError::from).boxed()
+    labelled.map_err(to_datafusion_error).boxed()
 }
 
 /// Combines small batches; large ones are passed on. Ends after `fetch` rows.

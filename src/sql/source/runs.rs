@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use datafusion::datasource::source::OpenArgs;
 use datafusion::execution::TaskContext;
+use tiledb_engine::scan::units::UnitPool;
 
-use crate::scan::units::UnitPool;
 use crate::sql::claims::Totals;
 
 /// How often a scan is planned anew.

@@ -34,7 +34,7 @@ struct WithStoredFloats {
 
 impl WithStoredFloats {
     /// The table; `None` if it isn't an array.
-    fn of(table: &Arc<dyn TableProvider>) -> crate::error::Result<Option<Self>> {
+    fn of(table: &Arc<dyn TableProvider>) -> tiledb_engine::Result<Option<Self>> {
         let Some(array) = table.downcast_ref::<TileDbTable>() else {
             return Ok(None);
         };

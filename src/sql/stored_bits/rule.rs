@@ -13,7 +13,6 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::datasource::DefaultTableSource;
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::logical_plan::TableScanBuilder;
@@ -22,10 +21,11 @@ use datafusion::logical_expr::{
     TableScan, WriteOp,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use tiledb_engine::arrow::DATATYPE_KEY;
 
 use super::WithStoredFloats;
-use crate::arrow::DATATYPE_KEY;
 use crate::sql::changes::exactly_cast;
+use crate::sql::to_datafusion_error;
 
 /// The file extension with which COPY writes to arrays.
 const ARRAYS: &str = "tiledb";
@@ -289,7 +289,7 @@ fn scanned(scan: &TableScan, wanted: &[usize]) -> Result<Option<WidenedPlan>> {
         return Ok(None);
     };
     let both = WithStoredFloats::of(&source.table_provider);
-    let Some(both) = both.map_err(DataFusionError::from)? else {
+    let Some(both) = both.map_err(to_datafusion_error)? else {
         return Ok(None);
     };
     let projection = match &scan.projection {

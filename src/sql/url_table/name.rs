@@ -1,8 +1,8 @@
 //! The names of tables that are locations, with the options in their query.
 
+use tiledb_engine::Error;
 use url::form_urlencoded;
 
-use crate::error::Error;
 use crate::sql::location::{check_no_secret, expand_home};
 use crate::sql::options::{TableOptions, has_prefix, is_known, is_secret};
 
@@ -14,7 +14,7 @@ pub(in crate::sql) struct Named {
 }
 
 impl Named {
-    pub(in crate::sql) fn parse(name: &str) -> crate::error::Result<Self> {
+    pub(in crate::sql) fn parse(name: &str) -> tiledb_engine::Result<Self> {
         check_no_secret(name)?;
         let (path, pairs) = split_query(name);
         // Names are shown in plans, errors and listings.
@@ -42,7 +42,7 @@ pub(super) struct Location {
 
 impl Location {
     /// `None` if the name is not a location.
-    pub(super) fn parse(name: &str) -> crate::error::Result<Option<Self>> {
+    pub(super) fn parse(name: &str) -> tiledb_engine::Result<Option<Self>> {
         if !looks_like_location(name) {
             return Ok(None);
         }

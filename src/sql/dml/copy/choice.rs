@@ -4,15 +4,15 @@ use std::fmt;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
+use tiledb_engine::Error;
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::arrow::{NullPolicy, TypeOptions};
+use tiledb_engine::write::create::ArrayBuilder;
+use tiledb_engine::write::fields::{WrittenFields, cell_writers};
+use tiledb_engine::write::trial::{Best, best_filters};
 
 use super::profile::Profile;
-use crate::array::snapshot::Snapshot;
-use crate::arrow::{NullPolicy, TypeOptions};
-use crate::error::Error;
-use crate::write::create::ArrayBuilder;
-use crate::write::fields::{WrittenFields, cell_writers};
-use crate::write::trial::{Best, best_filters};
+use crate::sql::to_datafusion_error;
 
 /// The values of one tile of the widest column have about so many bytes at most.
 const TILE_BYTES: u64 = 4 << 20;
@@ -97,13 +97,13 @@ pub(super) fn choose(
             };
             let room = !builder.is_dense() && domains == Domains::Types;
             let shown = builder.suggest_domain(&column.name, [low, high], room, types);
-            if let Some(shown) = shown.map_err(DataFusionError::from)? {
+            if let Some(shown) = shown.map_err(to_datafusion_error)? {
                 say(format!("dim.{}.domain", column.name), shown);
                 chosen = true;
             }
         }
         if chosen {
-            check_full(builder, profile.rows).map_err(DataFusionError::from)?;
+            check_full(builder, profile.rows).map_err(to_datafusion_error)?;
         }
     }
     let names = builder.dimensions().map(str::to_owned).collect::<Vec<_>>();
@@ -118,7 +118,7 @@ pub(super) fn choose(
             continue;
         };
         let tile = builder.suggest_tile(&name, [low, high], parts, types);
-        for (option, value) in tile.map_err(DataFusionError::from)? {
+        for (option, value) in tile.map_err(to_datafusion_error)? {
             say(format!("dim.{name}.{option}"), value);
         }
     }
@@ -206,13 +206,13 @@ pub(super) fn key_ranges(
             return Ok(None);
         };
         let keys = builder.key_range(name, [low, high], types);
-        keys.map_err(DataFusionError::from)
+        keys.map_err(to_datafusion_error)
     });
     ranges.collect()
 }
 
 /// Fails if the rows of a dense array are not all cells of its domain: the others would read as fill values.
-fn check_full(builder: &ArrayBuilder, rows: u64) -> crate::error::Result<()> {
+fn check_full(builder: &ArrayBuilder, rows: u64) -> tiledb_engine::Result<()> {
     match builder.dense_cells()? {
         Some(cells) if cells != u128::from(rows) => Err(Error::invalid(format!(
             "the rows are no full grid: there are {rows}, and the box between their least and greatest coordinates has {cells} \
@@ -241,10 +241,10 @@ impl Sample {
     /// # Errors
     /// The schema cannot be written.
     pub(super) fn filters(self) -> Result<Vec<(String, Best)>> {
-        self.tried().map_err(DataFusionError::from)
+        self.tried().map_err(to_datafusion_error)
     }
 
-    fn tried(&self) -> crate::error::Result<Vec<(String, Best)>> {
+    fn tried(&self) -> tiledb_engine::Result<Vec<(String, Best)>> {
         let snapshot = &self.snapshot;
         let fields = WrittenFields::new(&snapshot.schema, snapshot.schema_name()?);
         let writers = cell_writers(snapshot, &self.types, NullPolicy::Refused)?;

@@ -26,10 +26,13 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
+use tiledb_engine::array::snapshot::Snapshot;
+use tiledb_engine::storage::Storage;
+use tiledb_engine::write::commit::Committed;
+use tiledb_engine::write::create::{ArrayBuilder, StagedArray};
 
 use super::choice::{Choice, Domains, Sample, choose, key_ranges};
 use super::spool::spool;
-use crate::array::snapshot::Snapshot;
 use crate::sql::budget::with_fair_pool;
 use crate::sql::dml::again::streams;
 use crate::sql::dml::insert::{Destination, insert_plan, retargeted};
@@ -37,9 +40,7 @@ use crate::sql::dml::node::{Step, StepExec, count_schema, puts_out_count};
 use crate::sql::dml::target::Unpublished;
 use crate::sql::options::TableOptions;
 use crate::sql::planning::shown;
-use crate::storage::Storage;
-use crate::write::commit::Committed;
-use crate::write::create::{ArrayBuilder, StagedArray};
+use crate::sql::to_datafusion_error;
 
 /// Creates an array and writes the rows of its input.
 #[derive(Debug, Clone)]
@@ -119,7 +120,7 @@ impl Copy {
             }
             Ok(())
         };
-        let published: crate::error::Result<()> = published.await;
+        let published: tiledb_engine::Result<()> = published.await;
         match published.map_err(|e| e.with("array", storage.uri())) {
             Ok(()) => {
                 committed.settle(storage).await;
@@ -130,7 +131,7 @@ impl Copy {
                     let uri = storage.uri();
                     log::warn!("{uri}: files of a failed COPY stay: {left}");
                 }
-                Err(DataFusionError::from(error))
+                Err(to_datafusion_error(error))
             }
         }
     }
@@ -145,7 +146,7 @@ impl Copy {
     ) -> Result<(StagedArray, Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
         let mut builder = self.builder.clone();
         let vacant = builder.check_vacant(&self.storage).await;
-        vacant.map_err(DataFusionError::from)?;
+        vacant.map_err(to_datafusion_error)?;
         let (rows, mut profile) = spool(input, &builder, context, metrics).await?;
         let types = self.options.types();
         let mut made = choose(&mut builder, &mut profile, domains, &types)?;
@@ -176,7 +177,7 @@ impl Copy {
             builder.suggest_filters(&name, best.filters);
         }
         let staged = self.stage(&builder).await?;
-        let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
+        let snapshot = staged.snapshot().await.map_err(to_datafusion_error)?;
         let (array, destination) = self.destination(snapshot)?;
         let plan = retargeted(
             &plan,
@@ -189,7 +190,7 @@ impl Copy {
 
     async fn stage(&self, builder: &ArrayBuilder) -> Result<StagedArray> {
         let staged = builder.stage_in(&self.storage).await;
-        staged.map_err(DataFusionError::from)
+        staged.map_err(to_datafusion_error)
     }
 
     /// The plan that writes rows to an array that nobody sees yet.
@@ -199,7 +200,7 @@ impl Copy {
         input: Arc<dyn ExecutionPlan>,
         ranges: Vec<Option<(u64, u64)>>,
     ) -> Result<(Arc<Unpublished>, Arc<dyn ExecutionPlan>)> {
-        let snapshot = staged.snapshot().await.map_err(DataFusionError::from)?;
+        let snapshot = staged.snapshot().await.map_err(to_datafusion_error)?;
         let (array, destination) = self.destination(snapshot)?;
         let destination = Destination {
             ranges,
@@ -211,7 +212,7 @@ impl Copy {
 
     fn destination(&self, snapshot: Snapshot) -> Result<(Arc<Unpublished>, Destination)> {
         let array = Arc::new(Unpublished::new(snapshot.clone()));
-        let table = shown(snapshot, &self.options).map_err(DataFusionError::from)?;
+        let table = shown(snapshot, &self.options).map_err(to_datafusion_error)?;
         let destination = Destination {
             storage: self.storage.clone(),
             options: self.options.clone(),

@@ -23,7 +23,6 @@ use datafusion::datasource::physical_plan::{
     FileOpener, FileScanConfig, FileSinkConfig, FileSource,
 };
 use datafusion::datasource::table_schema::TableSchema;
-use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::sort_expr::LexRequirement;
 use datafusion::physical_plan::ExecutionPlan;
@@ -34,10 +33,12 @@ use self::choice::Domains;
 use self::exec::Copy;
 pub(in crate::sql) use self::exec::{TileDbCopyExec, copy_choices};
 pub(in crate::sql) use self::spool::ROWS_READ;
-use crate::error::Error;
+use tiledb_engine::Error;
+use tiledb_engine::write::create::ArrayBuilder;
+
 use crate::sql::location::storage;
 use crate::sql::options::{COPY_OPTIONS, TableOptions, is_of_copy};
-use crate::write::create::ArrayBuilder;
+use crate::sql::to_datafusion_error;
 
 /// The word in `STORED AS`, and the end of a location's name that says the same.
 const EXTENSION: &str = "tiledb";
@@ -81,7 +82,7 @@ impl FileFormatFactory for ArrayFormatFactory {
 
 impl ArrayFormat {
     /// Whether the rows decide what was not chosen, and where domains come from then.
-    fn looks(&self) -> crate::error::Result<Option<Domains>> {
+    fn looks(&self) -> tiledb_engine::Result<Option<Domains>> {
         let [choose_by, domains] = COPY_OPTIONS.map(|option| {
             let is_option =
                 |key: &str| key.rsplit('.').next() == Some(option) && is_of_copy(bare(key));
@@ -113,7 +114,7 @@ impl ArrayFormat {
         input: Arc<dyn ExecutionPlan>,
         state: &dyn Session,
         target: &FileSinkConfig,
-    ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
+    ) -> tiledb_engine::Result<Arc<dyn ExecutionPlan>> {
         // These are for writers of files.
         let looks = self.looks()?;
         let ours = self
@@ -224,7 +225,7 @@ impl FileFormat for ArrayFormat {
         _order_requirements: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.plan(input, state, &conf);
-        plan.map_err(|e| DataFusionError::from(e.with("array", &conf.original_url)))
+        plan.map_err(|e| to_datafusion_error(e.with("array", &conf.original_url)))
     }
 
     /// Only plans that read files ask for it, and [`Self::create_physical_plan`] makes none.

@@ -10,9 +10,8 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
 use datafusion::logical_expr::Accumulator;
 use hashbrown::HashSet;
-
-use crate::write::create::ArrayBuilder;
-use crate::write::insert::sliced_bytes;
+use tiledb_engine::write::create::ArrayBuilder;
+use tiledb_engine::write::insert::sliced_bytes;
 
 /// An enumeration has at most so many values: each query of the column reads all of them.
 const MOST_VALUES: usize = 10_000;

@@ -16,11 +16,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SpillManager};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
+use tiledb_engine::write::create::ArrayBuilder;
 
 use super::profile::Profile;
 use crate::sql::dml::again::streams;
 use crate::sql::dml::global_order::bytes;
-use crate::write::create::ArrayBuilder;
 
 /// Rows take at most this part of a pool with a limit, so that there is room for those who make and sort them.
 const MEMORY_PART: usize = 4;

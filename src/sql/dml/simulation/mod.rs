@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, join_all, select};
+use tiledb_engine::simulated::{Order, World};
+use tiledb_engine::storage::believed;
 
 use self::stage::{
     ACCOUNT, Effect, Kind, Outcome, STEWARD, Stage, WRITERS, is_broken, met_others, rows, run,
 };
-use crate::simulated::{Order, World};
-use crate::storage::believed;
 
 const READERS: usize = 2;
 /// What is in each account at first.

@@ -11,10 +11,11 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::future::{Either, select};
+use tiledb_engine::simulated::World;
 use tokio::sync::oneshot;
 
 use crate::TileDbTable;
-use crate::simulated::World;
+use crate::sql::to_datafusion_error;
 
 /// The process that prepares and, at the end, tidies the array.
 pub(super) const STEWARD: usize = 0;
@@ -253,7 +254,11 @@ impl Stage {
     /// What the array shows now, read without waiting.
     pub(super) async fn look(&self) -> Outcome<State> {
         let (ctx, uri) = self.session(None);
-        let table = TileDbTable::builder(&uri).session(&ctx).open().await?;
+        let table = TileDbTable::builder(&uri)
+            .session(&ctx)
+            .open()
+            .await
+            .map_err(to_datafusion_error)?;
         ctx.register_table("t", Arc::new(table))?;
         let schema = ctx.table("t").await?.schema().as_arrow().clone();
         let columns = schema.fields().iter().map(|field| field.name().clone());

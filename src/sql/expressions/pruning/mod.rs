@@ -20,10 +20,10 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use tiledb_engine::array::table::ArrayTable;
+use tiledb_engine::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
 
 use self::sets::ValueSet;
-use crate::array::table::ArrayTable;
-use crate::stats::pruner::{ColumnStatistics, TilePruner, TileStatistics, Verdict};
 
 pub(crate) use self::rewrite::{fold_constants, keep_cheap, relaxed};
 

@@ -12,8 +12,7 @@ use datafusion::arrow::compute::{SortOptions, cast, sort};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
-
-use crate::stats::pruner::ColumnStatistics;
+use tiledb_engine::stats::pruner::ColumnStatistics;
 
 /// The most literals that are looked up in an enumeration.
 const MOST_LOOKED_UP: usize = 1000;

@@ -15,9 +15,9 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, LikeExpr, is_not_null, is_null, lit, not,
 };
 use proptest::prelude::*;
+use tiledb_engine::stats::outer_zeros;
 
 use super::*;
-use crate::stats::outer_zeros;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

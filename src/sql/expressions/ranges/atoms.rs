@@ -11,10 +11,10 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
+use tiledb_engine::geometry::subarray::{BytesRange, DimRanges};
 
 use super::view::{Value, View};
 use super::{Analysis, Set, Truth};
-use crate::geometry::subarray::{BytesRange, DimRanges};
 
 impl Analysis<'_> {
     /// The cells where `expr`, which is not an AND, OR or NOT, has the value `truth`.

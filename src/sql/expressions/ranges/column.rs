@@ -2,13 +2,12 @@
 //! that never decrease, as sequences of steps.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-
-use crate::arrow::{ColumnType, InvalidUtf8, TypeOptions};
-use crate::error::Result;
-use crate::format::datatype::Datatype;
-use crate::format::schema::ArraySchema;
-use crate::geometry::key::{self, Native};
-use crate::geometry::subarray::KeyRange;
+use tiledb_engine::Result;
+use tiledb_engine::arrow::{ColumnType, InvalidUtf8, TypeOptions};
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::format::schema::ArraySchema;
+use tiledb_engine::geometry::key::{self, Native};
+use tiledb_engine::geometry::subarray::KeyRange;
 
 /// A dimension as a column of the table: its index, its stored type and its Arrow type. It is never NULL.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,11 +12,11 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, TryCastExpr};
 use datafusion::scalar::ScalarValue;
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::geometry::key::{self, Native};
+use tiledb_engine::geometry::subarray::{BytesRange, DimRanges, KeyRange, successor};
 
 use super::column::DimensionColumn;
-use crate::format::datatype::Datatype;
-use crate::geometry::key::{self, Native};
-use crate::geometry::subarray::{BytesRange, DimRanges, KeyRange, successor};
 use crate::sql::expressions::ranges::column::{Kind, Step, bits, nanoseconds};
 
 const SECONDS_PER_DAY: i128 = 86_400;

@@ -13,11 +13,10 @@ use datafusion::logical_expr::Accumulator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
-
-use crate::array::fragment::statistics::Sum;
-use crate::scan::ScanPlan;
-use crate::scan::summary::{ColumnSummary, Summary};
-use crate::stats::trust::{Asked, SumAs};
+use tiledb_engine::array::fragment::statistics::Sum;
+use tiledb_engine::scan::ScanPlan;
+use tiledb_engine::scan::summary::{ColumnSummary, Summary};
+use tiledb_engine::stats::trust::{Asked, SumAs};
 
 /// The aggregates, and the columns they are computed from.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@
 //! own accumulators compute that row and merge it, so NULL, overflow and the order of NaN are the same.
 //!
 //! Which tiles metadata answer is known only once their statistics are loaded, when the query runs: planning reads
-//! nothing for it. See [`crate::scan::summary`] for the statistics that are trusted.
+//! nothing for it. See [`tiledb_engine::scan::summary`] for the statistics that are trusted.
 
 mod answers;
 
@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -36,13 +35,14 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use tiledb_engine::stats::trust::Rounding;
 
 use self::answers::Answers;
 use crate::sql::claims::{Claims, checked};
 use crate::sql::optimizer::below::{Passing, ScanPath, scan, with_child};
 use crate::sql::options::AggregateFrom;
 use crate::sql::source::TileDbSource;
-use crate::stats::trust::Rounding;
+use crate::sql::to_datafusion_error;
 
 /// The node that replaces a partial aggregate directly over a scan, if metadata may answer part of it.
 pub(super) fn from_metadata(
@@ -77,7 +77,7 @@ pub(super) fn from_metadata(
         return Ok(None);
     };
     let reading = source.reading_remaining(answers.asked(), rounding);
-    let Some(source) = reading.map_err(DataFusionError::from)? else {
+    let Some(source) = reading.map_err(to_datafusion_error)? else {
         return Ok(None);
     };
     let partial = with_child(plan, path.over(source)?)?;
@@ -132,7 +132,7 @@ impl TileDbAggregateExec {
             let Some(remaining) = scan.settled_remaining().await else {
                 return internal_err!("the scan below is not of what metadata leave");
             };
-            let parted = remaining.parted().await.map_err(DataFusionError::from)?;
+            let parted = remaining.parted().await.map_err(to_datafusion_error)?;
             for summary in &parted.answered {
                 let sum = summary
                     .rows

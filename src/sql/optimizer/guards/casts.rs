@@ -16,9 +16,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use tiledb_engine::arrow::DATATYPE_KEY;
 
 use super::hiding::{Hidden, HidingExec};
-use crate::arrow::DATATYPE_KEY;
 use crate::sql::optimizer::below::{rewritten_below, scan, scans_array};
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -112,7 +112,7 @@ fn below_filters(plan: &Plan, filtered: bool) -> Result<Option<Plan>> {
 
 /// Sets the metadata of a UNION's fields to those of its physical plan.
 ///
-/// The fields of an array have metadata ([`crate::arrow`]). If the inputs of a UNION have different metadata for a
+/// The fields of an array have metadata ([`tiledb_engine::arrow`]). If the inputs of a UNION have different metadata for a
 /// column, the logical planner takes those of the last input, and the physical planner those of the last input and of
 /// the first that may be NULL: an aggregate above, and `UNION` without ALL is one, fails because "physical input
 /// schema should be the same as the one converted from logical input schema". The rule here is the last of those for

@@ -13,11 +13,11 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, LikeExpr, in_list, is_not_null,
     is_null, lit, not,
 };
+use tiledb_engine::format::datatype::Datatype;
+use tiledb_engine::geometry::key::Native;
+use tiledb_engine::geometry::subarray::KeyRange;
 
 use super::*;
-use crate::format::datatype::Datatype;
-use crate::geometry::key::Native;
-use crate::geometry::subarray::KeyRange;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

@@ -1,0 +1,79 @@
+//! Reads and writes TileDB arrays in pure Rust.
+//!
+//! A TileDB array, dense or sparse, is a folder of immutable fragments. This crate opens such folders on local disks and in
+//! object stores, decodes their tiles straight into [Arrow](https://docs.rs/arrow) record batches, and creates, writes,
+//! evolves and maintains arrays. It needs neither libtiledb nor a query engine. For SQL, see the crate `datafusion-tiledb`,
+//! which is built on it.
+//!
+//! - [`ArrayBuilder`] creates arrays.
+//! - [`SchemaEvolution`] adds and drops columns of an array, extends enumerations, and grows the current domain.
+//! - [`MetadataEdit`] sets and deletes metadata of an array or a group; [`create_group`] and [`GroupEdit`] make groups.
+//! - [`maintain`] takes care of arrays: it [checks](maintain::check) them, [consolidates](maintain::consolidate) their
+//!   fragments, and [removes](maintain::vacuum) what is no longer needed.
+//!
+//! # Layers
+//!
+//! Each module depends only on those below it.
+//!
+//! | Module | Holds |
+//! |---|---|
+//! | [`maintain`] | the care of arrays: what is wrong with one, consolidation, vacuum |
+//! | [`write`](mod@write) | changes of arrays, and the commits that make them visible |
+//! | [`scan`] | from a request to batches: the plan, its units of work, the streams that read them |
+//! | [`tile`] | from fetched bytes to visible cells: decoding, versions of cells, deletes |
+//! | [`stats`] | statistics of tiles and fragments, and when they can be trusted |
+//! | [`array`](mod@array) | opened arrays and groups: commits, snapshots, fragments, deletes, groups |
+//! | [`arrow`] | how TileDB's types and cells become Arrow's |
+//! | [`storage`] | the only access to the object store: listing, coalesced reads, durable writes, cache |
+//! | [`geometry`] | keys, domains, tile grids, cell orders, Hilbert curves, subarrays: pure |
+//! | [`memory`] | the memory that scans may use, and the buffers that wait between queries |
+//! | [`filter`] | the filter pipeline, one file a filter |
+//! | [`format`](mod@format) | plain structs from bytes, for every supported format version |
+//! | [`error`] | the one public error |
+
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        reason = "tests choose their numbers"
+    )
+)]
+
+pub mod array;
+pub mod arrow;
+pub mod error;
+pub mod filter;
+pub mod format;
+pub mod geometry;
+pub mod maintain;
+pub mod memory;
+pub mod scan;
+pub mod stats;
+pub mod storage;
+pub mod tile;
+pub mod write;
+
+/// Inputs for decoders, changed at random but by their structure.
+#[cfg(test)]
+mod fuzzed;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod growth;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod simulated;
+
+pub use arrow::{FixedText, InvalidUtf8, TimeAs};
+pub use error::{Error, ErrorKind, Result, ResultExt};
+pub use filter::EncryptionKey;
+pub use format::metadata::MetadataValue;
+pub use maintain::check::{Check, CheckOptions, Finding, Severity};
+pub use maintain::consolidate::ConsolidateOptions;
+pub use maintain::report::ReportRow;
+pub use maintain::vacuum::VacuumOptions;
+pub use scan::EmptyCells;
+pub use storage::{Location, MetadataCache, RequestLog};
+pub use write::array_metadata::MetadataEdit;
+pub use write::create::{ArrayBuilder, ArrayDefinition, Value};
+pub use write::evolve::{Evolved, SchemaEvolution};
+pub use write::group::{GroupEdit, create_group};

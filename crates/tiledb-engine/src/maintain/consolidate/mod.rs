@@ -1,0 +1,65 @@
+//! Consolidation: many small things become one, and every reader sees what it saw before.
+//!
+//! It never removes anything. What is replaced is hidden by a list beside the commits, and stays on storage for readers that
+//! have opened it, and for those of earlier times, until it is [vacuumed](crate::maintain::vacuum).
+//!
+//! | Mode | Becomes one |
+//! |---|---|
+//! | [`Mode::Fragments`] | the cells of fragments |
+//! | [`Mode::Commits`] | the commit files of fragments and deletes |
+//! | [`Mode::FragmentMetadata`] | the footers of fragments, which opening an array reads |
+//! | [`Mode::ArrayMetadata`] | the files of key-value metadata, of an array or a group |
+//! | [`Mode::Deletes`] | in the conditions of deletes, alternatives among alternatives, which libtiledb misreads; their files stay |
+//!
+//! A consolidation is a plan, its execution and a commit. The plan ([`crate::maintain::plan`]) is the same in a dry run. A new
+//! fragment is complete, safe and verified before it is committed; the listing is read again before and after the commit, so
+//! that nothing that others wrote meanwhile is hidden, and of two consolidations of one fragment one withdraws. What a
+//! crash leaves before the commit is never read, and after it the next run completes.
+//!
+//! ```
+//! use tiledb_engine::maintain::consolidate::{ConsolidateOptions, Mode, consolidate};
+//! use tiledb_engine::storage::{Location, Storage};
+//!
+//! # async fn example() -> tiledb_engine::Result<()> {
+//! let storage = Storage::new(Location::local("../../examples/data/weather_stations")?);
+//! let mut options = ConsolidateOptions::new(Mode::Fragments);
+//! options.dry_run = true;
+//! for row in consolidate(storage, options).await? {
+//!     println!("{}: {} fragments become one: {}", row.outcome, row.inputs, row.gain);
+//! }
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+
+mod cells;
+mod choice;
+mod commits;
+mod fragments;
+mod metadata;
+mod options;
+mod replace;
+mod rounds;
+
+pub use self::options::{ConsolidateOptions, Mode, Progress};
+
+use super::report::ReportRow;
+use crate::error::Result;
+use crate::storage::Storage;
+
+/// Consolidates the array or the group at `storage`, or tells what that would do.
+///
+/// # Errors
+/// There is no array, it is damaged, somebody else changed it meanwhile, or the store fails. What was done before stays.
+pub async fn consolidate(storage: Storage, options: ConsolidateOptions) -> Result<Vec<ReportRow>> {
+    options.check()?;
+    let uri = storage.uri().to_owned();
+    let done = match options.mode {
+        Mode::Fragments => fragments::consolidate(&storage, &options).await,
+        Mode::Commits => commits::consolidate(&storage, &options).await,
+        Mode::FragmentMetadata => metadata::consolidate_footers(&storage, &options).await,
+        Mode::ArrayMetadata => metadata::consolidate(&storage, &options).await,
+        Mode::Deletes => commits::flatten_deletes(&storage, &options).await,
+    };
+    done.map_err(|e| e.with("array", uri))
+}

@@ -1,0 +1,384 @@
+//! What a look at the rows suggests for an array. Nothing that was chosen is changed.
+
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+
+use super::resolve::dimension_type;
+use super::settings::{DimensionSettings, Member, Members};
+use super::{ArrayBuilder, Column, execute};
+use crate::arrow::{CellWriter, ColumnType, TypeOptions};
+use crate::error::{Error, Result, ResultExt};
+use crate::format::datatype::Datatype;
+use crate::format::filter_list::FilterList;
+use crate::format::schema::{ArrayType, Dimension, Layout};
+use crate::geometry::key;
+use crate::storage::Storage;
+use crate::write::create::defaults;
+use crate::write::create::integer::{self, Span};
+use crate::write::create::literal::{Value, show_element};
+
+impl ArrayBuilder {
+    /// Whether it makes a dense array.
+    pub fn is_dense(&self) -> bool {
+        self.array.array_type == Some(ArrayType::Dense)
+    }
+
+    /// Whether some domain must be chosen before there can be such an array.
+    pub fn lacks_domains(&self) -> bool {
+        let needed = self.is_dense() || self.array.cell_order == Some(Layout::Hilbert);
+        let mut dimensions = self.dimensions.iter();
+        needed && dimensions.any(|column| column.chosen.domain.is_none())
+    }
+
+    /// Fails if an array or anything else is at `storage`.
+    pub async fn check_vacant(&self, storage: &Storage) -> Result<()> {
+        let vacant = execute::check_vacant(storage).await;
+        vacant
+            .map(|_| ())
+            .map_err(|e| e.with("array", storage.uri()))
+    }
+
+    /// The names of the dimensions.
+    pub fn dimensions(&self) -> impl Iterator<Item = &str> {
+        self.dimensions.iter().map(|column| column.name.as_str())
+    }
+
+    /// Whether a dimension has a domain that was chosen.
+    pub fn has_domain(&self, dimension: &str) -> bool {
+        self.coordinate(dimension)
+            .is_some_and(|column| column.chosen.domain.is_some())
+    }
+
+    /// Whether cells lie in a space of floats, and nothing was said of the order in which they are stored.
+    pub fn may_follow_hilbert(&self) -> bool {
+        let array = &self.array;
+        let undecided = array.cell_order.is_none() && array.tile_order.is_none();
+        let of_space = |column: &Column<DimensionSettings>| {
+            matches!(column.declared, DataType::Float32 | DataType::Float64)
+                && column.chosen.stored.is_none()
+                && column.chosen.tile.is_none()
+        };
+        let space = self.dimensions.len() > 1 && self.dimensions.iter().all(of_space);
+        undecided && space && !self.is_dense()
+    }
+
+    /// Makes cells follow the Hilbert curve.
+    pub fn suggest_hilbert(&mut self) {
+        self.array.cell_order.get_or_insert(Layout::Hilbert);
+    }
+
+    /// Makes a domain of the least and the greatest value of a column, each the only row of an array; with `room`, as much is
+    /// added on either side as lies between them. Returns the domain as text; `None` if there can be none, or one was chosen.
+    ///
+    /// # Errors
+    /// The values do not fit the type of the dimension.
+    pub fn suggest_domain(
+        &mut self,
+        dimension: &str,
+        ends: [&ArrayRef; 2],
+        room: bool,
+        options: &TypeOptions,
+    ) -> Result<Option<String>> {
+        let column = self.coordinate_mut(dimension)?;
+        if column.chosen.domain.is_some() {
+            return Ok(None);
+        }
+        let Some((datatype, [mut low, mut high])) = stored_ends(column, ends, options)? else {
+            return Ok(None);
+        };
+        if datatype.is_float() {
+            let ends = [&low, &high].map(|end| integer::float(end));
+            if !ends.iter().all(|end| end.is_finite()) {
+                return Ok(None);
+            }
+            if room {
+                [low, high] = with_room(datatype, ends);
+            }
+        }
+        let shown = format!(
+            "[{}, {}]",
+            show_element(datatype, &low),
+            show_element(datatype, &high)
+        );
+        column.chosen.domain = Some((Value::Bytes(low), Value::Bytes(high)));
+        Ok(Some(shown))
+    }
+
+    /// The dimensions of a sparse array but the one that decides first within a space tile; `None` if some dimension is of
+    /// text, or anything was said of tiles or their order.
+    pub fn cut_dimensions(&self) -> Option<Vec<String>> {
+        let array = &self.array;
+        let open = !self.is_dense()
+            && array.tile_order.is_none()
+            && array.cell_order != Some(Layout::Hilbert);
+        let of_numbers = |column: &Column<DimensionSettings>| {
+            let stored = dimension_type(column);
+            column.chosen.tile.is_none() && stored.is_ok_and(|ty| !ty.datatype.is_string())
+        };
+        if !open || !self.dimensions.iter().all(of_numbers) {
+            return None;
+        }
+        let names = self.dimensions().map(str::to_owned);
+        let mut names = names.collect::<Vec<_>>();
+        match array.cell_order {
+            Some(Layout::ColMajor) => drop(names.pop()),
+            _ => drop(names.drain(..names.len().min(1))),
+        }
+        Some(names).filter(|names| !names.is_empty())
+    }
+
+    /// Cuts what lies between the least and the greatest value of a column into `parts` space tiles. A dimension of floats
+    /// gets a domain around them, because an extent is nothing beside that of all floats. Returns what was chosen, as options
+    /// and their values.
+    ///
+    /// # Errors
+    /// The values do not fit the type of the dimension.
+    pub fn suggest_tile(
+        &mut self,
+        dimension: &str,
+        ends: [&ArrayRef; 2],
+        parts: u64,
+        options: &TypeOptions,
+    ) -> Result<Vec<(&'static str, String)>> {
+        let column = self.coordinate_mut(dimension)?;
+        let Some((datatype, [low, high])) = stored_ends(column, ends, options)? else {
+            return Ok(Vec::new());
+        };
+        let mut chosen = Vec::new();
+        let tile = match datatype.is_float() {
+            false => {
+                let size = Span::new(datatype, &low, &high)?.size();
+                let parts = i128::from(parts).clamp(1, size.max(1));
+                let extent = size.saturating_add(parts - 1) / parts;
+                if !holds(column, datatype, extent, [&low, &high])? {
+                    return Ok(chosen);
+                }
+                chosen.push(("tile", extent.to_string()));
+                integer::bytes(datatype, extent)
+            }
+            true => {
+                #[expect(clippy::cast_precision_loss, reason = "a small number")]
+                let side = (integer::float(&high) - integer::float(&low)) / parts as f64;
+                let tile = integer::float_bytes(datatype, side);
+                let stored = integer::float(&tile);
+                if !stored.is_finite() || stored <= 0.0 {
+                    return Ok(chosen);
+                }
+                if let Some(domain) = self.suggest_domain(dimension, ends, true, options)? {
+                    chosen.push(("domain", domain));
+                }
+                chosen.push(("tile", show_element(datatype, &tile)));
+                tile
+            }
+        };
+        self.coordinate_mut(dimension)?.chosen.tile = Some(Value::Bytes(tile));
+        Ok(chosen)
+    }
+
+    /// The keys of the least and the greatest value of a column; `None` if it is a dimension of text.
+    ///
+    /// # Errors
+    /// The values do not fit the type of the dimension.
+    pub fn key_range(
+        &self,
+        dimension: &str,
+        ends: [&ArrayRef; 2],
+        options: &TypeOptions,
+    ) -> Result<Option<(u64, u64)>> {
+        let Some(column) = self.coordinate(dimension) else {
+            return Ok(None);
+        };
+        let Some((datatype, [mut low, mut high])) = stored_ends(column, ends, options)? else {
+            return Ok(None);
+        };
+        // Both zeros are equal, and their keys are not.
+        for (end, zero) in [(&mut low, -0.0), (&mut high, 0.0)] {
+            if datatype.is_float() && integer::float(end) == 0.0 {
+                *end = integer::float_bytes(datatype, zero);
+            }
+        }
+        Ok(Some((
+            key::key(datatype, &low)?,
+            key::key(datatype, &high)?,
+        )))
+    }
+
+    /// The number of cells of the domain of a dense array; `None` if it is no such array, or has more than can be counted.
+    ///
+    /// # Errors
+    /// There can be no such array.
+    pub fn dense_cells(&self) -> Result<Option<u128>> {
+        if !self.is_dense() {
+            return Ok(None);
+        }
+        let mut cells = Some(1_u128);
+        for dimension in &self.definition()?.schema.dimensions {
+            let Some((low, high)) = &dimension.domain else {
+                return Ok(None);
+            };
+            let size = Span::new(dimension.datatype, low, high)?.size();
+            let size = u128::try_from(size).ok();
+            cells = cells
+                .zip(size)
+                .and_then(|(cells, size)| cells.checked_mul(size));
+        }
+        Ok(cells)
+    }
+
+    /// The number of cells in a tile of a sparse array, if it was chosen.
+    pub fn capacity(&self) -> Option<u64> {
+        self.array.capacity
+    }
+
+    /// Sets the number of cells in a tile of a sparse array; returns whether that was open.
+    pub fn suggest_capacity(&mut self, capacity: u64) -> bool {
+        let open = self.array.capacity.is_none() && !self.is_dense();
+        if open {
+            self.array.capacity = Some(capacity);
+        }
+        open
+    }
+
+    /// Whether a column is an attribute of text of which nothing was chosen that speaks against an enumeration.
+    pub fn may_be_enumerated(&self, attribute: &str) -> bool {
+        let column = self.attributes.iter().find(|c| c.name == attribute);
+        column.is_some_and(|column| {
+            let chosen = &column.chosen;
+            let text = matches!(
+                column.declared,
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            );
+            let undecided = chosen.stored.is_none()
+                && chosen.filters.is_none()
+                && chosen.fill.is_none()
+                && !chosen.is_enumerated()
+                && !chosen.never_enumerated;
+            text && undecided
+        })
+    }
+
+    /// Makes an attribute an enumeration of these values.
+    pub fn suggest_enumeration(&mut self, attribute: &str, values: Vec<String>) {
+        if !self.may_be_enumerated(attribute) {
+            return;
+        }
+        if let Some(column) = self.attributes.iter_mut().find(|c| c.name == attribute) {
+            column.chosen.enumeration = Some(Members {
+                values: values.into_iter().map(Member::Verbatim).collect(),
+                ordered: false,
+            });
+        }
+    }
+
+    /// Whether nothing was said of the filters of a column.
+    pub fn are_filters_open(&self, column: &str) -> bool {
+        let attribute = self.attributes.iter().find(|c| c.name == column);
+        let dimension = self.coordinate(column);
+        dimension.is_some_and(|c| c.chosen.filters.is_none() && self.array.coords_filters.is_none())
+            || attribute.is_some_and(|c| c.chosen.filters.is_none())
+    }
+
+    /// Sets the filters of a column.
+    pub fn suggest_filters(&mut self, column: &str, filters: FilterList) {
+        if !self.are_filters_open(column) {
+            return;
+        }
+        if let Some(found) = self.dimensions.iter_mut().find(|c| c.name == column) {
+            found.chosen.filters = Some(filters);
+        } else if let Some(found) = self.attributes.iter_mut().find(|c| c.name == column) {
+            found.chosen.filters = Some(filters);
+        }
+    }
+
+    fn coordinate_mut(&mut self, name: &str) -> Result<&mut Column<DimensionSettings>> {
+        let column = self
+            .dimensions
+            .iter_mut()
+            .find(|column| column.name == name);
+        column.ok_or_else(|| Error::internal("there is no such dimension"))
+    }
+
+    fn coordinate(&self, name: &str) -> Option<&Column<DimensionSettings>> {
+        self.dimensions.iter().find(|column| column.name == name)
+    }
+}
+
+/// Whether the domain of a dimension with space tiles of so many steps, of which the last must end within the type, holds two
+/// values.
+fn holds(
+    column: &Column<DimensionSettings>,
+    datatype: Datatype,
+    extent: i128,
+    ends: [&Vec<u8>; 2],
+) -> Result<bool> {
+    let Ok(extent) = u64::try_from(extent) else {
+        return Ok(false);
+    };
+    let [low, high] = ends;
+    if let Some((first, last)) = &column.chosen.domain {
+        let domain = Span::new(
+            datatype,
+            &first.element(datatype)?,
+            &last.element(datatype)?,
+        )?;
+        return Ok(domain.has_room(extent));
+    }
+    let Some((first, last)) = defaults::domain(datatype, Some(extent)) else {
+        return Ok(false);
+    };
+    let (domain, given) = (
+        Span::new(datatype, &first, &last)?,
+        Span::new(datatype, low, high)?,
+    );
+    Ok(domain.low <= given.low && given.high <= domain.high)
+}
+
+/// The type of a dimension, and two values of it as they are stored; `None` for text.
+fn stored_ends(
+    column: &Column<DimensionSettings>,
+    ends: [&ArrayRef; 2],
+    options: &TypeOptions,
+) -> Result<Option<(Datatype, [Vec<u8>; 2])>> {
+    let stored = dimension_type(column)?;
+    if stored.datatype.is_string() {
+        return Ok(None);
+    }
+    let described = Dimension {
+        name: column.name.clone(),
+        datatype: stored.datatype,
+        cell_val_num: stored.count,
+        filters: FilterList::of([]),
+        domain: None,
+        extent: None,
+    };
+    let ty = ColumnType::of_dimension(&described, options)?;
+    let shown = ty.data_type().clone();
+    let writer = CellWriter::new(ty, false)?;
+    let bytes = |end: &ArrayRef| {
+        let end = cast(end, &shown).map_err(|e| Error::invalid(e.to_string()))?;
+        let mut cells = writer.no_cells();
+        let appended = writer.append(&end, &mut cells);
+        appended.map_err(|refused| refused.why)?;
+        Ok(cells.values)
+    };
+    let [low, high] = ends.map(bytes);
+    let low = low.context("dimension", || &column.name)?;
+    let high = high.context("dimension", || &column.name)?;
+    Ok(Some((stored.datatype, [low, high])))
+}
+
+/// A range of floats, and as much on either side of it as it is wide.
+fn with_room(datatype: Datatype, [low, high]: [f64; 2]) -> [Vec<u8>; 2] {
+    let (least, most) = match datatype {
+        Datatype::Float32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
+        _ => (f64::MIN, f64::MAX),
+    };
+    // Equal ends have a room that any float can tell from them.
+    let width = match high - low {
+        0.0 => low.abs().max(1.0),
+        width => width,
+    };
+    let [low, high] = [(low - width).max(least), (high + width).min(most)];
+    [low, high].map(|end| integer::float_bytes(datatype, end))
+}
