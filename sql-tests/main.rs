@@ -90,14 +90,23 @@ mod written;
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+/// The repository.
+fn repository() -> &'static Path {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .ancestors()
+        .nth(2)
+        .expect("a crate of the workspace")
+}
+
 /// The folder of this file.
 fn here() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("sql-tests")
+    repository().join("sql-tests")
 }
 
 /// Runs an asynchronous test on a runtime of its own.
@@ -137,6 +146,7 @@ fn trial(
 }
 
 fn main() {
+    std::env::set_current_dir(repository()).expect("the repository is there");
     datafusion_tiledb::sql::claims::check_always();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(done) = fixtures::command(&arguments) {

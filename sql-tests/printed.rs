@@ -20,7 +20,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    crate::repository()
 }
 
 fn pages() -> Vec<PathBuf> {

@@ -21,7 +21,7 @@ const FUNCTION_LINES: usize = 80;
 
 /// Says how the tracked files break these rules.
 pub fn check_tracked() -> Result<(), String> {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let package = crate::repository();
     let paths = tracked(package)?;
     let sizes = paths.iter().filter_map(|path| {
         // Git may still track a file that was just removed.

@@ -146,7 +146,7 @@ pub(super) fn group_storage(
     Ok(storage.with_encryption_key_on_demand(key))
 }
 
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
 mod tests {
     use datafusion::execution::object_store::ObjectStoreRegistry;
     use datafusion_cli::object_storage::instrumented::{

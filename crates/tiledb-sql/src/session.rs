@@ -8,8 +8,8 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::config::{ConfigOptions, ExtensionOptions};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{
@@ -22,20 +22,16 @@ use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
 };
+use datafusion_cli::object_storage::StdinCarriesCommands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
-use datafusion_cli::object_storage::{
-    AwsOptions, GcpOptions, StdinCarriesCommands, get_gcs_object_store_builder,
-    get_s3_object_store_builder,
-};
 use datafusion_cli::pool_type::PoolType;
-use object_store::ObjectStore;
+use datafusion_tiledb::to_datafusion_error;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
-use url::Url;
 
 use crate::args::Args;
 use crate::printing::{Pager, Printing};
 use crate::progress::Watch;
-use crate::report;
+use crate::shell::Shell;
 
 /// Twice DataFusion's. A scan hands on each batch, and whoever collects rows from several threads is woken for each: a
 /// drain of a hundred million rows takes a quarter less time like this, and four columns of such a batch still fit the
@@ -45,16 +41,8 @@ const BATCH_ROWS: usize = 16384;
 /// Of a hundred bytes of memory, queries take so many unless `-m` says otherwise.
 const MEMORY_SHARE: u64 = 75;
 
-/// A session and how its results are printed.
-pub struct Session {
-    pub ctx: SessionContext,
-    pub printing: Printing,
-    /// Sees the plans that the session makes.
-    pub watch: Arc<Watch>,
-}
-
-/// Builds the session that the command line asks for.
-pub async fn open(args: &Args) -> Result<Session> {
+/// Builds the shell with the session that the command line describes.
+pub async fn open(args: &Args) -> Result<Shell> {
     let stores = Arc::new(
         InstrumentedObjectStoreRegistry::new().with_profile_mode(args.object_store_profiling),
     );
@@ -78,68 +66,24 @@ pub async fn open(args: &Args) -> Result<Session> {
         .build();
     let ctx = SessionContext::new_with_state(state).enable_url_table();
     ctx.refresh_catalogs().await?;
-    datafusion_tiledb::register(&ctx).map_err(|e| DataFusionError::External(Box::new(e)))?;
+    datafusion_tiledb::register(&ctx).map_err(to_datafusion_error)?;
     ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
         Arc::clone(ctx.state().catalog_list()),
         ctx.state_weak_ref(),
     )));
     register_functions(&ctx);
 
-    Ok(Session {
-        ctx,
-        watch,
-        printing: Printing {
-            format: args.format,
-            expanded: args.expanded,
-            quiet: args.quiet,
-            timing: None,
-            max_rows: args.maxrows,
-            color: args.color,
-            pager: Pager::default(),
-            stores,
-        },
-    })
-}
-
-/// Registers the object store of `uri` with the options that a statement gives for it (`aws.region`, …). Without any,
-/// the store is registered when its first URL is looked up.
-pub async fn register_store(
-    ctx: &SessionContext,
-    uri: &str,
-    options: &[(String, String)],
-) -> Result<()> {
-    if options.is_empty() {
-        return Ok(());
-    }
-    let url = Url::parse(uri).map_err(|e| {
-        report::message(format!(
-            "'{uri}' takes no options of an object store, as it is not a URL: {e}"
-        ))
-    })?;
-    let store: Arc<dyn ObjectStore> = match url.scheme() {
-        "s3" => {
-            let mut aws = AwsOptions::default();
-            for (key, value) in options {
-                aws.set(key, value)?;
-            }
-            let builder = get_s3_object_store_builder(&url, &aws, false).await?;
-            Arc::new(builder.build()?)
-        }
-        "gs" | "gcs" => {
-            let mut gcp = GcpOptions::default();
-            for (key, value) in options {
-                gcp.set(key, value)?;
-            }
-            Arc::new(get_gcs_object_store_builder(&url, &gcp)?.build()?)
-        }
-        scheme => {
-            return Err(report::message(format!(
-                "options of object stores are for s3:// and gs://, not for {scheme}://"
-            )));
-        }
+    let printing = Printing {
+        format: args.format,
+        expanded: args.expanded,
+        quiet: args.quiet,
+        timing: None,
+        max_rows: args.maxrows,
+        color: args.color,
+        pager: Pager::default(),
+        stores,
     };
-    ctx.register_object_store(&url, store);
-    Ok(())
+    Ok(Shell::new(ctx, printing, watch))
 }
 
 /// What queries may take of the memory that the machine has, or the container; `None` if nobody knows.

@@ -9,7 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion_tiledb::{Error, ErrorKind};
 
 use crate::report;
-use crate::run::Shell;
+use crate::shell::Shell;
 
 /// The kind of thing at a path or URL.
 pub enum Found {
@@ -42,7 +42,7 @@ impl Shell {
         let quoted = place.replace('\'', "''");
         match self.look(place).await? {
             Found::Array(what) => {
-                self.tell(&format!("{what} {place}"));
+                self.notice(&format!("{what} {place}"));
                 self.statement(format!(
                     "SELECT name AS column, role, type, arrow_type, nullable, domain_low, domain_high, extent, enumeration, filters \
                      FROM tiledb_schema('{quoted}')"
@@ -50,14 +50,14 @@ impl Shell {
                 .await
             }
             Found::Group => {
-                self.tell(&format!("Group {place}"));
+                self.notice(&format!("Group {place}"));
                 let members = format!("SELECT path, type, uri FROM tiledb_members('{quoted}')");
                 self.statement(members).await
             }
             Found::Other => {
                 let table = self.ctx.table_provider(TableReference::bare(place)).await;
                 table.map_err(|e| nothing_at(place, &e))?;
-                self.tell(&format!("Table {place}"));
+                self.notice(&format!("Table {place}"));
                 self.statement(format!("DESCRIBE '{quoted}'")).await
             }
         }

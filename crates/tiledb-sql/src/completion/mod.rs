@@ -316,12 +316,15 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn paths_and_commands() {
         check(&[
-            ("select * from 'src/bi|", &["select * from 'src/bin/"]),
+            (
+                "select * from 'src/comp|",
+                &["select * from 'src/completion/"],
+            ),
             (
                 "select * from './Cargo.t|'",
                 &["select * from './Cargo.toml"],
             ),
-            ("select * from 'sql-tes|", &["select * from './sql-tests/"]),
+            ("select * from 'sr|", &["select * from './src/"]),
             ("select * from 'Cargo.t|", &["select * from './Cargo.toml'"]),
             (
                 "create external table t stored as tiledb location 'Cargo.t|",

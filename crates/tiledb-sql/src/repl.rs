@@ -14,8 +14,8 @@ use rustyline::{CompletionType, Config, Editor};
 
 use crate::editing::Helper;
 use crate::report;
-use crate::run::{Flow, Shell};
-use crate::script::{Kind, Splitter};
+use crate::script::Splitter;
+use crate::shell::{Flow, OnError, Shell};
 
 type LineEditor = Editor<Helper, DefaultHistory>;
 
@@ -105,14 +105,5 @@ async fn run_text(shell: &mut Shell, text: &str) -> Flow {
         .flat_map(|line| splitter.push_line(line))
         .collect();
     pieces.extend(splitter.finish());
-    for piece in pieces {
-        let flow = match piece.kind {
-            Kind::Command(command) => shell.session_command(&command).await,
-            Kind::Statement(sql) => shell.session_statement(sql).await,
-        };
-        if flow != Flow::GoOn {
-            return flow;
-        }
-    }
-    Flow::GoOn
+    shell.pieces(pieces, None, OnError::GoOn).await
 }

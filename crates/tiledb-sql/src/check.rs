@@ -9,6 +9,7 @@ use clap::Args;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion_tiledb::sql::progress::Maintenance;
+use datafusion_tiledb::to_datafusion_error;
 use datafusion_tiledb::{Check, CheckOptions, Finding, TileDbTable};
 use futures::TryStreamExt;
 use tiledb_engine::maintain::check::Rule;
@@ -16,29 +17,29 @@ use tiledb_engine::maintain::check::Rule;
 use crate::interrupt::{self, Interruptible};
 use crate::progress::Showing;
 use crate::report;
-use crate::run::{Shell, external};
+use crate::shell::Shell;
 
-/// Read everything of an array or a group, and tell what is wrong with it and what is left over
+/// Check all data of an array or a group, and list damage and leftovers
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The array or group, by path or URL
     #[arg(value_name = "PATH")]
     pub place: String,
 
-    /// Leave out the cells: check names, commits, schemas and the metadata of fragments only
+    /// Check only names, commits, schemas and the metadata of fragments, not the cells
     #[arg(long)]
     pub metadata_only: bool,
 
-    /// Take statistics only if they are exact, also where some version of libtiledb stores others
+    /// Report statistics that aren't exact, even if some version of libtiledb is known to store such
     #[arg(long)]
     pub exact_statistics: bool,
 
-    /// Remove leftovers afterwards that belong to no running write, rewrite conditions of deletes that libtiledb misreads, and
-    /// print what was done
+    /// Afterwards, remove leftovers of interrupted writes, rewrite conditions of deletes that libtiledb misreads, and print the
+    /// changes
     #[arg(long)]
     pub repair: bool,
 
-    /// How old leftovers are that are removed, e.g. '2 hours' [default: 7 days]
+    /// Remove only leftovers of at least this age, e.g. '2 hours' [default: 7 days]
     #[arg(long, value_name = "AGE", requires = "repair")]
     pub min_age: Option<String>,
 }
@@ -86,12 +87,12 @@ impl Shell {
         let mut check = TileDbTable::builder(&args.place)
             .session(&self.ctx)
             .check(options)
-            .map_err(external)?;
+            .map_err(to_datafusion_error)?;
         let mut showing = Showing::begin(&self.watch, quiet);
         let maintenance = Maintenance::Check(Arc::clone(check.progress()));
         self.watch.maintenance().begin(maintenance);
         let mut misread_deletes = false;
-        while let Some(finding) = check.try_next().await.map_err(external)? {
+        while let Some(finding) = check.try_next().await.map_err(to_datafusion_error)? {
             misread_deletes |= finding.rule == Rule::DeleteNesting;
             showing.end();
             print(&block(&finding))?;

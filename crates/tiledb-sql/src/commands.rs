@@ -15,30 +15,13 @@ use datafusion_cli::print_options::MaxRows;
 use crate::interrupt::Interruptible;
 use crate::printing::{Format, Rows};
 use crate::report;
-use crate::run::{Flow, OnError, Shell};
+use crate::shell::{Flow, OnError, Shell};
 
 impl Shell {
-    /// Runs one statement as a session does.
-    pub async fn session_statement(&mut self, sql: String) -> Flow {
-        match self.statement(sql).await {
-            Ok(()) => Flow::GoOn,
-            Err(e) => self.fail(&e, None, OnError::GoOn),
-        }
-    }
-
-    /// Runs one command (without its backslash) as a session does.
-    pub async fn session_command(&mut self, text: &str) -> Flow {
-        self.command(text, None, OnError::GoOn).await
-    }
-
     /// Runs one command (without its backslash); `place` says where it stands.
     pub async fn command(&mut self, text: &str, place: Option<&str>, on_error: OnError) -> Flow {
-        let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == ';');
-        let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let argument = Some(rest.trim()).filter(|rest| !rest.is_empty());
-        let result = match (name, argument) {
+        let result = match parts(text) {
             ("q", None) => return Flow::Quit,
-            ("i", Some(path)) => return self.include(path, place, on_error).await,
             ("i", None) => Err(report::message("'\\i' needs a file: \\i FILE")),
             ("?", None) => self.list_commands(),
             ("help", None) => {
@@ -54,18 +37,11 @@ impl Shell {
             ("pset", setting) => self.set_printing(setting),
             ("object_store_profiling", mode) => self.set_profiling(mode),
             ("h", statement) => self.show_syntax(statement).await,
-            _ => Err(unknown(text)),
+            _ => Err(unknown(trimmed(text))),
         };
         match result {
             Ok(()) => Flow::GoOn,
             Err(e) => self.fail(&e, place, on_error),
-        }
-    }
-
-    /// Prints what is no result, unless only results are wanted.
-    pub fn tell(&self, what: &str) {
-        if !self.printing.quiet {
-            println!("{what}");
         }
     }
 
@@ -83,7 +59,7 @@ impl Shell {
 
     fn set_expanded(&mut self, state: Option<&str>) -> Result<()> {
         self.printing.expanded = switched("x", state, self.printing.expanded)?;
-        self.tell(&format!(
+        self.notice(&format!(
             "Expanded display is {}.",
             on_or_off(self.printing.expanded)
         ));
@@ -94,7 +70,7 @@ impl Shell {
         let now = self.printing.timing.unwrap_or(!self.printing.quiet);
         let timing = switched("timing", state, now)?;
         self.printing.timing = Some(timing);
-        self.tell(&format!("Timing is {}.", on_or_off(timing)));
+        self.notice(&format!("Timing is {}.", on_or_off(timing)));
         Ok(())
     }
 
@@ -108,12 +84,12 @@ impl Shell {
                 pager.command = state.map(str::to_owned);
             }
         }
-        let told = match self.printing.pager.command() {
+        let notice = match self.printing.pager.command() {
             _ if self.printing.pager.is_off => "Results are printed without a pager.".to_owned(),
             Some(command) => format!("What does not fit the window is shown through '{command}'."),
             None => "There is no pager: neither PAGER is set, nor is there 'less'.".to_owned(),
         };
-        self.tell(&told);
+        self.notice(&notice);
         Ok(())
     }
 
@@ -180,6 +156,25 @@ impl Shell {
             )),
             None => error,
         })
+    }
+}
+
+/// The name of a command, and what follows it.
+fn parts(text: &str) -> (&str, Option<&str>) {
+    let text = trimmed(text);
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (name, Some(rest.trim()).filter(|rest| !rest.is_empty()))
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c.is_whitespace() || c == ';')
+}
+
+/// The file of the command `\i FILE`, which has the shell run it.
+pub fn included_file(text: &str) -> Option<&str> {
+    match parts(text) {
+        ("i", path) => path,
+        _ => None,
     }
 }
 

@@ -11,8 +11,8 @@ use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_options::MaxRows;
 
-use crate::care::{ConsolidateArgs, VacuumArgs};
 use crate::check::CheckArgs;
+use crate::maintain::{ConsolidateArgs, VacuumArgs};
 use crate::printing::Format;
 
 /// What `--version` prints after the name of the program.
@@ -27,15 +27,15 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 const EXAMPLES: &str = "\
 Examples:
-  Open a session with an array at hand; it is a table there, named after it (help helps):
+  Start a session with an array as a table, named after its folder (type help for more):
     tiledb-sql ./weather
     tiledb-sql s3://bucket/arrays/weather ./stations.parquet
 
-  Query an array where it lies; its path or URL is a table name:
+  Query an array by its path or URL, which is a table name:
     tiledb-sql -c \"SELECT * FROM '/data/weather' WHERE station = 'Oslo' LIMIT 10\"
     tiledb-sql -c \"SELECT count(*) FROM 's3://bucket/arrays/weather'\"
 
-  As it was at a time (ISO 8601, or milliseconds since 1970):
+  Query an array as of a time (ISO 8601, or milliseconds since 1970):
     tiledb-sql -c \"SELECT * FROM '/data/weather?timestamp=2024-05-01T00:00:00Z'\"
 
   Give it a name and options, then use the name:
@@ -47,31 +47,31 @@ Examples:
     tiledb-sql -c \"SELECT s.country, max(w.temperature) FROM '/data/weather' w
                     JOIN 'stations.parquet' s ON s.station = w.station GROUP BY s.country\"
 
-  Give an encrypted array its key, without writing it into SQL:
+  Pass the key of an encrypted array without writing it into SQL:
     TILEDB_ENCRYPTION_KEY=$KEY tiledb-sql -c \"SELECT * FROM '/data/secret'\"
     tiledb-sql -c \"SELECT * FROM '/data/secret?encryption_key_file=/keys/secret'\"
 
-  Write a result to a file, or pipe it on:
+  Write a result to a file, or pipe it to another program:
     tiledb-sql -c \"COPY (SELECT * FROM '/data/weather') TO 'weather.parquet'\"
     tiledb-sql -q --format csv -c \"SELECT * FROM '/data/weather'\" | head
 
-  See what a query will read, and what it did read:
+  Show what a query will read, and what it has read:
     tiledb-sql -c \"EXPLAIN SELECT * FROM '/data/elevation' WHERE y < 10\"
     tiledb-sql -c \"EXPLAIN ANALYZE SELECT * FROM '/data/elevation' WHERE y < 10\"
 
   Run a script with at most 2 GB of memory:
     tiledb-sql -m 2g -f report.sql
 
-  Read everything of an array, and tell what is wrong with it and what is left over:
+  Check all data of an array, and list damage and leftovers:
     tiledb-sql check /data/weather
 
-  Make many fragments one, and remove those that were replaced a day ago:
+  Merge fragments, and remove those that were replaced more than a day ago:
     tiledb-sql consolidate /data/weather --dry-run
     tiledb-sql consolidate /data/weather --verify
     tiledb-sql vacuum /data/weather --min-age '1 day'
 
-Exit status: 0 when every statement succeeded, 1 when one failed (-c and -f stop there; statements
-piped into stdin go on, as in a session) or check found errors, 2 when the command line is wrong, 130 when Ctrl-C ended it.";
+Exit status: 0 if every statement succeeded, 1 if one failed or check found errors, 2 if the command line is wrong,
+130 after Ctrl-C. With -c and -f, the first failure ends the program; statements piped into stdin continue.";
 
 /// SQL on TileDB arrays, and on Parquet, CSV, JSON, Avro and Arrow files beside them.
 #[derive(Debug, Parser)]
@@ -81,7 +81,7 @@ pub struct Args {
     #[command(subcommand)]
     pub task: Option<Task>,
 
-    /// Arrays, groups and files to have at hand, by path or URL, as tables named after them
+    /// Arrays, groups and files to open as tables, by path or URL; they are named after their last part
     #[arg(value_name = "PATH")]
     pub places: Vec<String>,
 
@@ -149,23 +149,23 @@ pub struct Args {
 /// What the program does besides running SQL.
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Read everything of an array or a group, and tell what is wrong with it and what is left over
+    /// Check all data of an array or a group, and list damage and leftovers
     Check(CheckArgs),
 
-    /// Make several fragments, commits, footers or metadata files one; every reader sees what it saw before
+    /// Merge fragments, commits, footers or metadata files, without changing any result
     Consolidate(ConsolidateArgs),
 
-    /// Remove what nobody needs any longer
+    /// Remove files that were replaced or left over
     Vacuum(VacuumArgs),
 }
 
 impl Args {
-    /// Neither commands nor files were given: the statements come from stdin, typed or piped.
+    /// Whether the statements come from stdin, typed or piped, because neither commands nor files were given.
     pub fn is_session(&self) -> bool {
         self.command.is_empty() && self.file.is_empty()
     }
 
-    /// Stdin carries SQL, so it cannot be a table at the same time.
+    /// Whether stdin carries SQL, so that it can't be a table at the same time.
     pub fn reads_sql_from_stdin(&self) -> bool {
         self.is_session() || self.file.iter().any(|f| f == "-" || is_stdin_location(f))
     }

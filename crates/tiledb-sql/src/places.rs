@@ -1,4 +1,4 @@
-//! The paths and URLs of the command line: arrays, groups and files to have at hand under names.
+//! The paths and URLs of the command line: arrays, groups and files, which the session opens under names.
 //!
 //! An array, or a file that can be read as a table, becomes a table with its name; a group is attached under its name, and
 //! its members are tables of it. Names are fit for SQL without quotes, whatever the folder is called.
@@ -6,29 +6,30 @@
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion_tiledb::sql::catalog::GroupStatement;
+use datafusion_tiledb::to_datafusion_error;
 
 use crate::describe::{Found, as_path, nothing_at};
 use crate::interrupt::Interruptible;
 use crate::report;
-use crate::run::{Flow, OnError, Shell, external};
+use crate::shell::{Flow, OnError, Shell};
 
 impl Shell {
-    /// Puts what lies at a place at hand, and tells its name.
-    pub async fn put_at_hand(&mut self, place: &str) -> Flow {
+    /// Opens the array, group or file at a place, and prints its name.
+    pub async fn open_place(&mut self, place: &str) -> Flow {
         let running = Interruptible::begin();
-        let put = running
-            .run(report::catch_panic(self.put(&as_path(place))))
+        let opened = running
+            .run(report::catch_panic(self.open(&as_path(place))))
             .await;
-        match put.unwrap_or_else(|| Err(report::interrupt())) {
-            Ok(told) => {
-                self.tell(&told);
+        match opened.unwrap_or_else(|| Err(report::interrupt())) {
+            Ok(notice) => {
+                self.notice(&notice);
                 Flow::GoOn
             }
             Err(e) => self.fail(&e, None, OnError::Stop),
         }
     }
 
-    async fn put(&self, place: &str) -> Result<String> {
+    async fn open(&self, place: &str) -> Result<String> {
         let what = match self.look(place).await? {
             Found::Group => return self.attach(place).await,
             Found::Array(_) => "array",
@@ -53,7 +54,7 @@ impl Shell {
         let name = free(&name_of(place), |name| self.ctx.catalog(name).is_some());
         let quoted = place.replace('\'', "''");
         let statement = GroupStatement::parse(&format!("ATTACH '{quoted}' AS \"{name}\""));
-        if let Some(statement) = statement.map_err(external)? {
+        if let Some(statement) = statement.map_err(to_datafusion_error)? {
             self.run_group_statement(statement).await?;
         }
         let catalog = self.ctx.catalog(&name);

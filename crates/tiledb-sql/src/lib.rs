@@ -4,10 +4,13 @@
 //! is told: a statement that fails is one message on stderr and a non-zero exit status, a reader that
 //! closes the pipe (`| head`) ends the shell quietly, and no panic reaches the user.
 //!
-//! `args` is the command line, `session` composes DataFusion and the library, `at_hand` names what the command line gives.
-//! `script` cuts text into statements and commands, `run` goes through them, `execute` runs a statement, `depth` refuses what is too deep for its stack, `printing` prints its
-//! rows, `progress` and `interrupt` are there while it runs; `commands` and `describe` are what the shell does itself.
-//! `check` and `care` are the tasks that are given instead of SQL. `repl` is the interactive loop, `editing` and `completion` what its editor asks, and `report` turns errors into sentences.
+//! `args` is the command line, `session` composes DataFusion and the library into a `shell`, `run` goes through what the
+//! command line gives, and `places` gives its paths names.
+//! `script` cuts text into statements and commands, `input` runs them one after the other, `execute` runs a statement,
+//! `depth` refuses statements that are too deep for the stack, and `printing` prints rows. `progress` and `interrupt` work
+//! while a statement runs. `commands` and `describe` are the shell's own commands, `check` and `maintain` its subcommands.
+//! `repl` is the interactive loop with `editing` and `completion`, `stores` makes object stores, and `report` turns errors
+//! into sentences.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -15,8 +18,6 @@
 )]
 
 mod args;
-mod at_hand;
-mod care;
 mod check;
 mod commands;
 mod completion;
@@ -24,7 +25,10 @@ mod depth;
 mod describe;
 mod editing;
 mod execute;
+mod input;
 mod interrupt;
+mod maintain;
+mod places;
 mod printing;
 mod progress;
 mod repl;
@@ -32,6 +36,8 @@ mod report;
 mod run;
 mod script;
 mod session;
+mod shell;
+mod stores;
 
 use std::process::ExitCode;
 use std::thread;
@@ -41,7 +47,6 @@ use clap::Parser;
 use tokio::runtime;
 
 use crate::args::Args;
-use crate::run::Shell;
 
 /// A statement that was interrupted may still wait for something that never comes, as for somebody to write into a pipe. At the
 /// end it has so much time to put its files away.
@@ -50,7 +55,8 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// Larger blocks never count as coming and going; of those below, the largest decides.
 const LARGE_BLOCK: usize = 31 << 20;
 
-fn main() -> ExitCode {
+/// Runs the shell with the arguments of this process.
+pub fn main() -> ExitCode {
     show_malloc_a_large_block();
     report::install_panic_hook();
     let log = env_logger::Target::Pipe(Box::new(report::MaskedLog));
@@ -105,6 +111,6 @@ async fn run(args: Args) -> datafusion::error::Result<ExitCode> {
             report::message(format!("cannot change to the data path '{folder}': {e}"))
         })?;
     }
-    let mut shell = Shell::new(session::open(&args).await?);
+    let mut shell = session::open(&args).await?;
     Ok(shell.run(args).await)
 }

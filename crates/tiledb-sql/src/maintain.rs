@@ -1,33 +1,33 @@
-//! The tasks that change an array without changing what it says: `consolidate`, `vacuum`, and the repairs of `check`. Each is
-//! one statement, so what it prints is printed as every result is, and Ctrl-C ends it as it ends a query.
+//! The tasks that reorganize an array without changing its rows: `consolidate`, `vacuum`, and the repairs of `check`. Each is
+//! one statement, so its result is printed like that of a query, and Ctrl-C ends it like a query.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::check::{CheckArgs, CheckSummary};
-use crate::run::{Flow, OnError, Shell};
+use crate::shell::{Flow, OnError, Shell};
 
-/// Make several fragments, commits, footers or metadata files one; every reader sees what it saw before
+/// Merge fragments, commits, footers or metadata files, without changing any result
 #[derive(Debug, Args)]
 pub struct ConsolidateArgs {
     /// The array or group, by path or URL
     #[arg(value_name = "PATH")]
     pub place: String,
 
-    /// What becomes one: fragments, commits, fragment_metadata, array_metadata, or the alternatives in deletes
+    /// What to merge: fragments, commits, fragment_metadata or array_metadata; or deletes, to rewrite conditions that libtiledb misreads
     #[arg(long, default_value = "fragments")]
     pub mode: String,
 
-    /// Tell what would be done, and do nothing
+    /// Print the plan without running it
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Compare all cells of a new fragment with those of its inputs before it replaces them
+    /// Compare all cells of each new fragment with those of its inputs before it replaces them
     #[arg(long)]
     pub verify: bool,
 
-    /// Keep only the newest version of each cell, without the time at which it was written
+    /// Keep only the newest version of each cell, without the time of its write
     #[arg(long)]
     pub without_timestamps: bool,
 
@@ -35,59 +35,59 @@ pub struct ConsolidateArgs {
     #[arg(long)]
     pub purge_deleted: bool,
 
-    /// Write fill values where no dense fragment wrote cells, between their boxes
+    /// Merge dense fragments with unwritten cells between their boxes, which become fill values
     #[arg(long)]
     pub fill_gaps: bool,
 
-    /// Exactly these fragments, by name, separated by commas
+    /// Merge exactly these fragments: their names, separated by commas
     #[arg(long, value_name = "NAMES")]
     pub fragments: Option<String>,
 
-    /// The least number of fragments that become one
+    /// Fewest fragments that are merged into one
     #[arg(long, value_name = "COUNT")]
     pub min_fragments: Option<String>,
 
-    /// The largest number of fragments that become one
+    /// Most fragments that are merged into one
     #[arg(long, value_name = "COUNT")]
     pub max_fragments: Option<String>,
 
-    /// How alike in size neighbours are that become one, from 0 to 1
+    /// Merge neighbours only if the smaller has at least this share of the larger one's size, from 0 to 1
     #[arg(long, value_name = "RATIO")]
     pub size_ratio: Option<String>,
 
-    /// The most bytes that become one fragment, e.g. '64 MiB'
+    /// Most bytes that are merged into one fragment, e.g. '64 MiB'
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<String>,
 
-    /// The largest number of new fragments
+    /// Most new fragments
     #[arg(long, value_name = "COUNT")]
     pub steps: Option<String>,
 
-    /// Only what was written at this time or later
+    /// Merge only what was written at this time or later
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
 
-    /// Only what was written until this time
+    /// Merge only what was written up to this time
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
 }
 
-/// Remove what nobody needs any longer
+/// Remove files that were replaced or left over
 #[derive(Debug, Args)]
 pub struct VacuumArgs {
     /// The array or group, by path or URL
     #[arg(value_name = "PATH")]
     pub place: String,
 
-    /// What is removed: fragments, commits, fragment_metadata, array_metadata or leftovers
+    /// What to remove: replaced fragments, commits, fragment_metadata, array_metadata or leftovers
     #[arg(long, default_value = "fragments")]
     pub mode: String,
 
-    /// Tell what would be removed, and remove nothing
+    /// List what would be removed, without removing it
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Only what has been of no use for so long, e.g. '2 hours' [default: leftovers 7 days, others 0]
+    /// Remove only what has been unused for this long, e.g. '2 hours' [default: leftovers 7 days, others 0]
     #[arg(long, value_name = "AGE")]
     pub min_age: Option<String>,
 }
@@ -134,31 +134,32 @@ impl VacuumArgs {
 }
 
 impl Shell {
-    /// Consolidates a place.
+    /// Consolidates an array or a group.
     pub async fn consolidate(&mut self, args: &ConsolidateArgs) -> ExitCode {
-        self.care("tiledb_consolidate", &args.place, &args.options())
+        self.maintain("tiledb_consolidate", &args.place, &args.options())
             .await
     }
 
-    /// Vacuums a place.
+    /// Vacuums an array or a group.
     pub async fn vacuum(&mut self, args: &VacuumArgs) -> ExitCode {
-        self.care("tiledb_vacuum", &args.place, &args.options())
+        self.maintain("tiledb_vacuum", &args.place, &args.options())
             .await
     }
 
-    /// Removes what interrupted writes have left, and rewrites deletes that libtiledb misreads.
+    /// Removes the leftovers of interrupted writes, and rewrites deletes that libtiledb misreads.
     pub async fn repair(&mut self, args: &CheckArgs, found: &CheckSummary) -> ExitCode {
         let mut options = vec![("mode", "leftovers".to_owned())];
         options.extend(args.min_age.clone().map(|age| ("min_age", age)));
-        let removed = self.care("tiledb_vacuum", &args.place, &options).await;
+        let removed = self.maintain("tiledb_vacuum", &args.place, &options).await;
         if !found.misread_deletes || removed != ExitCode::SUCCESS {
             return removed;
         }
         let options = [("mode", "deletes".to_owned())];
-        self.care("tiledb_consolidate", &args.place, &options).await
+        self.maintain("tiledb_consolidate", &args.place, &options)
+            .await
     }
 
-    async fn care(
+    async fn maintain(
         &mut self,
         function: &str,
         place: &str,
@@ -182,41 +183,30 @@ fn statement(function: &str, place: &str, options: &[(&'static str, String)]) ->
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::Command;
 
     use super::*;
-    use crate::args::{Args, Task};
+
+    fn parsed<T: Args>(arguments: &[&str]) -> T {
+        let command = T::augment_args(Command::new("task").no_binary_name(true));
+        T::from_arg_matches(&command.get_matches_from(arguments)).unwrap()
+    }
 
     #[test]
     fn tasks_are_statements() {
-        let args = Args::parse_from([
-            "tiledb-sql",
-            "consolidate",
+        let args: ConsolidateArgs = parsed(&[
             "it's",
             "--verify",
             "--max-bytes",
             "64 MiB",
             "--without-timestamps",
         ]);
-        let Some(Task::Consolidate(args)) = &args.task else {
-            panic!("{args:?}")
-        };
         assert_eq!(
             statement("tiledb_consolidate", &args.place, &args.options()),
             "SELECT * FROM tiledb_consolidate('it''s', 'mode', 'fragments', 'verify', 'true', 'timestamps', 'false', \
              'max_bytes', '64 MiB');"
         );
-        let args = Args::parse_from([
-            "tiledb-sql",
-            "vacuum",
-            "a",
-            "--mode",
-            "leftovers",
-            "--dry-run",
-        ]);
-        let Some(Task::Vacuum(args)) = &args.task else {
-            panic!("{args:?}")
-        };
+        let args: VacuumArgs = parsed(&["a", "--mode", "leftovers", "--dry-run"]);
         assert_eq!(
             statement("tiledb_vacuum", &args.place, &args.options()),
             "SELECT * FROM tiledb_vacuum('a', 'mode', 'leftovers', 'dry_run', 'true');"

@@ -1,0 +1,88 @@
+//! Runs what the command line gives: a task, or places, files and commands, or a session.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use crate::args::{Args, Task, VERSION};
+use crate::interrupt::Interruptible;
+use crate::repl;
+use crate::shell::{Flow, OnError, Shell};
+
+impl Shell {
+    /// Opens the places, then runs files, then commands; or a session if neither was given.
+    pub async fn run(&mut self, args: Args) -> ExitCode {
+        match &args.task {
+            Some(Task::Check(check)) => return self.check(check, args.quiet).await,
+            Some(Task::Consolidate(consolidate)) => return self.consolidate(consolidate).await,
+            Some(Task::Vacuum(vacuum)) => return self.vacuum(vacuum).await,
+            None => {}
+        }
+        self.is_interactive = args.is_session() && io::stdin().is_terminal();
+        self.printing.pager.is_attended = self.is_interactive;
+        if self.is_interactive && !args.quiet {
+            println!("tiledb-sql {}", *VERSION);
+        }
+        for place in &args.places {
+            match self.open_place(place).await {
+                Flow::GoOn | Flow::Interrupted => {}
+                Flow::Quit => return ExitCode::SUCCESS,
+                Flow::Stop(code) => return code,
+            }
+        }
+        if args.is_session() {
+            return self.session(args).await;
+        }
+        for file in &args.file {
+            match self.file(file, OnError::Stop).await {
+                Flow::GoOn | Flow::Interrupted => {}
+                Flow::Quit => return ExitCode::SUCCESS,
+                Flow::Stop(code) => return code,
+            }
+        }
+        for command in &args.command {
+            match self.lines(command.as_bytes(), None, OnError::Stop).await {
+                Flow::GoOn | Flow::Interrupted => {}
+                Flow::Quit => return ExitCode::SUCCESS,
+                Flow::Stop(code) => return code,
+            }
+        }
+        ExitCode::SUCCESS
+    }
+
+    async fn session(&mut self, args: Args) -> ExitCode {
+        // Somebody who types is never thrown out by Ctrl-C.
+        let _prompting = self.is_interactive.then(Interruptible::begin);
+        let rc = args.rc.unwrap_or_else(|| {
+            let file = std::env::home_dir().map(|home| home.join(".datafusionrc"));
+            file.filter(|f| f.exists())
+                .map(|f| f.to_string_lossy().into_owned())
+                .into_iter()
+                .collect()
+        });
+        for file in &rc {
+            match self.file(file, OnError::GoOn).await {
+                Flow::GoOn | Flow::Interrupted => {}
+                Flow::Quit => return self.exit_code(),
+                Flow::Stop(code) => return code,
+            }
+        }
+        if self.is_interactive {
+            return repl::run(self).await;
+        }
+        match self
+            .lines(io::stdin().lock(), Some("stdin"), OnError::GoOn)
+            .await
+        {
+            Flow::Stop(code) => code,
+            Flow::GoOn | Flow::Quit | Flow::Interrupted => self.exit_code(),
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}
